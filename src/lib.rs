@@ -1,0 +1,8 @@
+//! nearprint: a networked near-duplicate lookup service.
+
+pub mod cli;
+pub mod document;
+pub mod engine;
+pub mod fingerprint;
+pub mod machine;
+pub mod sketch;

@@ -1,0 +1,209 @@
+//! The verification sketch V1 of a text: 128 bytes that estimate how much two texts agree.
+//!
+//! A b-bit minwise sketch (Li and Koenig 2010) of 512 bins over weighted two-token shingles, each
+//! bin 0 (empty) or a code of 1 to 3. [`crate::text`] makes it; this module stores and compares.
+//! A comparison costs about 20 ns and uses integers only, so that verdicts are the same everywhere.
+
+use std::fmt;
+
+/// How many bins a sketch has.
+pub const BINS: usize = 512;
+
+/// The two bit planes of 512 bin codes: the low bits, then the high bits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sketch([u64; 16]);
+
+impl Sketch {
+    /// The size of its written form.
+    pub const BYTES: usize = 128;
+
+    /// The sketch with these bin codes, each 0 (empty), 1, 2 or 3.
+    pub fn from_codes(codes: &[u8; BINS]) -> Self {
+        let mut planes = [0_u64; 16];
+        for (bin, &code) in codes.iter().enumerate() {
+            planes[bin / 64] |= u64::from(code & 1) << (bin % 64);
+            planes[8 + bin / 64] |= u64::from(code >> 1 & 1) << (bin % 64);
+        }
+        Self(planes)
+    }
+
+    /// Reads the written form: bin b is bit `b & 7` of byte `b >> 3` of its plane.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let (words, _) = bytes.as_chunks::<8>();
+        Self(std::array::from_fn(|i| u64::from_le_bytes(words[i])))
+    }
+
+    /// The written form.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.0) {
+            *to = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    /// Estimates the multiset Jaccard resemblance of the shingles of the two texts.
+    pub fn resemblance(&self, other: &Self) -> Resemblance {
+        let (mut matched, mut filled, mut either) = (0, 0, 0);
+        for i in 0..8 {
+            let (x0, x1, y0, y1) = (self.0[i], self.0[8 + i], other.0[i], other.0[8 + i]);
+            let (nx, ny) = (x0 | x1, y0 | y1);
+            matched += (nx & ny & !((x0 ^ y0) | (x1 ^ y1))).count_ones();
+            filled += (nx & ny).count_ones();
+            either += (nx | ny).count_ones();
+        }
+        // Unlike values agree by chance in a third of the bins that both sides fill.
+        Resemblance {
+            agreeing: (3 * matched).saturating_sub(filled),
+            of: 2 * either,
+        }
+    }
+}
+
+impl fmt::Debug for Sketch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sketch(")?;
+        self.to_bytes()
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str(")")
+    }
+}
+
+/// An estimated resemblance J = `agreeing / of`, kept as the exact ratio; J is 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resemblance {
+    agreeing: u32,
+    of: u32,
+}
+
+impl Resemblance {
+    /// J itself, 0 to 1.
+    pub fn jaccard(self) -> f64 {
+        if self.of == 0 {
+            0.0
+        } else {
+            f64::from(self.agreeing) / f64::from(self.of)
+        }
+    }
+
+    /// The similarity (2J / (1 + J))^0.8, 0 to 1: about the edit ratio of the two texts.
+    pub fn similarity(self) -> f64 {
+        let j = self.jaccard();
+        (2.0 * j / (1.0 + j)).powf(0.8)
+    }
+
+    /// Whether J reaches the threshold. Exact integer arithmetic.
+    pub fn reaches(self, threshold: MinResemblance) -> bool {
+        u64::from(self.agreeing) * u64::from(MinResemblance::ONE)
+            >= u64::from(self.of) * u64::from(threshold.0)
+            && self.of > 0
+    }
+
+    /// Which of the two is larger, exactly.
+    pub fn total_cmp(self, other: Self) -> std::cmp::Ordering {
+        let cross = |a: Self, b: Self| u64::from(a.agreeing) * u64::from(b.of.max(1));
+        cross(self, other).cmp(&cross(other, self))
+    }
+}
+
+/// A least resemblance, in millionths: what a hit must reach to be confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinResemblance(u32);
+
+impl MinResemblance {
+    const ONE: u32 = 1_000_000;
+
+    /// The resemblance that gives this similarity (0 to 1); `None` for 0, which switches
+    /// verification off. The inverse of [`Resemblance::similarity`], rounded down.
+    pub fn of_similarity(similarity: f64) -> Option<Self> {
+        let x = similarity.clamp(0.0, 1.0).powf(1.25);
+        #[expect(clippy::cast_sign_loss, reason = "clamped to 0..=1 above")]
+        let millionths = (x / (2.0 - x) * f64::from(Self::ONE)) as u32;
+        (similarity > 0.0).then_some(Self(millionths))
+    }
+
+    /// In millionths of J.
+    pub const fn millionths(self) -> u32 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sketch_of(codes: &[(usize, u8)]) -> Sketch {
+        let mut all = [0; BINS];
+        for &(bin, code) in codes {
+            all[bin] = code;
+        }
+        Sketch::from_codes(&all)
+    }
+
+    #[test]
+    fn the_published_example_compares_as_published() {
+        // quality/sketch.md: documents a and b, J = 0.777778, similarity 0.898683.
+        let a = sketch_of(&[
+            (25, 1),
+            (42, 1),
+            (62, 1),
+            (136, 1),
+            (195, 1),
+            (230, 1),
+            (243, 2),
+            (291, 1),
+            (318, 2),
+            (355, 2),
+            (370, 2),
+            (380, 2),
+            (393, 2),
+            (444, 3),
+            (468, 1),
+            (471, 3),
+        ]);
+        let b = sketch_of(&[
+            (25, 1),
+            (42, 1),
+            (62, 1),
+            (136, 1),
+            (195, 1),
+            (230, 1),
+            (233, 3),
+            (243, 2),
+            (291, 1),
+            (318, 2),
+            (355, 2),
+            (370, 2),
+            (393, 2),
+            (404, 3),
+            (444, 3),
+            (468, 1),
+        ]);
+        let between = a.resemblance(&b);
+        assert!((between.jaccard() - 0.777_778).abs() < 1e-6);
+        assert!((between.similarity() - 0.898_683).abs() < 1e-6);
+        assert!((a.resemblance(&a).jaccard() - 1.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn bytes_round_trip_with_the_low_plane_first() {
+        let sketch = sketch_of(&[(0, 1), (9, 2), (511, 3)]);
+        let bytes = sketch.to_bytes();
+        assert_eq!(
+            (bytes[0], bytes[65], bytes[63], bytes[127]),
+            (1, 2, 128, 128)
+        );
+        assert_eq!(Sketch::from_bytes(&bytes), sketch);
+    }
+
+    #[test]
+    fn a_threshold_is_reached_at_its_similarity_and_not_below() {
+        let half = Resemblance { agreeing: 1, of: 2 };
+        let at = half.similarity();
+        assert!(half.reaches(MinResemblance::of_similarity(at - 1e-5).unwrap()));
+        assert!(!half.reaches(MinResemblance::of_similarity(at + 1e-5).unwrap()));
+        assert_eq!(MinResemblance::of_similarity(0.0), None);
+        assert!(!Resemblance { agreeing: 0, of: 0 }.reaches(MinResemblance(0)));
+    }
+}
