@@ -4,5 +4,6 @@ pub mod cli;
 pub mod document;
 pub mod engine;
 pub mod fingerprint;
+pub mod index;
 pub mod machine;
 pub mod sketch;
