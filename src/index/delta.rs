@@ -323,6 +323,11 @@ impl<'a> DeltaAt<'a> {
         }
     }
 
+    /// The delta itself.
+    pub fn delta(self) -> &'a Delta {
+        self.delta
+    }
+
     /// What it says about the documents of a fingerprint. Walks over events newer than the view.
     pub fn tally(self, value: Permuted) -> Tally {
         self.last_event(value)

@@ -147,6 +147,16 @@ impl View {
         )
     }
 
+    /// Whether a match found at a sequence may be gone by now, or the deltas no longer tell.
+    pub fn may_have_lost_since(&self, since: Sequence) -> bool {
+        let newer = |delta: &DeltaAt<'_>| delta.last().is_some_and(|last| last > since);
+        self.deltas[0].after() > since
+            || self
+                .deltas()
+                .filter(newer)
+                .any(|delta| delta.delta().hiding() > 0)
+    }
+
     /// What happened to a fingerprint after a sequence, oldest first, as far as deltas tell.
     pub fn happened_since(
         &self,
