@@ -1,0 +1,1 @@
+//! The sparse index of one journal file.
