@@ -36,6 +36,7 @@ pub mod simulated;
 
 mod index;
 mod real;
+mod window;
 
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, Refusal, StorageError};
