@@ -49,3 +49,6 @@ pub use records::{Record, Records};
 pub use scan::{RecordRef, Tail, TornTail, scan};
 pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
 pub use simulated::SimulatedDisk;
+
+#[cfg(test)]
+mod tests;

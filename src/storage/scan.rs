@@ -36,7 +36,7 @@ use super::window::Window;
 use super::{Damage, Disk, DiskFile, Identity, StorageError};
 
 /// How much is read at a time.
-const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// A record met by the scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
