@@ -36,8 +36,19 @@ pub enum StorageError {
         file: String,
         /// Where in the file the damage begins, in bytes.
         offset: u64,
-        /// The first sequence that cannot be read; for a sealed file the number of the block.
+        /// The first sequence that cannot be read.
         sequence: u64,
+        /// What does not hold.
+        why: Damage,
+    },
+    /// A sealed file is not what was written. Nothing was changed. Derived files are rebuilt and an
+    /// older snapshot is used by the floor above; when that says it cannot, restore a copy.
+    #[error("{file} is damaged at offset {offset}: {why}")]
+    DamagedSealed {
+        /// The file, by its name in the data directory.
+        file: String,
+        /// The beginning of the block, or of the trailer, in bytes.
+        offset: u64,
         /// What does not hold.
         why: Damage,
     },
@@ -152,6 +163,7 @@ impl StorageError {
             ),
             Self::Locked { .. }
             | Self::Damaged { .. }
+            | Self::DamagedSealed { .. }
             | Self::Refused { .. }
             | Self::NoRecord { .. }
             | Self::PayloadTooLarge { .. }
@@ -180,9 +192,9 @@ impl From<StorageError> for io::Error {
     fn from(error: StorageError) -> Self {
         let kind = match &error {
             StorageError::Io { source, .. } => source.kind(),
-            StorageError::Damaged { .. } | StorageError::Refused { .. } => {
-                io::ErrorKind::InvalidData
-            }
+            StorageError::Damaged { .. }
+            | StorageError::DamagedSealed { .. }
+            | StorageError::Refused { .. } => io::ErrorKind::InvalidData,
             StorageError::Locked { .. } => io::ErrorKind::ResourceBusy,
             StorageError::NoRecord { .. } => io::ErrorKind::NotFound,
             StorageError::PayloadTooLarge { .. } | StorageError::Poisoned { .. } => {

@@ -36,6 +36,7 @@ pub mod simulated;
 
 mod index;
 mod real;
+mod window;
 
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, Refusal, StorageError};
@@ -48,3 +49,6 @@ pub use records::{Record, Records};
 pub use scan::{RecordRef, Tail, TornTail, scan};
 pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
 pub use simulated::SimulatedDisk;
+
+#[cfg(test)]
+mod tests;
