@@ -6,5 +6,6 @@ pub mod engine;
 pub mod fingerprint;
 pub mod index;
 pub mod machine;
+pub mod metrics;
 pub mod sketch;
 pub mod storage;

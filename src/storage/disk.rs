@@ -57,10 +57,7 @@ pub trait Disk: Send + Sync + Debug {
 }
 
 /// An open file. Shared by readers and one writer; no operation moves a cursor.
-#[expect(
-    clippy::len_without_is_empty,
-    reason = "the length of a file is an operation that fails"
-)]
+#[expect(clippy::len_without_is_empty, reason = "the length of a file is an operation that fails")]
 pub trait DiskFile: Send + Sync + Debug {
     /// Writes all bytes at `offset`, extending the file as needed. On an error any part of them
     /// may have been written.

@@ -157,10 +157,9 @@ impl StorageError {
     /// Whether the disk (or the quota) is full: with room, the same operation would succeed.
     pub fn is_full(&self) -> bool {
         match self {
-            Self::Io { source, .. } => matches!(
-                source.kind(),
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-            ),
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
             Self::Locked { .. }
             | Self::Damaged { .. }
             | Self::DamagedSealed { .. }

@@ -123,32 +123,17 @@ impl FrameHeader {
 /// # Panics
 /// When the payload is above [`PAYLOAD_BYTES_MAX`].
 pub fn encode(out: &mut Vec<u8>, seed: Seed, header: &FrameHeader, payload: &[u8]) -> u64 {
-    assert!(
-        payload.len() <= PAYLOAD_BYTES_MAX,
-        "the caller has checked the payload's length"
-    );
-    let kind = if header.count == 0 {
-        KIND_SEAL
-    } else {
-        KIND_RECORD
-    };
+    assert!(payload.len() <= PAYLOAD_BYTES_MAX, "the caller has checked the payload's length");
+    let kind = if header.count == 0 { KIND_SEAL } else { KIND_RECORD };
     // On the stack first: one copy into the buffer instead of eight small ones.
     let mut bytes = [0; FRAME_HEADER_BYTES];
     put(&mut bytes, MAGIC_AT, &MAGIC);
     put(&mut bytes, KIND_AT, &kind.to_le_bytes());
-    put(
-        &mut bytes,
-        PAYLOAD_BYTES_AT,
-        &(payload.len() as u32).to_le_bytes(),
-    );
+    put(&mut bytes, PAYLOAD_BYTES_AT, &(payload.len() as u32).to_le_bytes());
     put(&mut bytes, COUNT_AT, &header.count.to_le_bytes());
     put(&mut bytes, SEQUENCE_AT, &header.sequence.to_le_bytes());
     put(&mut bytes, CHAIN_AT, &header.chain.to_le_bytes());
-    put(
-        &mut bytes,
-        DURABLE_UPTO_AT,
-        &header.durable_upto.to_le_bytes(),
-    );
+    put(&mut bytes, DURABLE_UPTO_AT, &header.durable_upto.to_le_bytes());
     let crc = header_crc(&bytes, seed);
     put(&mut bytes, CRC_AT, &crc.to_le_bytes());
 
@@ -181,11 +166,7 @@ pub fn decode_header(bytes: &[u8], seed: Seed) -> Result<FrameHeader, BadFrame> 
         chain: u64_at(bytes, CHAIN_AT),
         durable_upto: u64_at(bytes, DURABLE_UPTO_AT),
     };
-    let kind = if header.count == 0 {
-        KIND_SEAL
-    } else {
-        KIND_RECORD
-    };
+    let kind = if header.count == 0 { KIND_SEAL } else { KIND_RECORD };
     if u32_at(bytes, KIND_AT) != kind || !header.is_possible() {
         return Err(BadFrame::HeaderFields);
     }
@@ -215,25 +196,17 @@ pub fn decode(bytes: &[u8], seed: Seed) -> Decoded<'_> {
         return Decoded::Bad(BadFrame::Payload);
     }
     let payload = covered.get(FRAME_HEADER_BYTES..).unwrap_or_default();
-    Decoded::Complete(Frame {
-        header,
-        payload,
-        chain: stored as u64,
-    })
+    Decoded::Complete(Frame { header, payload, chain: stored as u64 })
 }
 
 fn header_crc(bytes: &[u8; FRAME_HEADER_BYTES], seed: Seed) -> u32 {
-    let covered = bytes
-        .get(..CRC_AT)
-        .expect("the checksum lies in the header");
+    let covered = bytes.get(..CRC_AT).expect("the checksum lies in the header");
     crc32c::crc32c_append(seed.0 as u32, covered)
 }
 
 fn put(bytes: &mut [u8; FRAME_HEADER_BYTES], at: usize, field: &[u8]) {
     let end = at.saturating_add(field.len());
-    let place = bytes
-        .get_mut(at..end)
-        .expect("the field lies in the header");
+    let place = bytes.get_mut(at..end).expect("the field lies in the header");
     place.copy_from_slice(field);
 }
 

@@ -49,10 +49,7 @@ impl Identity {
         for (to, from) in padded.iter_mut().zip(bytes) {
             *to = *from;
         }
-        Self {
-            directory,
-            recipe: padded,
-        }
+        Self { directory, recipe: padded }
     }
 
     /// The random id of the directory.
@@ -78,10 +75,7 @@ impl Identity {
 
     /// The identity that [`Identity::put`] wrote at `at`.
     pub(super) fn get<const N: usize>(bytes: &[u8; N], at: usize) -> Self {
-        Self {
-            directory: array_at(bytes, at),
-            recipe: array_at(bytes, at + 16),
-        }
+        Self { directory: array_at(bytes, at), recipe: array_at(bytes, at + 16) }
     }
 
     /// Refuses a file of `other`.
@@ -90,10 +84,7 @@ impl Identity {
             return Err(Refusal::Directory);
         }
         if other.recipe != self.recipe {
-            return Err(Refusal::Recipe {
-                expected: self.recipe(),
-                got: other.recipe(),
-            });
+            return Err(Refusal::Recipe { expected: self.recipe(), got: other.recipe() });
         }
         Ok(())
     }
@@ -139,19 +130,14 @@ impl JournalHeader {
 
     /// Reads the header at the beginning of `bytes`.
     pub(super) fn decode(bytes: &[u8], expected: &Identity) -> Result<Self, BadHeader> {
-        let bytes: &[u8; JOURNAL_HEADER_BYTES] = bytes
-            .first_chunk()
-            .ok_or(BadHeader::Damaged(Damage::FileHeader))?;
+        let bytes: &[u8; JOURNAL_HEADER_BYTES] =
+            bytes.first_chunk().ok_or(BadHeader::Damaged(Damage::FileHeader))?;
         check_crc(bytes, CRC_AT).map_err(BadHeader::Damaged)?;
         check_magic(bytes, MAGIC).map_err(BadHeader::Refused)?;
         check_version(bytes, JOURNAL_VERSION).map_err(BadHeader::Refused)?;
         let identity = Identity::get(bytes, DIRECTORY_AT);
         expected.accept(&identity).map_err(BadHeader::Refused)?;
-        Ok(Self {
-            identity,
-            first: u64_at(bytes, FIRST_AT),
-            chain: u64_at(bytes, CHAIN_AT),
-        })
+        Ok(Self { identity, first: u64_at(bytes, FIRST_AT), chain: u64_at(bytes, CHAIN_AT) })
     }
 }
 
@@ -168,31 +154,17 @@ pub(super) fn journal_first(name: &str) -> Option<u64> {
 }
 
 pub(super) fn check_crc<const N: usize>(bytes: &[u8; N], crc_at: usize) -> Result<(), Damage> {
-    let covered = bytes
-        .get(..crc_at)
-        .expect("the checksum lies in the header");
-    if crc32c::crc32c(covered) == u32_at(bytes, crc_at) {
-        Ok(())
-    } else {
-        Err(Damage::FileHeader)
-    }
+    let covered = bytes.get(..crc_at).expect("the checksum lies in the header");
+    if crc32c::crc32c(covered) == u32_at(bytes, crc_at) { Ok(()) } else { Err(Damage::FileHeader) }
 }
 
 pub(super) fn check_magic<const N: usize>(bytes: &[u8; N], magic: [u8; 8]) -> Result<(), Refusal> {
-    if array_at(bytes, MAGIC_AT) == magic {
-        Ok(())
-    } else {
-        Err(Refusal::Magic)
-    }
+    if array_at(bytes, MAGIC_AT) == magic { Ok(()) } else { Err(Refusal::Magic) }
 }
 
 pub(super) fn check_version<const N: usize>(bytes: &[u8; N], expected: u32) -> Result<(), Refusal> {
     let got = u32_at(bytes, VERSION_AT);
-    if got == expected {
-        Ok(())
-    } else {
-        Err(Refusal::Version { expected, got })
-    }
+    if got == expected { Ok(()) } else { Err(Refusal::Version { expected, got }) }
 }
 
 /// A field of a header; its place is a constant below the header's length.

@@ -27,11 +27,7 @@ pub(super) struct SparseIndex {
 impl SparseIndex {
     /// The index of a file without frames.
     pub(super) fn new(first: u64) -> Self {
-        Self {
-            entries: Vec::new(),
-            next: first,
-            end: JOURNAL_HEADER_BYTES as u64,
-        }
+        Self { entries: Vec::new(), next: first, end: JOURNAL_HEADER_BYTES as u64 }
     }
 
     /// Takes up the frame that begins at the present end.
@@ -50,9 +46,7 @@ impl SparseIndex {
         if sequence >= self.next {
             return None;
         }
-        let after = self
-            .entries
-            .partition_point(|(first, _)| *first <= sequence);
+        let after = self.entries.partition_point(|(first, _)| *first <= sequence);
         let (_, offset) = self.entries.get(after.checked_sub(1)?)?;
         Some(*offset)
     }

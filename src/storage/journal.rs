@@ -76,11 +76,7 @@ impl Journal {
         // is the name of a file it created last.
         disk.sync_directory()?;
         let seed = identity.seed();
-        let begin = JournalHeader {
-            identity,
-            first: next,
-            chain: tail.chain,
-        };
+        let begin = JournalHeader { identity, first: next, chain: tail.chain };
         let header = tail.files.last().map_or(begin, |file| file.header);
         let mut files: Vec<_> = tail.files.into_iter().map(reader_side).collect();
         let live = if let Some(live) = files.last() {
@@ -175,8 +171,7 @@ impl Journal {
             self.claimed = self.claimed.max(last.durable_upto);
         }
         let pending = &self.pending;
-        self.live
-            .extend(|index| pending.iter().for_each(|header| index.push(header)));
+        self.live.extend(|index| pending.iter().for_each(|header| index.push(header)));
         self.pending.clear();
         if self.written >= self.options.file_bytes {
             let rotated = self.rotate();
@@ -294,11 +289,7 @@ impl Journal {
         self.live.file.truncate(self.written)?;
         self.reserved = 0;
         self.live.file.sync_data()?;
-        let header = JournalHeader {
-            identity: self.identity,
-            first: self.next,
-            chain: self.chain,
-        };
+        let header = JournalHeader { identity: self.identity, first: self.next, chain: self.chain };
         match create_file(&*self.disk, &header) {
             Ok(file) => {
                 self.live = Arc::new(file);
@@ -321,9 +312,7 @@ impl Journal {
     fn check_poison(&self) -> Result<(), StorageError> {
         match &self.poison {
             None => Ok(()),
-            Some(first) => Err(StorageError::Poisoned {
-                first: first.clone(),
-            }),
+            Some(first) => Err(StorageError::Poisoned { first: first.clone() }),
         }
     }
 
@@ -374,8 +363,7 @@ fn make_durable(
         if read == 0 {
             break;
         }
-        live.file
-            .write_at(offset, part.get(..read).unwrap_or_default())?;
+        live.file.write_at(offset, part.get(..read).unwrap_or_default())?;
         offset += read as u64;
     }
     live.file.sync_data()

@@ -33,11 +33,9 @@ impl DirectoryLock {
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => Err(StorageError::Locked { path }),
-            Err(TryLockError::Error(source)) => Err(StorageError::Io {
-                operation: "lock",
-                path,
-                source,
-            }),
+            Err(TryLockError::Error(source)) => {
+                Err(StorageError::Io { operation: "lock", path, source })
+            }
         }
     }
 }

@@ -33,10 +33,7 @@ impl RealDisk {
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         create_durably(path)?;
         let directory = File::open(path).map_err(|source| failed("open", path, source))?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            directory,
-        })
+        Ok(Self { path: path.to_path_buf(), directory })
     }
 
     /// The path of the directory.
@@ -103,9 +100,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_directory(&self) -> Result<(), StorageError> {
-        self.directory
-            .sync_all()
-            .map_err(|source| failed("sync", &self.path, source))
+        self.directory.sync_all().map_err(|source| failed("sync", &self.path, source))
     }
 
     fn free_bytes(&self) -> Result<u64, StorageError> {
@@ -137,10 +132,7 @@ impl DiskFile for RealFile {
         while let Some(rest) = buffer.get_mut(filled..)
             && !rest.is_empty()
         {
-            match self
-                .file
-                .read_at(rest, offset.saturating_add(filled as u64))
-            {
+            match self.file.read_at(rest, offset.saturating_add(filled as u64)) {
                 Ok(0) => break,
                 Ok(bytes) => filled += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -160,10 +152,7 @@ impl DiskFile for RealFile {
 
     fn len(&self) -> Result<u64, StorageError> {
         let metadata = self.file.metadata();
-        self.named(
-            "ask for the length of",
-            metadata.map(|metadata| metadata.len()),
-        )
+        self.named("ask for the length of", metadata.map(|metadata| metadata.len()))
     }
 
     fn reserve(&self, offset: u64, bytes: u64) -> Result<(), StorageError> {
@@ -179,11 +168,7 @@ impl DiskFile for RealFile {
 }
 
 fn failed(operation: &'static str, path: &Path, source: io::Error) -> StorageError {
-    StorageError::Io {
-        operation,
-        path: path.to_path_buf(),
-        source,
-    }
+    StorageError::Io { operation, path: path.to_path_buf(), source }
 }
 
 /// Creates the directory and those above it, each made durable in its parent: a data directory

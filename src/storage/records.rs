@@ -78,9 +78,7 @@ pub(super) struct JournalFile {
 impl Records {
     pub(super) fn new(seed: Seed, files: Vec<Arc<JournalFile>>) -> Self {
         let files = ArcSwap::from_pointee(files);
-        Self {
-            shared: Arc::new(Shared { seed, files }),
-        }
+        Self { shared: Arc::new(Shared { seed, files }) }
     }
 
     /// Publishes a new live file. Called by the one writer.
@@ -113,10 +111,7 @@ impl Records {
     /// How many journal files there are, and their bytes together.
     pub fn extent(&self) -> Extent {
         let files = self.shared.files.load();
-        Extent {
-            files: files.len() as u64,
-            bytes: files.iter().map(|file| file.length()).sum(),
-        }
+        Extent { files: files.len() as u64, bytes: files.iter().map(|file| file.length()).sum() }
     }
 }
 
@@ -173,10 +168,9 @@ impl JournalFile {
     ) -> Result<u64, StorageError> {
         match (index.locate(sequence), next_file) {
             (Some(offset), _) => Ok(offset),
-            (None, None) => Err(StorageError::NoRecord {
-                sequence,
-                last: index.next.saturating_sub(1),
-            }),
+            (None, None) => {
+                Err(StorageError::NoRecord { sequence, last: index.next.saturating_sub(1) })
+            }
             // The next file begins later, so this one once held the sequence.
             (None, Some(_)) => Err(self.damaged(index.end, index.next, Damage::EndsEarly)),
         }
@@ -212,11 +206,6 @@ impl JournalFile {
     }
 
     fn damaged(&self, offset: u64, sequence: u64, why: Damage) -> StorageError {
-        StorageError::Damaged {
-            file: self.name.clone(),
-            offset,
-            sequence,
-            why,
-        }
+        StorageError::Damaged { file: self.name.clone(), offset, sequence, why }
     }
 }

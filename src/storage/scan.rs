@@ -101,18 +101,10 @@ pub fn scan(
     visit: &mut dyn FnMut(RecordRef<'_>),
 ) -> Result<Tail, StorageError> {
     let seed = identity.seed();
-    let mut tail = Tail {
-        last: 0,
-        torn: None,
-        files: Vec::new(),
-        chain: 0,
-        claimed: 0,
-    };
+    let mut tail = Tail { last: 0, torn: None, files: Vec::new(), chain: 0, claimed: 0 };
     open_files(disk, identity, &mut tail)?;
     let begin = from.saturating_add(1);
-    let after = tail
-        .files
-        .partition_point(|file| file.header.first <= begin);
+    let after = tail.files.partition_point(|file| file.header.first <= begin);
     let Some(start) = after.checked_sub(1) else {
         if tail.files.is_empty() && from == 0 {
             return Ok(tail);
@@ -157,10 +149,8 @@ pub fn scan(
 /// durable is left out and noted as torn.
 fn open_files(disk: &dyn Disk, identity: &Identity, tail: &mut Tail) -> Result<(), StorageError> {
     let names = disk.list()?;
-    let mut journals: Vec<(u64, String)> = names
-        .into_iter()
-        .filter_map(|name| Some((journal_first(&name)?, name)))
-        .collect();
+    let mut journals: Vec<(u64, String)> =
+        names.into_iter().filter_map(|name| Some((journal_first(&name)?, name))).collect();
     journals.sort_unstable();
     let newest = journals.last().map(|(first, _)| *first);
     for (first, name) in journals {
@@ -169,13 +159,9 @@ fn open_files(disk: &dyn Disk, identity: &Identity, tail: &mut Tail) -> Result<(
         let mut window = Window::new(&*file, JOURNAL_HEADER_BYTES);
         let decoded = JournalHeader::decode(window.at(0, JOURNAL_HEADER_BYTES)?, identity);
         match decoded {
-            Ok(header) if header.first == first => tail.files.push(TailFile {
-                name,
-                header,
-                file,
-                bytes,
-                index: None,
-            }),
+            Ok(header) if header.first == first => {
+                tail.files.push(TailFile { name, header, file, bytes, index: None });
+            }
             Ok(_) => return Err(damaged(&name, 0, first, Damage::FileName)),
             Err(BadHeader::Refused(why)) => return Err(StorageError::Refused { file: name, why }),
             Err(BadHeader::Damaged(why)) => {
@@ -183,11 +169,7 @@ fn open_files(disk: &dyn Disk, identity: &Identity, tail: &mut Tail) -> Result<(
                 if Some(first) != newest || has_frames {
                     return Err(damaged(&name, 0, first, why));
                 }
-                tail.torn = Some(TornTail {
-                    file: name,
-                    offset: 0,
-                    bytes,
-                });
+                tail.torn = Some(TornTail { file: name, offset: 0, bytes });
             }
         }
     }
@@ -307,10 +289,5 @@ fn missing(sequence: u64) -> StorageError {
 }
 
 fn damaged(file: &str, offset: u64, sequence: u64, why: Damage) -> StorageError {
-    StorageError::Damaged {
-        file: file.to_owned(),
-        offset,
-        sequence,
-        why,
-    }
+    StorageError::Damaged { file: file.to_owned(), offset, sequence, why }
 }

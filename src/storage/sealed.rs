@@ -303,9 +303,7 @@ impl SealedReader {
     /// As [`SealedReader::next_block`]; [`StorageError::PayloadTooLarge`] above `bytes_max`.
     pub fn read_rest(&mut self, bytes_max: u64) -> Result<Vec<u8>, StorageError> {
         let held = self.block.len() - self.taken;
-        let bytes = usize::try_from(self.body_left)
-            .unwrap_or(usize::MAX)
-            .saturating_add(held);
+        let bytes = usize::try_from(self.body_left).unwrap_or(usize::MAX).saturating_add(held);
         if bytes as u64 > bytes_max {
             return Err(StorageError::PayloadTooLarge { bytes });
         }
@@ -337,8 +335,7 @@ impl SealedReader {
         self.whole.update(&self.block);
         self.blocks += 1;
         self.body_left -= body_bytes as u64;
-        self.check_whole_at_end()
-            .inspect_err(|_| self.block.clear())
+        self.check_whole_at_end().inspect_err(|_| self.block.clear())
     }
 
     fn check_whole_at_end(&self) -> Result<(), StorageError> {
@@ -456,12 +453,9 @@ fn trailer_offset(length: u64) -> u64 {
 
 /// The length of a file with a body of this length; `None` when there can be none.
 fn file_bytes(body_bytes: u64) -> Option<u64> {
-    let checksums = body_bytes
-        .div_ceil(BLOCK_BYTES as u64)
-        .checked_mul(BLOCK_CHECKSUM_BYTES as u64)?;
-    body_bytes
-        .checked_add(checksums)?
-        .checked_add((SEALED_HEADER_BYTES + TRAILER_BYTES) as u64)
+    let checksums =
+        body_bytes.div_ceil(BLOCK_BYTES as u64).checked_mul(BLOCK_CHECKSUM_BYTES as u64)?;
+    body_bytes.checked_add(checksums)?.checked_add((SEALED_HEADER_BYTES + TRAILER_BYTES) as u64)
 }
 
 /// Seeded with the place of the block, so that blocks cannot be swapped.
@@ -470,9 +464,5 @@ fn block_checksum(block: &[u8], number: u64, seed: Seed) -> u64 {
 }
 
 fn damaged(name: &str, offset: u64, why: Damage) -> StorageError {
-    StorageError::DamagedSealed {
-        file: name.to_owned(),
-        offset,
-        why,
-    }
+    StorageError::DamagedSealed { file: name.to_owned(), offset, why }
 }

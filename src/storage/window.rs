@@ -15,13 +15,7 @@ pub(super) struct Window<'a> {
 impl<'a> Window<'a> {
     /// An empty window that reads at least `chunk_bytes` at a time.
     pub(super) fn new(file: &'a dyn DiskFile, chunk_bytes: usize) -> Self {
-        Self {
-            file,
-            chunk_bytes,
-            buffer: Vec::new(),
-            offset: 0,
-            filled: 0,
-        }
+        Self { file, chunk_bytes, buffer: Vec::new(), offset: 0, filled: 0 }
     }
 
     /// The bytes from `offset`: at least `needed`, less only at the end of the file. Reads when
@@ -53,8 +47,7 @@ impl<'a> Window<'a> {
     /// when that had to be read, else before it.
     pub(super) fn into_bytes_from(mut self, offset: u64, skip: usize, bytes: usize) -> Vec<u8> {
         let start = (offset.saturating_sub(self.offset) as usize).saturating_add(skip);
-        self.buffer
-            .truncate(start.saturating_add(bytes).min(self.filled));
+        self.buffer.truncate(start.saturating_add(bytes).min(self.filled));
         self.buffer.drain(..start.min(self.buffer.len()));
         self.buffer
     }

@@ -140,11 +140,7 @@ impl SimulatedDisk {
                 let bytes = contents.after_power_cut(mood, &mut dice);
                 after.files.insert(
                     *number,
-                    Contents {
-                        durable: bytes.clone(),
-                        bytes,
-                        ..Contents::default()
-                    },
+                    Contents { durable: bytes.clone(), bytes, ..Contents::default() },
                 );
             }
         }
@@ -198,9 +194,7 @@ impl SimulatedDisk {
     }
 
     fn from_state(state: State) -> Self {
-        Self {
-            state: Arc::new(Mutex::new(state)),
-        }
+        Self { state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -208,11 +202,7 @@ impl SimulatedDisk {
     }
 
     fn handle(&self, name: &str, number: u64) -> Box<dyn DiskFile> {
-        Box::new(SimulatedFile {
-            disk: self.clone(),
-            name: name.to_owned(),
-            number,
-        })
+        Box::new(SimulatedFile { disk: self.clone(), name: name.to_owned(), number })
     }
 }
 
@@ -230,9 +220,7 @@ impl Disk for SimulatedDisk {
             return Err(failed("create", name, io::ErrorKind::AlreadyExists.into()));
         }
         let number = state.put(name);
-        state
-            .unsynced
-            .push(NameChange::Put(name.to_owned(), number));
+        state.unsynced.push(NameChange::Put(name.to_owned(), number));
         state.finish(name)?;
         Ok(self.handle(name, number))
     }
@@ -286,11 +274,7 @@ impl State {
     fn survivor(&self) -> Self {
         Self {
             next_file: self.next_file,
-            faults: Faults {
-                fail: Vec::new(),
-                crash_at_operation: None,
-                ..self.faults.clone()
-            },
+            faults: Faults { fail: Vec::new(), crash_at_operation: None, ..self.faults.clone() },
             ..Self::default()
         }
     }
@@ -483,9 +467,5 @@ impl DiskFile for SimulatedFile {
 }
 
 fn failed(operation: &'static str, name: &str, source: io::Error) -> StorageError {
-    StorageError::Io {
-        operation,
-        path: PathBuf::from(name),
-        source,
-    }
+    StorageError::Io { operation, path: PathBuf::from(name), source }
 }

@@ -21,12 +21,7 @@ fn frame_starts(bytes: &[u8]) -> Vec<usize> {
 
 fn damage_of(result: Result<(Tail, Vec<Remembered>), StorageError>) -> (u64, u64, Damage) {
     match result {
-        Err(StorageError::Damaged {
-            offset,
-            sequence,
-            why,
-            ..
-        }) => (offset, sequence, why),
+        Err(StorageError::Damaged { offset, sequence, why, .. }) => (offset, sequence, why),
         other => panic!("expected damage, got {other:?}"),
     }
 }
@@ -48,10 +43,7 @@ fn no_flipped_bit_is_a_wrong_or_a_missing_record() {
             disk.edit(&name, flip);
         }
     }
-    assert!(
-        refused > 8 * 8_000,
-        "the journal was to have 8 KiB: {refused}"
-    );
+    assert!(refused > 8 * 8_000, "the journal was to have 8 KiB: {refused}");
 }
 
 #[test]
@@ -165,13 +157,8 @@ fn a_payload_cannot_pass_for_a_claim_of_another_directory() {
     let disk = SimulatedDisk::new();
     let mut journal = open(&disk, 1 << 20).unwrap();
     let mut forged = Vec::new();
-    let claim = FrameHeader {
-        payload_bytes: 0,
-        count: 1,
-        sequence: 100,
-        chain: 0,
-        durable_upto: 99,
-    };
+    let claim =
+        FrameHeader { payload_bytes: 0, count: 1, sequence: 100, chain: 0, durable_upto: 99 };
     let guessed = Identity::new([0; 16], "np1").seed();
     frame::encode(&mut forged, guessed, &claim, b"");
     journal.append(&forged, 1).unwrap();
@@ -275,13 +262,7 @@ fn a_foreign_file_is_refused_by_name() {
 
 #[test]
 fn an_impossible_length_is_refused_before_anything_is_allocated() {
-    let header = FrameHeader {
-        payload_bytes: 0,
-        count: 1,
-        sequence: 1,
-        chain: 0,
-        durable_upto: 0,
-    };
+    let header = FrameHeader { payload_bytes: 0, count: 1, sequence: 1, chain: 0, durable_upto: 0 };
     let mut bytes = Vec::new();
     frame::encode(&mut bytes, identity().seed(), &header, b"payload");
     let covered = bytes.len() - frame::FRAME_CHECKSUM_BYTES - b"payload".len() - 4;

@@ -126,10 +126,7 @@ fn the_same_seed_gives_the_same_disk() {
         let disk = disk.kill();
         let journal = open(&disk, 1_000).unwrap();
         drop(journal);
-        disk.open(&journal_files(&disk)[0])
-            .unwrap()
-            .write_at(5_000, &[3; 3_000])
-            .unwrap();
+        disk.open(&journal_files(&disk)[0]).unwrap().write_at(5_000, &[3; 3_000]).unwrap();
         let disk = disk.crash(seed);
         file_bytes(&disk, &journal_files(&disk)[0])
     };

@@ -5,10 +5,7 @@ use super::*;
 use crate::storage::simulated::{Failure, Faults, Operation};
 
 fn failing(operation: Operation, failure: Failure) -> Faults {
-    Faults {
-        fail: vec![(operation, 1, failure)],
-        ..Faults::default()
-    }
+    Faults { fail: vec![(operation, 1, failure)], ..Faults::default() }
 }
 
 #[test]
@@ -59,10 +56,7 @@ fn a_full_disk_refuses_a_group_and_writes_resume_when_there_is_room() {
     let disk = SimulatedDisk::new();
     let mut journal = open(&disk, 1 << 20).unwrap();
     let capacity = |bytes| {
-        disk.set_faults(Faults {
-            capacity_bytes: Some(bytes),
-            ..Faults::default()
-        });
+        disk.set_faults(Faults { capacity_bytes: Some(bytes), ..Faults::default() });
     };
     capacity(5_000);
     let mut accepted = 0;
@@ -102,10 +96,7 @@ fn a_disk_too_full_for_a_new_file_lets_the_old_one_grow() {
 fn a_power_cut_at_each_operation_of_a_rotation_keeps_everything_answered() {
     for at in 1..40 {
         let disk = SimulatedDisk::new();
-        disk.set_faults(Faults {
-            crash_at_operation: Some(at),
-            ..Faults::default()
-        });
+        disk.set_faults(Faults { crash_at_operation: Some(at), ..Faults::default() });
         let mut answered = 0;
         let mut run = || -> Result<(), StorageError> {
             let mut journal = open(&disk, 500)?;
@@ -119,10 +110,7 @@ fn a_power_cut_at_each_operation_of_a_rotation_keeps_everything_answered() {
         let _ended = run();
         for seed in 0..50 {
             let disk = disk.crash(seed);
-            assert!(
-                recover(&disk, 0).unwrap().0.last >= answered,
-                "operation {at}"
-            );
+            assert!(recover(&disk, 0).unwrap().0.last >= answered, "operation {at}");
             let journal = open(&disk, 500).unwrap();
             assert!(journal.next_sequence() > answered);
         }

@@ -25,10 +25,7 @@ fn journal_of_today() -> SimulatedDisk {
 #[test]
 fn the_journal_of_version_1_is_written_byte_for_byte() {
     let written = file_bytes(&journal_of_today(), &journal_name(1));
-    assert!(
-        written == JOURNAL,
-        "the format has changed: raise its version"
-    );
+    assert!(written == JOURNAL, "the format has changed: raise its version");
 }
 
 #[test]
@@ -37,10 +34,7 @@ fn the_journal_of_version_1_is_read() {
     disk.edit(&journal_name(1), |bytes| *bytes = JOURNAL.to_vec());
     let (tail, records) = recover(&disk, 0).unwrap();
     assert_eq!((tail.last, tail.claimed, tail.torn), (4, 4, None));
-    let read: Vec<_> = records
-        .iter()
-        .map(|r| (r.first, r.count, &r.payload[..]))
-        .collect();
+    let read: Vec<_> = records.iter().map(|r| (r.first, r.count, &r.payload[..])).collect();
     assert_eq!(read, [(1, 1, &b"one change"[..]), (2, 3, b"three changes")]);
 }
 
@@ -53,10 +47,7 @@ fn the_sealed_file_of_version_1_is_written_and_read() {
     writer.write_all(&body).unwrap();
     writer.finish().unwrap();
     let written = file_bytes(&disk, "now");
-    assert!(
-        written == SEALED,
-        "the format has changed: raise its version"
-    );
+    assert!(written == SEALED, "the format has changed: raise its version");
 
     disk.edit("then", |bytes| *bytes = SEALED.to_vec());
     let mut reader = SealedReader::open(&disk, "then", FileKind(1), &identity()).unwrap();

@@ -34,10 +34,7 @@ fn a_sequence_that_is_not_flushed_has_no_record() {
         assert!(matches!(error, StorageError::NoRecord { .. }), "{error}");
     }
     journal.flush().unwrap();
-    assert_eq!(
-        journal.records().read(sequence).unwrap().payload,
-        b"payload"
-    );
+    assert_eq!(journal.records().read(sequence).unwrap().payload, b"payload");
 }
 
 #[test]
@@ -103,10 +100,7 @@ fn a_payload_above_the_limit_is_refused_and_one_at_the_limit_is_kept() {
 fn files_close_at_their_size_and_the_extent_counts_them() {
     let (disk, _) = written_journal(60, 2_048);
     let names = journal_files(&disk);
-    let lengths: Vec<_> = names
-        .iter()
-        .map(|name| file_bytes(&disk, name).len() as u64)
-        .collect();
+    let lengths: Vec<_> = names.iter().map(|name| file_bytes(&disk, name).len() as u64).collect();
     for closed in &lengths[..lengths.len() - 1] {
         assert!((2_048..3_200).contains(closed), "{closed}");
     }

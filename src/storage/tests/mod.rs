@@ -50,11 +50,7 @@ fn append(journal: &mut Journal, dice: &mut Dice, bytes: usize) -> Remembered {
     let payload = dice.bytes(bytes);
     let count = 1 + dice.below(4) as u32;
     let first = journal.append(&payload, count).unwrap();
-    Remembered {
-        first,
-        count,
-        payload,
-    }
+    Remembered { first, count, payload }
 }
 
 /// A journal as the engine writes it: groups, a sync after each, a seal when idle.

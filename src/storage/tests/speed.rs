@@ -20,9 +20,7 @@ fn journal_and_sealed_files_in_figures() {
     let directory = tempfile::tempdir().unwrap();
     let real: Arc<dyn Disk> = Arc::new(RealDisk::open(directory.path()).unwrap());
     let tail = scan(&*real, &identity(), 0, &mut |_| ()).unwrap();
-    let options = JournalOptions {
-        file_bytes: 128 << 20,
-    };
+    let options = JournalOptions { file_bytes: 128 << 20 };
     let mut journal = Journal::open(Arc::clone(&real), identity(), tail, options).unwrap();
     let (small, packed) = (vec![7; 300], vec![7; 32 << 10]);
 
@@ -50,9 +48,7 @@ fn journal_and_sealed_files_in_figures() {
             records.read(1 + dice.below(400_000) as u64).unwrap();
         }
     });
-    timed("scan", "MB", 406.0, || {
-        scan(&*real, &identity(), 0, &mut |_| ()).unwrap()
-    });
+    timed("scan", "MB", 406.0, || scan(&*real, &identity(), 0, &mut |_| ()).unwrap());
     measure_sealed(&real, &packed);
     drop(directory);
 }
