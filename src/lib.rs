@@ -6,3 +6,4 @@ pub mod engine;
 pub mod fingerprint;
 pub mod machine;
 pub mod sketch;
+pub mod text;
