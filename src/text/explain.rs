@@ -189,8 +189,8 @@ mod tests {
         let (_, explanation) = explain(Source::Text("tea tea tea")).unwrap();
         let heaviest = &explanation.heaviest[..];
         assert_eq!(heaviest.len(), 4);
-        assert_eq!(heaviest.iter().map(|f| f.weight).sum::<f64>(), 8.0);
-        assert_eq!(heaviest[3].weight, 2.0);
+        let weights: Vec<_> = heaviest.iter().map(|f| f.weight.to_string()).collect();
+        assert_eq!(weights, ["2", "2", "2", "2"]);
         assert!(
             heaviest
                 .iter()
