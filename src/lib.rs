@@ -9,3 +9,4 @@ pub mod machine;
 pub mod metrics;
 pub mod sketch;
 pub mod storage;
+pub mod text;
