@@ -7,3 +7,4 @@ pub mod fingerprint;
 pub mod index;
 pub mod machine;
 pub mod sketch;
+pub mod text;
