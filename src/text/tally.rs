@@ -19,11 +19,7 @@ pub(crate) struct Tally {
 impl Tally {
     /// An empty table for keys that come from this text.
     pub(crate) fn of_keys_from(text: &str) -> Self {
-        Self {
-            counts: HashMap::with_hasher(Spread {
-                multiplier: xxh3_64(text.as_bytes()) | 1,
-            }),
-        }
+        Self { counts: HashMap::with_hasher(Spread { multiplier: xxh3_64(text.as_bytes()) | 1 }) }
     }
 
     /// Counts one occurrence, and says how many there were before.
@@ -56,10 +52,7 @@ impl BuildHasher for Spread {
     type Hasher = Spreading;
 
     fn build_hasher(&self) -> Spreading {
-        Spreading {
-            multiplier: self.multiplier,
-            hash: 0,
-        }
+        Spreading { multiplier: self.multiplier, hash: 0 }
     }
 }
 
@@ -101,9 +94,8 @@ mod tests {
     #[test]
     fn keys_that_agree_in_their_low_bits_spread() {
         let spread = Tally::of_keys_from("a text").counts.hasher().clone();
-        let places: std::collections::BTreeSet<_> = (0..1_000_u64)
-            .map(|i| spread.hash_one(i << 40) & 0xffff)
-            .collect();
+        let places: std::collections::BTreeSet<_> =
+            (0..1_000_u64).map(|i| spread.hash_one(i << 40) & 0xffff).collect();
         assert!(places.len() > 900, "only {} places", places.len());
     }
 }
