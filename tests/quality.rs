@@ -123,19 +123,10 @@ fn differing(set: &Path, documents_in: &str, reference_in: &str, aspect: Aspect)
 #[test]
 fn reference_fingerprints_come_out_bit_for_bit() {
     let Some(set) = quality_set() else { return };
-    let of_documents = differing(
-        &set,
-        "dev/docs.jsonl",
-        "reference/dev.docs.fp.tsv",
-        fingerprint,
-    );
+    let of_documents = differing(&set, "dev/docs.jsonl", "reference/dev.docs.fp.tsv", fingerprint);
     assert_eq!(of_documents, FINGERPRINT_DIFFERS_BY_MARKS);
-    let of_paragraphs = differing(
-        &set,
-        "dev/short.jsonl",
-        "reference/dev.short.fp.tsv",
-        fingerprint,
-    );
+    let of_paragraphs =
+        differing(&set, "dev/short.jsonl", "reference/dev.short.fp.tsv", fingerprint);
     assert!(of_paragraphs.is_empty(), "{of_paragraphs:?}");
 }
 
@@ -144,12 +135,7 @@ fn reference_sketches_come_out_bit_for_bit() {
     let Some(set) = quality_set() else { return };
     let of_documents = differing(&set, "dev/docs.jsonl", "reference/dev.sketch.tsv", sketch);
     assert_eq!(of_documents, SKETCH_DIFFERS_BY_MARKS);
-    let of_example = differing(
-        &set,
-        "reference/tiny.jsonl",
-        "reference/tiny.sketch.tsv",
-        sketch,
-    );
+    let of_example = differing(&set, "reference/tiny.jsonl", "reference/tiny.sketch.tsv", sketch);
     assert!(of_example.is_empty(), "{of_example:?}");
 }
 

@@ -85,22 +85,10 @@ fn every_bit_is_set_in_30_to_70_percent_of_texts() {
 
 #[test]
 fn texts_without_a_letter_or_number_have_no_fingerprint() {
-    for text in [
-        "",
-        " \n\t",
-        "?! ... --",
-        "\u{1f600}\u{200d}\u{20ac}",
-        "\u{3002}\u{300c}",
-    ] {
+    for text in ["", " \n\t", "?! ... --", "\u{1f600}\u{200d}\u{20ac}", "\u{3002}\u{300c}"] {
         assert_eq!(analyse_text(text), Err(EmptyDocument), "{text:?}");
     }
-    for html in [
-        "",
-        "<p></p>",
-        "<!-- a -->",
-        "<script>a</script>",
-        "<img alt='a'>&nbsp;",
-    ] {
+    for html in ["", "<p></p>", "<!-- a -->", "<script>a</script>", "<img alt='a'>&nbsp;"] {
         assert_eq!(analyse_html(html), Err(EmptyDocument), "{html:?}");
     }
 }
@@ -121,9 +109,7 @@ fn short_texts_that_differ_do_not_collide() {
     let fingerprints: BTreeSet<u64> = words.iter().map(|word| fingerprint(word).bits()).collect();
     assert_eq!(fingerprints.len(), words.len());
     assert!(!fingerprints.contains(&0));
-    let distance = fingerprint("Hello!")
-        .distance(fingerprint("Page not found"))
-        .get();
+    let distance = fingerprint("Hello!").distance(fingerprint("Page not found")).get();
     assert!(distance >= 16, "{distance}");
 }
 
@@ -132,10 +118,7 @@ fn repetition_makes_a_difference() {
     let once = "apples pears plums cherries";
     let more = "apples apples apples apples apples pears plums cherries";
     assert_ne!(fingerprint(once), fingerprint(more));
-    assert_ne!(
-        analyse_text(once).unwrap().sketch,
-        analyse_text(more).unwrap().sketch
-    );
+    assert_ne!(analyse_text(once).unwrap().sketch, analyse_text(more).unwrap().sketch);
 }
 
 #[test]

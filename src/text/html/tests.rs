@@ -7,10 +7,7 @@ use proptest::prelude::*;
 use super::text_of;
 
 fn words(html: &str) -> String {
-    text_of(html)
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    text_of(html).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -53,9 +50,9 @@ fn hidden_elements_are_dropped() {
 
 #[test]
 fn boilerplate_elements_are_dropped_whatever_is_nested_in_them() {
-    for name in [
-        "nav", "aside", "footer", "dialog", "select", "button", "textarea", "title", "noscript",
-    ] {
+    for name in
+        ["nav", "aside", "footer", "dialog", "select", "button", "textarea", "title", "noscript"]
+    {
         let html = format!("a<{name}>x <div>y</div></{name}>b");
         assert_eq!(words(&html), "a b", "{name}");
     }
@@ -150,15 +147,7 @@ proptest! {
     }
 }
 
-const BLOCKS: &[&str] = &[
-    "<p>",
-    "</p>",
-    "<div class='a>b'>",
-    "<li/>",
-    "<br>",
-    "</nav>",
-    "<h1\n>",
-];
+const BLOCKS: &[&str] = &["<p>", "</p>", "<div class='a>b'>", "<li/>", "<br>", "</nav>", "<h1\n>"];
 
 fn markup() -> impl Strategy<Value = String> {
     let pieces = [
