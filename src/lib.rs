@@ -1,8 +1,10 @@
 //! nearprint: a networked near-duplicate lookup service.
 
+pub mod bulk;
 pub mod cli;
 pub mod document;
 pub mod engine;
 pub mod fingerprint;
 pub mod machine;
 pub mod sketch;
+pub mod text;
