@@ -33,6 +33,7 @@ impl Folder {
         match body {
             Ok(Some(Body::Text(text) | Body::Html(text))) if text.trim().is_empty() => None,
             Ok(Some(body)) => Some(Ok(Entry {
+                place: Place::file(path),
                 id: Some(path.to_string_lossy().into_owned()),
                 body,
             })),

@@ -1,20 +1,18 @@
 //! Lines of hex: a fingerprint a line, optionally a tab and an id.
 
-use super::{Body, Entry};
+use super::Body;
 use crate::fingerprint::Fingerprint;
 
 /// Reads a line such as `5f3a00c2d4e6b718<tab>https://a.example/1`.
-pub(super) fn parse(line: &[u8]) -> Result<Entry, String> {
+pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
     let line = str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned())?;
     let (hex, id) = match line.split_once('\t') {
         Some((hex, id)) => (hex.trim(), Some(id.trim().to_owned())),
         None => (line, None),
     };
     let fingerprint: Fingerprint = hex.parse().map_err(|error| format!("{error}"))?;
-    Ok(Entry {
-        id: id.filter(|id| !id.is_empty()),
-        body: Body::Fingerprint(fingerprint),
-    })
+    let id = id.filter(|id| !id.is_empty());
+    Ok((id, Body::Fingerprint(fingerprint)))
 }
 
 #[cfg(test)]
@@ -23,10 +21,8 @@ mod tests {
 
     #[test]
     fn a_line_is_a_fingerprint_and_maybe_a_tab_and_an_id() {
-        let entry = |id: Option<&str>| Entry {
-            id: id.map(str::to_owned),
-            body: Body::Fingerprint(Fingerprint::new(0xff)),
-        };
+        let body = Body::Fingerprint(Fingerprint::new(0xff));
+        let entry = |id: Option<&str>| (id.map(str::to_owned), body.clone());
         assert_eq!(parse(b"00000000000000ff"), Ok(entry(None)));
         assert_eq!(
             parse(b"0x00000000000000FF\thttps://a.example/1"),

@@ -102,14 +102,18 @@ impl Documents {
             Format::Hex => hex::parse,
             Format::Document => return Ok(Box::new(iter::once(one_document(source, path)))),
         };
-        Ok(Box::new(ByLine::new(source, parse, path.to_path_buf())))
+        Ok(Box::new(ByLine::new(source, parse, path)))
     }
 }
 
 fn one_document(mut source: Source, path: &Path) -> Result<Entry, BadEntry> {
     let id = (path != Path::new("-")).then(|| path.to_string_lossy().into_owned());
     match files::read_body(source.as_mut(), Kind::of(path)) {
-        Ok(Some(body)) => Ok(Entry { id, body }),
+        Ok(Some(body)) => Ok(Entry {
+            place: Place::file(path),
+            id,
+            body,
+        }),
         Ok(None) => Err(Place::file(path).bad("is a binary file")),
         Err(error) => Err(Place::file(path).bad(error)),
     }

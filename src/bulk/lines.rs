@@ -1,28 +1,29 @@
 //! Files of one entry a line: lines of bounded length, each with its number.
 
 use std::io::{self, BufRead, Read};
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
 use super::files::Source;
-use super::{BadEntry, DOCUMENT_BYTES_MAX, Entry, Place};
+use super::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place};
 
-/// Reads one entry from a line, or says what is wrong with it.
-pub(super) type ParseLine = fn(&[u8]) -> Result<Entry, String>;
+/// Reads the id and the body from a line, or says what is wrong with it.
+pub(super) type ParseLine = fn(&[u8]) -> Result<(Option<String>, Body), String>;
 
 /// The entries of a file with one a line.
 pub(super) struct ByLine {
     lines: Lines,
     parse: ParseLine,
-    path: PathBuf,
+    path: Arc<Path>,
     ended: bool,
 }
 
 impl ByLine {
-    pub(super) fn new(source: Source, parse: ParseLine, path: PathBuf) -> Self {
+    pub(super) fn new(source: Source, parse: ParseLine, path: &Path) -> Self {
         Self {
             lines: Lines::new(source),
             parse,
-            path,
+            path: path.into(),
             ended: false,
         }
     }
@@ -35,11 +36,18 @@ impl Iterator for ByLine {
         if self.ended {
             return None;
         }
-        let place = |number| Place::line(&self.path, number);
+        let place = |number| Place {
+            path: Arc::clone(&self.path),
+            line: Some(number),
+        };
         match self.lines.next() {
             Ok(None) => None,
             Ok(Some(Line::Whole { number, bytes })) => {
-                Some((self.parse)(bytes).map_err(|why| place(number).bad(why)))
+                let place = place(number);
+                Some(match (self.parse)(bytes) {
+                    Ok((id, body)) => Ok(Entry { place, id, body }),
+                    Err(why) => Err(place.bad(why)),
+                })
             }
             Ok(Some(Line::TooLong { number })) => {
                 let why = format!("longer than {DOCUMENT_BYTES_MAX} bytes");
@@ -148,7 +156,7 @@ mod tests {
     fn a_bad_line_is_named_by_its_number_and_the_next_one_is_read() {
         let source = Box::new("00000000000000ff\nnonsense\n0000000000000001\n".as_bytes());
         let read: Vec<_> =
-            ByLine::new(source, super::super::hex::parse, PathBuf::from("f.hex")).collect();
+            ByLine::new(source, super::super::hex::parse, Path::new("f.hex")).collect();
         assert_eq!(read.len(), 3);
         let error = read[1].as_ref().unwrap_err().to_string();
         assert!(error.starts_with("f.hex line 2: "), "{error}");

@@ -19,7 +19,7 @@ mod ndjson;
 mod roff;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,6 +35,8 @@ pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 /// One document as its file holds it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
+    /// Where it was found.
+    pub place: Place,
     /// Its name, where the file gives one; the path for a file of a folder.
     pub id: Option<String>,
     /// What it consists of.
@@ -67,8 +69,8 @@ pub struct BadEntry {
 /// A place in the input, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file; `-` is the standard input.
-    pub path: PathBuf,
+    /// The file; `-` is the standard input. Shared by all lines of one file.
+    pub path: Arc<Path>,
     /// The line, counted from 1, where the file is read by lines.
     pub line: Option<u64>,
 }
@@ -76,15 +78,8 @@ pub struct Place {
 impl Place {
     fn file(path: &Path) -> Self {
         Self {
-            path: path.to_path_buf(),
+            path: path.into(),
             line: None,
-        }
-    }
-
-    fn line(path: &Path, line: u64) -> Self {
-        Self {
-            path: path.to_path_buf(),
-            line: Some(line),
         }
     }
 
@@ -98,7 +93,7 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.path == Path::new("-") {
+        if *self.path == *"-" {
             f.write_str("standard input")?;
         } else {
             write!(f, "{}", self.path.display())?;

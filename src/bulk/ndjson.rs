@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Body, Entry};
+use super::Body;
 use crate::fingerprint::Fingerprint;
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct Fields {
 }
 
 /// Reads one object.
-pub(super) fn parse(line: &[u8]) -> Result<Entry, String> {
+pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
     let fields: Fields = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let bodies = [
         fields.text.map(|text| Ok(Body::Text(text))),
@@ -30,10 +30,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Entry, String> {
     ];
     let mut bodies = bodies.into_iter().flatten();
     match (bodies.next(), bodies.next()) {
-        (Some(body), None) => Ok(Entry {
-            id: fields.id,
-            body: body?,
-        }),
+        (Some(body), None) => Ok((fields.id, body?)),
         _ => Err("needs exactly one of text, html, features, fingerprint".to_owned()),
     }
 }
@@ -81,14 +78,15 @@ mod tests {
     use super::*;
 
     fn body(line: &str) -> Result<Body, String> {
-        parse(line.as_bytes()).map(|entry| entry.body)
+        parse(line.as_bytes()).map(|(_, body)| body)
     }
 
     #[test]
     fn each_form_of_a_document_is_read_and_foreign_fields_are_passed_over() {
-        let entry = parse(br#"{"id": "a", "lang": "en", "text": "t"}"#).unwrap();
-        assert_eq!(entry.id.as_deref(), Some("a"));
-        assert_eq!(entry.body, Body::Text("t".to_owned()));
+        assert_eq!(
+            parse(br#"{"id": "a", "lang": "en", "text": "t"}"#),
+            Ok((Some("a".to_owned()), Body::Text("t".to_owned())))
+        );
         assert_eq!(
             body(r#"{"html": "<p>t"}"#),
             Ok(Body::Html("<p>t".to_owned()))
