@@ -2,6 +2,7 @@
 
 pub mod bulk;
 pub mod cli;
+pub mod config;
 pub mod document;
 pub mod engine;
 pub mod fingerprint;

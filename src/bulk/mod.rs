@@ -27,6 +27,7 @@ use crate::fingerprint::Fingerprint;
 
 pub use files::read_document;
 pub use input::{Documents, Format, bytes_total};
+pub use ndjson::parse_features;
 
 /// The longest document or line that is read, in bytes after decompression; longer ones are
 /// reported and passed over.

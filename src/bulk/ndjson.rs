@@ -35,6 +35,14 @@ pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
     }
 }
 
+/// Reads a JSON text of weighted features: `{"token": weight}` or `[["token", weight], ...]`.
+///
+/// # Errors
+/// It is not JSON, or of another shape; says which.
+pub fn parse_features(json: &str) -> Result<Body, String> {
+    features(&serde_json::from_str(json).map_err(|error| error.to_string())?)
+}
+
 /// `{"token": weight}` or `[["token", weight], ...]`.
 fn features(value: &Value) -> Result<Body, String> {
     let pair = |token: &str, weight: &Value| {
