@@ -1,0 +1,204 @@
+//! From the bytes of a document to UTF-8.
+//!
+//! The first of these that says something decides: a byte order mark; the label that came with the
+//! document (`charset=` of its content type); in HTML, the `<meta>` of its first 1,024 bytes; valid
+//! UTF-8; and last a guess by the frequencies of letters (`chardetng`, as in browsers). Bytes that
+//! are wrong in the encoding become U+FFFD, which separates words. Linear in the bytes; the text
+//! can be up to three times as long.
+
+use std::borrow::Cow;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
+
+/// Browsers look for a `<meta>` with the encoding in so many bytes.
+const META_BYTES: usize = 1_024;
+
+/// A label names no encoding of the WHATWG standard.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown charset {label:?}")]
+pub struct UnknownCharset {
+    /// The label, as it came.
+    pub label: String,
+}
+
+/// The text of a document.
+///
+/// # Errors
+/// [`UnknownCharset`] when the label names no known encoding, whatever else says what it is.
+///
+/// # Examples
+/// ```
+/// use nearprint::text::charset::decode;
+/// assert_eq!(decode(b"caf\xe9", Some("latin1"), false)?, "caf\u{e9}");
+/// assert!(decode(b"tea", Some("latin-0"), false).is_err());
+/// # Ok::<(), nearprint::text::charset::UnknownCharset>(())
+/// ```
+pub fn decode<'a>(
+    bytes: &'a [u8],
+    label: Option<&str>,
+    html: bool,
+) -> Result<Cow<'a, str>, UnknownCharset> {
+    let labelled = label.map(named).transpose()?;
+    let encoding = labelled
+        .or_else(|| html.then(|| declared(bytes)).flatten())
+        .unwrap_or_else(|| guessed(bytes));
+    // A byte order mark goes before all of these, and is taken off.
+    Ok(encoding.decode(bytes).0)
+}
+
+fn named(label: &str) -> Result<&'static Encoding, UnknownCharset> {
+    Encoding::for_label_no_replacement(label.as_bytes()).ok_or_else(|| UnknownCharset {
+        label: label.to_owned(),
+    })
+}
+
+fn guessed(bytes: &[u8]) -> &'static Encoding {
+    if std::str::from_utf8(bytes).is_ok() {
+        return UTF_8;
+    }
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
+    detector.feed(bytes, true);
+    detector.guess(None, Utf8Detection::Allow)
+}
+
+/// The encoding that the first `<meta>` with one declares; one that nobody knows says nothing.
+fn declared(html: &[u8]) -> Option<&'static Encoding> {
+    let head = &html[..html.len().min(META_BYTES)];
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let mut rest = head.as_str();
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        if let Some(comment) = rest.strip_prefix("!--") {
+            rest = comment.find("-->").map_or("", |end| &comment[end..]);
+        } else if let Some(meta) = rest.strip_prefix("meta") {
+            let (meta, after) = meta.split_once('>').unwrap_or((meta, ""));
+            rest = after;
+            if let Some(encoding) = label_in(meta).and_then(|l| named(l).ok()) {
+                return Some(readable(encoding));
+            }
+        }
+    }
+    None
+}
+
+/// The label in the attributes of a `<meta>`: `charset=x`, or within `content="...; charset=x"`.
+fn label_in(meta: &str) -> Option<&str> {
+    let mut rest = meta;
+    while let Some((_, after)) = rest.split_once("charset") {
+        rest = after;
+        if let Some(value) = after.trim_start().strip_prefix('=') {
+            let value = value.trim_start().trim_start_matches(['"', '\'']);
+            let ends = |c: char| c.is_ascii_whitespace() || matches!(c, '"' | '\'' | ';' | '/');
+            return value.split(ends).next();
+        }
+    }
+    None
+}
+
+/// A `<meta>` that could be read in ASCII is not in UTF-16, whatever it says (as in browsers).
+fn readable(declared: &'static Encoding) -> &'static Encoding {
+    if declared == UTF_16LE || declared == UTF_16BE {
+        UTF_8
+    } else if declared == X_USER_DEFINED {
+        WINDOWS_1252
+    } else {
+        declared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decoded(bytes: &[u8], label: Option<&str>, html: bool) -> String {
+        decode(bytes, label, html).unwrap().into_owned()
+    }
+
+    #[test]
+    fn a_byte_order_mark_goes_before_the_label() {
+        assert_eq!(
+            decoded(b"\xef\xbb\xbf\xc3\xa9", Some("latin1"), false),
+            "\u{e9}"
+        );
+        assert_eq!(decoded(b"\xff\xfea\0", Some("utf-8"), false), "a");
+        assert_eq!(decoded(b"\xfe\xff\0a", None, true), "a");
+    }
+
+    #[test]
+    fn the_label_goes_before_the_meta_element() {
+        let html = b"<meta charset=utf-8>\xe9";
+        assert_eq!(
+            decoded(html, Some(" ISO-8859-1 "), true),
+            "<meta charset=utf-8>\u{e9}"
+        );
+    }
+
+    #[test]
+    fn every_form_of_meta_element_is_read_in_html_alone() {
+        for meta in [
+            "<meta charset=windows-1251>",
+            "<META CharSet = 'Windows-1251' />",
+            "<meta http-equiv=Content-Type content=\"text/html; charset=windows-1251\">",
+            "<!-- <meta charset=utf-8> --><meta name=charset><meta charset=cp1251>",
+            "<meta charset=nonsense><meta charset=\"cp1251\">",
+        ] {
+            let html = [meta.as_bytes(), b"\xf7\xe0\xe9"].concat();
+            let text = decoded(&html, None, true);
+            assert!(text.ends_with("\u{447}\u{430}\u{439}"), "{meta}: {text}");
+        }
+        let plain = "<meta charset=cp1251>\u{e9}";
+        assert_eq!(decoded(plain.as_bytes(), None, false), plain);
+        let utf_16 = "<meta charset=utf-16>\u{e9}";
+        assert_eq!(decoded(utf_16.as_bytes(), None, true), utf_16);
+    }
+
+    #[test]
+    fn without_a_word_about_it_valid_utf_8_is_utf_8_and_the_rest_is_guessed() {
+        assert_eq!(
+            decoded("\u{8336}\u{e9}".as_bytes(), None, false),
+            "\u{8336}\u{e9}"
+        );
+        // "Privet, eto tekst na russkom yazyke" in windows-1251; Japanese in Shift_JIS.
+        let russian = b"\xcf\xf0\xe8\xe2\xe5\xf2, \xfd\xf2\xee \xf2\xe5\xea\xf1\xf2 \xed\xe0 \
+            \xf0\xf3\xf1\xf1\xea\xee\xec \xff\xe7\xfb\xea\xe5";
+        assert!(decoded(russian, None, false).starts_with("\u{41f}\u{440}\u{438}"));
+        let japanese = b"\x82\xb1\x82\xea\x82\xcd\x93\xfa\x96\x7b\x8c\xea\x82\xcc\x95\xb6\x8f\xcd\x82\xc5\
+            \x82\xb7\x81\x42\x83\x4a\x83\x5e\x83\x4a\x83\x69\x82\xe0\x93\xfc\x82\xc1\x82\xc4\x82\xa2\x82\xdc\x82\xb7\x81\x42";
+        assert!(decoded(japanese, None, true).starts_with("\u{3053}\u{308c}\u{306f}"));
+    }
+
+    #[test]
+    fn wrong_bytes_become_replacement_characters() {
+        assert_eq!(
+            decoded(b"a\xff\xc3b", Some("utf8"), false),
+            "a\u{fffd}\u{fffd}b"
+        );
+    }
+
+    #[test]
+    fn an_unknown_label_is_named() {
+        for label in ["utf-9", "", "iso-2022-kr"] {
+            let error = decode(b"\xef\xbb\xbftea", Some(label), true).unwrap_err();
+            assert_eq!(error.to_string(), format!("unknown charset {label:?}"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_become_a_text_of_at_most_three_times_their_length(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            html in any::<bool>(),
+        ) {
+            let text = decode(&bytes, None, html).unwrap();
+            prop_assert!(text.len() <= 3 * bytes.len());
+        }
+
+        #[test]
+        fn any_text_in_utf_8_comes_back(text in "[^\u{feff}].{0,40}") {
+            prop_assert_eq!(decoded(text.as_bytes(), None, false), text);
+        }
+    }
+}

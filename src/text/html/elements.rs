@@ -1,0 +1,85 @@
+//! Which elements are dropped, which join words, and which hold raw text. Tables, no state.
+
+use html5gum::State;
+
+/// Why an element is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dropped {
+    /// Its content is not text that a reader sees.
+    Hidden,
+    /// Its content is about the site or the form, not of the page.
+    Boilerplate,
+}
+
+/// The elements that are dropped. An element is known by its place in this list.
+///
+/// `header` stays (it holds the headline of an article as often as the logo of a site) and so do
+/// `form` (some systems wrap the page in one) and `math`. The title is boilerplate: it is not on
+/// the page, where the headline repeats it, and names the site, in which copies differ.
+pub(super) const DROPPED: [(&[u8], Dropped); 22] = [
+    (b"script", Dropped::Hidden),
+    (b"style", Dropped::Hidden),
+    (b"template", Dropped::Hidden),
+    (b"svg", Dropped::Hidden),
+    (b"iframe", Dropped::Hidden),
+    (b"object", Dropped::Hidden),
+    (b"canvas", Dropped::Hidden),
+    (b"audio", Dropped::Hidden),
+    (b"video", Dropped::Hidden),
+    (b"datalist", Dropped::Hidden),
+    (b"noembed", Dropped::Hidden),
+    (b"rp", Dropped::Hidden),
+    (b"rt", Dropped::Hidden),
+    (b"nav", Dropped::Boilerplate),
+    (b"aside", Dropped::Boilerplate),
+    (b"footer", Dropped::Boilerplate),
+    (b"dialog", Dropped::Boilerplate),
+    (b"select", Dropped::Boilerplate),
+    (b"button", Dropped::Boilerplate),
+    (b"textarea", Dropped::Boilerplate),
+    (b"title", Dropped::Boilerplate),
+    (b"noscript", Dropped::Boilerplate),
+];
+
+/// The elements whose content is not markup, and how their content reads. An element is known by
+/// its place in this list.
+pub(super) const RAW: [(&[u8], State); 8] = [
+    (b"script", State::ScriptData),
+    (b"style", State::RawText),
+    (b"iframe", State::RawText),
+    (b"noembed", State::RawText),
+    (b"noframes", State::RawText),
+    (b"xmp", State::RawText),
+    (b"title", State::RcData),
+    (b"textarea", State::RcData),
+];
+
+/// The place of an element in [`DROPPED`].
+pub(super) fn dropped(name: &[u8]) -> Option<usize> {
+    DROPPED.iter().position(|&(dropped, _)| dropped == name)
+}
+
+/// The place of an element in [`RAW`].
+pub(super) fn raw(name: &[u8]) -> Option<usize> {
+    RAW.iter().position(|&(raw, _)| raw == name)
+}
+
+/// Whether text before and after a tag of this element belongs to one word, as on the screen.
+/// Every other element separates, unknown ones too: they are mostly containers.
+#[rustfmt::skip]
+pub(super) const fn joins(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"a" | b"abbr" | b"acronym" | b"b" | b"bdi" | b"bdo" | b"big" | b"cite" | b"code"
+        | b"data" | b"del" | b"dfn" | b"em" | b"font" | b"i" | b"ins" | b"kbd" | b"mark"
+        | b"nobr" | b"q" | b"rb" | b"rp" | b"rt" | b"ruby" | b"s" | b"samp" | b"script"
+        | b"small" | b"span" | b"strike" | b"strong" | b"style" | b"sub" | b"sup"
+        | b"template" | b"time" | b"tt" | b"u" | b"var" | b"wbr"
+    )
+}
+
+/// Whether a navigation, aside or footer cannot reach past the start of this element, so that one
+/// still open was never closed.
+pub(super) const fn begins_content(name: &[u8]) -> bool {
+    matches!(name, b"body" | b"main")
+}
