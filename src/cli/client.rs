@@ -43,6 +43,11 @@ impl Problem {
     pub(super) fn is_temporary(&self) -> bool {
         matches!(self.status, 429 | 503)
     }
+
+    /// It is the service that has a problem, not the document: the next one will meet it too.
+    pub(super) fn is_of_the_service(&self) -> bool {
+        self.status >= 500
+    }
 }
 
 impl std::fmt::Display for Problem {
@@ -156,7 +161,7 @@ impl Client {
 fn retry_after(response: &Response<Body>) -> Duration {
     let header = response.headers().get("retry-after");
     let seconds = header.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    Duration::from_secs(seconds.unwrap_or(1).clamp(1, WAIT_SECONDS_MAX))
+    Duration::from_secs(seconds.unwrap_or(1).min(WAIT_SECONDS_MAX))
 }
 
 /// Waits as long as the service asked for.

@@ -8,6 +8,7 @@
 //! `NEARPRINT_TEST_KILL_CYCLES` says how often (10; `make torture` 50), `NEARPRINT_TEST_SEED`
 //! repeats a run.
 
+mod commands;
 mod corpus;
 mod random;
 mod server;

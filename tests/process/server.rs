@@ -58,6 +58,11 @@ impl Server {
         command
     }
 
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// A connection to it.
     pub(crate) fn client(&self) -> Client {
         let config = Agent::config_builder()
