@@ -1,0 +1,150 @@
+//! The configuration: one commented file of defaults, four layers, two types.
+//!
+//! `config/default.toml` is compiled in and says every key with its unit, default and range. Over
+//! it go, in this order, a file, the environment (`NEARPRINT_SECTION__KEY`) and the flags. The
+//! layers are merged by [`layers`], which refuses unknown keys by name; the result is the raw
+//! [`Config`], which [`Config::validated`] turns into the [`Settings`] that the rooms take. Nothing
+//! else in the house reads the environment or a configuration file.
+//!
+//! Tested by changing every key and observing the setting it ends in (`tests` here), and its
+//! effect on a running server in `tests/http_limits.rs`.
+
+mod layers;
+mod validate;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use layers::{ConfigError, Sources};
+
+use crate::{engine, http, server, telemetry};
+
+/// The text of `config/default.toml`.
+pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
+
+/// The merged configuration as it is written, before any range is checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `[server]`: the outside.
+    pub server: ServerKeys,
+    /// `[data]`: where and how durably.
+    pub data: DataKeys,
+    /// `[query]`: what a request that says nothing gets.
+    pub query: QueryKeys,
+    /// `[engine]`: queues, files and limits of the engine.
+    pub engine: EngineKeys,
+    /// `[log]`: what is written to standard error.
+    pub log: LogKeys,
+}
+
+/// The keys of `[server]`; `config/default.toml` explains each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config/default.toml explains each key")]
+pub struct ServerKeys {
+    pub listen: String,
+    pub body_bytes_max: u64,
+    pub line_bytes_max: u64,
+    pub bodies_held_bytes_max: u64,
+    pub header_timeout_ms: u64,
+    pub body_timeout_ms: u64,
+    pub idle_timeout_ms: u64,
+    pub connections_max: u64,
+    pub requests_in_flight_max: u64,
+    pub shutdown_grace_ms: u64,
+}
+
+/// The keys of `[data]`; `config/default.toml` explains each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config/default.toml explains each key")]
+pub struct DataKeys {
+    pub directory: PathBuf,
+    pub distance_max: u64,
+    pub durability: String,
+    pub durability_interval_ms: u64,
+}
+
+/// The keys of `[query]`; `config/default.toml` explains each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config/default.toml explains each key")]
+pub struct QueryKeys {
+    pub distance: u64,
+    pub limit: u64,
+    pub min_similarity: f64,
+}
+
+/// The keys of `[engine]`; `config/default.toml` explains each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config/default.toml explains each key")]
+pub struct EngineKeys {
+    pub queue_changes_max: u64,
+    pub group_changes_max: u64,
+    pub journal_file_bytes: u64,
+    pub snapshot_interval_ms: u64,
+    pub snapshot_changes: u64,
+    pub memory_bytes_max: u64,
+    pub disk_free_bytes_min: u64,
+}
+
+/// The keys of `[log]`; `config/default.toml` explains each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config/default.toml explains each key")]
+pub struct LogKeys {
+    pub format: String,
+    pub level: String,
+}
+
+/// The configuration with every range checked, in the types of the rooms it goes to.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The accept loop and its timeouts.
+    pub server: server::Options,
+    /// Bodies, limits and defaults of requests.
+    pub http: http::Options,
+    /// The engine.
+    pub engine: engine::Options,
+    /// Logs.
+    pub log: telemetry::Options,
+}
+
+impl Config {
+    /// Merges the defaults, the file, the environment and the flags.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the key, where it came from and what would be right.
+    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        layers::merge(sources)
+    }
+
+    /// Checks every range and every relation between keys.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] names the key and its range.
+    pub fn validated(&self) -> Result<Settings, ConfigError> {
+        validate::settings(self)
+    }
+
+    /// The effective configuration as TOML, every key, for `check-config`.
+    pub fn effective(&self) -> String {
+        toml::to_string(self).expect("strings, numbers and five tables are TOML")
+    }
+}
+
+/// The embedded defaults.
+impl Default for Config {
+    fn default() -> Self {
+        toml::from_str(DEFAULT_TOML).expect("a test parses config/default.toml")
+    }
+}
+
+#[cfg(test)]
+mod tests;

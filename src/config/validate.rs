@@ -1,0 +1,235 @@
+//! From the raw keys to the options of the rooms: every range, and the relations between keys.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::{Config, ConfigError, Settings};
+use crate::engine::{self, Durability};
+use crate::fingerprint::Distance;
+use crate::{http, server, telemetry, text};
+
+const MS_MIN: u64 = 10;
+const MINUTES_10_MS: u64 = 600_000;
+const HOUR_MS: u64 = 3_600_000;
+const WEEK_MS: u64 = 604_800_000;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+pub(super) fn settings(config: &Config) -> Result<Settings, ConfigError> {
+    Ok(Settings {
+        listen: listen(config)?,
+        server: server_options(config)?,
+        http: http_options(config)?,
+        engine: engine_options(config)?,
+        log: log_options(config)?,
+    })
+}
+
+fn listen(config: &Config) -> Result<SocketAddr, ConfigError> {
+    let text = &config.server.listen;
+    text.parse().map_err(|_| {
+        wrong(
+            "server.listen",
+            text,
+            "an IP address and a port, such as 127.0.0.1:7878",
+        )
+    })
+}
+
+fn server_options(config: &Config) -> Result<server::Options, ConfigError> {
+    let keys = &config.server;
+    Ok(server::Options {
+        header_timeout: ms(
+            "server.header_timeout_ms",
+            keys.header_timeout_ms,
+            MS_MIN..=MINUTES_10_MS,
+        )?,
+        idle_timeout: ms(
+            "server.idle_timeout_ms",
+            keys.idle_timeout_ms,
+            MS_MIN..=HOUR_MS,
+        )?,
+        connections_max: length(
+            "server.connections_max",
+            keys.connections_max,
+            1..=1_000_000,
+        )?,
+        shutdown_grace: ms(
+            "server.shutdown_grace_ms",
+            keys.shutdown_grace_ms,
+            0..=MINUTES_10_MS,
+        )?,
+    })
+}
+
+fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
+    let (server, query) = (&config.server, &config.query);
+    let distance_max = distance(
+        "data.distance_max",
+        config.data.distance_max,
+        Distance::LOOKUP_MAX,
+    )?;
+    let similarities = 0.0..=1.0;
+    if !similarities.contains(&query.min_similarity) {
+        return Err(wrong(
+            "query.min_similarity",
+            query.min_similarity,
+            "0 to 1",
+        ));
+    }
+    let body_bytes_max = length("server.body_bytes_max", server.body_bytes_max, 1_024..=GIB)?;
+    Ok(http::Options {
+        body_bytes_max,
+        line_bytes_max: length("server.line_bytes_max", server.line_bytes_max, 1_024..=GIB)?,
+        bodies_held_bytes_max: length(
+            "server.bodies_held_bytes_max",
+            server.bodies_held_bytes_max,
+            server.body_bytes_max..=TIB,
+        )?,
+        body_timeout: ms(
+            "server.body_timeout_ms",
+            server.body_timeout_ms,
+            MS_MIN..=HOUR_MS,
+        )?,
+        requests_in_flight_max: length(
+            "server.requests_in_flight_max",
+            server.requests_in_flight_max,
+            1..=1_000_000,
+        )?,
+        query: http::QueryDefaults {
+            distance: distance("query.distance", query.distance, distance_max)?,
+            distance_max,
+            limit: length(
+                "query.limit",
+                query.limit,
+                1..=http::QueryDefaults::LIMIT_MAX as u64,
+            )?,
+            min_similarity: query.min_similarity,
+        },
+    })
+}
+
+fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
+    let (data, keys) = (&config.data, &config.engine);
+    let queue = within(
+        "engine.queue_changes_max",
+        keys.queue_changes_max,
+        1..=1 << 24,
+    )?;
+    Ok(engine::Options {
+        data: data.directory.clone(),
+        recipe: text::recipe::ID,
+        distance_max: distance("data.distance_max", data.distance_max, Distance::LOOKUP_MAX)?,
+        durability: durability(config)?,
+        queue_changes_max: length("engine.queue_changes_max", queue, 1..=1 << 24)?,
+        group_changes_max: length(
+            "engine.group_changes_max",
+            keys.group_changes_max,
+            1..=queue,
+        )?,
+        journal_file_bytes: within(
+            "engine.journal_file_bytes",
+            keys.journal_file_bytes,
+            65_536..=64 * GIB,
+        )?,
+        snapshot_interval_ms: within(
+            "engine.snapshot_interval_ms",
+            keys.snapshot_interval_ms,
+            1_000..=WEEK_MS,
+        )?,
+        snapshot_changes: within(
+            "engine.snapshot_changes",
+            keys.snapshot_changes,
+            1_000..=1_000_000_000_000,
+        )?,
+        memory_bytes_max: within(
+            "engine.memory_bytes_max",
+            keys.memory_bytes_max,
+            0..=1 << 60,
+        )?,
+        disk_free_bytes_min: within(
+            "engine.disk_free_bytes_min",
+            keys.disk_free_bytes_min,
+            0..=1 << 60,
+        )?,
+    })
+}
+
+fn durability(config: &Config) -> Result<Durability, ConfigError> {
+    let data = &config.data;
+    let ms = within(
+        "data.durability_interval_ms",
+        data.durability_interval_ms,
+        1..=60_000,
+    )?;
+    match data.durability.as_str() {
+        "always" => Ok(Durability::Always),
+        "interval" => Ok(Durability::Interval { ms }),
+        "none" => Ok(Durability::None),
+        other => Err(wrong(
+            "data.durability",
+            other,
+            "\"always\", \"interval\" or \"none\"",
+        )),
+    }
+}
+
+fn log_options(config: &Config) -> Result<telemetry::Options, ConfigError> {
+    let keys = &config.log;
+    Ok(telemetry::Options {
+        format: match keys.format.as_str() {
+            "text" => telemetry::Format::Text,
+            "json" => telemetry::Format::Json,
+            other => return Err(wrong("log.format", other, "\"text\" or \"json\"")),
+        },
+        level: match keys.level.as_str() {
+            "error" => tracing::Level::ERROR,
+            "warn" => tracing::Level::WARN,
+            "info" => tracing::Level::INFO,
+            "debug" => tracing::Level::DEBUG,
+            "trace" => tracing::Level::TRACE,
+            other => {
+                let levels = "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"";
+                return Err(wrong("log.level", other, levels));
+            }
+        },
+    })
+}
+
+fn distance(key: &'static str, value: u64, max: Distance) -> Result<Distance, ConfigError> {
+    let bits = within(key, value, 0..=u64::from(max.get()))?;
+    Ok(u8::try_from(bits)
+        .ok()
+        .and_then(Distance::new)
+        .expect("within 0 to 64"))
+}
+
+fn ms(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<Duration, ConfigError> {
+    within(key, value, range).map(Duration::from_millis)
+}
+
+fn length(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<usize, ConfigError> {
+    let value = within(key, value, range)?;
+    usize::try_from(value).map_err(|_| wrong(key, value, "a size that this machine can address"))
+}
+
+fn within(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<u64, ConfigError> {
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    Err(wrong(
+        key,
+        value,
+        &format!("{} to {}", range.start(), range.end()),
+    ))
+}
+
+fn wrong(key: &'static str, value: impl Display, range: &str) -> ConfigError {
+    ConfigError::OutOfRange {
+        key,
+        value: value.to_string(),
+        range: range.to_owned(),
+    }
+}

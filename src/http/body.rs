@@ -1,0 +1,284 @@
+//! Bodies: what they are by their headers, and reading them within the limits on bytes and time.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::{Frame, SizeHint};
+
+use super::problem::{Code, Problem, quoted};
+use super::service::Service;
+
+/// Smaller bodies are not counted against the bytes held by all: the connection's own buffer is
+/// of this size.
+const UNCOUNTED_BYTES_MAX: usize = 64 * 1024;
+
+/// How long the rest of a refused body is read and thrown away, so that the client, who may still
+/// be sending, gets to see the refusal instead of a reset connection.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What a body is, by its Content-Type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `application/json`.
+    Json,
+    /// `text/plain`, in this charset.
+    Text(Option<String>),
+    /// `text/html`, in this charset.
+    Html(Option<String>),
+    /// `application/x-ndjson`.
+    Ndjson,
+    /// `application/octet-stream`: packed fingerprints.
+    Packed,
+}
+
+/// What the Content-Type says; `takes` names the types of this route for the client.
+pub(super) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
+    let Some(value) = headers.get(CONTENT_TYPE) else {
+        return Err(unsupported(format!(
+            "The request has no Content-Type; this resource takes {takes}."
+        )));
+    };
+    let text = value.to_str().unwrap_or_default();
+    let (essence, rest) = text.split_once(';').unwrap_or((text, ""));
+    let essence = essence.trim();
+    let is = |name: &str| essence.eq_ignore_ascii_case(name);
+    if is("application/json") {
+        utf8_only(charset(rest)).map(|()| Kind::Json)
+    } else if is("text/plain") {
+        Ok(Kind::Text(charset(rest)))
+    } else if is("text/html") {
+        Ok(Kind::Html(charset(rest)))
+    } else if is("application/x-ndjson") {
+        utf8_only(charset(rest)).map(|()| Kind::Ndjson)
+    } else if is("application/octet-stream") {
+        Ok(Kind::Packed)
+    } else if is("application/x-www-form-urlencoded") {
+        Err(unsupported(format!(
+            "The body is marked as a web form, which curl does unless told otherwise; add -H 'Content-Type: application/json'. This resource takes {takes}."
+        )))
+    } else {
+        Err(unsupported(format!(
+            "{} is not taken here; this resource takes {takes}.",
+            quoted(essence)
+        )))
+    }
+}
+
+/// The refusal of a Content-Type.
+pub(super) fn unsupported(detail: String) -> Problem {
+    Problem::new(Code::UnsupportedMediaType, detail)
+}
+
+fn charset(parameters: &str) -> Option<String> {
+    parameters.split(';').find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let value = value.trim().trim_matches('"');
+        (name.trim().eq_ignore_ascii_case("charset") && !value.is_empty()).then(|| value.to_owned())
+    })
+}
+
+fn utf8_only(charset: Option<String>) -> Result<(), Problem> {
+    match charset {
+        None => Ok(()),
+        Some(name) if name.eq_ignore_ascii_case("utf-8") || name.eq_ignore_ascii_case("utf8") => {
+            Ok(())
+        }
+        Some(name) => Err(Problem::new(
+            Code::UnsupportedCharset,
+            format!("JSON is UTF-8, not {}.", quoted(&name)),
+        )),
+    }
+}
+
+/// A body in memory, counted while it is there.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) bytes: Bytes,
+    _reserved: Reserved,
+}
+
+/// Reads a whole body within `server.body_bytes_max` and `server.body_timeout_ms`.
+pub(super) async fn read(service: &Arc<Service>, body: Body) -> Result<Held, Problem> {
+    let limit = service.options.body_bytes_max;
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large(limit));
+    }
+    let reading = collect(service, body, limit);
+    tokio::time::timeout(service.options.body_timeout, reading)
+        .await
+        .unwrap_or_else(|_| Err(too_slow(service.options.body_timeout)))
+}
+
+async fn collect(service: &Arc<Service>, mut body: Body, limit: usize) -> Result<Held, Problem> {
+    let mut reserved = Reserved::none(service);
+    let first = next_data(&mut body).await?.unwrap_or_default();
+    // Nearly every body is one frame, which needs no copy.
+    let Some(second) = next_data(&mut body).await? else {
+        return match first.len() {
+            length if length > limit => Err(too_large(limit)),
+            length => reserved.grow_to(length).map(|()| Held {
+                bytes: first,
+                _reserved: reserved,
+            }),
+        };
+    };
+    let mut bytes = BytesMut::from(first);
+    let mut next = Some(second);
+    while let Some(data) = next {
+        if bytes.len().saturating_add(data.len()) > limit {
+            return Err(too_large(limit));
+        }
+        bytes.extend_from_slice(&data);
+        reserved.grow_to(bytes.len())?;
+        next = next_data(&mut body).await?;
+    }
+    Ok(Held {
+        bytes: bytes.freeze(),
+        _reserved: reserved,
+    })
+}
+
+/// The next data of a body; `None` at its end.
+pub(super) async fn next_data(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data()
+                    && !data.is_empty()
+                {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(_)) => {
+                return Err(Problem::new(
+                    Code::BodyIncomplete,
+                    "The body ended before its announced length, or its chunks were malformed.",
+                ));
+            }
+        }
+    }
+}
+
+fn too_large(limit: usize) -> Problem {
+    Problem::new(
+        Code::BodyTooLarge,
+        format!(
+            "A body may have {limit} bytes (server.body_bytes_max). Send many documents as a batch, which has no limit."
+        ),
+    )
+}
+
+/// The refusal of a body that came too slowly.
+pub(super) fn too_slow(timeout: Duration) -> Problem {
+    Problem::new(
+        Code::RequestTimeout,
+        format!(
+            "The body did not come within {} ms (server.body_timeout_ms).",
+            timeout.as_millis()
+        ),
+    )
+}
+
+/// A share of `server.bodies_held_bytes_max`, given back on drop.
+#[derive(Debug)]
+struct Reserved {
+    service: Arc<Service>,
+    bytes: usize,
+}
+
+impl Reserved {
+    fn none(service: &Arc<Service>) -> Self {
+        Self {
+            service: Arc::clone(service),
+            bytes: 0,
+        }
+    }
+
+    fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
+        if bytes <= UNCOUNTED_BYTES_MAX {
+            return Ok(());
+        }
+        let more = bytes.saturating_sub(self.bytes);
+        if !self
+            .service
+            .held
+            .take(more, self.service.options.bodies_held_bytes_max)
+        {
+            return Err(Problem::new(
+                Code::Overloaded,
+                "The service holds as many bytes of bodies as it may; nothing was changed.",
+            ));
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.service.held.give_back(self.bytes);
+        }
+    }
+}
+
+/// Wraps a body whose rest, when it is dropped half read, is thrown away for a moment.
+pub(super) fn lingering(body: Body) -> Body {
+    let small = |bytes| bytes <= UNCOUNTED_BYTES_MAX as u64;
+    // A small rest is drained by the connection itself.
+    if body.size_hint().upper().is_some_and(small) {
+        return body;
+    }
+    Body::new(Lingering { body, ended: false })
+}
+
+struct Lingering {
+    body: Body,
+    ended: bool,
+}
+
+impl hyper::body::Body for Lingering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.ended = true;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        if self.ended || self.body.is_end_stream() {
+            return;
+        }
+        let mut rest = std::mem::take(&mut self.body);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn(tokio::time::timeout(LINGER, async move {
+                while let Some(Ok(_)) = rest.frame().await {}
+            })));
+        }
+    }
+}

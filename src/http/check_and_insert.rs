@@ -1,0 +1,65 @@
+//! `/v1/check-and-insert`: looks a document up and stores it if nothing counts, in one step.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+
+use super::batch::{self, Operation};
+use super::insert::count_outcome;
+use super::openapi::{CheckAndInsertRequest, DocumentBody, OnDuplicate, Problems};
+use super::prepare;
+use super::problem::Problem;
+use super::query::count_hits;
+use super::service::Service;
+use super::wire::{CheckAndInsertReply, Subject};
+use crate::engine::Admission;
+
+/// Store a document unless a near-duplicate is there, as one atomic step.
+///
+/// Of many concurrent requests with near-identical documents exactly one is answered `inserted`.
+/// With `"on_duplicate": "insert"` duplicates are stored too.
+#[utoipa::path(post, path = "/v1/check-and-insert", tag = "store",
+    params(DocumentBody, super::openapi::LookUp, OnDuplicate),
+    request_body(content((CheckAndInsertRequest = "application/json"),
+        (String = "text/plain"), (String = "text/html"))),
+    responses((status = 200, body = CheckAndInsertReply<'_>), Problems))]
+pub(super) async fn post_check_and_insert(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let asked = service.prepare(request, &prepare::CHECK_AND_INSERT).await?;
+    let subject = Subject::from(&asked);
+    let pending = service
+        .engine
+        .begin_check_and_insert(
+            asked.document,
+            asked.options,
+            asked.store_duplicates,
+            Admission::Shed,
+        )
+        .await?;
+    let written = pending.wait().await?;
+    count_hits(&written.findings);
+    count_outcome(written.outcome);
+    Ok(Json(CheckAndInsertReply::new(&subject, &written)).into_response())
+}
+
+/// Store the unique ones of many documents.
+///
+/// NDJSON: one document with its options a line, one reply a line. Packed 64-bit little-endian
+/// fingerprints: one byte each, the distance of the nearest hit, or 255 for inserted. The order
+/// within a batch is the order of effect.
+#[utoipa::path(post, path = "/v1/check-and-insert/batch", tag = "batches",
+    params(super::openapi::LookUp, OnDuplicate),
+    request_body(content((CheckAndInsertRequest = "application/x-ndjson"),
+        (Vec<u8> = "application/octet-stream"))),
+    responses((status = 200, content((CheckAndInsertReply<'_> = "application/x-ndjson"),
+        (Vec<u8> = "application/octet-stream"))), Problems))]
+pub(super) async fn post_check_and_insert_batch(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    batch::run(service, Operation::CheckAndInsert, request).await
+}

@@ -1,0 +1,98 @@
+//! `/v1/compare`: two documents beside each other; stores nothing.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+
+use super::QueryDefaults;
+use super::body::{self, Kind};
+use super::fields::{self, Asked, Field, Fields};
+use super::openapi::{CompareRequest, Problems};
+use super::parameters;
+use super::prepare::{self, Prepared};
+use super::problem::{Code, Problem};
+use super::service::{INLINE_BYTES_MAX, Service, blocking};
+use super::wire::{self, CompareReply, Subject};
+use crate::engine::QueryOptions;
+use crate::machine::query::Verification;
+
+/// The query parameters it takes: none, for both documents are in the body.
+const PARAMETERS: &[Field] = &[];
+
+/// Compare two documents.
+///
+/// `duplicate` says whether a look-up of one would count the other. Stores nothing.
+#[utoipa::path(post, path = "/v1/compare", tag = "look up",
+    request_body = CompareRequest,
+    responses((status = 200, body = CompareReply), Problems))]
+pub(super) async fn post_compare(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Json<CompareReply>, Problem> {
+    let (head, stream) = request.into_parts();
+    parameters::parse(head.uri.query(), PARAMETERS)?;
+    if body::kind(&head.headers, "application/json")? != Kind::Json {
+        let detail = "This resource takes two documents as application/json.";
+        return Err(body::unsupported(detail.to_owned()));
+    }
+    let held = body::read(&service, stream).await?;
+    let defaults = service.options.query;
+    let inline = held.bytes.len() <= INLINE_BYTES_MAX;
+    let work = move || compare(&held.bytes, &defaults);
+    if inline {
+        work()
+    } else {
+        blocking(work).await?
+    }
+    .map(Json)
+}
+
+fn compare(json: &[u8], defaults: &QueryDefaults) -> Result<CompareReply, Problem> {
+    let fields = fields::parse_comparison(json, prepare::INSERT.fields)?;
+    let options = prepare::query_options(fields.asked, defaults)?;
+    let a = side(fields.a, "a", fields.asked, defaults)?;
+    let b = side(fields.b, "b", fields.asked, defaults)?;
+    let distance = a.document.fingerprint.distance(b.document.fingerprint);
+    let verification = verify(&a, &b, options);
+    let short = a.document.short || b.document.short;
+    let (similarity, confirmed) = wire::verified(verification, a.min_similarity);
+    Ok(CompareReply {
+        a: Subject::from(&a).into(),
+        b: Subject::from(&b).into(),
+        distance: distance.get(),
+        similarity,
+        confirmed,
+        duplicate: distance <= options.criteria.distance && verification.counts(distance, short),
+    })
+}
+
+fn side(
+    fields: Option<Fields<'_>>,
+    name: &'static str,
+    asked: Asked,
+    defaults: &QueryDefaults,
+) -> Result<Prepared, Problem> {
+    let missing = || {
+        Problem::new(
+            Code::DocumentMissing,
+            "A comparison needs two documents, a and b.",
+        )
+    };
+    let fields = fields.ok_or_else(|| missing().of_field(name))?;
+    prepare::of_fields(fields, asked, defaults).map_err(|problem| problem.inside(name))
+}
+
+fn verify(a: &Prepared, b: &Prepared, options: QueryOptions) -> Verification {
+    let sketches = a.document.sketch.as_ref().zip(b.document.sketch.as_ref());
+    match (sketches, options.criteria.min_resemblance) {
+        (Some((one, other)), Some(least)) => {
+            let resemblance = one.resemblance(other);
+            Verification::Compared {
+                resemblance,
+                confirmed: resemblance.reaches(least),
+            }
+        }
+        (None, _) | (_, None) => Verification::Unverifiable,
+    }
+}

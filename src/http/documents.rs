@@ -1,0 +1,94 @@
+//! `/v1/documents`: what is stored under an id, and forgetting it.
+//!
+//! An id is usually a URL, so it comes percent-encoded in the path, or as the parameter `id`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{RawPathParams, Request, State};
+use percent_encoding::percent_decode_str;
+
+use super::fields::Field;
+use super::openapi::Problems;
+use super::parameters;
+use super::problem::{Code, Problem};
+use super::service::Service;
+use super::wire::{DocumentReply, RemovedReply};
+use crate::document::DocumentId;
+use crate::metrics;
+
+/// Show what is stored under an id.
+#[utoipa::path(get, path = "/v1/documents/{id}", tag = "documents",
+    params(("id" = String, Path, description = "the id, percent-encoded")),
+    responses((status = 200, body = DocumentReply), Problems))]
+pub(super) async fn get_document(
+    State(service): State<Arc<Service>>,
+    path: RawPathParams,
+) -> Result<Json<DocumentReply>, Problem> {
+    show(&service, &id_of_path(&path)?).await
+}
+
+/// Forget the document with an id.
+///
+/// Succeeds with `"removed": 0` where there is none, so that it may be retried.
+#[utoipa::path(delete, path = "/v1/documents/{id}", tag = "documents",
+    params(("id" = String, Path, description = "the id, percent-encoded")),
+    responses((status = 200, body = RemovedReply), Problems))]
+pub(super) async fn delete_document(
+    State(service): State<Arc<Service>>,
+    path: RawPathParams,
+) -> Result<Json<RemovedReply>, Problem> {
+    forget(&service, id_of_path(&path)?).await
+}
+
+/// Show what is stored under an id, given as a query parameter.
+#[utoipa::path(get, path = "/v1/documents", tag = "documents",
+    params(("id" = String, Query, description = "the id")),
+    responses((status = 200, body = DocumentReply), Problems))]
+pub(super) async fn get_document_by_parameter(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Json<DocumentReply>, Problem> {
+    show(&service, &id_of_query(&request)?).await
+}
+
+/// Forget the document with an id, given as a query parameter.
+#[utoipa::path(delete, path = "/v1/documents", tag = "documents",
+    params(("id" = String, Query, description = "the id")),
+    responses((status = 200, body = RemovedReply), Problems))]
+pub(super) async fn delete_document_by_parameter(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Json<RemovedReply>, Problem> {
+    forget(&service, id_of_query(&request)?).await
+}
+
+async fn show(service: &Service, id: &DocumentId) -> Result<Json<DocumentReply>, Problem> {
+    let stored = service.engine.document(id).await?;
+    let missing = || {
+        Problem::new(
+            Code::DocumentNotFound,
+            "No document with this id is stored.",
+        )
+    };
+    Ok(Json(stored.ok_or_else(missing)?.into()))
+}
+
+async fn forget(service: &Service, id: DocumentId) -> Result<Json<RemovedReply>, Problem> {
+    let removed = service.engine.remove(id).await?;
+    metrics::written(metrics::WriteOutcome::Removed, removed.documents);
+    Ok(Json(removed.into()))
+}
+
+fn id_of_path(path: &RawPathParams) -> Result<DocumentId, Problem> {
+    let raw = path.iter().next().map_or("", |(_, value)| value);
+    let id = percent_decode_str(raw).decode_utf8();
+    let id = id.map_err(|_| Problem::invalid("id", "id must be percent-encoded UTF-8."))?;
+    Ok(DocumentId::new(id)?)
+}
+
+fn id_of_query(request: &Request) -> Result<DocumentId, Problem> {
+    let parameters = parameters::parse(request.uri().query(), &[Field::Id])?;
+    let detail = "Name the document: /v1/documents/{id}, percent-encoded, or ?id=.";
+    parameters.id.ok_or_else(|| Problem::invalid("id", detail))
+}

@@ -1,0 +1,546 @@
+//! Reading the JSON object of a request in one pass, without an intermediate tree.
+//!
+//! Serde's derived structs cannot say which field holds a wrong value. So one hand-written visitor
+//! reads every field that any request may have; each kind of request hands in the list of those it
+//! takes. Text is borrowed from the body where it holds no escape.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::problem::{Code, Problem, quoted};
+use crate::document::DocumentId;
+use crate::fingerprint::Fingerprint;
+
+/// A field of a document or of the options beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    Text,
+    Html,
+    Features,
+    Fingerprint,
+    Recipe,
+    Id,
+    Distance,
+    Limit,
+    MinSimilarity,
+    OnDuplicate,
+    Explain,
+}
+
+impl Field {
+    const ALL: [Self; 11] = [
+        Self::Text,
+        Self::Html,
+        Self::Features,
+        Self::Fingerprint,
+        Self::Recipe,
+        Self::Id,
+        Self::Distance,
+        Self::Limit,
+        Self::MinSimilarity,
+        Self::OnDuplicate,
+        Self::Explain,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Html => "html",
+            Self::Features => "features",
+            Self::Fingerprint => "fingerprint",
+            Self::Recipe => "recipe",
+            Self::Id => "id",
+            Self::Distance => "distance",
+            Self::Limit => "limit",
+            Self::MinSimilarity => "min_similarity",
+            Self::OnDuplicate => "on_duplicate",
+            Self::Explain => "explain",
+        }
+    }
+
+    pub(super) fn named(name: &str, allowed: &[Self]) -> Option<Self> {
+        let named = |field: &Self| field.name() == name;
+        Self::ALL
+            .into_iter()
+            .find(named)
+            .filter(|field| allowed.contains(field))
+    }
+
+    pub(super) fn list(fields: &[Self]) -> String {
+        let names: Vec<_> = fields.iter().map(|field| field.name()).collect();
+        names.join(", ")
+    }
+}
+
+/// Weighted features as they came.
+pub(super) type Features<'a> = Vec<(Cow<'a, str>, f64)>;
+
+/// The fields of one document with its options, as they came.
+#[derive(Debug, Default)]
+pub(super) struct Fields<'a> {
+    pub(super) text: Option<Cow<'a, str>>,
+    pub(super) html: Option<Cow<'a, str>>,
+    pub(super) features: Option<Features<'a>>,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) recipe: Option<Cow<'a, str>>,
+    pub(super) id: Option<DocumentId>,
+    pub(super) asked: Asked,
+}
+
+/// The options of one request, as they came; ranges are checked later, against the configuration.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Asked {
+    pub(super) distance: Option<u64>,
+    pub(super) limit: Option<u64>,
+    pub(super) min_similarity: Option<f64>,
+    pub(super) store_duplicates: Option<bool>,
+    pub(super) explain: Option<bool>,
+}
+
+impl Asked {
+    /// What `self` leaves open, from `other`.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            distance: self.distance.or(other.distance),
+            limit: self.limit.or(other.limit),
+            min_similarity: self.min_similarity.or(other.min_similarity),
+            store_duplicates: self.store_duplicates.or(other.store_duplicates),
+            explain: self.explain.or(other.explain),
+        }
+    }
+
+    /// The first option that both give.
+    pub(super) fn given_in_both(self, other: Self) -> Option<Field> {
+        let both = [
+            (
+                self.distance.is_some() && other.distance.is_some(),
+                Field::Distance,
+            ),
+            (self.limit.is_some() && other.limit.is_some(), Field::Limit),
+            (
+                self.min_similarity.is_some() && other.min_similarity.is_some(),
+                Field::MinSimilarity,
+            ),
+            (
+                self.store_duplicates.is_some() && other.store_duplicates.is_some(),
+                Field::OnDuplicate,
+            ),
+            (
+                self.explain.is_some() && other.explain.is_some(),
+                Field::Explain,
+            ),
+        ];
+        both.into_iter()
+            .find(|(both, _)| *both)
+            .map(|(_, field)| field)
+    }
+}
+
+/// Reads one document with its options.
+pub(super) fn parse<'a>(json: &'a [u8], allowed: &'static [Field]) -> Result<Fields<'a>, Problem> {
+    let trail = Trail::default();
+    let seed = FieldsSeed {
+        trail: &trail,
+        allowed,
+    };
+    parse_with(json, seed, &trail)
+}
+
+/// The fields of a comparison: two documents and the options.
+#[derive(Debug, Default)]
+pub(super) struct ComparisonFields<'a> {
+    pub(super) a: Option<Fields<'a>>,
+    pub(super) b: Option<Fields<'a>>,
+    pub(super) asked: Asked,
+}
+
+/// Reads two documents to compare, each with the fields `allowed`.
+pub(super) fn parse_comparison<'a>(
+    json: &'a [u8],
+    allowed: &'static [Field],
+) -> Result<ComparisonFields<'a>, Problem> {
+    let trail = Trail::default();
+    let seed = ComparisonSeed {
+        trail: &trail,
+        allowed,
+    };
+    parse_with(json, seed, &trail)
+}
+
+fn parse_with<'a, S: DeserializeSeed<'a>>(
+    json: &'a [u8],
+    seed: S,
+    trail: &Trail,
+) -> Result<S::Value, Problem> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    seed.deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| trail.problem(&error))
+}
+
+/// Where the reader is, so that an error can say so.
+#[derive(Debug, Default)]
+struct Trail {
+    outer: Cell<Option<&'static str>>,
+    field: RefCell<Option<Cow<'static, str>>>,
+    code: Cell<Option<Code>>,
+}
+
+impl Trail {
+    fn enter(&self, field: &'static str) {
+        *self.field.borrow_mut() = Some(field.into());
+    }
+
+    fn leave(&self) {
+        *self.field.borrow_mut() = None;
+    }
+
+    fn unknown<E: de::Error>(&self, name: &str, known: &str) -> E {
+        self.code.set(Some(Code::UnknownField));
+        *self.field.borrow_mut() = Some(quoted(name).to_owned().into());
+        E::custom(format_args!("this request takes {known}"))
+    }
+
+    fn repeated<E: de::Error>(&self) -> E {
+        self.code.set(Some(Code::RepeatedField));
+        E::custom("the field is there twice")
+    }
+
+    fn problem(&self, error: &serde_json::Error) -> Problem {
+        use serde_json::error::Category;
+        let text = error.to_string();
+        let detail = quoted(&text).to_owned();
+        match error.classify() {
+            Category::Data => {
+                let code = self.code.get().unwrap_or(Code::InvalidValue);
+                let problem = Problem::new(code, detail);
+                match (self.outer.get(), self.field.borrow_mut().take()) {
+                    (None, None) => problem,
+                    (None, Some(field)) => problem.of_field(field),
+                    (Some(outer), None) => problem.of_field(outer),
+                    (Some(outer), Some(field)) => problem.of_field(field).inside(outer),
+                }
+            }
+            Category::Syntax | Category::Eof | Category::Io => {
+                // A number that no f64 can hold is a syntax error to serde_json, a value to us.
+                let problem = Problem::new(Code::MalformedJson, detail);
+                match self.field.borrow_mut().take() {
+                    Some(field) if text.starts_with("number out of range") => {
+                        Problem::new(Code::InvalidValue, "number out of range").of_field(field)
+                    }
+                    Some(_) | None => problem,
+                }
+            }
+        }
+    }
+}
+
+struct FieldsSeed<'t> {
+    trail: &'t Trail,
+    allowed: &'static [Field],
+}
+
+impl<'de> DeserializeSeed<'de> for FieldsSeed<'_> {
+    type Value = Fields<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Fields<'de>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldsSeed<'_> {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a document")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+        let mut fields = Fields::default();
+        while let Some(name) = map.next_key::<Borrowed<'de>>()? {
+            let Some(field) = Field::named(&name.0, self.allowed) else {
+                return Err(self.trail.unknown(&name.0, &Field::list(self.allowed)));
+            };
+            self.trail.enter(field.name());
+            let first = match field {
+                Field::Text => put(&mut fields.text, map.next_value::<Borrowed<'de>>()?.0),
+                Field::Html => put(&mut fields.html, map.next_value::<Borrowed<'de>>()?.0),
+                Field::Features => put(
+                    &mut fields.features,
+                    map.next_value::<FeatureList<'de>>()?.0,
+                ),
+                Field::Fingerprint => put(&mut fields.fingerprint, map.next_value::<Bits>()?.0),
+                Field::Recipe => put(&mut fields.recipe, map.next_value::<Borrowed<'de>>()?.0),
+                Field::Id => put(&mut fields.id, map.next_value::<Id>()?.0),
+                Field::Distance => put(&mut fields.asked.distance, map.next_value()?),
+                Field::Limit => put(&mut fields.asked.limit, map.next_value()?),
+                Field::MinSimilarity => put(&mut fields.asked.min_similarity, map.next_value()?),
+                Field::OnDuplicate => put(
+                    &mut fields.asked.store_duplicates,
+                    map.next_value::<OnDuplicate>()?.0,
+                ),
+                Field::Explain => put(&mut fields.asked.explain, map.next_value()?),
+            };
+            if !first {
+                return Err(self.trail.repeated());
+            }
+            self.trail.leave();
+        }
+        Ok(fields)
+    }
+}
+
+/// Fills an empty place; false if it was filled already.
+fn put<T>(place: &mut Option<T>, value: T) -> bool {
+    place.replace(value).is_none()
+}
+
+struct ComparisonSeed<'t> {
+    trail: &'t Trail,
+    allowed: &'static [Field],
+}
+
+impl<'de> DeserializeSeed<'de> for ComparisonSeed<'_> {
+    type Value = ComparisonFields<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ComparisonSeed<'_> {
+    type Value = ComparisonFields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with two documents, a and b")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = ComparisonFields::default();
+        let document = || FieldsSeed {
+            trail: self.trail,
+            allowed: self.allowed,
+        };
+        while let Some(name) = map.next_key::<Borrowed<'de>>()? {
+            let first = match name.0.as_ref() {
+                "a" => {
+                    self.trail.outer.set(Some("a"));
+                    put(&mut fields.a, map.next_value_seed(document())?)
+                }
+                "b" => {
+                    self.trail.outer.set(Some("b"));
+                    put(&mut fields.b, map.next_value_seed(document())?)
+                }
+                "distance" => {
+                    self.trail.enter("distance");
+                    put(&mut fields.asked.distance, map.next_value()?)
+                }
+                "min_similarity" => {
+                    self.trail.enter("min_similarity");
+                    put(&mut fields.asked.min_similarity, map.next_value()?)
+                }
+                other => return Err(self.trail.unknown(other, "a, b, distance, min_similarity")),
+            };
+            if !first {
+                return Err(self.trail.repeated());
+            }
+            self.trail.outer.set(None);
+            self.trail.leave();
+        }
+        Ok(fields)
+    }
+}
+
+/// A string, borrowed from the input where it holds no escape.
+struct Borrowed<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Borrowed<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Borrowed<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Borrowed(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Borrowed(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
+                Ok(Borrowed(Cow::Owned(text)))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+/// A document id within its length.
+struct Id(DocumentId);
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Borrowed::deserialize(deserializer)?.0;
+        DocumentId::new(text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// A fingerprint: a string of 16 hex digits, or an integer of 64 bits, signed or not.
+///
+/// A number with a fraction or an exponent, or beyond 64 bits, has lost bits already: an error.
+struct Bits(Fingerprint);
+
+impl<'de> Deserialize<'de> for Bits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = Bits;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string of 16 hex digits, or an integer of 64 bits")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Bits, E> {
+                text.parse().map(Bits).map_err(E::custom)
+            }
+
+            fn visit_u64<E>(self, bits: u64) -> Result<Bits, E> {
+                Ok(Bits(Fingerprint::new(bits)))
+            }
+
+            fn visit_i64<E>(self, bits: i64) -> Result<Bits, E> {
+                // Databases and Java clients hold the same 64 bits as a signed number.
+                Ok(Bits(Fingerprint::new(bits.cast_unsigned())))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// What a duplicate of a check-and-insert does; `insert` is the only choice besides the default.
+struct OnDuplicate(bool);
+
+impl<'de> Deserialize<'de> for OnDuplicate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Borrowed::deserialize(deserializer)?.0;
+        store_duplicates(&text)
+            .map(Self)
+            .ok_or_else(|| de::Error::custom(ON_DUPLICATE_TAKES))
+    }
+}
+
+pub(super) const ON_DUPLICATE_TAKES: &str =
+    "on_duplicate takes \"insert\" or \"skip\" (the default)";
+
+pub(super) fn store_duplicates(text: &str) -> Option<bool> {
+    match text {
+        "insert" => Some(true),
+        "skip" => Some(false),
+        _ => None,
+    }
+}
+
+/// Weighted features: an object of weights, or an array of pairs.
+struct FeatureList<'a>(Features<'a>);
+
+impl<'de> Deserialize<'de> for FeatureList<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = FeatureList<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object {\"token\": weight} or an array [[\"token\", weight]]")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut features = Vec::new();
+                while let Some((token, weight)) = map.next_entry::<Borrowed<'de>, f64>()? {
+                    features.push((token.0, weight));
+                }
+                Ok(FeatureList(features))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut features = Vec::new();
+                while let Some((token, weight)) = seq.next_element::<(Borrowed<'de>, f64)>()? {
+                    features.push((token.0, weight));
+                }
+                Ok(FeatureList(features))
+            }
+        }
+        deserializer.deserialize_any(List)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[Field] = &Field::ALL;
+
+    fn bits(json: &str) -> Option<u64> {
+        let json = format!("{{\"fingerprint\":{json}}}");
+        let fields = parse(json.as_bytes(), ALL).ok()?;
+        fields.fingerprint.map(Fingerprint::bits)
+    }
+
+    #[test]
+    fn a_fingerprint_comes_as_hex_or_as_a_signed_or_unsigned_integer() {
+        assert_eq!(bits("\"ffffffffffffffff\""), Some(u64::MAX));
+        assert_eq!(bits("\"0x00000000000000aB\""), Some(0xab));
+        assert_eq!(bits("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(bits("9007199254740993"), Some((1 << 53) + 1));
+        assert_eq!(bits("-1"), Some(u64::MAX));
+        assert_eq!(bits("-9223372036854775808"), Some(1 << 63));
+        assert_eq!(bits("0"), Some(0));
+    }
+
+    #[test]
+    fn any_other_fingerprint_is_an_error_that_names_the_field() {
+        for json in [
+            "1.0",
+            "1e3",
+            "18446744073709551616",
+            "-9223372036854775809",
+            "\"ab\"",
+            "null",
+            "true",
+            "[]",
+            "{}",
+            "1e999",
+        ] {
+            let json = format!("{{\"fingerprint\":{json}}}");
+            let problem = parse(json.as_bytes(), ALL).unwrap_err();
+            let body = serde_json::to_value(problem.body()).unwrap();
+            assert_eq!(body["code"], "invalid_value", "{json} {body}");
+            assert_eq!(body["field"], "fingerprint", "{json} {body}");
+        }
+    }
+
+    #[test]
+    fn text_without_an_escape_is_borrowed() {
+        let fields = parse(br#"{"text":"plain"}"#, ALL).unwrap();
+        assert!(matches!(fields.text, Some(Cow::Borrowed("plain"))));
+        let fields = parse(br#"{"text":"a\n"}"#, ALL).unwrap();
+        assert!(matches!(fields.text, Some(Cow::Owned(_))));
+    }
+
+    #[test]
+    fn a_comparison_names_the_inner_field() {
+        let json = br#"{"a":{"text":"x"},"b":{"fingerprint":1.5}}"#;
+        let problem = parse_comparison(json, ALL).unwrap_err();
+        assert_eq!(
+            serde_json::to_value(problem.body()).unwrap()["field"],
+            "b.fingerprint"
+        );
+    }
+}

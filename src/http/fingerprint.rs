@@ -1,0 +1,45 @@
+//! `/v1/fingerprint`: what a document becomes; stores nothing.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::Response;
+
+use super::batch::{self, Operation};
+use super::openapi::{DocumentBody, FingerprintRequest, Problems};
+use super::prepare;
+use super::problem::Problem;
+use super::service::Service;
+use super::wire::FingerprintReply;
+
+/// Make the fingerprint of a document.
+///
+/// Stores nothing. `"explain": true` adds the heaviest features and the 64 sums.
+#[utoipa::path(post, path = "/v1/fingerprint", tag = "look up",
+    params(DocumentBody, super::openapi::Explain),
+    request_body(content((FingerprintRequest = "application/json"),
+        (String = "text/plain"), (String = "text/html"))),
+    responses((status = 200, body = FingerprintReply), Problems))]
+pub(super) async fn post_fingerprint(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Json<FingerprintReply>, Problem> {
+    let asked = service.prepare(request, &prepare::FINGERPRINT).await?;
+    Ok(Json(FingerprintReply::new(&asked)))
+}
+
+/// Make the fingerprints of many documents.
+///
+/// NDJSON: one document a line, one reply a line.
+#[utoipa::path(post, path = "/v1/fingerprint/batch", tag = "batches",
+    params(super::openapi::Explain),
+    request_body(content = FingerprintRequest, content_type = "application/x-ndjson"),
+    responses((status = 200, body = FingerprintReply, content_type = "application/x-ndjson"),
+        Problems))]
+pub(super) async fn post_fingerprint_batch(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    batch::run(service, Operation::Fingerprint, request).await
+}

@@ -1,0 +1,35 @@
+//! `/v1/fingerprints/{hex}`: forgetting a fingerprint with all its documents.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{RawPathParams, State};
+
+use super::openapi::Problems;
+use super::problem::Problem;
+use super::service::Service;
+use super::wire::RemovedReply;
+use crate::fingerprint::Fingerprint;
+use crate::metrics;
+
+/// Forget a fingerprint with all its documents.
+///
+/// Succeeds with `"removed": 0` where there is none, so that it may be retried.
+#[utoipa::path(delete, path = "/v1/fingerprints/{hex}", tag = "documents",
+    params(("hex" = String, Path, description = "16 hex digits, with or without 0x")),
+    responses((status = 200, body = RemovedReply), Problems))]
+pub(super) async fn delete_fingerprint(
+    State(service): State<Arc<Service>>,
+    path: RawPathParams,
+) -> Result<Json<RemovedReply>, Problem> {
+    let raw = path.iter().next().map_or("", |(_, value)| value);
+    let fingerprint: Fingerprint = raw.parse().map_err(|_| {
+        Problem::invalid(
+            "hex",
+            "A fingerprint has 16 hex digits, with or without 0x.",
+        )
+    })?;
+    let removed = service.engine.remove_fingerprint(fingerprint).await?;
+    metrics::written(metrics::WriteOutcome::Removed, removed.documents);
+    Ok(Json(removed.into()))
+}

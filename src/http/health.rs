@@ -1,0 +1,29 @@
+//! `/healthz` and `/readyz`: for those who restart processes and route requests.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+
+use super::openapi::Problems;
+use super::problem::Problem;
+use super::service::Service;
+use super::wire::HealthReply;
+
+/// The process is alive.
+#[utoipa::path(get, path = "/healthz", tag = "operations",
+    responses((status = 200, body = HealthReply)))]
+pub(super) async fn get_healthz() -> Json<HealthReply> {
+    Json(HealthReply { status: "alive" })
+}
+
+/// The service is recovered and accepts writes; 503 with the reason otherwise.
+#[utoipa::path(get, path = "/readyz", tag = "operations",
+    responses((status = 200, body = HealthReply), Problems))]
+pub(super) async fn get_readyz(
+    State(service): State<Arc<Service>>,
+) -> Result<Json<HealthReply>, Problem> {
+    // A probe looks at the status alone: not ready is 503, whatever a write would be answered.
+    service.accepts_writes().map_err(Problem::unavailable)?;
+    Ok(Json(HealthReply { status: "ready" }))
+}

@@ -1,0 +1,64 @@
+//! `/v1/insert`: stores a document whatever is there.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+
+use super::batch::{self, Operation};
+use super::openapi::{DocumentBody, InsertRequest, Problems};
+use super::prepare;
+use super::problem::Problem;
+use super::service::Service;
+use super::wire::{InsertReply, PackedInsertReply, Subject};
+use crate::engine::{Admission, WriteOutcome};
+use crate::metrics;
+
+/// Store a document whatever is there.
+///
+/// A document with the same id is replaced. Answered when the write is as durable as configured.
+#[utoipa::path(post, path = "/v1/insert", tag = "store",
+    params(DocumentBody),
+    request_body(content(
+        (InsertRequest = "application/json"), (String = "text/plain"), (String = "text/html"))),
+    responses((status = 200, body = InsertReply), Problems))]
+pub(super) async fn post_insert(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let asked = service.prepare(request, &prepare::INSERT).await?;
+    let subject = Subject::from(&asked);
+    let engine = &service.engine;
+    let pending = engine.begin_insert(asked.document, Admission::Shed).await?;
+    let written = pending.wait().await?;
+    count_outcome(written.outcome);
+    Ok(Json(InsertReply::new(&subject, &written)).into_response())
+}
+
+/// Store many documents.
+///
+/// NDJSON: one document a line, one reply a line. Packed 64-bit little-endian fingerprints: counts.
+#[utoipa::path(post, path = "/v1/insert/batch", tag = "batches",
+    request_body(content(
+        (InsertRequest = "application/x-ndjson"), (Vec<u8> = "application/octet-stream"))),
+    responses((status = 200, content(
+        (InsertReply = "application/x-ndjson"), (PackedInsertReply = "application/json"))),
+        Problems))]
+pub(super) async fn post_insert_batch(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    batch::run(service, Operation::Insert, request).await
+}
+
+/// Counts one answered write.
+pub(super) fn count_outcome(outcome: WriteOutcome) {
+    let outcome = match outcome {
+        WriteOutcome::Inserted => metrics::WriteOutcome::Inserted,
+        WriteOutcome::Duplicate => metrics::WriteOutcome::Duplicate,
+        WriteOutcome::AlreadyPresent => metrics::WriteOutcome::AlreadyPresent,
+        WriteOutcome::Replaced => metrics::WriteOutcome::Replaced,
+    };
+    metrics::written(outcome, 1);
+}

@@ -1,0 +1,39 @@
+//! `/metrics`: the metrics of the process as Prometheus reads them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+
+use super::service::Service;
+use super::stats;
+use crate::engine::Readiness;
+use crate::metrics;
+
+/// The metrics, in the text format of Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "operations",
+    responses((status = 200, body = String, content_type = "text/plain")))]
+pub(super) async fn get_metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
+    let stats = service.engine.stats();
+    let memory = stats.memory;
+    let page = metrics::render(&metrics::State {
+        documents: stats.documents,
+        fingerprints: stats.fingerprints,
+        memory_bytes: [
+            memory.tables,
+            memory.documents,
+            memory.ids,
+            memory.removals,
+            memory.deltas,
+        ],
+        journal_bytes: stats.journal_bytes,
+        snapshot_age: stats::age_ms(stats.last_snapshot.as_ref()).map(Duration::from_millis),
+        ready: service.engine.readiness() == Readiness::Ready,
+    });
+    (
+        [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+        page,
+    )
+}

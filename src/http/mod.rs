@@ -1,0 +1,92 @@
+//! The HTTP API: the only room that knows JSON, status codes and content types.
+//!
+//! A handler extracts, converts, makes one call into [`crate::engine`] and converts back; the rules
+//! of matching and storing are not here. `proto-free-api.md` is the public description.
+//!
+//! - [`router`] lists every route; one file a resource holds its handlers.
+//! - [`fields`] and [`parameters`] read requests in one pass and name the field that is wrong;
+//!   [`prepare`] turns what they read into a document (through [`crate::text`]); [`wire`] holds the
+//!   replies.
+//! - [`body`] holds the limits on bytes and time; [`observe`] the request's id, log line, metrics
+//!   and the limit on requests in flight; [`problem`] the one table of errors.
+//! - [`batch`] streams NDJSON, [`packed`] streams 64-bit words; both in bounded memory.
+//!
+//! Cost: a JSON query with a bare fingerprint is parsed without an intermediate tree and makes a
+//! handful of small allocations. Tested from outside by `tests/http_*.rs` on port 0.
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "lengths come from outside"
+)]
+
+mod batch;
+mod body;
+mod check_and_insert;
+mod compare;
+mod documents;
+mod fields;
+mod fingerprint;
+mod fingerprints;
+mod guard;
+mod health;
+mod insert;
+mod lines;
+mod metrics;
+mod observe;
+mod openapi;
+mod packed;
+mod page;
+mod parameters;
+mod prepare;
+mod problem;
+mod query;
+mod router;
+mod service;
+mod snapshots;
+mod stats;
+mod wire;
+
+use std::time::Duration;
+
+use crate::fingerprint::Distance;
+
+pub(crate) use guard::Guarded;
+pub use router::{openapi, router};
+pub use service::Service;
+
+/// What the API may take up, and what a request that says nothing gets. Checked by
+/// [`crate::config`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The largest body of a single request.
+    pub body_bytes_max: usize,
+    /// The largest line of an NDJSON batch.
+    pub line_bytes_max: usize,
+    /// All bodies held in memory at one time.
+    pub bodies_held_bytes_max: usize,
+    /// How long a body may take; a batch must bring a whole line in each such time.
+    pub body_timeout: Duration,
+    /// Requests being worked on at one time.
+    pub requests_in_flight_max: usize,
+    /// What a look-up that says nothing gets.
+    pub query: QueryDefaults,
+}
+
+/// What a look-up that says nothing gets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueryDefaults {
+    /// The distance.
+    pub distance: Distance,
+    /// The largest distance a look-up may ask for.
+    pub distance_max: Distance,
+    /// How many hits are listed.
+    pub limit: usize,
+    /// The similarity that confirms a hit; 0 switches verification off.
+    pub min_similarity: f64,
+}
+
+impl QueryDefaults {
+    /// No reply lists more hits than this.
+    pub const LIMIT_MAX: usize = 1_000;
+}

@@ -1,0 +1,181 @@
+//! What happens around every request: its id, its place among those in flight, its log line and
+//! metrics, the headers every reply has, and the containment of a panic.
+//!
+//! One line a request: method, matched route, status, duration, request id; for an error its code;
+//! for a 5xx its cause, which no client sees. Never a path, an id or a text.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CACHE_CONTROL, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
+use tokio::time::Instant;
+
+use super::body::lingering;
+use super::guard::Guarded;
+use super::problem::{Code, Failure, Problem};
+use super::service::Service;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// A request id of a client is taken over if it is not longer than this.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The middleware around every route.
+pub(super) async fn observe(
+    State(service): State<Arc<Service>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut seen = Seen::new(&service, &request);
+    let admitted = seen.exempt() || seen.take_place();
+    let response = if admitted {
+        let request = request.map(lingering);
+        let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+        answer.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response())
+    } else {
+        shed(service.options.requests_in_flight_max).into_response()
+    };
+    seen.finish(response)
+}
+
+fn shed(max: usize) -> Problem {
+    Problem::new(
+        Code::Overloaded,
+        format!("The service works on {max} requests already (server.requests_in_flight_max)."),
+    )
+}
+
+/// One request, from its head to the end of its reply; the log line is written on drop.
+struct Seen {
+    service: Arc<Service>,
+    started: Instant,
+    method: Method,
+    route: Option<&'static str>,
+    request_id: HeaderValue,
+    status: StatusCode,
+    failure: Option<Failure>,
+    holds_place: bool,
+}
+
+impl Seen {
+    fn new(service: &Arc<Service>, request: &Request) -> Self {
+        let matched = request.extensions().get::<MatchedPath>();
+        let route = matched.and_then(|path| service.routes.get_key_value(path.as_str()));
+        Self {
+            service: Arc::clone(service),
+            started: Instant::now(),
+            method: request.method().clone(),
+            route: route.map(|(name, _)| *name),
+            request_id: request_id(service, request),
+            // What is logged when the client leaves before there is a reply.
+            status: StatusCode::REQUEST_TIMEOUT,
+            failure: None,
+            holds_place: false,
+        }
+    }
+
+    /// Probes and metrics are answered however busy the service is.
+    fn exempt(&self) -> bool {
+        matches!(self.route, Some("/healthz" | "/readyz" | "/metrics"))
+    }
+
+    fn take_place(&mut self) -> bool {
+        let max = self.service.options.requests_in_flight_max;
+        self.holds_place = self.service.in_flight.take(1, max);
+        self.holds_place
+    }
+
+    /// Completes the reply; a streamed one is over when its last byte is sent.
+    fn finish(mut self, mut response: Response) -> Response {
+        self.status = response.status();
+        self.failure = response.extensions_mut().remove::<Failure>();
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, self.request_id.clone());
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers
+            .entry(CACHE_CONTROL)
+            .or_insert(HeaderValue::from_static("no-store"));
+        if response.body().size_hint().exact().is_some() {
+            return response;
+        }
+        response.map(|body| Body::new(Guarded::new(body, self)))
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        if self.holds_place {
+            self.service.in_flight.give_back(1);
+        }
+        let took = self.started.elapsed();
+        let metrics = self.route.and_then(|route| self.service.routes.get(route));
+        metrics
+            .unwrap_or(&self.service.unrouted)
+            .answered(self.status.as_u16(), took);
+        self.log(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+}
+
+impl Seen {
+    fn log(&self, duration_us: u64) {
+        let method = self.method.as_str();
+        let route = self.route.unwrap_or("none");
+        let status = self.status.as_u16();
+        let request_id = self.request_id.to_str().unwrap_or_default();
+        match &self.failure {
+            None => tracing::info!(method, route, status, duration_us, request_id, "request"),
+            Some(Failure { code, cause: None }) => {
+                tracing::info!(
+                    method,
+                    route,
+                    status,
+                    duration_us,
+                    request_id,
+                    code,
+                    "request"
+                );
+            }
+            Some(Failure {
+                code,
+                cause: Some(cause),
+            }) => tracing::error!(
+                method,
+                route,
+                status,
+                duration_us,
+                request_id,
+                code,
+                cause,
+                "request"
+            ),
+        }
+    }
+}
+
+/// The id that the client gave, where it is a short visible one, or a new one.
+fn request_id(service: &Service, request: &Request) -> HeaderValue {
+    let sane = |value: &&HeaderValue| {
+        let bytes = value.as_bytes();
+        (1..=REQUEST_ID_BYTES_MAX).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
+    };
+    if let Some(given) = request.headers().get(REQUEST_ID).filter(sane) {
+        return given.clone();
+    }
+    let number = service.request_numbers.fetch_add(1, Ordering::Relaxed);
+    let id = mixed(service.request_salt.wrapping_add(number));
+    HeaderValue::from_str(&format!("{id:016x}")).expect("hex digits are visible ASCII")
+}
+
+/// The `SplitMix64` finaliser: different numbers stay different and look unrelated.
+const fn mixed(number: u64) -> u64 {
+    let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

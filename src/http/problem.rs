@@ -1,0 +1,449 @@
+//! Errors as clients see them: RFC 9457 problem documents with a stable code.
+//!
+//! [`Code::row`] is the only place that knows a status. Text in a reply is about the request alone;
+//! the cause of a 5xx goes to the log line of the request and nowhere else.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::document::{BadDocumentId, DocumentId};
+use crate::engine::Refused;
+use crate::text::{BadFeatures, EmptyDocument, NoFingerprint};
+
+/// How long a client that was shed should wait, in seconds.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+/// The longest piece of a request that a reply repeats, in bytes.
+const QUOTED_BYTES_MAX: usize = 200;
+
+/// What went wrong, by its stable name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Code {
+    MalformedJson,
+    InvalidValue,
+    UnknownField,
+    RepeatedField,
+    DocumentMissing,
+    DocumentAmbiguous,
+    DistanceAboveMax,
+    PackedLength,
+    BodyIncomplete,
+    NotFound,
+    DocumentNotFound,
+    MethodNotAllowed,
+    RequestTimeout,
+    RecipeMismatch,
+    LengthRequired,
+    BodyTooLarge,
+    LineTooLarge,
+    UnsupportedMediaType,
+    UnsupportedCharset,
+    EmptyDocument,
+    Internal,
+    UnreadableRecord,
+    Overloaded,
+    Stopping,
+    StorageFailed,
+    DiskFull,
+    MemoryFull,
+}
+
+impl Code {
+    /// Every code, for the documentation and its test.
+    #[cfg(test)]
+    pub(super) const ALL: [Self; 27] = [
+        Self::MalformedJson,
+        Self::InvalidValue,
+        Self::UnknownField,
+        Self::RepeatedField,
+        Self::DocumentMissing,
+        Self::DocumentAmbiguous,
+        Self::DistanceAboveMax,
+        Self::PackedLength,
+        Self::BodyIncomplete,
+        Self::NotFound,
+        Self::DocumentNotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::RecipeMismatch,
+        Self::LengthRequired,
+        Self::BodyTooLarge,
+        Self::LineTooLarge,
+        Self::UnsupportedMediaType,
+        Self::UnsupportedCharset,
+        Self::EmptyDocument,
+        Self::Internal,
+        Self::UnreadableRecord,
+        Self::Overloaded,
+        Self::Stopping,
+        Self::StorageFailed,
+        Self::DiskFull,
+        Self::MemoryFull,
+    ];
+
+    /// The one table: status, stable code, title.
+    pub(super) const fn row(self) -> (StatusCode, &'static str, &'static str) {
+        use StatusCode as S;
+        match self {
+            Self::MalformedJson => (S::BAD_REQUEST, "malformed_json", "The body is not JSON"),
+            Self::InvalidValue => (S::BAD_REQUEST, "invalid_value", "A value is not acceptable"),
+            Self::UnknownField => (S::BAD_REQUEST, "unknown_field", "A field is not known"),
+            Self::RepeatedField => (S::BAD_REQUEST, "repeated_field", "A field was given twice"),
+            Self::DocumentMissing => (S::BAD_REQUEST, "document_missing", "There is no document"),
+            Self::DocumentAmbiguous => (
+                S::BAD_REQUEST,
+                "document_ambiguous",
+                "A document came in more than one form",
+            ),
+            Self::DistanceAboveMax => (
+                S::BAD_REQUEST,
+                "distance_above_max",
+                "The distance is above the configured maximum",
+            ),
+            Self::PackedLength => (
+                S::BAD_REQUEST,
+                "packed_length",
+                "Packed fingerprints have 8 bytes each",
+            ),
+            Self::BodyIncomplete => (S::BAD_REQUEST, "body_incomplete", "The body broke off"),
+            Self::NotFound => (S::NOT_FOUND, "not_found", "There is no such resource"),
+            Self::DocumentNotFound => (
+                S::NOT_FOUND,
+                "document_not_found",
+                "No document has this id",
+            ),
+            Self::MethodNotAllowed => (
+                S::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "The resource does not take this method",
+            ),
+            Self::RequestTimeout => (
+                S::REQUEST_TIMEOUT,
+                "request_timeout",
+                "The body came too slowly",
+            ),
+            Self::RecipeMismatch => (
+                S::CONFLICT,
+                "recipe_mismatch",
+                "The fingerprint was made by another recipe",
+            ),
+            Self::LengthRequired => (
+                S::LENGTH_REQUIRED,
+                "length_required",
+                "A packed body of this size must say its length",
+            ),
+            Self::BodyTooLarge => (
+                S::PAYLOAD_TOO_LARGE,
+                "body_too_large",
+                "The body is too large",
+            ),
+            Self::LineTooLarge => (
+                S::PAYLOAD_TOO_LARGE,
+                "line_too_large",
+                "The line is too large",
+            ),
+            Self::UnsupportedMediaType => (
+                S::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "The Content-Type is not one this resource takes",
+            ),
+            Self::UnsupportedCharset => (
+                S::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_charset",
+                "The charset is not known",
+            ),
+            Self::EmptyDocument => (
+                S::UNPROCESSABLE_ENTITY,
+                "empty_document",
+                "The document has nothing to make a fingerprint from",
+            ),
+            Self::Internal => (
+                S::INTERNAL_SERVER_ERROR,
+                "internal",
+                "Something is broken here",
+            ),
+            Self::UnreadableRecord => (
+                S::INTERNAL_SERVER_ERROR,
+                "unreadable_record",
+                "A stored record could not be read",
+            ),
+            Self::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded", "Too much at one time"),
+            Self::Stopping => (
+                S::SERVICE_UNAVAILABLE,
+                "stopping",
+                "The service is stopping",
+            ),
+            Self::StorageFailed => (
+                S::SERVICE_UNAVAILABLE,
+                "storage_failed",
+                "Storage failed and writes have stopped",
+            ),
+            Self::DiskFull => (S::INSUFFICIENT_STORAGE, "disk_full", "The disk is full"),
+            Self::MemoryFull => (
+                S::INSUFFICIENT_STORAGE,
+                "memory_full",
+                "The memory limit is reached",
+            ),
+        }
+    }
+}
+
+/// One error, on its way to the client.
+#[derive(Debug, Clone)]
+pub(super) struct Problem(Box<Facts>);
+
+#[derive(Debug, Clone)]
+struct Facts {
+    code: Code,
+    detail: Cow<'static, str>,
+    field: Option<Cow<'static, str>>,
+    line: Option<u64>,
+    allow: Option<&'static str>,
+    status: StatusCode,
+    cause: Option<String>,
+}
+
+impl Problem {
+    /// A problem with one or two sentences for the developer on the other side.
+    pub(super) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Facts {
+            code,
+            detail: detail.into(),
+            field: None,
+            line: None,
+            allow: None,
+            status: code.row().0,
+            cause: None,
+        }))
+    }
+
+    /// A value that its field does not take.
+    pub(super) fn invalid(
+        field: impl Into<Cow<'static, str>>,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self::new(Code::InvalidValue, detail).of_field(field)
+    }
+
+    /// Something that cannot be told to the client.
+    pub(super) fn internal(cause: impl Into<String>) -> Self {
+        let mut problem = Self::new(
+            Code::Internal,
+            "The fault was logged under the request's id.",
+        );
+        problem.0.cause = Some(cause.into());
+        problem
+    }
+
+    pub(super) fn of_field(mut self, field: impl Into<Cow<'static, str>>) -> Self {
+        self.0.field = Some(field.into());
+        self
+    }
+
+    /// Puts the field inside the object it belongs to: `text` of `a` is `a.text`.
+    pub(super) fn inside(mut self, outer: &str) -> Self {
+        self.0.field = Some(match self.0.field.take() {
+            Some(field) => format!("{outer}.{field}").into(),
+            None => outer.to_owned().into(),
+        });
+        self
+    }
+
+    pub(super) fn at_line(mut self, line: u64) -> Self {
+        self.0.line = Some(line);
+        self
+    }
+
+    pub(super) fn allowing(mut self, methods: &'static str) -> Self {
+        self.0.allow = Some(methods);
+        self
+    }
+
+    /// The same as 503, for the reply of a readiness probe.
+    pub(super) fn unavailable(mut self) -> Self {
+        self.0.status = StatusCode::SERVICE_UNAVAILABLE;
+        self
+    }
+
+    pub(super) fn is(&self, code: Code) -> bool {
+        self.0.code == code
+    }
+
+    /// More about what was done before the problem.
+    pub(super) fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+        self.0.detail = detail.into();
+        self
+    }
+
+    /// The document that is sent.
+    pub(super) fn body(&self) -> ProblemBody<'_> {
+        let (_, code, title) = self.0.code.row();
+        ProblemBody {
+            kind: format!("urn:nearprint:problem:{code}"),
+            title,
+            status: self.0.status.as_u16(),
+            detail: &self.0.detail,
+            code,
+            field: self.0.field.as_deref(),
+            line: self.0.line,
+        }
+    }
+
+    /// What the log line says of it.
+    pub(super) fn logged(&self) -> Failure {
+        Failure {
+            code: self.0.code.row().1,
+            cause: self.0.cause.clone(),
+        }
+    }
+}
+
+/// A piece of the request, short enough to repeat.
+pub(super) fn quoted(text: &str) -> &str {
+    let end = text.floor_char_boundary(QUOTED_BYTES_MAX);
+    text.get(..end).unwrap_or_default()
+}
+
+/// What the log line of the request says of its error; travels as an extension of the reply.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    pub(super) code: &'static str,
+    pub(super) cause: Option<String>,
+}
+
+/// An error, `application/problem+json` (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(super) struct ProblemBody<'a> {
+    /// A URI for the kind of error, made of its code.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:nearprint:problem:invalid_value")]
+    kind: String,
+    /// The kind of error in words.
+    title: &'static str,
+    /// The status of the reply (in a batch: the status this line would have had alone).
+    #[schema(example = 400)]
+    status: u16,
+    /// What is wrong with this request.
+    detail: &'a str,
+    /// The stable name of the error.
+    #[schema(example = "invalid_value")]
+    code: &'static str,
+    /// The field of the body, or the query parameter, that is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+    /// The line of the batch, counted from 1, blank lines included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_vec(&self.body()).expect("strings and numbers are JSON");
+        let mut response = Response::new(Body::from(body));
+        let status = self.0.status;
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if let Some(methods) = self.0.allow {
+            headers.insert(ALLOW, HeaderValue::from_static(methods));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
+        }
+        response.extensions_mut().insert(self.logged());
+        response
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Overloaded => Self::new(
+                Code::Overloaded,
+                "The write queue is full; nothing was changed. Try again after the time in Retry-After.",
+            ),
+            Refused::Stopping => Self::new(
+                Code::Stopping,
+                "The service is stopping; nothing was changed.",
+            ),
+            Refused::Failed => Self::new(
+                Code::StorageFailed,
+                "A write or sync failed, and the service must be restarted. Whether this change was kept will show then; it may be sent again.",
+            ),
+            Refused::DiskFull => Self::new(
+                Code::DiskFull,
+                "The disk has less room than the configured reserve; nothing was changed. Look-ups go on.",
+            ),
+            Refused::MemoryFull => Self::new(
+                Code::MemoryFull,
+                "The index has reached its configured memory; nothing was changed. Look-ups go on.",
+            ),
+            Refused::Unreadable => Self::new(
+                Code::UnreadableRecord,
+                "A stored record failed its checksum or could not be read; it was not served.",
+            ),
+            Refused::DistanceAboveMax { asked, max } => Self::new(
+                Code::DistanceAboveMax,
+                format!("distance is {asked}; this service looks up at most {max}."),
+            )
+            .of_field("distance"),
+        }
+    }
+}
+
+impl From<EmptyDocument> for Problem {
+    fn from(_: EmptyDocument) -> Self {
+        Self::new(
+            Code::EmptyDocument,
+            "The document has no letter, number or CJK character, so it has no fingerprint.",
+        )
+    }
+}
+
+impl From<BadFeatures> for Problem {
+    fn from(bad: BadFeatures) -> Self {
+        match bad {
+            BadFeatures::Empty | BadFeatures::AllZero => Self::new(
+                Code::EmptyDocument,
+                "features needs a token whose weights do not add up to 0.",
+            )
+            .of_field("features"),
+            BadFeatures::NotFinite { .. } => Self::invalid(
+                "features",
+                "The weights of features, and the sum of their sizes, must be finite numbers.",
+            ),
+        }
+    }
+}
+
+impl From<NoFingerprint> for Problem {
+    fn from(none: NoFingerprint) -> Self {
+        match none {
+            NoFingerprint::Empty(empty) => empty.into(),
+            NoFingerprint::Features(bad) => bad.into(),
+        }
+    }
+}
+
+impl From<BadDocumentId> for Problem {
+    fn from(bad: BadDocumentId) -> Self {
+        Self::invalid(
+            "id",
+            format!(
+                "id must have 1 to {} bytes of UTF-8; this one has {}.",
+                DocumentId::BYTES_MAX,
+                bad.bytes
+            ),
+        )
+    }
+}

@@ -1,0 +1,97 @@
+//! `/v1/query`: the near-duplicates of a document; stores nothing.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+
+use super::batch::{self, Operation};
+use super::fields::Field;
+use super::openapi::{DocumentBody, Problems, QueryRequest};
+use super::parameters;
+use super::prepare::{self, Prepared};
+use super::problem::{Code, Problem};
+use super::service::Service;
+use super::wire::{QueryReply, Subject};
+use crate::metrics;
+
+/// What `GET /v1/query` takes.
+const PARAMETERS: &[Field] = &[
+    Field::Fingerprint,
+    Field::Recipe,
+    Field::Id,
+    Field::Distance,
+    Field::Limit,
+    Field::MinSimilarity,
+];
+
+/// Find the near-duplicates of a document.
+///
+/// Every stored fingerprint within the distance is a hit. Where both sides came as text, the hit
+/// is verified too. Stores nothing.
+#[utoipa::path(post, path = "/v1/query", tag = "look up",
+    params(DocumentBody, super::openapi::LookUp),
+    request_body(content(
+        (QueryRequest = "application/json"), (String = "text/plain"), (String = "text/html"))),
+    responses((status = 200, body = QueryReply<'_>), Problems))]
+pub(super) async fn post_query(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let asked = service.prepare(request, &prepare::QUERY).await?;
+    answer(&service, &asked).await
+}
+
+/// Find the near-duplicates of a fingerprint.
+#[utoipa::path(get, path = "/v1/query", tag = "look up",
+    params(("fingerprint" = String, Query, description = "16 hex digits, with or without 0x"),
+        ("recipe" = Option<String>, Query, description = "refused unless it is the service's"),
+        DocumentBody, super::openapi::LookUp),
+    responses((status = 200, body = QueryReply<'_>), Problems))]
+pub(super) async fn get_query(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let parameters = parameters::parse(request.uri().query(), PARAMETERS)?;
+    prepare::check_recipe(parameters.recipe.as_deref())?;
+    let Some(fingerprint) = parameters.fingerprint else {
+        let detail =
+            "The query parameter fingerprint is missing; text goes into the body of a POST.";
+        return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
+    };
+    let defaults = &service.options.query;
+    let asked = prepare::bare(fingerprint, parameters.id, parameters.asked, defaults)?;
+    answer(&service, &asked).await
+}
+
+/// Find the near-duplicates of many documents.
+///
+/// NDJSON: one document with its options a line, one reply a line in the same order, streamed.
+/// Packed 64-bit little-endian fingerprints: one byte each, the distance of the nearest hit or 255.
+#[utoipa::path(post, path = "/v1/query/batch", tag = "batches",
+    params(super::openapi::LookUp),
+    request_body(content(
+        (QueryRequest = "application/x-ndjson"), (Vec<u8> = "application/octet-stream"))),
+    responses((status = 200, content(
+        (QueryReply<'_> = "application/x-ndjson"), (Vec<u8> = "application/octet-stream"))),
+        Problems))]
+pub(super) async fn post_query_batch(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    batch::run(service, Operation::Query, request).await
+}
+
+async fn answer(service: &Service, asked: &Prepared) -> Result<Response, Problem> {
+    let findings = service.engine.query(&asked.document, asked.options).await?;
+    count_hits(&findings);
+    Ok(Json(QueryReply::new(&Subject::from(asked), &findings)).into_response())
+}
+
+/// Counts the listed hits by distance.
+pub(super) fn count_hits(findings: &crate::engine::Findings) {
+    for hit in &findings.hits {
+        metrics::hit(hit.distance.get());
+    }
+}

@@ -1,0 +1,86 @@
+//! Every route, in one list; the OpenAPI document is made from the same list.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::observe::observe;
+use super::problem::{Code, Problem};
+use super::service::Service;
+use super::{
+    check_and_insert, compare, documents, fingerprint, fingerprints, health, insert, metrics,
+    openapi as description, page, query, snapshots, stats,
+};
+
+fn routes() -> OpenApiRouter<Arc<Service>> {
+    OpenApiRouter::with_openapi(description::head())
+        .routes(routes!(fingerprint::post_fingerprint))
+        .routes(routes!(fingerprint::post_fingerprint_batch))
+        .routes(routes!(compare::post_compare))
+        .routes(routes!(query::post_query, query::get_query))
+        .routes(routes!(query::post_query_batch))
+        .routes(routes!(insert::post_insert))
+        .routes(routes!(insert::post_insert_batch))
+        .routes(routes!(check_and_insert::post_check_and_insert))
+        .routes(routes!(check_and_insert::post_check_and_insert_batch))
+        .routes(routes!(documents::get_document, documents::delete_document))
+        .routes(routes!(
+            documents::get_document_by_parameter,
+            documents::delete_document_by_parameter
+        ))
+        .routes(routes!(fingerprints::delete_fingerprint))
+        .routes(routes!(stats::get_stats))
+        .routes(routes!(snapshots::get_snapshots, snapshots::post_snapshot))
+        .routes(routes!(health::get_healthz))
+        .routes(routes!(health::get_readyz))
+        .routes(routes!(metrics::get_metrics))
+        .routes(routes!(description::get_openapi))
+        .routes(routes!(page::get_page))
+        .routes(routes!(page::get_style))
+        .routes(routes!(page::get_script))
+}
+
+/// The API over a service.
+pub fn router(service: Arc<Service>) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&service),
+            observe,
+        ))
+        .with_state(service)
+}
+
+/// The description of the API.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    routes().into_openapi()
+}
+
+/// The names of all routes, for their metrics. The few strings live as long as the process.
+pub(super) fn route_names() -> Vec<&'static str> {
+    static NAMES: std::sync::OnceLock<Vec<&'static str>> = std::sync::OnceLock::new();
+    NAMES
+        .get_or_init(|| {
+            let paths = openapi().paths.paths.into_keys();
+            paths.map(|path| &*path.leak()).collect()
+        })
+        .clone()
+}
+
+async fn not_found() -> Problem {
+    Problem::new(Code::NotFound, "GET /openapi.json lists what there is.")
+}
+
+async fn method_not_allowed(request: Request) -> Problem {
+    let detail = format!(
+        "{} is not a method of this resource; the header Allow names those it has.",
+        super::problem::quoted(request.method().as_str())
+    );
+    Problem::new(Code::MethodNotAllowed, detail)
+}

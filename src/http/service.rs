@@ -1,0 +1,116 @@
+//! What every handler shares: the engine, the options, and the counts behind the limits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use axum::extract::Request;
+use tokio::time::Instant;
+
+use super::Options;
+use super::body;
+use super::parameters;
+use super::prepare::{self, Prepared, Shape};
+use super::problem::Problem;
+use crate::engine::{Engine, Readiness, Refused};
+use crate::metrics;
+
+/// Bodies up to this size are analysed on the async thread: about 0.1 ms of work, less than
+/// handing them over costs in latency under load.
+pub(super) const INLINE_BYTES_MAX: usize = 8 * 1024;
+
+/// What every handler shares.
+#[derive(Debug)]
+pub struct Service {
+    pub(super) engine: Engine,
+    pub(super) options: Options,
+    pub(super) started: Instant,
+    pub(super) in_flight: Level,
+    pub(super) held: Level,
+    pub(super) routes: HashMap<&'static str, metrics::Route>,
+    pub(super) unrouted: metrics::Route,
+    pub(super) request_numbers: AtomicU64,
+    pub(super) request_salt: u64,
+}
+
+impl Service {
+    /// The service over a running engine.
+    pub fn new(engine: Engine, options: Options) -> Arc<Self> {
+        let names = super::router::route_names();
+        Arc::new(Self {
+            engine,
+            options,
+            started: Instant::now(),
+            in_flight: Level::default(),
+            held: Level::default(),
+            routes: names
+                .into_iter()
+                .map(|name| (name, metrics::Route::new(name)))
+                .collect(),
+            unrouted: metrics::Route::new("none"),
+            request_numbers: AtomicU64::new(0),
+            request_salt: getrandom::u64().unwrap_or_default(),
+        })
+    }
+
+    /// Refuses while the engine takes no writes, for requests that cannot be refused later.
+    pub(super) fn accepts_writes(&self) -> Result<(), Problem> {
+        match self.engine.readiness() {
+            Readiness::Ready => Ok(()),
+            Readiness::Stopping => Err(Refused::Stopping.into()),
+            Readiness::Failed => Err(Refused::Failed.into()),
+            Readiness::DiskFull => Err(Refused::DiskFull.into()),
+            Readiness::MemoryFull => Err(Refused::MemoryFull.into()),
+        }
+    }
+
+    /// Reads the document of a single request with its options.
+    pub(super) async fn prepare(
+        self: &Arc<Self>,
+        request: Request,
+        shape: &'static Shape,
+    ) -> Result<Prepared, Problem> {
+        let (head, stream) = request.into_parts();
+        let parameters = parameters::parse(head.uri.query(), shape.parameters)?;
+        let kind = body::kind(&head.headers, prepare::TAKES)?;
+        let held = body::read(self, stream).await?;
+        let defaults = self.options.query;
+        let inline = held.bytes.len() <= INLINE_BYTES_MAX;
+        let work = move || prepare::single(&kind, &held.bytes, shape, &parameters, &defaults);
+        if inline {
+            work()
+        } else {
+            blocking(work).await?
+        }
+    }
+}
+
+/// Runs CPU-bound work off the async threads.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|fault| Problem::internal(format!("work off the async threads: {fault}")))
+}
+
+/// How much of something bounded is taken.
+#[derive(Debug, Default)]
+pub(super) struct Level(AtomicUsize);
+
+impl Level {
+    /// Takes `amount` if the level stays at `max` or below.
+    pub(super) fn take(&self, amount: usize, max: usize) -> bool {
+        // Relaxed: the number guards no other memory.
+        let before = self.0.fetch_add(amount, Ordering::Relaxed);
+        let fits = before.saturating_add(amount) <= max;
+        if !fits {
+            self.give_back(amount);
+        }
+        fits
+    }
+
+    pub(super) fn give_back(&self, amount: usize) {
+        self.0.fetch_sub(amount, Ordering::Relaxed);
+    }
+}

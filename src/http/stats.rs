@@ -1,0 +1,170 @@
+//! `/v1/stats`: the state of the service in numbers.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::service::Service;
+use super::wire::SnapshotReply;
+use crate::engine::{Durability, SegmentStats, SnapshotInfo, Stats};
+
+/// The state of the service in numbers.
+#[utoipa::path(get, path = "/v1/stats", tag = "operations",
+    responses((status = 200, body = StatsReply)))]
+pub(super) async fn get_stats(State(service): State<Arc<Service>>) -> Json<StatsReply> {
+    let uptime = service.started.elapsed().as_secs();
+    Json(StatsReply::new(service.engine.stats(), uptime))
+}
+
+/// How old a snapshot is by the clock of this machine, in milliseconds.
+pub(super) fn age_ms(snapshot: Option<&SnapshotInfo>) -> Option<u64> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an age for people; nothing is decided by it"
+    )]
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .ok()?;
+    let now_ms = u64::try_from(now.as_millis()).ok()?;
+    Some(now_ms.saturating_sub(snapshot?.taken_at_ms))
+}
+
+/// The state of the service in numbers.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct StatsReply {
+    /// Stored documents, with and without ids.
+    documents: u64,
+    /// Distinct stored fingerprints.
+    fingerprints: u64,
+    /// The last accepted change.
+    sequence: u64,
+    /// The exact definition of text to fingerprint.
+    #[schema(example = "np1")]
+    recipe: &'static str,
+    /// The largest distance of a look-up.
+    distance_max: u8,
+    durability: DurabilityReply,
+    index: IndexReply,
+    /// Bytes of memory of the index, by part.
+    memory: MemoryReply,
+    journal: JournalReply,
+    /// The newest snapshot; null before the first one.
+    last_snapshot: Option<SnapshotReply>,
+    /// How long ago the newest snapshot was taken.
+    snapshot_age_ms: Option<u64>,
+    #[schema(example = "0.1.0")]
+    version: &'static str,
+    uptime_seconds: u64,
+}
+
+/// When a write is answered.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct DurabilityReply {
+    /// `always`, `interval` or `none`.
+    policy: &'static str,
+    /// With `interval`: the longest time between two syncs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_ms: Option<u64>,
+}
+
+/// The index.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct IndexReply {
+    /// The immutable parts, oldest first.
+    segments: Vec<SegmentReply>,
+    /// Documents in the mutable part, and in those waiting to become a segment.
+    delta_documents: u64,
+}
+
+/// One segment of the index.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SegmentReply {
+    documents: u64,
+    fingerprints: u64,
+    bytes: u64,
+    /// Key bits and search radius of each table.
+    #[schema(example = "22r1+21r0+21r0")]
+    plan: String,
+}
+
+impl From<SegmentStats> for SegmentReply {
+    fn from(segment: SegmentStats) -> Self {
+        Self {
+            documents: segment.documents,
+            fingerprints: segment.fingerprints,
+            bytes: segment.bytes,
+            plan: segment.plan,
+        }
+    }
+}
+
+/// Bytes of memory of the index.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MemoryReply {
+    total_bytes: u64,
+    tables_bytes: u64,
+    documents_bytes: u64,
+    ids_bytes: u64,
+    removals_bytes: u64,
+    deltas_bytes: u64,
+}
+
+/// The journal.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JournalReply {
+    bytes: u64,
+    files: u64,
+}
+
+impl StatsReply {
+    fn new(stats: Stats, uptime_seconds: u64) -> Self {
+        let (policy, interval_ms) = match stats.durability {
+            Durability::Always => ("always", None),
+            Durability::Interval { ms } => ("interval", Some(ms)),
+            Durability::None => ("none", None),
+        };
+        let memory = stats.memory;
+        let parts = [
+            memory.tables,
+            memory.documents,
+            memory.ids,
+            memory.removals,
+            memory.deltas,
+        ];
+        Self {
+            documents: stats.documents,
+            fingerprints: stats.fingerprints,
+            sequence: stats.sequence.get(),
+            recipe: stats.recipe,
+            distance_max: stats.distance_max.get(),
+            durability: DurabilityReply {
+                policy,
+                interval_ms,
+            },
+            index: IndexReply {
+                segments: stats.segments.into_iter().map(SegmentReply::from).collect(),
+                delta_documents: stats.delta_documents,
+            },
+            memory: MemoryReply {
+                total_bytes: parts.iter().sum(),
+                tables_bytes: memory.tables,
+                documents_bytes: memory.documents,
+                ids_bytes: memory.ids,
+                removals_bytes: memory.removals,
+                deltas_bytes: memory.deltas,
+            },
+            journal: JournalReply {
+                bytes: stats.journal_bytes,
+                files: stats.journal_files,
+            },
+            snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
+            last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_seconds,
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! The delta: the newest changes, readable while the one writer appends.
+//!
+//! Fixed arrays of write-once cells, linked into hash chains by atomic heads: for each block of the
+//! fingerprint (so that near ones are found as in a segment), and by id. The writer fills the next
+//! cell, then moves a head to it; a reader follows a head and ignores what is newer than the
+//! length its view was published with. No lock, no waiting, no `unsafe`.
+//!
+//! Each distinct fingerprint is one node however many documents it gets, so that a flood of equal
+//! pages lengthens no chain but its own. Memory: about 170 bytes an event of capacity, fixed.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::document::Sequence;
+use crate::fingerprint::Distance;
+use crate::index::ids::IdKey;
+use crate::index::permutation::Permuted;
+use crate::index::plan::Plan;
+use crate::index::posting::Posting;
+use crate::index::segment::{Row, Segment, Tally, meets};
+use crate::index::{segment, table};
+use crate::sketch::Sketch;
+
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
+
+/// A level under construction.
+pub struct Delta {
+    plan: Plan,
+    distance_max: Distance,
+    after: Sequence,
+    /// For each table and key, the newest node.
+    heads: Vec<Box<[AtomicU32]>>,
+    id_heads: Box<[AtomicU32]>,
+    nodes: Box<[OnceLock<Node>]>,
+    events: Box<[OnceLock<Event>]>,
+    node_count: AtomicU32,
+    event_count: AtomicU32,
+    hiding_count: AtomicU32,
+}
+
+/// One distinct fingerprint.
+struct Node {
+    value: Permuted,
+    /// The next older node in the chain of each table.
+    older: [u32; 4],
+    first_event: u32,
+    last_event: AtomicU32,
+}
+
+/// One thing that happened to a fingerprint.
+struct Event {
+    at: Sequence,
+    node: u32,
+    what: Happened,
+    id: Option<IdKey>,
+    /// The next older event in the chain of the id's bucket.
+    id_older: u32,
+    /// The event of the same node before this one, and after it.
+    previous: u32,
+    next: AtomicU32,
+    /// What the level says about the fingerprint up to and including this event.
+    tally: Tally,
+}
+
+/// What a change does to one fingerprint.
+#[derive(Debug)]
+pub enum Happened {
+    /// A document was put under it.
+    Put {
+        /// The document.
+        posting: Posting,
+        /// Its sketch, kept until the segment is built: its record may not be on disk yet.
+        sketch: Option<Box<Sketch>>,
+    },
+    /// A document of it was removed.
+    Removed {
+        /// The document.
+        posting: Posting,
+    },
+    /// It was forgotten with all its documents.
+    Reset,
+}
+
+impl Delta {
+    /// An empty delta for changes after a sequence, with room for `capacity` events.
+    pub fn new(capacity: usize, distance_max: Distance, after: Sequence) -> Self {
+        let plan = Plan::blocks(capacity.max(16).ilog2(), distance_max);
+        let empty = |bits: u32| (0..1_usize << bits).map(|_| AtomicU32::new(NONE)).collect();
+        Self {
+            heads: plan
+                .tables()
+                .iter()
+                .map(|table| empty(table.key_bits))
+                .collect(),
+            id_heads: empty(plan.tables()[0].key_bits),
+            plan,
+            distance_max,
+            after,
+            nodes: (0..capacity).map(|_| OnceLock::new()).collect(),
+            events: (0..capacity).map(|_| OnceLock::new()).collect(),
+            node_count: AtomicU32::new(0),
+            event_count: AtomicU32::new(0),
+            hiding_count: AtomicU32::new(0),
+        }
+    }
+
+    /// Every change in it is newer than this.
+    pub fn after(&self) -> Sequence {
+        self.after
+    }
+
+    /// How many more events it can take.
+    pub fn room(&self) -> usize {
+        self.events.len() - self.len() as usize
+    }
+
+    /// How many events have been appended.
+    pub fn len(&self) -> u32 {
+        self.event_count.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing has been appended.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of its events removed or reset something.
+    pub fn hiding(&self) -> u32 {
+        self.hiding_count.load(Ordering::Acquire)
+    }
+
+    /// Memory in bytes, without sketches.
+    pub fn bytes(&self) -> usize {
+        self.heads
+            .iter()
+            .chain([&self.id_heads])
+            .map(|heads| size_of_val(&**heads))
+            .sum::<usize>()
+            + size_of_val(&*self.nodes)
+            + size_of_val(&*self.events)
+    }
+
+    /// Appends an event; `id` is that of a put document.
+    ///
+    /// There is one writer: concurrent calls would meet in one cell.
+    ///
+    /// # Panics
+    /// When there is no room.
+    pub fn append(&self, at: Sequence, value: Permuted, what: Happened, id: Option<IdKey>) {
+        let index = self.len();
+        let node_index = self.node_of(value);
+        let node = node_index.map(|i| self.node(i));
+        let previous = node.map_or(NONE, |node| node.last_event.load(Ordering::Relaxed));
+        let before = if previous == NONE {
+            Tally::default()
+        } else {
+            self.event(previous).tally
+        };
+        if !matches!(what, Happened::Put { .. }) {
+            self.hiding_count.fetch_add(1, Ordering::Release);
+        }
+        let id_head = id.map(|key| &self.id_heads[self.id_bucket(key)]);
+        let event = Event {
+            at,
+            node: node_index.unwrap_or_else(|| self.node_count.load(Ordering::Relaxed)),
+            tally: before.then(what.tally(at)),
+            what,
+            id,
+            id_older: id_head.map_or(NONE, |head| head.load(Ordering::Relaxed)),
+            previous,
+            next: AtomicU32::new(NONE),
+        };
+        assert!(
+            self.events[index as usize].set(event).is_ok(),
+            "one writer fills each cell once"
+        );
+        match node {
+            Some(node) => {
+                self.event(previous).next.store(index, Ordering::Release);
+                node.last_event.store(index, Ordering::Release);
+            }
+            None => self.add_node(value, index),
+        }
+        if let Some(head) = id_head {
+            head.store(index, Ordering::Release);
+        }
+        self.event_count.store(index + 1, Ordering::Release);
+    }
+
+    /// The delta as it was when it had `length` events.
+    pub fn at(&self, length: u32) -> DeltaAt<'_> {
+        DeltaAt {
+            delta: self,
+            length: length.min(self.len()),
+        }
+    }
+
+    fn add_node(&self, value: Permuted, first_event: u32) {
+        let index = self.node_count.load(Ordering::Relaxed);
+        let mut older = [NONE; 4];
+        for (i, older) in older.iter_mut().enumerate().take(self.heads.len()) {
+            *older = self.heads[i][self.key(i, value)].load(Ordering::Relaxed);
+        }
+        let node = Node {
+            value,
+            older,
+            first_event,
+            last_event: AtomicU32::new(first_event),
+        };
+        assert!(
+            self.nodes[index as usize].set(node).is_ok(),
+            "one writer fills each cell once"
+        );
+        for (i, heads) in self.heads.iter().enumerate() {
+            heads[self.key(i, value)].store(index, Ordering::Release);
+        }
+        self.node_count.store(index + 1, Ordering::Release);
+    }
+
+    fn key(&self, table: usize, value: Permuted) -> usize {
+        let plan = self.plan.tables()[table];
+        (value.rotate_left(plan.first_bit) >> (64 - plan.key_bits)) as usize
+    }
+
+    fn id_bucket(&self, key: IdKey) -> usize {
+        key.high as usize & (self.id_heads.len() - 1)
+    }
+
+    fn node(&self, index: u32) -> &Node {
+        self.nodes[index as usize]
+            .get()
+            .expect("a head points at a filled node")
+    }
+
+    fn event(&self, index: u32) -> &Event {
+        self.events[index as usize]
+            .get()
+            .expect("a link points at a filled event")
+    }
+
+    /// The nodes in the chain of a key, newest first.
+    fn chain(&self, table: usize, key: usize) -> impl Iterator<Item = (u32, &Node)> {
+        let link = |index: u32| (index != NONE).then(|| (index, self.node(index)));
+        std::iter::successors(
+            link(self.heads[table][key].load(Ordering::Acquire)),
+            move |(_, n)| link(n.older[table]),
+        )
+    }
+
+    fn node_of(&self, value: Permuted) -> Option<u32> {
+        self.chain(0, self.key(0, value))
+            .find(|(_, node)| node.value == value)
+            .map(|(i, _)| i)
+    }
+}
+
+impl std::fmt::Debug for Delta {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Delta(after {}, {} of {} events)",
+            self.after,
+            self.len(),
+            self.events.len()
+        )
+    }
+}
+
+impl Happened {
+    fn tally(&self, at: Sequence) -> Tally {
+        match self {
+            Self::Put { posting, .. } => Tally {
+                reset: None,
+                documents: 1,
+                with_id: i64::from(posting.has_id),
+            },
+            Self::Removed { posting } => Tally {
+                reset: None,
+                documents: -1,
+                with_id: -i64::from(posting.has_id),
+            },
+            Self::Reset => Tally {
+                reset: Some(at),
+                documents: 0,
+                with_id: 0,
+            },
+        }
+    }
+}
+
+/// A delta as one view sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct DeltaAt<'a> {
+    delta: &'a Delta,
+    length: u32,
+}
+
+impl<'a> DeltaAt<'a> {
+    /// Finds every fingerprint within `distance` of the query, each once, also those that only
+    /// had a document removed.
+    pub fn near(self, query: Permuted, distance: Distance, found: &mut impl FnMut(Permuted)) {
+        let plans = self.delta.plan.tables();
+        for (i, radius) in self.delta.plan.radii(distance).enumerate() {
+            let Some(radius) = radius else { continue };
+            let key = self.delta.key(i, query);
+            for flips in table::masks_within(plans[i].key_bits, radius) {
+                for (_, node) in self.delta.chain(i, key ^ flips as usize) {
+                    if (node.value ^ query).count_ones() > u32::from(distance.get())
+                        || node.first_event >= self.length
+                    {
+                        continue;
+                    }
+                    let earlier = plans.iter().zip(self.delta.plan.radii(distance)).take(i);
+                    if !earlier
+                        .into_iter()
+                        .any(|(p, r)| meets(*p, r, query, node.value))
+                    {
+                        found(node.value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The delta itself.
+    pub fn delta(self) -> &'a Delta {
+        self.delta
+    }
+
+    /// What it says about the documents of a fingerprint. Walks over events newer than the view.
+    pub fn tally(self, value: Permuted) -> Tally {
+        self.last_event(value)
+            .map_or_else(Tally::default, |event| event.tally)
+    }
+
+    /// What happened to a fingerprint, oldest first, with the sequence of each change.
+    pub fn happened(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a Happened)> {
+        let link = move |index: u32| (index < self.length).then(|| self.delta.event(index));
+        let first = self
+            .delta
+            .node_of(value)
+            .and_then(|i| link(self.delta.node(i).first_event));
+        std::iter::successors(first, move |event| link(event.next.load(Ordering::Acquire)))
+            .map(|event| (event.at, &event.what))
+    }
+
+    /// The newest change of a fingerprint.
+    pub fn last_change(self, value: Permuted) -> Option<Sequence> {
+        self.last_event(value).map(|event| event.at)
+    }
+
+    /// The newest change in it.
+    pub fn last(self) -> Option<Sequence> {
+        self.length
+            .checked_sub(1)
+            .map(|index| self.delta.event(index).at)
+    }
+
+    /// The newest document that was put under an id.
+    pub fn find_id(self, key: IdKey) -> Option<(Permuted, Posting)> {
+        let mut index = self.delta.id_heads[self.delta.id_bucket(key)].load(Ordering::Acquire);
+        while index != NONE {
+            let event = self.delta.event(index);
+            if let (Happened::Put { posting, .. }, true) =
+                (&event.what, event.id == Some(key) && index < self.length)
+            {
+                return Some((self.delta.node(event.node).value, *posting));
+            }
+            index = event.id_older;
+        }
+        None
+    }
+
+    /// The segment that says the same.
+    pub fn to_segment(self) -> Segment {
+        let nodes = self.delta.node_count.load(Ordering::Acquire);
+        let mut values: Vec<Permuted> = (0..nodes)
+            .map(|i| self.delta.node(i))
+            .filter(|node| node.first_event < self.length)
+            .map(|node| node.value)
+            .collect();
+        values.sort_unstable();
+        let mut builder = segment::Builder::with_capacity(values.len());
+        let mut row = Row::default();
+        for value in values {
+            row.clear();
+            for (at, happened) in self.happened(value) {
+                match happened {
+                    Happened::Put { posting, .. } => row.put(*posting),
+                    Happened::Removed { posting } => row.remove(*posting),
+                    Happened::Reset => row.reset(at),
+                }
+            }
+            builder.push(value, &row);
+        }
+        let mut ids: Vec<(IdKey, Sequence, Permuted)> = (0..self.length)
+            .map(|i| self.delta.event(i))
+            .filter_map(|e| Some((e.id?, e.at, self.delta.node(e.node).value)))
+            .collect();
+        // The newest document of each id comes first and is the one that stays.
+        ids.sort_unstable_by_key(|&(key, at, _)| (key, std::cmp::Reverse(at)));
+        ids.dedup_by_key(|(key, ..)| *key);
+        let ids = ids.into_iter().map(|(key, at, value)| (key, value, at));
+        builder.finish(self.delta.distance_max, ids)
+    }
+
+    fn last_event(self, value: Permuted) -> Option<&'a Event> {
+        let node = self.delta.node(self.delta.node_of(value)?);
+        let mut index = node.last_event.load(Ordering::Acquire);
+        while index != NONE && index >= self.length {
+            index = self.delta.event(index).previous;
+        }
+        (index != NONE).then(|| self.delta.event(index))
+    }
+}

@@ -1,0 +1,33 @@
+//! The index: which stored fingerprints lie within a Hamming distance of a query, exactly.
+//!
+//! ```text
+//!   View                the state at one sequence; immutable, shared, what readers load
+//!     segments          oldest first; immutable sorted tables, merged in the background
+//!     deltas            the newest changes; the one writer appends to the last of them
+//! ```
+//!
+//! The index stores, for each fingerprint, the [`posting::Posting`]s of its documents: their
+//! sequence and what their journal record holds. It knows no text, no id but its keyed hash, no
+//! file, no clock and no thread; given the same changes it gives the same answers, in the same
+//! order. Segments and deltas are two implementations of one idea, a *level*: documents put,
+//! documents removed, fingerprints reset, over a contiguous range of sequences.
+//!
+//! Exactness rests on the generalised pigeonhole principle (Manku, Jain, Das Sarma 2007, section
+//! 3, with a search radius per table): see [`plan`]. Every clever part is tested against
+//! [`naive`].
+#![deny(clippy::iter_over_hash_type, reason = "replicas must agree")]
+
+pub mod delta;
+pub mod ids;
+pub mod image;
+pub mod merge;
+pub mod naive;
+pub mod permutation;
+pub mod plan;
+pub mod posting;
+pub mod segment;
+pub mod table;
+pub mod view;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,357 @@
+//! The index against the oracle: every plan, every distance, any mixture of changes and levels.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::document::Sequence;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::ids::IdKey;
+use crate::index::naive::Naive;
+use crate::index::permutation::Permutation;
+use crate::index::view::{Put, Shape, View};
+use crate::index::{image, merge};
+
+fn distance(bits: u8) -> Distance {
+    Distance::new(bits).unwrap()
+}
+
+fn empty(distance_max: u8, delta_events: usize) -> View {
+    View::new(Shape {
+        distance_max: distance(distance_max),
+        delta_events,
+        permutation: Arc::new(Permutation::from_secret(0x5eed)),
+    })
+}
+
+/// Turns full deltas into segments.
+fn settle_deltas(view: &mut View) {
+    while let Some(delta) = view.full_deltas().first() {
+        let segment = Arc::new(delta.at(u32::MAX).to_segment());
+        view.install_oldest_delta(segment);
+    }
+}
+
+/// Turns everything into one segment, and that into bytes and back.
+fn settle(view: &mut View) {
+    view.rotate();
+    settle_deltas(view);
+    let all: Vec<_> = view.segments().to_vec();
+    if all.is_empty() {
+        return;
+    }
+    let merged = Arc::new(merge::merge(&all, view.shape().distance_max, true));
+    view.install_merged(&all, merged);
+    let mut bytes = Vec::new();
+    image::write(&view.segments()[0], &mut bytes).unwrap();
+    let read = image::read(&mut &bytes[..], view.shape().distance_max).unwrap();
+    let all: Vec<_> = view.segments().to_vec();
+    view.install_merged(&all, Arc::new(read));
+}
+
+/// What a view answers, in the oracle's form.
+fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerprint, Vec<Sequence>> {
+    let hits = view.near(query, within);
+    let found: BTreeMap<_, _> = hits
+        .iter()
+        .map(|hit| {
+            assert_eq!(hit.distance, query.distance(hit.fingerprint));
+            let documents = view.documents_of(hit.fingerprint, usize::MAX);
+            assert_eq!(documents.len() as u64, view.held(hit.fingerprint).documents);
+            let with_id = documents.iter().filter(|posting| posting.has_id).count() as u64;
+            assert_eq!(with_id, view.held(hit.fingerprint).with_id);
+            (
+                hit.fingerprint,
+                documents.iter().map(|posting| posting.sequence).collect(),
+            )
+        })
+        .collect();
+    assert_eq!(found.len(), hits.len(), "each hit once");
+    let nearest = view.nearest(query, within, &mut Vec::new());
+    assert_eq!(nearest, hits.iter().map(|hit| hit.distance).min());
+    found
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u64, Option<u8>),
+    Remove(u8),
+    Reset(u64),
+    Rotate,
+    SettleDeltas,
+    Merge,
+    SettleAll,
+}
+
+/// Few distinct fingerprints close to each other, so that hits, groups and removals meet.
+fn fingerprints() -> impl Strategy<Value = u64> {
+    let base = prop_oneof![Just(0), Just(u64::MAX), Just(0x0123_4567_89ab_cdef)];
+    (base, prop::collection::vec(0..64_u32, 0..5))
+        .prop_map(|(base, flips)| flips.iter().fold(base, |value, bit| value ^ 1 << bit))
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (fingerprints(), prop::option::of(0..12_u8)).prop_map(|(f, id)| Step::Put(f, id)),
+        3 => (0..12_u8).prop_map(Step::Remove),
+        2 => fingerprints().prop_map(Step::Reset),
+        1 => Just(Step::Rotate),
+        2 => Just(Step::SettleDeltas),
+        2 => Just(Step::Merge),
+        1 => Just(Step::SettleAll),
+    ]
+}
+
+fn key(id: u8) -> IdKey {
+    IdKey {
+        high: u64::from(id) << 56,
+        low: u32::from(id),
+    }
+}
+
+/// Does the same to the view and to the oracle, as the machine would.
+fn take(view: &mut View, naive: &mut Naive, step: &Step) {
+    match *step {
+        Step::Put(bits, id) => {
+            let (fingerprint, id) = (Fingerprint::new(bits), id.map(key));
+            if let Some(located) = id.and_then(|id| view.find_id(id)) {
+                view.remove(located);
+            }
+            view.put(fingerprint, Put { id, sketch: None });
+            naive.put(fingerprint, id);
+        }
+        Step::Remove(id) => {
+            if let Some(located) = view.find_id(key(id)) {
+                view.remove(located);
+            }
+            view.advance();
+            naive.remove(key(id));
+        }
+        Step::Reset(bits) => {
+            view.reset(Fingerprint::new(bits));
+            view.advance();
+            naive.reset(Fingerprint::new(bits));
+        }
+        Step::Rotate => view.rotate(),
+        Step::SettleDeltas => settle_deltas(view),
+        Step::Merge => {
+            let sizes: Vec<_> = view
+                .segments()
+                .iter()
+                .map(|segment| merge::size(segment))
+                .collect();
+            if let Some(range) = merge::choose(&sizes) {
+                let from: Vec<_> = view.segments()[range.clone()].to_vec();
+                let merged = merge::merge(&from, view.shape().distance_max, range.start == 0);
+                view.install_merged(&from, Arc::new(merged));
+            }
+        }
+        Step::SettleAll => settle(view),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_changes_in_any_levels_answer_as_the_oracle(
+        steps in prop::collection::vec(steps(), 0..120),
+        queries in prop::collection::vec(fingerprints(), 1..6),
+        distance_max in 0..=8_u8,
+        delta_events in 2..20_usize,
+    ) {
+        let (mut view, mut naive) = (empty(distance_max, delta_events), Naive::default());
+        let mut earlier = Vec::new();
+        for (i, step) in steps.iter().enumerate() {
+            take(&mut view, &mut naive, step);
+            if i % 16 == 0 {
+                earlier.push((view.clone(), naive.clone()));
+            }
+        }
+        earlier.push((view, naive));
+        // Published views must not change when the writer goes on, so all are asked at the end.
+        for (view, naive) in earlier {
+            prop_assert_eq!(view.counts().documents, naive.len() as u64);
+            prop_assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64);
+            for &query in &queries {
+                for asked in 0..=distance_max {
+                    let (query, asked) = (Fingerprint::new(query), distance(asked));
+                    prop_assert_eq!(near(&view, query, asked), naive.near(query, asked));
+                }
+            }
+            for id in 0..12 {
+                let found = view.find_id(key(id)).map(|l| (l.posting.sequence, l.fingerprint));
+                prop_assert_eq!(found, naive.find_id(key(id)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_changed_since_is_all_that_changed(
+        before in prop::collection::vec(steps(), 0..30),
+        after in prop::collection::vec(steps(), 0..30),
+        query in fingerprints(),
+    ) {
+        let (mut view, mut naive) = (empty(3, 6), Naive::default());
+        before.iter().for_each(|step| take(&mut view, &mut naive, step));
+        let (since, old) = (view.sequence(), naive.near(Fingerprint::new(query), distance(3)));
+        after.iter().for_each(|step| take(&mut view, &mut naive, step));
+        let new = naive.near(Fingerprint::new(query), distance(3));
+        // None is the honest answer where a delta since then has become a segment.
+        if let Some(changed) = view.near_changed_since(since, Fingerprint::new(query), distance(3)) {
+            let changed: Vec<_> = changed.iter().map(|near| near.fingerprint).collect();
+            for (fingerprint, documents) in old.iter().chain(&new) {
+                if old.get(fingerprint) != new.get(fingerprint) {
+                    prop_assert!(changed.contains(fingerprint), "{fingerprint} {documents:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_images_are_refused_or_read_but_never_panic(
+        steps in prop::collection::vec(steps(), 1..40),
+        at in any::<prop::sample::Index>(),
+        flip in 1..=255_u8,
+    ) {
+        let (mut view, mut naive) = (empty(3, 6), Naive::default());
+        steps.iter().for_each(|step| take(&mut view, &mut naive, step));
+        settle(&mut view);
+        if let Some(segment) = view.segments().first() {
+            let mut bytes = Vec::new();
+            image::write(segment, &mut bytes).unwrap();
+            let at = at.index(bytes.len());
+            prop_assert!(image::read(&mut &bytes[..at], distance(3)).is_err(), "cut");
+            bytes[at] ^= flip;
+            let _ = image::read(&mut &bytes[..], distance(3)).is_ok();
+        }
+    }
+}
+
+/// All 41,664 + 2,016 + 64 + 1 neighbours of a stored fingerprint hit, and no neighbour beyond.
+#[test]
+fn every_neighbour_within_three_hits_and_none_at_four() {
+    for settled in [false, true] {
+        let mut view = empty(3, 64);
+        let stored = Fingerprint::new(0x00ff_1234_8000_0001);
+        view.put(Fingerprint::new(0), Put::default());
+        view.put(stored, Put::default());
+        view.put(Fingerprint::new(u64::MAX), Put::default());
+        if settled {
+            settle(&mut view);
+        }
+        let mut count = [0; 5];
+        for bits in 0..=4 {
+            each_mask(bits, &mut |mask| {
+                let near = view.near(Fingerprint::new(stored.bits() ^ mask), distance(3));
+                assert_eq!(near.len(), usize::from(bits <= 3), "{mask:x}");
+                count[bits] += 1;
+            });
+        }
+        assert_eq!(count, [1, 64, 2_016, 41_664, 635_376]);
+    }
+}
+
+fn each_mask(bits: usize, visit: &mut impl FnMut(u64)) {
+    fn from(low: u32, bits: usize, mask: u64, visit: &mut impl FnMut(u64)) {
+        if bits == 0 {
+            return visit(mask);
+        }
+        for bit in low..64 {
+            from(bit + 1, bits - 1, mask | 1 << bit, visit);
+        }
+    }
+    from(0, bits, 0, visit);
+}
+
+/// Every distance on segments of every size that has another plan.
+#[test]
+fn planted_neighbours_are_found_in_segments_of_every_plan() {
+    let mut state = 1_u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        state ^ state >> 29
+    };
+    for distance_max in 0..=8 {
+        for count in [0, 1, 2, 300, 20_000, 120_000] {
+            let mut view = empty(distance_max, 4_096);
+            let stored: Vec<u64> = (0..count).map(|_| random()).collect();
+            stored
+                .iter()
+                .for_each(|&bits| view.put(Fingerprint::new(bits), Put::default()));
+            settle(&mut view);
+            for &bits in stored.iter().take(200) {
+                for flips in 0..=distance_max {
+                    let query = (0..flips).fold(bits, |bits, _| bits ^ 1 << (random() % 64));
+                    let query = Fingerprint::new(query);
+                    let found = view.near(query, distance(distance_max));
+                    let planted = Fingerprint::new(bits);
+                    assert!(found.iter().any(|near| near.fingerprint == planted));
+                }
+            }
+            let query = Fingerprint::new(random());
+            let scanned = stored
+                .iter()
+                .filter(|&&bits| query.distance(Fingerprint::new(bits)).get() <= distance_max);
+            assert_eq!(
+                view.near(query, distance(distance_max)).len(),
+                scanned.count()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_extreme_fingerprints_are_stored_and_found() {
+    let mut view = empty(3, 16);
+    for settled in [false, true] {
+        assert_eq!(
+            view.near(Fingerprint::new(7), distance(3)).is_empty(),
+            !settled
+        );
+        view.put(Fingerprint::new(0), Put::default());
+        view.put(Fingerprint::new(u64::MAX), Put::default());
+        settle(&mut view);
+        for bits in [0, u64::MAX] {
+            let near = view.near(Fingerprint::new(bits), distance(0));
+            assert_eq!(near.len(), 1);
+            assert_eq!(near[0].fingerprint, Fingerprint::new(bits));
+        }
+    }
+}
+
+#[test]
+fn memory_comes_back_after_deletes_are_merged() {
+    let mut view = empty(3, 64);
+    for bits in 0..2_000_u64 {
+        let id = IdKey {
+            high: bits << 50,
+            low: 0,
+        };
+        view.put(
+            Fingerprint::new(bits << 20),
+            Put {
+                id: Some(id),
+                sketch: None,
+            },
+        );
+    }
+    settle(&mut view);
+    for bits in 0..2_000_u64 {
+        view.remove(
+            view.find_id(IdKey {
+                high: bits << 50,
+                low: 0,
+            })
+            .unwrap(),
+        );
+        view.advance();
+    }
+    settle(&mut view);
+    let bytes = view.segments()[0].bytes();
+    assert_eq!((bytes.postings, bytes.ids, bytes.removals), (0, 0, 0));
+    assert_eq!(view.counts().fingerprints, 0);
+}

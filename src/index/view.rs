@@ -1,0 +1,474 @@
+//! The view: the whole index at one sequence.
+//!
+//! The writer owns the newest view and changes it; what it publishes (a clone: a few reference
+//! counts) never changes again, and readers keep it as long as they like. A look-up visits every
+//! level, so its cost is that of the segments' probes together; only for hits are the levels asked
+//! whether documents are still there.
+
+use std::sync::Arc;
+
+use crate::document::Sequence;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::delta::{Delta, DeltaAt, Happened};
+use crate::index::ids::IdKey;
+use crate::index::permutation::{Permutation, Permuted};
+use crate::index::posting::Posting;
+use crate::index::segment::{Segment, Tally};
+use crate::sketch::Sketch;
+
+/// What every view of a data directory shares.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// The largest distance of a look-up.
+    pub distance_max: Distance,
+    /// How many events a delta holds.
+    pub delta_events: usize,
+    /// The directory's bit permutation.
+    pub permutation: Arc<Permutation>,
+}
+
+/// The index at one sequence.
+#[derive(Debug, Clone)]
+pub struct View {
+    shape: Arc<Shape>,
+    segments: Arc<[Arc<Segment>]>,
+    /// Oldest first; the last one is appended to. Never empty.
+    deltas: Arc<[Arc<Delta>]>,
+    live_length: u32,
+    sequence: Sequence,
+    documents: u64,
+    fingerprints: u64,
+}
+
+/// A stored fingerprint near a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Near {
+    /// The stored fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Its distance from the query.
+    pub distance: Distance,
+}
+
+/// How many documents a fingerprint has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Held {
+    /// All of them.
+    pub documents: u64,
+    /// Those with an id.
+    pub with_id: u64,
+}
+
+/// The document under an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Located {
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The document.
+    pub posting: Posting,
+}
+
+impl View {
+    /// An empty index.
+    pub fn new(shape: Shape) -> Self {
+        Self::restored(shape, Vec::new(), Counts::default())
+    }
+
+    /// The index that these segments, oldest first, make.
+    pub fn restored(shape: Shape, segments: Vec<Arc<Segment>>, counts: Counts) -> Self {
+        let delta = Delta::new(shape.delta_events, shape.distance_max, counts.sequence);
+        Self {
+            shape: Arc::new(shape),
+            segments: segments.into(),
+            deltas: [Arc::new(delta)].into(),
+            live_length: 0,
+            sequence: counts.sequence,
+            documents: counts.documents,
+            fingerprints: counts.fingerprints,
+        }
+    }
+
+    /// Every stored fingerprint within `distance` of the query, each once, in no particular order.
+    pub fn near(&self, query: Fingerprint, distance: Distance) -> Vec<Near> {
+        let query = self.shape.permutation.apply(query);
+        let mut values = Vec::new();
+        self.near_values(query, distance, &mut values);
+        values
+            .into_iter()
+            .map(|value| self.near_of(query, value))
+            .collect()
+    }
+
+    /// The distance of the nearest stored fingerprint within `distance`, if there is one.
+    pub fn nearest(
+        &self,
+        query: Fingerprint,
+        distance: Distance,
+        values: &mut Vec<Permuted>,
+    ) -> Option<Distance> {
+        let query = self.shape.permutation.apply(query);
+        values.clear();
+        self.near_values(query, distance, values);
+        values
+            .iter()
+            .map(|&value| self.near_of(query, value).distance)
+            .min()
+    }
+
+    /// The fingerprints within `distance` that changed after a sequence, each once; `None` where
+    /// the deltas no longer tell, because one has become a segment. Some may have no document.
+    pub fn near_changed_since(
+        &self,
+        since: Sequence,
+        query: Fingerprint,
+        distance: Distance,
+    ) -> Option<Vec<Near>> {
+        if self.deltas[0].after() > since {
+            return None;
+        }
+        let query = self.shape.permutation.apply(query);
+        let mut values = Vec::new();
+        for delta in self
+            .deltas()
+            .filter(|delta| delta.last().is_some_and(|last| last > since))
+        {
+            delta.near(query, distance, &mut |value| {
+                if delta.last_change(value).is_some_and(|last| last > since) {
+                    values.push(value);
+                }
+            });
+        }
+        values.sort_unstable();
+        values.dedup();
+        Some(
+            values
+                .into_iter()
+                .map(|value| self.near_of(query, value))
+                .collect(),
+        )
+    }
+
+    /// Whether a match found at a sequence may be gone by now, or the deltas no longer tell.
+    pub fn may_have_lost_since(&self, since: Sequence) -> bool {
+        let newer = |delta: &DeltaAt<'_>| delta.last().is_some_and(|last| last > since);
+        self.deltas[0].after() > since
+            || self
+                .deltas()
+                .filter(newer)
+                .any(|delta| delta.delta().hiding() > 0)
+    }
+
+    /// What happened to a fingerprint after a sequence, oldest first, as far as deltas tell.
+    pub fn happened_since(
+        &self,
+        since: Sequence,
+        fingerprint: Fingerprint,
+    ) -> impl Iterator<Item = (Sequence, &Happened)> {
+        let value = self.shape.permutation.apply(fingerprint);
+        self.deltas()
+            .flat_map(move |delta| delta.happened(value))
+            .filter(move |(at, _)| *at > since)
+    }
+
+    /// How many documents a fingerprint has.
+    pub fn held(&self, fingerprint: Fingerprint) -> Held {
+        self.held_value(self.shape.permutation.apply(fingerprint))
+    }
+
+    /// The documents of a fingerprint, oldest first, at most `limit` of them.
+    pub fn documents_of(&self, fingerprint: Fingerprint, limit: usize) -> Vec<Posting> {
+        let value = self.shape.permutation.apply(fingerprint);
+        let hidden = self.hidden(value);
+        let in_segments = self
+            .segments
+            .iter()
+            .flat_map(|segment| segment.postings(value));
+        let in_deltas = self
+            .deltas()
+            .flat_map(|delta| delta.happened(value))
+            .filter_map(|(_, happened)| match happened {
+                Happened::Put { posting, .. } => Some(*posting),
+                Happened::Removed { .. } | Happened::Reset => None,
+            });
+        in_segments
+            .chain(in_deltas)
+            .filter(|posting| !hidden.hides(posting.sequence))
+            .take(limit)
+            .collect()
+    }
+
+    /// The document under an id.
+    pub fn find_id(&self, key: IdKey) -> Option<Located> {
+        let in_deltas = self.deltas().rev().find_map(|delta| delta.find_id(key));
+        let (value, posting) = in_deltas.or_else(|| {
+            self.segments
+                .iter()
+                .rev()
+                .find_map(|segment| segment.find_id(key))
+        })?;
+        let fingerprint = self.shape.permutation.restore(value);
+        // Removals speak of the document, not of the id.
+        (!self.hidden(value).hides(posting.sequence)).then_some(Located {
+            fingerprint,
+            posting,
+        })
+    }
+
+    /// The sketch of a document that is still in a delta.
+    pub fn sketch_in_memory(&self, fingerprint: Fingerprint, at: Sequence) -> Option<&Sketch> {
+        let value = self.shape.permutation.apply(fingerprint);
+        self.deltas()
+            .flat_map(|delta| delta.happened(value))
+            .find_map(|(put, happened)| match happened {
+                Happened::Put { sketch, .. } if put == at => sketch.as_deref(),
+                Happened::Put { .. } | Happened::Removed { .. } | Happened::Reset => None,
+            })
+    }
+
+    /// The last change it contains.
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// Its totals.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            sequence: self.sequence,
+            documents: self.documents,
+            fingerprints: self.fingerprints,
+        }
+    }
+
+    /// What every view of the directory shares.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Its segments, oldest first.
+    pub fn segments(&self) -> &Arc<[Arc<Segment>]> {
+        &self.segments
+    }
+
+    /// The deltas that are full, oldest first: they wait to become segments.
+    pub fn full_deltas(&self) -> &[Arc<Delta>] {
+        &self.deltas[..self.deltas.len() - 1]
+    }
+
+    /// All deltas as this view sees them, oldest first.
+    pub fn deltas(&self) -> impl DoubleEndedIterator<Item = DeltaAt<'_>> {
+        let last = self.deltas.len() - 1;
+        self.deltas.iter().enumerate().map(move |(i, delta)| {
+            delta.at(if i == last {
+                self.live_length
+            } else {
+                u32::MAX
+            })
+        })
+    }
+
+    /// Memory of its deltas, in bytes.
+    pub fn delta_bytes(&self) -> u64 {
+        self.deltas.iter().map(|delta| delta.bytes() as u64).sum()
+    }
+
+    /// Stores a document, which is the change after the last.
+    pub fn put(&mut self, fingerprint: Fingerprint, put: Put) {
+        let at = self.sequence.next();
+        let value = self.shape.permutation.apply(fingerprint);
+        if self.held_value(value).documents == 0 {
+            self.fingerprints += 1;
+        }
+        let posting = Posting {
+            sequence: at,
+            has_id: put.id.is_some(),
+            has_sketch: put.sketch.is_some(),
+        };
+        self.append(
+            at,
+            value,
+            Happened::Put {
+                posting,
+                sketch: put.sketch,
+            },
+            put.id,
+        );
+        self.documents += 1;
+        self.sequence = at;
+    }
+
+    /// Removes a document that is there; part of the change after the last, which the caller
+    /// completes by [`Self::put`] (a replacement) or [`Self::advance`].
+    pub fn remove(&mut self, located: Located) {
+        let value = self.shape.permutation.apply(located.fingerprint);
+        let happened = Happened::Removed {
+            posting: located.posting,
+        };
+        self.append(self.sequence.next(), value, happened, None);
+        self.documents -= 1;
+        if self.held_value(value).documents == 0 {
+            self.fingerprints -= 1;
+        }
+    }
+
+    /// Forgets a fingerprint with all its documents; completed by [`Self::advance`].
+    pub fn reset(&mut self, fingerprint: Fingerprint) {
+        let value = self.shape.permutation.apply(fingerprint);
+        let held = self.held_value(value).documents;
+        self.documents -= held;
+        self.fingerprints -= u64::from(held > 0);
+        self.append(self.sequence.next(), value, Happened::Reset, None);
+    }
+
+    /// Completes a change that put nothing.
+    pub fn advance(&mut self) {
+        self.sequence = self.sequence.next();
+    }
+
+    /// Closes the delta that is appended to and opens a new one, unless it is empty.
+    pub fn rotate(&mut self) {
+        if self.live_length > 0 {
+            let Shape {
+                delta_events,
+                distance_max,
+                ..
+            } = *self.shape;
+            let fresh = Arc::new(Delta::new(delta_events, distance_max, self.sequence));
+            self.deltas = self.deltas.iter().cloned().chain([fresh]).collect();
+            self.live_length = 0;
+        }
+    }
+
+    /// Puts a segment in the place of the oldest full delta, which it was built from.
+    ///
+    /// # Panics
+    /// When there is no full delta.
+    pub fn install_oldest_delta(&mut self, segment: Arc<Segment>) {
+        assert!(self.deltas.len() > 1, "only a full delta becomes a segment");
+        self.segments = self.segments.iter().cloned().chain([segment]).collect();
+        self.deltas = self.deltas[1..].into();
+    }
+
+    /// Puts a segment in the place of adjacent ones, which it was merged from. Segments that are
+    /// no longer all there leave everything as it was.
+    pub fn install_merged(&mut self, from: &[Arc<Segment>], merged: Arc<Segment>) {
+        let same = |a: &[Arc<Segment>]| a.iter().zip(from).all(|(a, b)| Arc::ptr_eq(a, b));
+        let Some(at) = self.segments.windows(from.len()).position(same) else {
+            return;
+        };
+        let (before, after) = (&self.segments[..at], &self.segments[at + from.len()..]);
+        self.segments = before
+            .iter()
+            .chain([&merged])
+            .chain(after)
+            .cloned()
+            .collect();
+    }
+
+    /// A change needs at most two events: a removal and a put.
+    fn append(&mut self, at: Sequence, value: Permuted, what: Happened, id: Option<IdKey>) {
+        if self.deltas[self.deltas.len() - 1].room() == 0 {
+            self.rotate();
+        }
+        self.deltas[self.deltas.len() - 1].append(at, value, what, id);
+        self.live_length += 1;
+    }
+
+    fn near_values(&self, query: Permuted, distance: Distance, values: &mut Vec<Permuted>) {
+        let mut found = |value| values.push(value);
+        for segment in self.segments.iter() {
+            segment.near(query, distance, &mut found);
+        }
+        for delta in self.deltas() {
+            delta.near(query, distance, &mut found);
+        }
+        if values.len() > 1 {
+            values.sort_unstable();
+            values.dedup();
+        }
+        if self.hides() {
+            values.retain(|&value| self.held_value(value).documents > 0);
+        }
+    }
+
+    fn near_of(&self, query: Permuted, value: Permuted) -> Near {
+        let distance = Fingerprint::new(query).distance(Fingerprint::new(value));
+        Near {
+            fingerprint: self.shape.permutation.restore(value),
+            distance,
+        }
+    }
+
+    fn held_value(&self, value: Permuted) -> Held {
+        let segments = self.segments.iter().map(|segment| segment.tally(value));
+        let deltas = self.deltas().map(|delta| delta.tally(value));
+        let tally = segments.chain(deltas).fold(Tally::default(), Tally::then);
+        Held {
+            documents: u64::try_from(tally.documents).expect("only what is there is removed"),
+            with_id: u64::try_from(tally.with_id).expect("only what is there is removed"),
+        }
+    }
+
+    /// Whether anything in any level is removed or reset.
+    fn hides(&self) -> bool {
+        self.segments.iter().any(|segment| segment.hiding() > 0)
+            || self.deltas.iter().any(|delta| delta.hiding() > 0)
+    }
+
+    fn hidden(&self, value: Permuted) -> Hidden {
+        let mut hidden = Hidden::default();
+        if !self.hides() {
+            return hidden;
+        }
+        for segment in self.segments.iter() {
+            hidden.reset = hidden.reset.max(segment.reset_of(value));
+            hidden.removed.extend(
+                segment
+                    .removals_of(value)
+                    .iter()
+                    .map(|r| r.posting.sequence),
+            );
+        }
+        for (at, happened) in self.deltas().flat_map(|delta| delta.happened(value)) {
+            match happened {
+                Happened::Put { .. } => {}
+                Happened::Removed { posting } => hidden.removed.push(posting.sequence),
+                Happened::Reset => hidden.reset = Some(at),
+            }
+        }
+        hidden.removed.sort_unstable();
+        hidden
+    }
+}
+
+/// What a put document brings besides its fingerprint.
+#[derive(Debug, Clone, Default)]
+pub struct Put {
+    /// The key of its id.
+    pub id: Option<IdKey>,
+    /// Its sketch.
+    pub sketch: Option<Box<Sketch>>,
+}
+
+/// The totals of a view.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The last change.
+    pub sequence: Sequence,
+    /// Stored documents.
+    pub documents: u64,
+    /// Distinct stored fingerprints.
+    pub fingerprints: u64,
+}
+
+/// Which documents of one fingerprint are gone.
+#[derive(Debug, Default)]
+struct Hidden {
+    reset: Option<Sequence>,
+    removed: Vec<Sequence>,
+}
+
+impl Hidden {
+    fn hides(&self, sequence: Sequence) -> bool {
+        self.reset.is_some_and(|reset| sequence < reset)
+            || self.removed.binary_search(&sequence).is_ok()
+    }
+}

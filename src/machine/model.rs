@@ -1,0 +1,188 @@
+//! The oracle: the machine as a list of documents and a scan. For tests of this floor and above.
+
+use std::cmp::Reverse;
+
+use crate::document::{Document, DocumentId, Sequence};
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::machine::apply::{NO_HIT, Verdict};
+use crate::machine::change::Change;
+use crate::machine::query::{Criteria, Verification};
+use crate::machine::search::DOCUMENTS_COMPARED_MAX;
+
+/// A match as the model sees it: counting, distance, oldest document, fingerprint, in that order.
+pub type ModelMatch = (Reverse<bool>, Distance, Sequence, Fingerprint);
+
+/// Everything stored, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Model {
+    documents: Vec<(Sequence, Document)>,
+    sequence: Sequence,
+}
+
+impl Model {
+    /// The documents with the change that stored each, oldest first.
+    pub fn documents(&self) -> &[(Sequence, Document)] {
+        &self.documents
+    }
+
+    /// The last change.
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// The document under an id.
+    pub fn find(&self, id: &DocumentId) -> Option<&(Sequence, Document)> {
+        self.documents
+            .iter()
+            .find(|(_, document)| document.id.as_ref() == Some(id))
+    }
+
+    /// What a look-up finds, in the order in which it is shown.
+    pub fn matches(&self, probe: &Document, criteria: Criteria) -> Vec<ModelMatch> {
+        let others = self.documents.iter().filter(|(_, stored)| {
+            let own = probe.id.is_some() && stored.id == probe.id;
+            !own && stored.fingerprint.distance(probe.fingerprint) <= criteria.distance
+        });
+        let mut fingerprints: Vec<Fingerprint> =
+            others.clone().map(|(_, s)| s.fingerprint).collect();
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        let mut matches: Vec<ModelMatch> = fingerprints
+            .into_iter()
+            .map(|fingerprint| {
+                let documents: Vec<_> = others
+                    .clone()
+                    .filter(|(_, s)| s.fingerprint == fingerprint)
+                    .collect();
+                let oldest = documents[0].0;
+                let distance = probe.fingerprint.distance(fingerprint);
+                let resemblances =
+                    documents
+                        .iter()
+                        .take(DOCUMENTS_COMPARED_MAX)
+                        .filter_map(|(_, s)| {
+                            Some(probe.sketch.as_ref()?.resemblance(s.sketch.as_ref()?))
+                        });
+                let best = resemblances.max_by(|a, b| a.total_cmp(*b));
+                let verification = match (best, criteria.min_resemblance) {
+                    (Some(resemblance), Some(threshold)) => Verification::Compared {
+                        resemblance,
+                        confirmed: resemblance.reaches(threshold),
+                    },
+                    _ => Verification::Unverifiable,
+                };
+                let counts = verification.counts(distance, probe.short);
+                (Reverse(counts), distance, oldest, fingerprint)
+            })
+            .collect();
+        matches.sort_unstable();
+        matches
+    }
+
+    /// Insert.
+    pub fn insert(&mut self, document: &Document) -> Verdict {
+        match document.id.as_ref().and_then(|id| self.find(id)) {
+            Some((_, own)) if own.fingerprint == document.fingerprint => Verdict::AlreadyPresent,
+            own => {
+                let verdict = if own.is_some() {
+                    Verdict::Replaced
+                } else {
+                    Verdict::Inserted
+                };
+                self.enact(&Change::Put {
+                    document: document.clone(),
+                });
+                verdict
+            }
+        }
+    }
+
+    /// Check-and-insert.
+    pub fn check_and_insert(
+        &mut self,
+        document: &Document,
+        criteria: Criteria,
+        store_duplicates: bool,
+    ) -> Verdict {
+        let first = self.matches(document, criteria).into_iter().next();
+        let duplicate = first.is_some_and(|(Reverse(counts), ..)| counts);
+        let own = document
+            .id
+            .as_ref()
+            .and_then(|id| self.find(id))
+            .map(|(_, own)| own.fingerprint);
+        if own == Some(document.fingerprint) {
+            return Verdict::AlreadyPresent;
+        }
+        if !duplicate || store_duplicates {
+            self.enact(&Change::Put {
+                document: document.clone(),
+            });
+        } else if let (Some(_), Some(id)) = (own, &document.id) {
+            self.enact(&Change::Remove { id: id.clone() });
+        }
+        match (duplicate, own) {
+            (true, _) => Verdict::Duplicate {
+                stored: store_duplicates,
+            },
+            (false, Some(_)) => Verdict::Replaced,
+            (false, None) => Verdict::Inserted,
+        }
+    }
+
+    /// Packed check-and-insert.
+    pub fn check_and_insert_packed(
+        &mut self,
+        fingerprints: &[Fingerprint],
+        distance: Distance,
+    ) -> Vec<u8> {
+        let mut answer = Vec::new();
+        for &fingerprint in fingerprints {
+            let distances = self
+                .documents
+                .iter()
+                .map(|(_, s)| s.fingerprint.distance(fingerprint));
+            match distances.filter(|near| *near <= distance).min() {
+                Some(nearest) => answer.push(nearest.get()),
+                None => {
+                    self.enact(&Change::Put {
+                        document: Document::bare(fingerprint),
+                    });
+                    answer.push(NO_HIT);
+                }
+            }
+        }
+        answer
+    }
+
+    /// Enacts a change.
+    pub fn enact(&mut self, change: &Change) {
+        match change {
+            Change::Put { document } => {
+                self.sequence = self.sequence.next();
+                if let Some(id) = &document.id {
+                    self.documents
+                        .retain(|(_, stored)| stored.id.as_ref() != Some(id));
+                }
+                self.documents.push((self.sequence, document.clone()));
+            }
+            Change::PutPacked { fingerprints } => {
+                for &fingerprint in fingerprints {
+                    self.enact(&Change::Put {
+                        document: Document::bare(fingerprint),
+                    });
+                }
+            }
+            Change::Remove { id } => {
+                self.sequence = self.sequence.next();
+                self.documents
+                    .retain(|(_, stored)| stored.id.as_ref() != Some(id));
+            }
+            Change::Reset { fingerprint } => {
+                self.sequence = self.sequence.next();
+                self.documents
+                    .retain(|(_, stored)| stored.fingerprint != *fingerprint);
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Finding the matches of a document and verifying them by their sketches.
+
+use std::cmp::Reverse;
+
+use crate::document::{Document, Sequence};
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::delta::Happened;
+use crate::index::ids::IdKey;
+use crate::index::posting::Posting;
+use crate::index::view::{Located, Near, View};
+use crate::machine::query::{Criteria, Verification};
+use crate::sketch::{Resemblance, Sketch};
+
+/// Of a fingerprint with many documents, the sketches of the oldest this many are compared.
+pub const DOCUMENTS_COMPARED_MAX: usize = 16;
+
+/// At most this many matches of one look-up are verified, the nearest and oldest first; further
+/// ones stay unverified.
+pub const MATCHES_VERIFIED_MAX: usize = 256;
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Probe<'a> {
+    /// The document.
+    pub document: &'a Document,
+    /// The key of its id: the document itself is left out.
+    pub key: Option<IdKey>,
+    /// What counts.
+    pub criteria: Criteria,
+}
+
+/// A stored fingerprint within the distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Match {
+    /// The fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Its distance.
+    pub distance: Distance,
+    /// Its oldest document.
+    pub oldest: Sequence,
+    /// What the sketches say.
+    pub verification: Verification,
+    /// How many of its documents were considered for that.
+    considered: usize,
+}
+
+/// The matches of a probe, as of a sequence, in the order in which hits are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    /// The last change that it has seen.
+    pub since: Sequence,
+    /// The document under the probe's id at that time.
+    pub own: Option<Located>,
+    /// The matches: those that count first, then by distance, age, fingerprint.
+    pub matches: Vec<Match>,
+}
+
+/// The search cannot be brought up to date from memory: search again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stale;
+
+/// A source of the sketches of stored documents.
+pub type Sketches<'a, E> = &'a mut dyn FnMut(Fingerprint, Posting) -> Result<Option<Sketch>, E>;
+
+impl Search {
+    /// Searches a view. Cost: the look-up, and for each match one read of at most
+    /// [`DOCUMENTS_COMPARED_MAX`] sketches.
+    ///
+    /// # Errors
+    /// Those of the source of sketches.
+    pub fn run<E>(view: &View, probe: &Probe<'_>, sketches: Sketches<'_, E>) -> Result<Self, E> {
+        let own = probe.key.and_then(|key| view.find_id(key));
+        let near = view.near(probe.document.fingerprint, probe.criteria.distance);
+        let mut matches: Vec<Match> = near
+            .into_iter()
+            .filter_map(|near| unverified(view, near, own))
+            .collect();
+        matches.sort_unstable_by_key(|m| (m.distance, m.oldest, m.fingerprint));
+        if let Some(verifier) = Verifier::of(probe) {
+            for found in matches.iter_mut().take(MATCHES_VERIFIED_MAX) {
+                for posting in others(view, found.fingerprint, own, DOCUMENTS_COMPARED_MAX) {
+                    found.considered += 1;
+                    if posting.has_sketch
+                        && let Some(sketch) = sketches(found.fingerprint, posting)?
+                    {
+                        found.verification = verifier.better(found.verification, &sketch);
+                    }
+                }
+            }
+        }
+        let mut search = Self {
+            since: view.sequence(),
+            own,
+            matches,
+        };
+        search.order(probe);
+        Ok(search)
+    }
+
+    /// Whether verifying will ask for sketches or the hits have ids: records are to be read.
+    pub fn needs_records(view: &View, probe: &Probe<'_>) -> bool {
+        !view
+            .near(probe.document.fingerprint, probe.criteria.distance)
+            .is_empty()
+    }
+
+    /// Brings it up to a newer view by looking at what changed since; the sketches of that are in
+    /// memory.
+    ///
+    /// # Errors
+    /// [`Stale`] where memory no longer tells, or a match lost a document.
+    pub fn update(mut self, view: &View, probe: &Probe<'_>) -> Result<Self, Stale> {
+        if self.since == view.sequence() {
+            return Ok(self);
+        }
+        let Criteria { distance, .. } = probe.criteria;
+        let changed = view
+            .near_changed_since(self.since, probe.document.fingerprint, distance)
+            .ok_or(Stale)?;
+        let own = probe.key.and_then(|key| view.find_id(key));
+        if own != self.own || self.matches.len() + changed.len() > MATCHES_VERIFIED_MAX {
+            return Err(Stale);
+        }
+        for near in changed {
+            self.update_match(view, probe, near)?;
+        }
+        self.since = view.sequence();
+        self.order(probe);
+        Ok(self)
+    }
+
+    /// Whether a match counts.
+    pub fn is_duplicate(&self, short: bool) -> bool {
+        // Those that count come first.
+        self.matches
+            .first()
+            .is_some_and(|m| m.verification.counts(m.distance, short))
+    }
+
+    fn update_match(&mut self, view: &View, probe: &Probe<'_>, near: Near) -> Result<(), Stale> {
+        let found = self
+            .matches
+            .iter()
+            .position(|m| m.fingerprint == near.fingerprint);
+        let Some(fresh) = unverified(view, near, self.own) else {
+            found.map(|at| self.matches.remove(at));
+            return Ok(());
+        };
+        let only_puts = view
+            .happened_since(self.since, near.fingerprint)
+            .all(|(_, happened)| matches!(happened, Happened::Put { .. }));
+        if !only_puts {
+            return Err(Stale);
+        }
+        let at = found.unwrap_or_else(|| {
+            self.matches.push(fresh);
+            self.matches.len() - 1
+        });
+        if let Some(verifier) = Verifier::of(probe) {
+            let found = &mut self.matches[at];
+            for (_, happened) in view.happened_since(self.since, near.fingerprint) {
+                if let Happened::Put { sketch, .. } = happened
+                    && found.considered < DOCUMENTS_COMPARED_MAX
+                {
+                    found.considered += 1;
+                    if let Some(sketch) = sketch {
+                        found.verification = verifier.better(found.verification, sketch);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, probe: &Probe<'_>) {
+        let short = probe.document.short;
+        self.matches.sort_unstable_by_key(|m| {
+            let counts = m.verification.counts(m.distance, short);
+            (Reverse(counts), m.distance, m.oldest, m.fingerprint)
+        });
+    }
+}
+
+/// A match without its verification; `None` where no document but the probe's own is left.
+fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
+    let oldest = others(view, near.fingerprint, own, 1).first()?.sequence;
+    Some(Match {
+        fingerprint: near.fingerprint,
+        distance: near.distance,
+        oldest,
+        verification: Verification::Unverifiable,
+        considered: 0,
+    })
+}
+
+/// The oldest documents of a fingerprint, without the probe's own.
+pub fn others(
+    view: &View,
+    fingerprint: Fingerprint,
+    own: Option<Located>,
+    limit: usize,
+) -> Vec<Posting> {
+    let own = own
+        .filter(|own| own.fingerprint == fingerprint)
+        .map(|own| own.posting);
+    let mut postings = view.documents_of(fingerprint, limit + usize::from(own.is_some()));
+    postings.retain(|posting| Some(*posting) != own);
+    postings.truncate(limit);
+    postings
+}
+
+/// Compares stored sketches with that of the probe.
+struct Verifier<'a> {
+    sketch: &'a Sketch,
+    criteria: Criteria,
+}
+
+impl<'a> Verifier<'a> {
+    fn of(probe: &Probe<'a>) -> Option<Self> {
+        probe.criteria.min_resemblance?;
+        let sketch = probe.document.sketch.as_deref()?;
+        Some(Self {
+            sketch,
+            criteria: probe.criteria,
+        })
+    }
+
+    /// The better of what is known and what this sketch says.
+    fn better(&self, known: Verification, stored: &Sketch) -> Verification {
+        let resemblance: Resemblance = self.sketch.resemblance(stored);
+        let threshold = self.criteria.min_resemblance;
+        let confirmed = threshold.is_some_and(|threshold| resemblance.reaches(threshold));
+        match known {
+            Verification::Compared {
+                resemblance: best, ..
+            } if best.total_cmp(resemblance).is_ge() => known,
+            Verification::Compared { .. } | Verification::Unverifiable => Verification::Compared {
+                resemblance,
+                confirmed,
+            },
+        }
+    }
+}

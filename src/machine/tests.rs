@@ -1,0 +1,310 @@
+//! The machine against the model: any commands, decided on searches of any age.
+
+use std::cmp::Reverse;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::document::{Document, DocumentId};
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::permutation::Permutation;
+use crate::index::view::{Shape, View};
+use crate::machine::apply::{Applied, Command, Machine, NO_HIT, Outcome, PackedSearch};
+use crate::machine::change::{Change, Record};
+use crate::machine::model::Model;
+use crate::machine::query::Criteria;
+use crate::machine::search::{Match, Probe, Search};
+use crate::sketch::{BINS, MinResemblance, Sketch};
+
+const SECRET: [u8; 16] = *b"a secret of ours";
+
+#[derive(Debug, Clone)]
+enum Step {
+    Insert(Document),
+    CheckAndInsert(Document, Criteria, bool),
+    InsertPacked(Vec<Fingerprint>),
+    CheckAndInsertPacked(Vec<Fingerprint>, Distance),
+    Remove(DocumentId),
+    Reset(Fingerprint),
+    /// Remember the view: later searches run on it.
+    Publish,
+    Rotate,
+    SettleDeltas,
+}
+
+fn fingerprints() -> impl Strategy<Value = Fingerprint> {
+    let base = prop_oneof![3 => Just(0), 1 => Just(u64::MAX)];
+    (base, prop::collection::vec(0..64_u32, 0..5)).prop_map(|(base, flips)| {
+        Fingerprint::new(flips.iter().fold(base, |value, bit| value ^ 1 << bit))
+    })
+}
+
+fn ids() -> impl Strategy<Value = DocumentId> {
+    (0..8_u8).prop_map(|id| DocumentId::new(id.to_string()).unwrap())
+}
+
+/// Sketches that resemble each other more or less: the first bins agree.
+fn sketches() -> impl Strategy<Value = Box<Sketch>> {
+    (0..4_u8, 0..30_usize).prop_map(|(code, changed)| {
+        let mut codes = [0; BINS];
+        for (bin, to) in codes.iter_mut().enumerate().take(60) {
+            *to = if bin < changed { code } else { 1 };
+        }
+        Box::new(Sketch::from_codes(&codes))
+    })
+}
+
+fn documents() -> impl Strategy<Value = Document> {
+    let parts = (
+        prop::option::of(ids()),
+        fingerprints(),
+        prop::option::of(sketches()),
+        any::<bool>(),
+    );
+    parts.prop_map(|(id, fingerprint, sketch, short)| Document {
+        id,
+        fingerprint,
+        sketch,
+        short,
+    })
+}
+
+fn criteria() -> impl Strategy<Value = Criteria> {
+    (0..=3_u8, 0..=10_u8).prop_map(|(distance, tenths)| Criteria {
+        distance: Distance::new(distance).unwrap(),
+        min_resemblance: MinResemblance::of_similarity(f64::from(tenths) / 10.0),
+    })
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let distance = (0..=3_u8).prop_map(|bits| Distance::new(bits).unwrap());
+    let batch = || prop::collection::vec(fingerprints(), 1..8);
+    prop_oneof![
+        6 => documents().prop_map(Step::Insert),
+        12 => (documents(), criteria(), any::<bool>())
+            .prop_map(|(document, criteria, store)| Step::CheckAndInsert(document, criteria, store)),
+        2 => batch().prop_map(Step::InsertPacked),
+        3 => (batch(), distance).prop_map(|(batch, d)| Step::CheckAndInsertPacked(batch, d)),
+        3 => ids().prop_map(Step::Remove),
+        2 => fingerprints().prop_map(Step::Reset),
+        5 => Just(Step::Publish),
+        1 => Just(Step::Rotate),
+        1 => Just(Step::SettleDeltas),
+    ]
+}
+
+/// A machine with the records of its changes, and the view that its readers have.
+struct Rig {
+    machine: Machine,
+    published: View,
+    changes: Vec<Change>,
+    model: Model,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let view = View::new(Shape {
+            distance_max: Distance::new(3).unwrap(),
+            delta_events: 12,
+            permutation: Arc::new(Permutation::from_secret(7)),
+        });
+        let machine = Machine::new(view.clone(), SECRET);
+        Self {
+            machine,
+            published: view,
+            changes: Vec::new(),
+            model: Model::default(),
+        }
+    }
+
+    fn search(&self, view: &View, document: &Document, criteria: Criteria) -> Search {
+        let key = document.id.as_ref().map(|id| self.machine.key(id));
+        let probe = Probe {
+            document,
+            key,
+            criteria,
+        };
+        let sketches = &mut |_, posting: crate::index::posting::Posting| {
+            let stored = self.changes_put(posting.sequence.get());
+            Ok::<_, Infallible>(stored.sketch.as_deref().cloned())
+        };
+        let Ok(search) = Search::run(view, &probe, sketches);
+        search
+    }
+
+    /// The document that a change stored, as the journal would tell.
+    fn changes_put(&self, sequence: u64) -> Document {
+        let mut next = 1;
+        for change in &self.changes {
+            if (next..next + u64::from(change.count())).contains(&sequence)
+                && let Change::Put { document } = change
+            {
+                return document.clone();
+            }
+            next += u64::from(change.count());
+        }
+        panic!("sequence {sequence} put no document with a record")
+    }
+
+    /// Applies a command built by `command` on the readers' view, and on the newest if that is too
+    /// old: what the engine does.
+    fn apply(&mut self, command: impl Fn(&Self, &View) -> Command) -> Applied {
+        let first = command(self, &self.published);
+        let applied = match self.machine.apply(first) {
+            Ok(applied) => applied,
+            Err(_) => {
+                let again = command(self, self.machine.view());
+                self.machine
+                    .apply(again)
+                    .expect("a search on the newest view is never stale")
+            }
+        };
+        self.changes.extend(applied.change.clone());
+        applied
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Insert(document) => {
+                let expected = self.model.insert(document);
+                let applied = self.apply(|_, _| Command::Insert {
+                    document: document.clone(),
+                });
+                assert_eq!(
+                    applied.outcome,
+                    Outcome::Written {
+                        verdict: expected,
+                        matches: Vec::new()
+                    }
+                );
+            }
+            Step::CheckAndInsert(document, criteria, store_duplicates) => {
+                self.check_and_insert(document, *criteria, *store_duplicates);
+            }
+            Step::InsertPacked(batch) => {
+                self.model.enact(&Change::PutPacked {
+                    fingerprints: batch.clone(),
+                });
+                self.apply(|_, _| Command::InsertPacked {
+                    fingerprints: batch.clone(),
+                });
+            }
+            Step::CheckAndInsertPacked(batch, distance) => {
+                let expected = self.model.check_and_insert_packed(batch, *distance);
+                let applied = self.apply(|_, view| packed_command(view, batch, *distance));
+                assert_eq!(applied.outcome, Outcome::CheckedPacked(expected));
+            }
+            Step::Remove(id) => {
+                let documents = u64::from(self.model.find(id).is_some());
+                if documents > 0 {
+                    self.model.enact(&Change::Remove { id: id.clone() });
+                }
+                let applied = self.apply(|_, _| Command::Remove { id: id.clone() });
+                assert_eq!(applied.outcome, Outcome::Removed { documents });
+            }
+            Step::Reset(fingerprint) => {
+                let stored = self.model.documents().iter();
+                let documents = stored
+                    .filter(|(_, d)| d.fingerprint == *fingerprint)
+                    .count() as u64;
+                if documents > 0 {
+                    self.model.enact(&Change::Reset {
+                        fingerprint: *fingerprint,
+                    });
+                }
+                let applied = self.apply(|_, _| Command::Reset {
+                    fingerprint: *fingerprint,
+                });
+                assert_eq!(applied.outcome, Outcome::Removed { documents });
+            }
+            Step::Publish => self.published = self.machine.view().clone(),
+            Step::Rotate => self.machine.view_mut().rotate(),
+            Step::SettleDeltas => {
+                let view = self.machine.view_mut();
+                while let Some(delta) = view.full_deltas().first() {
+                    let segment = Arc::new(delta.at(u32::MAX).to_segment());
+                    view.install_oldest_delta(segment);
+                }
+            }
+        }
+        assert_eq!(self.machine.view().sequence(), self.model.sequence());
+    }
+
+    fn check_and_insert(&mut self, document: &Document, criteria: Criteria, store: bool) {
+        let expected_matches = self.model.matches(document, criteria);
+        let expected = self.model.check_and_insert(document, criteria, store);
+        let applied = self.apply(|rig, view| Command::CheckAndInsert {
+            document: document.clone(),
+            criteria,
+            store_duplicates: store,
+            search: rig.search(view, document, criteria),
+        });
+        let Outcome::Written { verdict, matches } = applied.outcome else {
+            panic!("a check-and-insert writes");
+        };
+        assert_eq!(verdict, expected);
+        let shown: Vec<_> = matches
+            .iter()
+            .map(|found| shown(found, document.short))
+            .collect();
+        assert_eq!(shown, expected_matches);
+    }
+}
+
+fn shown(found: &Match, short: bool) -> crate::machine::model::ModelMatch {
+    let counts = found.verification.counts(found.distance, short);
+    (
+        Reverse(counts),
+        found.distance,
+        found.oldest,
+        found.fingerprint,
+    )
+}
+
+fn packed_command(view: &View, batch: &[Fingerprint], distance: Distance) -> Command {
+    let nearest = |&f: &Fingerprint| {
+        view.nearest(f, distance, &mut Vec::new())
+            .map_or(NO_HIT, Distance::get)
+    };
+    Command::CheckAndInsertPacked {
+        fingerprints: batch.to_vec(),
+        distance,
+        search: PackedSearch {
+            since: view.sequence(),
+            nearest: batch.iter().map(nearest).collect(),
+        },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn verdicts_are_those_of_the_model_whatever_the_age_of_the_search(
+        steps in prop::collection::vec(steps(), 0..60),
+    ) {
+        let mut rig = Rig::new();
+        steps.iter().for_each(|step| rig.take(step));
+        // The recorded changes alone lead to the same state.
+        let mut again = Rig::new();
+        for change in &rig.changes {
+            let mut bytes = Vec::new();
+            Record { at_ms: 0, change: change.clone() }.encode(&mut bytes);
+            again.machine.replay(&Record::decode(&bytes).unwrap().change);
+            again.model.enact(change);
+        }
+        prop_assert_eq!(again.machine.view().counts(), rig.machine.view().counts());
+        prop_assert_eq!(&again.model, &rig.model);
+        for (sequence, document) in rig.model.documents() {
+            for rig in [&rig, &again] {
+                let stored = rig.machine.view().documents_of(document.fingerprint, usize::MAX);
+                prop_assert!(stored.iter().any(|posting| posting.sequence == *sequence));
+                if let Some(id) = &document.id {
+                    let located = rig.machine.view().find_id(rig.machine.key(id)).unwrap();
+                    prop_assert_eq!(located.posting.sequence, *sequence);
+                }
+            }
+        }
+    }
+}

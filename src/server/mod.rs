@@ -1,0 +1,164 @@
+//! The life of the process as a server: one page, from the start to the exit code.
+//!
+//! [`run`] takes a listener and a future that says when to stop, so that tests run the real thing
+//! on port 0; [`serve`] is what `nearprint serve` calls. Our own accept loop instead of
+//! `axum::serve`, because that one never closes a connection that sends its request too slowly.
+
+mod accept;
+mod patience;
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpSocket};
+
+use crate::config::Settings;
+use crate::engine::{Engine, OpenError};
+use crate::{http, metrics, telemetry};
+
+/// The backlog of connections that the operating system keeps before we accept them.
+const BACKLOG: u32 = 1_024;
+
+/// How often recorded samples are folded into their buckets.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Connections and their timeouts. Checked by [`crate::config`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The head of a request must come within this.
+    pub header_timeout: Duration,
+    /// A connection may be idle, or take nothing of its reply, for this long.
+    pub idle_timeout: Duration,
+    /// Open connections.
+    pub connections_max: usize,
+    /// How long accepted requests may take to finish.
+    pub shutdown_grace: Duration,
+}
+
+/// Why the server did not start, or stopped by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The runtime could not be built.
+    #[error("cannot start the runtime: {0}")]
+    Runtime(std::io::Error),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// The data directory could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A write or sync failed; what was answered is on disk, and a restart recovers it.
+    #[error("storage failed, so the service stopped; the log says why")]
+    StorageFailed,
+}
+
+/// Runs the service until SIGTERM, Ctrl-C or a fault. Blocks.
+///
+/// Prints one line on standard output when requests are accepted: `listening on ADDRESS`.
+///
+/// # Errors
+/// [`ServeError`] says what is wrong; the process should exit with a failure.
+pub fn serve(settings: Settings) -> Result<(), ServeError> {
+    telemetry::init(settings.log);
+    metrics::install();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)?;
+    runtime.block_on(async {
+        let address = settings.listen;
+        let listen = |source| ServeError::Listen { address, source };
+        // 1. Take the address, so that a second process is told at once; nobody gets in yet.
+        let socket = bind(address).map_err(listen)?;
+        // 2. From here on a signal stops the process cleanly, also one that comes during recovery.
+        let shutdown = signals().map_err(ServeError::Runtime)?;
+        // 3. Recover. This blocks, and there is nothing else to do.
+        let engine = Engine::open(settings.engine)?;
+        // 4. Let requests in, and say so.
+        let listener = socket.listen(BACKLOG).map_err(listen)?;
+        announce(&listener).map_err(listen)?;
+        let options = (settings.server, settings.http);
+        run(listener, engine, options, shutdown).await
+    })
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restart must not wait for old connections of the port to time out.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+fn announce(listener: &TcpListener) -> std::io::Result<()> {
+    let address = listener.local_addr()?;
+    tracing::info!(%address, "listening");
+    // Whoever started us may have closed our standard output; that is no reason to stop.
+    let mut out = std::io::stdout().lock();
+    drop(writeln!(out, "listening on {address}").and_then(|()| out.flush()));
+    Ok(())
+}
+
+/// Resolves at the first SIGTERM or Ctrl-C.
+fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Serves on `listener` until `shutdown` resolves or the engine fails, then stops in order.
+///
+/// # Errors
+/// [`ServeError::StorageFailed`] when the engine failed.
+pub async fn run(
+    listener: TcpListener,
+    engine: Engine,
+    (options, http): (Options, http::Options),
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError> {
+    let router = http::router(http::Service::new(engine.clone(), http));
+    let upkeep = tokio::spawn(fold_metrics());
+    let accepting = accept::Accepting::start(listener, router, Arc::new(options.clone()));
+    let outcome = tokio::select! {
+        () = shutdown => Ok(()),
+        () = engine.failed() => Err(ServeError::StorageFailed),
+    };
+    tracing::info!(failed = outcome.is_err(), "stopping");
+    // 1. No new connections; idle ones are closed, busy ones finish their request.
+    if !accepting.stop(options.shutdown_grace).await {
+        tracing::warn!("some requests did not finish in time and were cut off");
+    }
+    // 2. What is accepted is written; sync, snapshot, release the directory.
+    let closing = tokio::task::spawn_blocking(move || engine.close()).await;
+    // 3. Only now may the process end.
+    upkeep.abort();
+    tracing::info!("stopped");
+    match closing {
+        Ok(()) => outcome,
+        Err(_) => Err(ServeError::StorageFailed),
+    }
+}
+
+async fn fold_metrics() {
+    let mut ticks = tokio::time::interval(UPKEEP_INTERVAL);
+    loop {
+        ticks.tick().await;
+        metrics::upkeep();
+    }
+}

@@ -1,0 +1,183 @@
+//! A stream that loses patience: with a client that does not finish its request head, is idle for
+//! too long, or takes nothing of its reply.
+//!
+//! Which of these is the case follows from the phase of the connection, which the service around
+//! it sets. The time a body may take is the business of the handler that reads it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::Options;
+
+/// Waiting for the rest of a request head; so is a new connection.
+const HEAD: u8 = 0;
+/// A request is being answered.
+const BUSY: u8 = 1;
+/// Between requests.
+const IDLE: u8 = 2;
+
+/// What a connection is doing.
+#[derive(Debug, Clone)]
+pub(super) struct Phase(Arc<AtomicU8>);
+
+impl Phase {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(AtomicU8::new(HEAD)))
+    }
+
+    /// A request has come; it is answered when the returned value is dropped.
+    pub(super) fn busy(&self) -> Busy {
+        self.set(BUSY);
+        Busy(self.clone())
+    }
+
+    // Relaxed: one connection lives on one task at a time, and the number guards nothing else.
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, phase: u8) {
+        self.0.store(phase, Ordering::Relaxed);
+    }
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Busy(Phase);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.set(IDLE);
+    }
+}
+
+/// A stream with deadlines.
+#[derive(Debug)]
+pub(super) struct Patient {
+    stream: TcpStream,
+    phase: Phase,
+    header_timeout: Duration,
+    idle_timeout: Duration,
+    read_deadline: Deadline,
+    write_deadline: Deadline,
+}
+
+impl Patient {
+    pub(super) fn new(stream: TcpStream, phase: Phase, options: &Options) -> Self {
+        Self {
+            stream,
+            phase,
+            header_timeout: options.header_timeout,
+            idle_timeout: options.idle_timeout,
+            read_deadline: Deadline::default(),
+            write_deadline: Deadline::default(),
+        }
+    }
+
+    fn poll_written(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.write_deadline.disarm();
+            return written;
+        }
+        ready!(self.write_deadline.poll(cx, BUSY, self.idle_timeout));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        let phase = this.phase.get();
+        if read.is_ready() {
+            if phase == IDLE && buffer.filled().len() > before {
+                this.phase.set(HEAD);
+            }
+            return read;
+        }
+        let patience = match phase {
+            HEAD => this.header_timeout,
+            IDLE => this.idle_timeout,
+            _ => {
+                this.read_deadline.disarm();
+                return Poll::Pending;
+            }
+        };
+        ready!(this.read_deadline.poll(cx, phase, patience));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.poll_written(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.poll_written(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The end of patience for one thing that is waited for.
+///
+/// It starts when the thing is first waited for in a phase, not anew with each byte: a client that
+/// sends one byte a second is as slow as one that sends none. The timer is made once and reset.
+#[derive(Debug, Default)]
+struct Deadline {
+    timer: Option<Pin<Box<Sleep>>>,
+    armed_for: Option<u8>,
+}
+
+impl Deadline {
+    fn disarm(&mut self) {
+        self.armed_for = None;
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, phase: u8, patience: Duration) -> Poll<()> {
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        if self.armed_for != Some(phase) {
+            timer.as_mut().reset(Instant::now() + patience);
+            self.armed_for = Some(phase);
+        }
+        timer.as_mut().poll(cx)
+    }
+}
