@@ -25,12 +25,7 @@ pub struct Document {
 impl Document {
     /// A document of which nothing but the fingerprint is known.
     pub const fn bare(fingerprint: Fingerprint) -> Self {
-        Self {
-            id: None,
-            fingerprint,
-            sketch: None,
-            short: false,
-        }
+        Self { id: None, fingerprint, sketch: None, short: false }
     }
 }
 

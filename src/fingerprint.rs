@@ -58,16 +58,11 @@ impl FromStr for Fingerprint {
     type Err = NotAFingerprint;
 
     fn from_str(text: &str) -> Result<Self, NotAFingerprint> {
-        let digits = text
-            .strip_prefix("0x")
-            .or_else(|| text.strip_prefix("0X"))
-            .unwrap_or(text);
+        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
         if digits.len() != 16 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(NotAFingerprint);
         }
-        u64::from_str_radix(digits, 16)
-            .map(Self)
-            .map_err(|_| NotAFingerprint)
+        u64::from_str_radix(digits, 16).map(Self).map_err(|_| NotAFingerprint)
     }
 }
 
@@ -104,11 +99,7 @@ mod tests {
 
     #[test]
     fn leading_zeros_are_kept_and_both_cases_and_0x_are_read() {
-        for text in [
-            "00000000000000aB",
-            "0x00000000000000ab",
-            "0X00000000000000AB",
-        ] {
+        for text in ["00000000000000aB", "0x00000000000000ab", "0X00000000000000AB"] {
             let fingerprint: Fingerprint = text.parse().unwrap();
             assert_eq!(fingerprint, Fingerprint::new(0xab));
             assert_eq!(fingerprint.to_string(), "00000000000000ab");
@@ -117,19 +108,8 @@ mod tests {
 
     #[test]
     fn anything_but_sixteen_hex_digits_is_refused() {
-        for text in [
-            "",
-            "0x",
-            "ab",
-            "00000000000000ag",
-            "+0000000000000ab",
-            "000000000000000ab",
-        ] {
-            assert_eq!(
-                text.parse::<Fingerprint>(),
-                Err(NotAFingerprint),
-                "{text:?}"
-            );
+        for text in ["", "0x", "ab", "00000000000000ag", "+0000000000000ab", "000000000000000ab"] {
+            assert_eq!(text.parse::<Fingerprint>(), Err(NotAFingerprint), "{text:?}");
         }
     }
 

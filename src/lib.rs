@@ -12,5 +12,6 @@ pub mod machine;
 pub mod metrics;
 pub mod server;
 pub mod sketch;
+pub mod storage;
 pub mod telemetry;
 pub mod text;

@@ -53,19 +53,14 @@ impl Sketch {
             either += (nx | ny).count_ones();
         }
         // Unlike values agree by chance in a third of the bins that both sides fill.
-        Resemblance {
-            agreeing: (3 * matched).saturating_sub(filled),
-            of: 2 * either,
-        }
+        Resemblance { agreeing: (3 * matched).saturating_sub(filled), of: 2 * either }
     }
 }
 
 impl fmt::Debug for Sketch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sketch(")?;
-        self.to_bytes()
-            .iter()
-            .try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        self.to_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         f.write_str(")")
     }
 }
@@ -80,11 +75,7 @@ pub struct Resemblance {
 impl Resemblance {
     /// J itself, 0 to 1.
     pub fn jaccard(self) -> f64 {
-        if self.of == 0 {
-            0.0
-        } else {
-            f64::from(self.agreeing) / f64::from(self.of)
-        }
+        if self.of == 0 { 0.0 } else { f64::from(self.agreeing) / f64::from(self.of) }
     }
 
     /// The similarity (2J / (1 + J))^0.8, 0 to 1: about the edit ratio of the two texts.
@@ -190,10 +181,7 @@ mod tests {
     fn bytes_round_trip_with_the_low_plane_first() {
         let sketch = sketch_of(&[(0, 1), (9, 2), (511, 3)]);
         let bytes = sketch.to_bytes();
-        assert_eq!(
-            (bytes[0], bytes[65], bytes[63], bytes[127]),
-            (1, 2, 128, 128)
-        );
+        assert_eq!((bytes[0], bytes[65], bytes[63], bytes[127]), (1, 2, 128, 128));
         assert_eq!(Sketch::from_bytes(&bytes), sketch);
     }
 

@@ -90,7 +90,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(args) => {
             // The service prints its address itself, from another thread.
             drop(out);
-            return serve::run(&args);
+            return serve::run(args);
         }
         Command::Import(args) => import::run(args, &mut out),
         Command::Query(args) => query::run(&args, &mut out),

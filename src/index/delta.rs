@@ -88,11 +88,7 @@ impl Delta {
         let plan = Plan::blocks(capacity.max(16).ilog2(), distance_max);
         let empty = |bits: u32| (0..1_usize << bits).map(|_| AtomicU32::new(NONE)).collect();
         Self {
-            heads: plan
-                .tables()
-                .iter()
-                .map(|table| empty(table.key_bits))
-                .collect(),
+            heads: plan.tables().iter().map(|table| empty(table.key_bits)).collect(),
             id_heads: empty(plan.tables()[0].key_bits),
             plan,
             distance_max,
@@ -132,11 +128,7 @@ impl Delta {
 
     /// Memory in bytes, without sketches.
     pub fn bytes(&self) -> usize {
-        self.heads
-            .iter()
-            .chain([&self.id_heads])
-            .map(|heads| size_of_val(&**heads))
-            .sum::<usize>()
+        self.heads.iter().chain([&self.id_heads]).map(|heads| size_of_val(&**heads)).sum::<usize>()
             + size_of_val(&*self.nodes)
             + size_of_val(&*self.events)
     }
@@ -152,11 +144,7 @@ impl Delta {
         let node_index = self.node_of(value);
         let node = node_index.map(|i| self.node(i));
         let previous = node.map_or(NONE, |node| node.last_event.load(Ordering::Relaxed));
-        let before = if previous == NONE {
-            Tally::default()
-        } else {
-            self.event(previous).tally
-        };
+        let before = if previous == NONE { Tally::default() } else { self.event(previous).tally };
         if !matches!(what, Happened::Put { .. }) {
             self.hiding_count.fetch_add(1, Ordering::Release);
         }
@@ -171,10 +159,7 @@ impl Delta {
             previous,
             next: AtomicU32::new(NONE),
         };
-        assert!(
-            self.events[index as usize].set(event).is_ok(),
-            "one writer fills each cell once"
-        );
+        assert!(self.events[index as usize].set(event).is_ok(), "one writer fills each cell once");
         match node {
             Some(node) => {
                 self.event(previous).next.store(index, Ordering::Release);
@@ -190,10 +175,7 @@ impl Delta {
 
     /// The delta as it was when it had `length` events.
     pub fn at(&self, length: u32) -> DeltaAt<'_> {
-        DeltaAt {
-            delta: self,
-            length: length.min(self.len()),
-        }
+        DeltaAt { delta: self, length: length.min(self.len()) }
     }
 
     fn add_node(&self, value: Permuted, first_event: u32) {
@@ -202,16 +184,8 @@ impl Delta {
         for (i, older) in older.iter_mut().enumerate().take(self.heads.len()) {
             *older = self.heads[i][self.key(i, value)].load(Ordering::Relaxed);
         }
-        let node = Node {
-            value,
-            older,
-            first_event,
-            last_event: AtomicU32::new(first_event),
-        };
-        assert!(
-            self.nodes[index as usize].set(node).is_ok(),
-            "one writer fills each cell once"
-        );
+        let node = Node { value, older, first_event, last_event: AtomicU32::new(first_event) };
+        assert!(self.nodes[index as usize].set(node).is_ok(), "one writer fills each cell once");
         for (i, heads) in self.heads.iter().enumerate() {
             heads[self.key(i, value)].store(index, Ordering::Release);
         }
@@ -228,15 +202,11 @@ impl Delta {
     }
 
     fn node(&self, index: u32) -> &Node {
-        self.nodes[index as usize]
-            .get()
-            .expect("a head points at a filled node")
+        self.nodes[index as usize].get().expect("a head points at a filled node")
     }
 
     fn event(&self, index: u32) -> &Event {
-        self.events[index as usize]
-            .get()
-            .expect("a link points at a filled event")
+        self.events[index as usize].get().expect("a link points at a filled event")
     }
 
     /// The nodes in the chain of a key, newest first.
@@ -249,42 +219,26 @@ impl Delta {
     }
 
     fn node_of(&self, value: Permuted) -> Option<u32> {
-        self.chain(0, self.key(0, value))
-            .find(|(_, node)| node.value == value)
-            .map(|(i, _)| i)
+        self.chain(0, self.key(0, value)).find(|(_, node)| node.value == value).map(|(i, _)| i)
     }
 }
 
 impl std::fmt::Debug for Delta {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Delta(after {}, {} of {} events)",
-            self.after,
-            self.len(),
-            self.events.len()
-        )
+        write!(f, "Delta(after {}, {} of {} events)", self.after, self.len(), self.events.len())
     }
 }
 
 impl Happened {
     fn tally(&self, at: Sequence) -> Tally {
         match self {
-            Self::Put { posting, .. } => Tally {
-                reset: None,
-                documents: 1,
-                with_id: i64::from(posting.has_id),
-            },
-            Self::Removed { posting } => Tally {
-                reset: None,
-                documents: -1,
-                with_id: -i64::from(posting.has_id),
-            },
-            Self::Reset => Tally {
-                reset: Some(at),
-                documents: 0,
-                with_id: 0,
-            },
+            Self::Put { posting, .. } => {
+                Tally { reset: None, documents: 1, with_id: i64::from(posting.has_id) }
+            }
+            Self::Removed { posting } => {
+                Tally { reset: None, documents: -1, with_id: -i64::from(posting.has_id) }
+            }
+            Self::Reset => Tally { reset: Some(at), documents: 0, with_id: 0 },
         }
     }
 }
@@ -312,15 +266,17 @@ impl<'a> DeltaAt<'a> {
                         continue;
                     }
                     let earlier = plans.iter().zip(self.delta.plan.radii(distance)).take(i);
-                    if !earlier
-                        .into_iter()
-                        .any(|(p, r)| meets(*p, r, query, node.value))
-                    {
+                    if !earlier.into_iter().any(|(p, r)| meets(*p, r, query, node.value)) {
                         found(node.value);
                     }
                 }
             }
         }
+    }
+
+    /// How many events it has.
+    pub fn length(self) -> u32 {
+        self.length
     }
 
     /// The delta itself.
@@ -330,17 +286,13 @@ impl<'a> DeltaAt<'a> {
 
     /// What it says about the documents of a fingerprint. Walks over events newer than the view.
     pub fn tally(self, value: Permuted) -> Tally {
-        self.last_event(value)
-            .map_or_else(Tally::default, |event| event.tally)
+        self.last_event(value).map_or_else(Tally::default, |event| event.tally)
     }
 
     /// What happened to a fingerprint, oldest first, with the sequence of each change.
     pub fn happened(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a Happened)> {
         let link = move |index: u32| (index < self.length).then(|| self.delta.event(index));
-        let first = self
-            .delta
-            .node_of(value)
-            .and_then(|i| link(self.delta.node(i).first_event));
+        let first = self.delta.node_of(value).and_then(|i| link(self.delta.node(i).first_event));
         std::iter::successors(first, move |event| link(event.next.load(Ordering::Acquire)))
             .map(|event| (event.at, &event.what))
     }
@@ -352,9 +304,7 @@ impl<'a> DeltaAt<'a> {
 
     /// The newest change in it.
     pub fn last(self) -> Option<Sequence> {
-        self.length
-            .checked_sub(1)
-            .map(|index| self.delta.event(index).at)
+        self.length.checked_sub(1).map(|index| self.delta.event(index).at)
     }
 
     /// The newest document that was put under an id.

@@ -27,10 +27,7 @@ impl IdKey {
         let mut hasher = SipHasher24::new_with_key(secret);
         hasher.write(id.as_str().as_bytes());
         let hash = hasher.finish128();
-        Self {
-            high: hash.h1,
-            low: hash.h2 as u32,
-        }
+        Self { high: hash.h1, low: hash.h2 as u32 }
     }
 }
 
@@ -51,10 +48,7 @@ impl IdTable {
             documents: Vec::with_capacity(pairs.len()),
         };
         for (key, document) in pairs {
-            debug_assert!(
-                table.last_key().is_none_or(|last| last < key),
-                "keys ascend"
-            );
+            debug_assert!(table.last_key().is_none_or(|last| last < key), "keys ascend");
             table.highs.push(key.high);
             table.lows.push(key.low);
             table.documents.push(document);
@@ -84,15 +78,8 @@ impl IdTable {
 
     /// All pairs, by key.
     pub fn iter(&self) -> impl Iterator<Item = (IdKey, u32)> + '_ {
-        (0..self.len()).map(|i| {
-            (
-                IdKey {
-                    high: self.highs[i],
-                    low: self.lows[i],
-                },
-                self.documents[i],
-            )
-        })
+        (0..self.len())
+            .map(|i| (IdKey { high: self.highs[i], low: self.lows[i] }, self.documents[i]))
     }
 
     /// How many ids it has.
@@ -111,10 +98,7 @@ impl IdTable {
     }
 
     fn last_key(&self) -> Option<IdKey> {
-        Some(IdKey {
-            high: *self.highs.last()?,
-            low: *self.lows.last()?,
-        })
+        Some(IdKey { high: *self.highs.last()?, low: *self.lows.last()? })
     }
 }
 

@@ -41,26 +41,14 @@ pub fn write(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> {
     })?;
     write_all(sink, later.packed().iter(), |posting| **posting)?;
     write_all(sink, segment.ids().iter(), |(key, number)| {
-        pack::<16>(&[
-            &key.high.to_le_bytes(),
-            &key.low.to_le_bytes(),
-            &number.to_le_bytes(),
-        ])
+        pack::<16>(&[&key.high.to_le_bytes(), &key.low.to_le_bytes(), &number.to_le_bytes()])
     })?;
     let mut removed = Postings::default();
-    segment
-        .removals()
-        .iter()
-        .for_each(|removal| removed.push(removal.posting));
-    write_all(sink, segment.removals().iter(), |removal| {
-        removal.value.to_le_bytes()
-    })?;
+    segment.removals().iter().for_each(|removal| removed.push(removal.posting));
+    write_all(sink, segment.removals().iter(), |removal| removal.value.to_le_bytes())?;
     write_all(sink, removed.packed().iter(), |posting| **posting)?;
     write_all(sink, segment.resets().iter(), |reset| {
-        pack::<16>(&[
-            &reset.value.to_le_bytes(),
-            &reset.sequence.get().to_le_bytes(),
-        ])
+        pack::<16>(&[&reset.value.to_le_bytes(), &reset.sequence.get().to_le_bytes()])
     })
 }
 
@@ -72,10 +60,7 @@ pub fn read(source: &mut dyn Read, distance_max: Distance) -> io::Result<Segment
     let counts: Vec<u64> = read_all(source, 6, u64::from_le_bytes)?;
     let [values, groups, later, ids, removals, resets]: [u64; 6] =
         counts.try_into().expect("six were read");
-    if [values, groups, later, ids]
-        .iter()
-        .any(|&count| count > u64::from(u32::MAX))
-    {
+    if [values, groups, later, ids].iter().any(|&count| count > u64::from(u32::MAX)) {
         return Err(invalid("a segment has at most 2^32 documents"));
     }
     let documents = values + later;
@@ -88,20 +73,12 @@ pub fn read(source: &mut dyn Read, distance_max: Distance) -> io::Result<Segment
     })?;
     let later = Postings::from_packed(read_all(source, later, |bytes| bytes)?);
     let ids = read_all(source, ids, |bytes: [u8; 16]| {
-        (
-            IdKey {
-                high: u64_at(&bytes, 0),
-                low: u32_at(&bytes, 8),
-            },
-            u32_at(&bytes, 12),
-        )
+        (IdKey { high: u64_at(&bytes, 0), low: u32_at(&bytes, 8) }, u32_at(&bytes, 12))
     })?;
     let removed: Vec<u64> = read_all(source, removals, u64::from_le_bytes)?;
     let postings = Postings::from_packed(read_all(source, removals, |bytes| bytes)?);
-    let removals = removed.iter().enumerate().map(|(i, &value)| Removal {
-        value,
-        posting: postings.get(i),
-    });
+    let removals =
+        removed.iter().enumerate().map(|(i, &value)| Removal { value, posting: postings.get(i) });
     let removals = removals.collect();
     let resets = read_all(source, resets, |bytes: [u8; 16]| Reset {
         value: u64_at(&bytes, 0),
@@ -109,12 +86,8 @@ pub fn read(source: &mut dyn Read, distance_max: Distance) -> io::Result<Segment
     })?;
     let ascending = values.is_sorted_by(|a, b| a < b)
         && groups.is_sorted_by(|a, b| a.rank < b.rank && a.start < b.start)
-        && groups
-            .last()
-            .is_none_or(|group| (group.rank as usize) < values.len())
-        && groups
-            .last()
-            .is_none_or(|group| (group.start as usize) < later.len())
+        && groups.last().is_none_or(|group| (group.rank as usize) < values.len())
+        && groups.last().is_none_or(|group| (group.start as usize) < later.len())
         && ids.is_sorted_by(|a, b| a.0 < b.0)
         && ids.iter().all(|(_, number)| u64::from(*number) < documents);
     if !ascending {
@@ -167,13 +140,7 @@ fn read_all<T, const N: usize>(
     while left > 0 {
         let now = left.min(buffer.len() / N);
         source.read_exact(&mut buffer[..now * N])?;
-        items.extend(
-            buffer[..now * N]
-                .as_chunks::<N>()
-                .0
-                .iter()
-                .map(|&bytes| item(bytes)),
-        );
+        items.extend(buffer[..now * N].as_chunks::<N>().0.iter().map(|&bytes| item(bytes)));
         left -= now;
     }
     Ok(items)

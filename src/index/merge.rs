@@ -43,14 +43,10 @@ pub fn size(segment: &Segment) -> u64 {
 pub fn merge(segments: &[Arc<Segment>], distance_max: Distance, oldest: bool) -> Segment {
     let fingerprints = segments.iter().map(|segment| segment.fingerprints()).sum();
     let mut builder = Builder::with_capacity(fingerprints);
-    let mut cursors: Vec<Cursor<'_>> = segments
-        .iter()
-        .map(|segment| Cursor::new(segment))
-        .collect();
-    let mut heads: BinaryHeap<Reverse<Permuted>> = cursors
-        .iter()
-        .filter_map(|cursor| cursor.value().map(Reverse))
-        .collect();
+    let mut cursors: Vec<Cursor<'_>> =
+        segments.iter().map(|segment| Cursor::new(segment)).collect();
+    let mut heads: BinaryHeap<Reverse<Permuted>> =
+        cursors.iter().filter_map(|cursor| cursor.value().map(Reverse)).collect();
     let mut row = Row::default();
     let mut last = None;
     while let Some(Reverse(value)) = heads.pop() {
@@ -58,10 +54,7 @@ pub fn merge(segments: &[Arc<Segment>], distance_max: Distance, oldest: bool) ->
             continue;
         }
         row.clear();
-        for cursor in cursors
-            .iter_mut()
-            .filter(|cursor| cursor.value() == Some(value))
-        {
+        for cursor in cursors.iter_mut().filter(|cursor| cursor.value() == Some(value)) {
             cursor.fold_into(&mut row);
             heads.extend(cursor.value().map(Reverse));
         }
@@ -78,10 +71,7 @@ pub fn merge(segments: &[Arc<Segment>], distance_max: Distance, oldest: bool) ->
 fn newest_ids(segments: &[Arc<Segment>]) -> impl Iterator<Item = (IdKey, Permuted, Sequence)> {
     let mut sources: Vec<_> = segments.iter().map(|s| s.ids().iter().peekable()).collect();
     std::iter::from_fn(move || {
-        let key = sources
-            .iter_mut()
-            .filter_map(|source| Some(source.peek()?.0))
-            .min()?;
+        let key = sources.iter_mut().filter_map(|source| Some(source.peek()?.0)).min()?;
         let mut newest = None;
         for (segment, source) in segments.iter().zip(&mut sources) {
             if let Some((_, number)) = source.next_if(|(other, _)| *other == key) {
@@ -104,28 +94,15 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(segment: &'a Segment) -> Self {
-        Self {
-            segment,
-            rank: 0,
-            removal: 0,
-            reset: 0,
-        }
+        Self { segment, rank: 0, removal: 0, reset: 0 }
     }
 
     /// The fingerprint it stands at.
     fn value(&self) -> Option<Permuted> {
         let row =
             (self.rank < self.segment.fingerprints()).then(|| self.segment.value(self.rank as u32));
-        let removal = self
-            .segment
-            .removals()
-            .get(self.removal)
-            .map(|removal| removal.value);
-        let reset = self
-            .segment
-            .resets()
-            .get(self.reset)
-            .map(|reset| reset.value);
+        let removal = self.segment.removals().get(self.removal).map(|removal| removal.value);
+        let reset = self.segment.resets().get(self.reset).map(|reset| reset.value);
         [row, removal, reset].into_iter().flatten().min()
     }
 
@@ -147,9 +124,7 @@ impl<'a> Cursor<'a> {
         if self.rank < self.segment.fingerprints()
             && Some(self.segment.value(self.rank as u32)) == value
         {
-            self.segment
-                .postings_at(self.rank as u32)
-                .for_each(|posting| row.put(posting));
+            self.segment.postings_at(self.rank as u32).for_each(|posting| row.put(posting));
             self.rank += 1;
         }
     }
@@ -173,11 +148,7 @@ mod tests {
             assert!(sizes.len() <= 8, "{sizes:?}");
         }
         assert_eq!(sizes.iter().sum::<u64>(), 4_000);
-        assert!(
-            rewritten < 4_000 * 24,
-            "each entry was rewritten {} times",
-            rewritten / 4_000
-        );
+        assert!(rewritten < 4_000 * 24, "each entry was rewritten {} times", rewritten / 4_000);
     }
 
     #[test]

@@ -17,8 +17,7 @@ impl Naive {
     /// Stores a document; one with the same id is replaced.
     pub fn put(&mut self, fingerprint: Fingerprint, id: Option<IdKey>) {
         self.sequence = self.sequence.next();
-        self.documents
-            .retain(|(.., other)| id.is_none() || *other != id);
+        self.documents.retain(|(.., other)| id.is_none() || *other != id);
         self.documents.push((self.sequence, fingerprint, id));
     }
 
@@ -67,11 +66,8 @@ impl Naive {
 
     /// How many distinct fingerprints there are.
     pub fn fingerprints(&self) -> usize {
-        let mut all: Vec<_> = self
-            .documents
-            .iter()
-            .map(|(_, fingerprint, _)| fingerprint)
-            .collect();
+        let mut all: Vec<_> =
+            self.documents.iter().map(|(_, fingerprint, _)| fingerprint).collect();
         all.sort_unstable();
         all.dedup();
         all.len()

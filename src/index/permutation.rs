@@ -36,10 +36,7 @@ impl Permutation {
         for (from, &to) in target.iter().enumerate() {
             source[usize::from(to)] = from as u8;
         }
-        Self {
-            forward: byte_tables(&target),
-            backward: byte_tables(&source),
-        }
+        Self { forward: byte_tables(&target), backward: byte_tables(&source) }
     }
 
     /// The fingerprint as the tables hold it.

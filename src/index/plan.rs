@@ -38,9 +38,7 @@ impl TablePlan {
 
     /// How many buckets a look-up visits.
     pub fn probes(self) -> u64 {
-        (0..=self.radius)
-            .map(|flips| choose(self.key_bits, flips))
-            .sum()
+        (0..=self.radius).map(|flips| choose(self.key_bits, flips)).sum()
     }
 }
 
@@ -62,11 +60,7 @@ const BYTES_MAX_SMALL: f64 = 64.0;
 impl Plan {
     /// The cheapest plan for a segment of `count` fingerprints that is exact up to `distance_max`.
     pub fn choose(count: u64, distance_max: Distance) -> Self {
-        let bytes_max = if count < LARGE {
-            BYTES_MAX_SMALL
-        } else {
-            BYTES_MAX_LARGE
-        };
+        let bytes_max = if count < LARGE { BYTES_MAX_SMALL } else { BYTES_MAX_LARGE };
         let budget = bytes_max * count.max(1_000) as f64;
         radii_of(u32::from(distance_max.get()))
             .iter()
@@ -98,14 +92,8 @@ impl Plan {
             let best = (0..tables.len())
                 .filter(|&i| used < 64 && tables[i].key_bits < total_max)
                 .map(|i| {
-                    let longer = TablePlan {
-                        key_bits: tables[i].key_bits + 1,
-                        ..tables[i]
-                    };
-                    (
-                        table_cost_ns(longer, count) - table_cost_ns(tables[i], count),
-                        i,
-                    )
+                    let longer = TablePlan { key_bits: tables[i].key_bits + 1, ..tables[i] };
+                    (table_cost_ns(longer, count) - table_cost_ns(tables[i], count), i)
                 })
                 .min_by(|a, b| a.0.total_cmp(&b.0));
             match best {
@@ -118,10 +106,7 @@ impl Plan {
             table.first_bit = first_bit;
             first_bit += table.key_bits;
         }
-        Self {
-            tables,
-            distance_max,
-        }
+        Self { tables, distance_max }
     }
 
     /// A plan of at most four tables on equal blocks of at most `key_bits` bits: what a delta uses.
@@ -135,10 +120,7 @@ impl Plan {
                 radius: needed / count - 1 + u32::from(i < needed % count),
             })
             .collect();
-        Self {
-            tables,
-            distance_max,
-        }
+        Self { tables, distance_max }
     }
 
     /// The tables.
@@ -160,10 +142,7 @@ impl Plan {
         }
         let covered: u32 = self.tables.iter().map(|table| table.radius + 1).sum();
         for _ in u32::from(distance.get()) + 1..covered {
-            if let Some(most) = radii
-                .iter_mut()
-                .max_by_key(|radius| radius.map_or(0, |r| r + 1))
-            {
+            if let Some(most) = radii.iter_mut().max_by_key(|radius| radius.map_or(0, |r| r + 1)) {
                 *most = most.and_then(|radius| radius.checked_sub(1));
             }
         }
@@ -172,18 +151,12 @@ impl Plan {
 
     /// Expected bytes of the tables: entries and directories.
     pub fn bytes(&self, count: u64) -> f64 {
-        self.tables
-            .iter()
-            .map(|t| 8.0 * count as f64 + 4.0 * (1_u64 << t.key_bits) as f64)
-            .sum()
+        self.tables.iter().map(|t| 8.0 * count as f64 + 4.0 * (1_u64 << t.key_bits) as f64).sum()
     }
 
     /// Expected nanoseconds of one look-up at the largest distance.
     pub fn cost_ns(&self, count: u64) -> f64 {
-        self.tables
-            .iter()
-            .map(|&table| table_cost_ns(table, count))
-            .sum()
+        self.tables.iter().map(|&table| table_cost_ns(table, count)).sum()
     }
 }
 
@@ -211,10 +184,7 @@ fn table_cost_ns(table: TablePlan, count: u64) -> f64 {
         _ => 24.0,
     };
     let probes = table.probes() as f64;
-    let high_flips = TablePlan {
-        key_bits: table.key_bits.saturating_sub(4),
-        ..table
-    };
+    let high_flips = TablePlan { key_bits: table.key_bits.saturating_sub(4), ..table };
     let directory_lines = high_flips.probes() as f64;
     let filled = 1.0 - (-in_bucket).exp();
     directory_lines * line_ns(4.0 * buckets)
@@ -243,9 +213,7 @@ fn radii_of(distance: u32) -> Vec<Vec<u32>> {
 
 /// The binomial coefficient.
 fn choose(n: u32, k: u32) -> u64 {
-    (0..u64::from(k)).fold(1, |product, i| {
-        product * (u64::from(n).saturating_sub(i)) / (i + 1)
-    })
+    (0..u64::from(k)).fold(1, |product, i| product * (u64::from(n).saturating_sub(i)) / (i + 1))
 }
 
 #[cfg(test)]
@@ -253,34 +221,20 @@ mod tests {
     use super::*;
 
     fn plans() -> impl Iterator<Item = (Distance, Plan)> {
-        (0..=8)
-            .map(|d| Distance::new(d).unwrap())
-            .flat_map(|distance| {
-                [
-                    0,
-                    1,
-                    100,
-                    65_536,
-                    1_000_000,
-                    10_000_000,
-                    100_000_000,
-                    1_000_000_000,
-                ]
+        (0..=8).map(|d| Distance::new(d).unwrap()).flat_map(|distance| {
+            [0, 1, 100, 65_536, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000]
                 .into_iter()
                 .map(move |count| Plan::choose(count, distance))
                 .chain([Plan::blocks(16, distance), Plan::blocks(6, distance)])
                 .map(move |plan| (distance, plan))
-            })
+        })
     }
 
     #[test]
     fn every_plan_meets_the_pigeonhole_condition_on_disjoint_bits() {
         for (distance, plan) in plans() {
             let covered: u32 = plan.tables().iter().map(|t| t.radius + 1).sum();
-            assert!(
-                covered > u32::from(distance.get()),
-                "{plan} for distance {distance}"
-            );
+            assert!(covered > u32::from(distance.get()), "{plan} for distance {distance}");
             let masks = plan.tables().iter().map(|t| t.mask());
             assert_eq!(
                 masks.clone().fold(0, |all, mask| all | mask).count_ones(),

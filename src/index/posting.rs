@@ -31,16 +31,12 @@ impl Postings {
 
     /// Appends one.
     pub fn push(&mut self, posting: Posting) {
-        debug_assert!(
-            posting.sequence.get() <= SEQUENCE_MAX,
-            "46 bits outlast any disk"
-        );
+        debug_assert!(posting.sequence.get() <= SEQUENCE_MAX, "46 bits outlast any disk");
         let packed = posting.sequence.get() << 2
             | u64::from(posting.has_sketch) << 1
             | u64::from(posting.has_id);
         let bytes = packed.to_le_bytes();
-        self.0
-            .push(*bytes.first_chunk().expect("six of eight bytes"));
+        self.0.push(*bytes.first_chunk().expect("six of eight bytes"));
     }
 
     /// The posting at `index`.
@@ -100,11 +96,7 @@ mod tests {
         for sequence in [0, 1, 255, 1 << 40, SEQUENCE_MAX] {
             for (has_id, has_sketch) in [(false, false), (true, false), (false, true), (true, true)]
             {
-                let posting = Posting {
-                    sequence: Sequence::new(sequence),
-                    has_id,
-                    has_sketch,
-                };
+                let posting = Posting { sequence: Sequence::new(sequence), has_id, has_sketch };
                 postings.push(posting);
                 expected.push(posting);
             }

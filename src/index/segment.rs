@@ -101,10 +101,7 @@ impl Segment {
             let Some(radius) = radius else { continue };
             self.tables[i].near(query, radius, u32::from(distance.get()), &mut |value| {
                 let earlier = plans.iter().zip(self.plan.radii(distance)).take(i);
-                if !earlier
-                    .into_iter()
-                    .any(|(plan, radius)| meets(*plan, radius, query, value))
-                {
+                if !earlier.into_iter().any(|(plan, radius)| meets(*plan, radius, query, value)) {
                     found(value);
                 }
             });
@@ -132,17 +129,12 @@ impl Segment {
 
     /// The postings of a fingerprint, oldest first, those removed by newer levels included.
     pub fn postings(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
-        self.tables[0]
-            .rank(value)
-            .into_iter()
-            .flat_map(|rank| self.postings_at(rank))
+        self.tables[0].rank(value).into_iter().flat_map(|rank| self.postings_at(rank))
     }
 
     /// The removals of a fingerprint's documents, by sequence of the document.
     pub fn removals_of(&self, value: Permuted) -> &[Removal] {
-        let start = self
-            .removals
-            .partition_point(|removal| removal.value < value);
+        let start = self.removals.partition_point(|removal| removal.value < value);
         let count = self.removals[start..].partition_point(|removal| removal.value == value);
         &self.removals[start..start + count]
     }
@@ -197,10 +189,7 @@ impl Segment {
     }
 
     pub(crate) fn reset_of(&self, value: Permuted) -> Option<Sequence> {
-        let at = self
-            .resets
-            .binary_search_by_key(&value, |reset| reset.value)
-            .ok()?;
+        let at = self.resets.binary_search_by_key(&value, |reset| reset.value).ok()?;
         Some(self.resets[at].sequence)
     }
 
@@ -210,10 +199,7 @@ impl Segment {
         match (number as usize).checked_sub(ranks) {
             None => (self.value(number), self.oldest.get(number as usize)),
             Some(later) => {
-                let group = self
-                    .groups
-                    .partition_point(|group| group.start as usize <= later)
-                    - 1;
+                let group = self.groups.partition_point(|group| group.start as usize <= later) - 1;
                 (self.value(self.groups[group].rank), self.later.get(later))
             }
         }
@@ -233,25 +219,15 @@ impl Segment {
 
     /// The parts that an image keeps: all but what is built from them.
     pub(crate) fn parts(&self) -> (&[u64], &Postings, &[Group], &Postings) {
-        (
-            self.tables[0].entries(),
-            &self.oldest,
-            &self.groups,
-            &self.later,
-        )
+        (self.tables[0].entries(), &self.oldest, &self.groups, &self.later)
     }
 
     fn group(&self, rank: u32) -> Option<usize> {
-        self.groups
-            .binary_search_by_key(&rank, |group| group.rank)
-            .ok()
+        self.groups.binary_search_by_key(&rank, |group| group.rank).ok()
     }
 
     fn later_of(&self, group: usize) -> std::ops::Range<usize> {
-        let end = self
-            .groups
-            .get(group + 1)
-            .map_or(self.later.len(), |next| next.start as usize);
+        let end = self.groups.get(group + 1).map_or(self.later.len(), |next| next.start as usize);
         self.groups[group].start as usize..end
     }
 
@@ -309,31 +285,21 @@ impl Builder {
 
     /// Adds what the level says about the next larger fingerprint.
     pub fn push(&mut self, value: Permuted, row: &Row) {
-        debug_assert!(
-            self.values.last().is_none_or(|&last| last < value),
-            "values ascend"
-        );
+        debug_assert!(self.values.last().is_none_or(|&last| last < value), "values ascend");
         if let Some((&oldest, later)) = row.postings.split_first() {
             if !later.is_empty() {
                 let with_id = row.postings.iter().filter(|posting| posting.has_id).count() as u32;
                 let (rank, start) = (self.values.len() as u32, self.later.len() as u32);
-                self.groups.push(Group {
-                    rank,
-                    start,
-                    with_id,
-                });
-                later.iter().for_each(|&posting| self.later.push(posting));
+                self.groups.push(Group { rank, start, with_id });
+                for &posting in later {
+                    self.later.push(posting);
+                }
             }
             self.values.push(value);
             self.oldest.push(oldest);
         }
-        self.removals.extend(
-            row.removals
-                .iter()
-                .map(|&posting| Removal { value, posting }),
-        );
-        self.resets
-            .extend(row.reset.map(|sequence| Reset { value, sequence }));
+        self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
+        self.resets.extend(row.reset.map(|sequence| Reset { value, sequence }));
     }
 
     /// Builds the tables. `ids` are sorted by key, no key twice; those whose document is not among
@@ -346,11 +312,7 @@ impl Builder {
         self.oldest.shrink();
         self.later.shrink();
         let plan = Plan::choose(self.values.len() as u64, distance_max);
-        let tables = plan
-            .tables()
-            .iter()
-            .map(|&table| Table::build(table, &self.values))
-            .collect();
+        let tables = plan.tables().iter().map(|&table| Table::build(table, &self.values)).collect();
         drop(self.values);
         let mut segment = Segment {
             plan,
@@ -376,14 +338,7 @@ impl Builder {
         removals: Vec<Removal>,
         resets: Vec<Reset>,
     ) -> Self {
-        Self {
-            values,
-            oldest,
-            groups,
-            later,
-            removals,
-            resets,
-        }
+        Self { values, oldest, groups, later, removals, resets }
     }
 }
 
@@ -413,19 +368,11 @@ impl Row {
 
     /// A document was removed: one of these, or one of an older level.
     pub fn remove(&mut self, posting: Posting) {
-        match self
-            .postings
-            .binary_search_by_key(&posting.sequence, |p| p.sequence)
-        {
-            Ok(at) => {
-                self.postings.remove(at);
-            }
-            Err(_) => {
-                let at = self
-                    .removals
-                    .partition_point(|p| p.sequence < posting.sequence);
-                self.removals.insert(at, posting);
-            }
+        if let Ok(at) = self.postings.binary_search_by_key(&posting.sequence, |p| p.sequence) {
+            self.postings.remove(at);
+        } else {
+            let at = self.removals.partition_point(|p| p.sequence < posting.sequence);
+            self.removals.insert(at, posting);
         }
     }
 

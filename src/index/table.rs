@@ -50,11 +50,7 @@ impl Table {
             }
             entries
         };
-        Self {
-            plan,
-            starts: starts.into(),
-            entries,
-        }
+        Self { plan, starts: starts.into(), entries }
     }
 
     /// What it was built by.
@@ -130,9 +126,8 @@ mod tests {
         for (bits, ones) in [(1, 0), (1, 1), (5, 2), (22, 1), (9, 3), (4, 8)] {
             let mut masks: Vec<u64> = masks_within(bits, ones).collect();
             masks.sort_unstable();
-            let expected: Vec<u64> = (0..1 << bits)
-                .filter(|mask: &u64| mask.count_ones() <= ones)
-                .collect();
+            let expected: Vec<u64> =
+                (0..1 << bits).filter(|mask: &u64| mask.count_ones() <= ones).collect();
             assert_eq!(masks, expected, "{bits} bits, {ones} ones");
         }
     }

@@ -92,10 +92,7 @@ impl View {
         let query = self.shape.permutation.apply(query);
         let mut values = Vec::new();
         self.near_values(query, distance, &mut values);
-        values
-            .into_iter()
-            .map(|value| self.near_of(query, value))
-            .collect()
+        values.into_iter().map(|value| self.near_of(query, value)).collect()
     }
 
     /// The distance of the nearest stored fingerprint within `distance`, if there is one.
@@ -108,10 +105,7 @@ impl View {
         let query = self.shape.permutation.apply(query);
         values.clear();
         self.near_values(query, distance, values);
-        values
-            .iter()
-            .map(|&value| self.near_of(query, value).distance)
-            .min()
+        values.iter().map(|&value| self.near_of(query, value).distance).min()
     }
 
     /// The fingerprints within `distance` that changed after a sequence, each once; `None` where
@@ -127,10 +121,7 @@ impl View {
         }
         let query = self.shape.permutation.apply(query);
         let mut values = Vec::new();
-        for delta in self
-            .deltas()
-            .filter(|delta| delta.last().is_some_and(|last| last > since))
-        {
+        for delta in self.deltas().filter(|delta| delta.last().is_some_and(|last| last > since)) {
             delta.near(query, distance, &mut |value| {
                 if delta.last_change(value).is_some_and(|last| last > since) {
                     values.push(value);
@@ -139,22 +130,14 @@ impl View {
         }
         values.sort_unstable();
         values.dedup();
-        Some(
-            values
-                .into_iter()
-                .map(|value| self.near_of(query, value))
-                .collect(),
-        )
+        Some(values.into_iter().map(|value| self.near_of(query, value)).collect())
     }
 
     /// Whether a match found at a sequence may be gone by now, or the deltas no longer tell.
     pub fn may_have_lost_since(&self, since: Sequence) -> bool {
         let newer = |delta: &DeltaAt<'_>| delta.last().is_some_and(|last| last > since);
         self.deltas[0].after() > since
-            || self
-                .deltas()
-                .filter(newer)
-                .any(|delta| delta.delta().hiding() > 0)
+            || self.deltas().filter(newer).any(|delta| delta.delta().hiding() > 0)
     }
 
     /// What happened to a fingerprint after a sequence, oldest first, as far as deltas tell.
@@ -174,54 +157,39 @@ impl View {
         self.held_value(self.shape.permutation.apply(fingerprint))
     }
 
-    /// The documents of a fingerprint, oldest first, at most `limit` of them.
-    pub fn documents_of(&self, fingerprint: Fingerprint, limit: usize) -> Vec<Posting> {
+    /// The documents of a fingerprint, oldest first.
+    pub fn documents_of(&self, fingerprint: Fingerprint) -> impl Iterator<Item = Posting> + '_ {
         let value = self.shape.permutation.apply(fingerprint);
         let hidden = self.hidden(value);
-        let in_segments = self
-            .segments
-            .iter()
-            .flat_map(|segment| segment.postings(value));
-        let in_deltas = self
-            .deltas()
-            .flat_map(|delta| delta.happened(value))
-            .filter_map(|(_, happened)| match happened {
+        let in_segments = self.segments.iter().flat_map(move |segment| segment.postings(value));
+        let in_deltas = self.deltas().flat_map(move |delta| delta.happened(value)).filter_map(
+            |(_, happened)| match happened {
                 Happened::Put { posting, .. } => Some(*posting),
                 Happened::Removed { .. } | Happened::Reset => None,
-            });
-        in_segments
-            .chain(in_deltas)
-            .filter(|posting| !hidden.hides(posting.sequence))
-            .take(limit)
-            .collect()
+            },
+        );
+        in_segments.chain(in_deltas).filter(move |posting| !hidden.hides(posting.sequence))
     }
 
     /// The document under an id.
     pub fn find_id(&self, key: IdKey) -> Option<Located> {
         let in_deltas = self.deltas().rev().find_map(|delta| delta.find_id(key));
-        let (value, posting) = in_deltas.or_else(|| {
-            self.segments
-                .iter()
-                .rev()
-                .find_map(|segment| segment.find_id(key))
-        })?;
+        let (value, posting) = in_deltas
+            .or_else(|| self.segments.iter().rev().find_map(|segment| segment.find_id(key)))?;
         let fingerprint = self.shape.permutation.restore(value);
         // Removals speak of the document, not of the id.
-        (!self.hidden(value).hides(posting.sequence)).then_some(Located {
-            fingerprint,
-            posting,
-        })
+        (!self.hidden(value).hides(posting.sequence)).then_some(Located { fingerprint, posting })
     }
 
     /// The sketch of a document that is still in a delta.
     pub fn sketch_in_memory(&self, fingerprint: Fingerprint, at: Sequence) -> Option<&Sketch> {
         let value = self.shape.permutation.apply(fingerprint);
-        self.deltas()
-            .flat_map(|delta| delta.happened(value))
-            .find_map(|(put, happened)| match happened {
+        self.deltas().flat_map(|delta| delta.happened(value)).find_map(|(put, happened)| {
+            match happened {
                 Happened::Put { sketch, .. } if put == at => sketch.as_deref(),
                 Happened::Put { .. } | Happened::Removed { .. } | Happened::Reset => None,
-            })
+            }
+        })
     }
 
     /// The last change it contains.
@@ -256,13 +224,10 @@ impl View {
     /// All deltas as this view sees them, oldest first.
     pub fn deltas(&self) -> impl DoubleEndedIterator<Item = DeltaAt<'_>> {
         let last = self.deltas.len() - 1;
-        self.deltas.iter().enumerate().map(move |(i, delta)| {
-            delta.at(if i == last {
-                self.live_length
-            } else {
-                u32::MAX
-            })
-        })
+        self.deltas
+            .iter()
+            .enumerate()
+            .map(move |(i, delta)| delta.at(if i == last { self.live_length } else { u32::MAX }))
     }
 
     /// Memory of its deltas, in bytes.
@@ -277,20 +242,9 @@ impl View {
         if self.held_value(value).documents == 0 {
             self.fingerprints += 1;
         }
-        let posting = Posting {
-            sequence: at,
-            has_id: put.id.is_some(),
-            has_sketch: put.sketch.is_some(),
-        };
-        self.append(
-            at,
-            value,
-            Happened::Put {
-                posting,
-                sketch: put.sketch,
-            },
-            put.id,
-        );
+        let posting =
+            Posting { sequence: at, has_id: put.id.is_some(), has_sketch: put.sketch.is_some() };
+        self.append(at, value, Happened::Put { posting, sketch: put.sketch }, put.id);
         self.documents += 1;
         self.sequence = at;
     }
@@ -299,9 +253,7 @@ impl View {
     /// completes by [`Self::put`] (a replacement) or [`Self::advance`].
     pub fn remove(&mut self, located: Located) {
         let value = self.shape.permutation.apply(located.fingerprint);
-        let happened = Happened::Removed {
-            posting: located.posting,
-        };
+        let happened = Happened::Removed { posting: located.posting };
         self.append(self.sequence.next(), value, happened, None);
         self.documents -= 1;
         if self.held_value(value).documents == 0 {
@@ -326,11 +278,7 @@ impl View {
     /// Closes the delta that is appended to and opens a new one, unless it is empty.
     pub fn rotate(&mut self) {
         if self.live_length > 0 {
-            let Shape {
-                delta_events,
-                distance_max,
-                ..
-            } = *self.shape;
+            let Shape { delta_events, distance_max, .. } = *self.shape;
             let fresh = Arc::new(Delta::new(delta_events, distance_max, self.sequence));
             self.deltas = self.deltas.iter().cloned().chain([fresh]).collect();
             self.live_length = 0;
@@ -349,18 +297,13 @@ impl View {
 
     /// Puts a segment in the place of adjacent ones, which it was merged from. Segments that are
     /// no longer all there leave everything as it was.
-    pub fn install_merged(&mut self, from: &[Arc<Segment>], merged: Arc<Segment>) {
+    pub fn install_merged(&mut self, from: &[Arc<Segment>], merged: &Arc<Segment>) {
         let same = |a: &[Arc<Segment>]| a.iter().zip(from).all(|(a, b)| Arc::ptr_eq(a, b));
         let Some(at) = self.segments.windows(from.len()).position(same) else {
             return;
         };
         let (before, after) = (&self.segments[..at], &self.segments[at + from.len()..]);
-        self.segments = before
-            .iter()
-            .chain([&merged])
-            .chain(after)
-            .cloned()
-            .collect();
+        self.segments = before.iter().chain([merged]).chain(after).cloned().collect();
     }
 
     /// A change needs at most two events: a removal and a put.
@@ -391,10 +334,7 @@ impl View {
 
     fn near_of(&self, query: Permuted, value: Permuted) -> Near {
         let distance = Fingerprint::new(query).distance(Fingerprint::new(value));
-        Near {
-            fingerprint: self.shape.permutation.restore(value),
-            distance,
-        }
+        Near { fingerprint: self.shape.permutation.restore(value), distance }
     }
 
     fn held_value(&self, value: Permuted) -> Held {
@@ -420,12 +360,7 @@ impl View {
         }
         for segment in self.segments.iter() {
             hidden.reset = hidden.reset.max(segment.reset_of(value));
-            hidden.removed.extend(
-                segment
-                    .removals_of(value)
-                    .iter()
-                    .map(|r| r.posting.sequence),
-            );
+            hidden.removed.extend(segment.removals_of(value).iter().map(|r| r.posting.sequence));
         }
         for (at, happened) in self.deltas().flat_map(|delta| delta.happened(value)) {
             match happened {

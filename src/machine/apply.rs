@@ -6,7 +6,8 @@ use crate::index::ids::IdKey;
 use crate::index::view::{Put, View};
 use crate::machine::change::Change;
 use crate::machine::query::Criteria;
-use crate::machine::search::{Match, Probe, Search, Stale};
+use crate::machine::search::{Probe, Search, Stale};
+use crate::sketch::Sketch;
 
 /// What a caller wants done.
 #[derive(Debug, Clone)]
@@ -53,6 +54,46 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// At most this many bytes go to the journal for it.
+    pub fn payload_bytes_max(&self) -> u64 {
+        let id_bytes = |id: Option<&DocumentId>| id.map_or(0, |id| id.as_str().len());
+        let variable = match self {
+            Self::Insert { document } | Self::CheckAndInsert { document, .. } => {
+                Sketch::BYTES + id_bytes(document.id.as_ref())
+            }
+            Self::InsertPacked { fingerprints }
+            | Self::CheckAndInsertPacked { fingerprints, .. } => 8 * fingerprints.len(),
+            Self::Remove { id } => id_bytes(Some(id)),
+            Self::Reset { .. } => 0,
+        };
+        32 + variable as u64
+    }
+
+    /// How many changes it may make.
+    pub fn changes_max(&self) -> usize {
+        match self {
+            Self::InsertPacked { fingerprints }
+            | Self::CheckAndInsertPacked { fingerprints, .. } => fingerprints.len(),
+            Self::Insert { .. }
+            | Self::CheckAndInsert { .. }
+            | Self::Remove { .. }
+            | Self::Reset { .. } => 1,
+        }
+    }
+
+    /// Whether it may add documents, so that it is refused when there is no room for more.
+    pub fn adds(&self) -> bool {
+        match self {
+            Self::Insert { .. }
+            | Self::CheckAndInsert { .. }
+            | Self::InsertPacked { .. }
+            | Self::CheckAndInsertPacked { .. } => true,
+            Self::Remove { .. } | Self::Reset { .. } => false,
+        }
+    }
+}
+
 /// What a reader found for a packed check-and-insert.
 #[derive(Debug, Clone)]
 pub struct PackedSearch {
@@ -72,8 +113,8 @@ pub enum Outcome {
     Written {
         /// What happened.
         verdict: Verdict,
-        /// What was found near it, in the order in which it is shown.
-        matches: Vec<Match>,
+        /// What was found near it, brought up to the moment of the verdict; `None` for an insert.
+        search: Option<Search>,
     },
     /// Of a packed insert: all were stored.
     InsertedPacked,
@@ -137,6 +178,11 @@ impl Machine {
         &mut self.view
     }
 
+    /// The secret of the id keys.
+    pub fn id_secret(&self) -> [u8; 16] {
+        self.id_secret
+    }
+
     /// The key of an id.
     pub fn key(&self, id: &DocumentId) -> IdKey {
         IdKey::of(id, &self.id_secret)
@@ -146,13 +192,11 @@ impl Machine {
     ///
     /// # Errors
     /// [`Stale`], and nothing was changed: the search is too old, run it again on this view.
-    pub fn apply(&mut self, command: Command) -> Result<Applied, Stale> {
+    pub fn apply(&mut self, command: &Command) -> Result<Applied, Stale> {
         let (outcome, change) = match command {
-            Command::CheckAndInsertPacked {
-                fingerprints,
-                distance,
-                search,
-            } => self.check_and_insert_packed(&fingerprints, distance, search)?,
+            Command::CheckAndInsertPacked { fingerprints, distance, search } => {
+                self.check_and_insert_packed(fingerprints, *distance, search)?
+            }
             Command::Insert { .. }
             | Command::CheckAndInsert { .. }
             | Command::InsertPacked { .. }
@@ -165,11 +209,7 @@ impl Machine {
                 (outcome, change)
             }
         };
-        Ok(Applied {
-            outcome,
-            change,
-            sequence: self.view.sequence(),
-        })
+        Ok(Applied { outcome, change, sequence: self.view.sequence() })
     }
 
     /// Enacts a recorded change, which is the one after the last.
@@ -177,59 +217,42 @@ impl Machine {
         self.enact(change);
     }
 
-    fn decide(&self, command: Command) -> Result<(Outcome, Option<Change>), Stale> {
+    fn decide(&self, command: &Command) -> Result<(Outcome, Option<Change>), Stale> {
         Ok(match command {
             Command::Insert { document } => self.decide_insert(document),
-            Command::CheckAndInsert {
-                document,
-                criteria,
-                store_duplicates,
-                search,
-            } => {
+            Command::CheckAndInsert { document, criteria, store_duplicates, search } => {
                 let key = document.id.as_ref().map(|id| self.key(id));
-                let probe = Probe {
-                    document: &document,
-                    key,
-                    criteria,
-                };
-                let search = search.update(&self.view, &probe)?;
-                decide_check_and_insert(document, search, store_duplicates)
+                let probe = Probe { document, key, criteria: *criteria };
+                let search = search.clone().update(&self.view, &probe)?;
+                decide_check_and_insert(document, search, *store_duplicates)
             }
             Command::InsertPacked { fingerprints } => {
-                (Outcome::InsertedPacked, packed(fingerprints))
+                (Outcome::InsertedPacked, packed(fingerprints.clone()))
             }
             Command::CheckAndInsertPacked { .. } => unreachable!("decided and enacted one by one"),
             Command::Remove { id } => {
-                let documents = u64::from(self.view.find_id(self.key(&id)).is_some());
-                let change = (documents > 0).then_some(Change::Remove { id });
+                let documents = u64::from(self.view.find_id(self.key(id)).is_some());
+                let change = (documents > 0).then(|| Change::Remove { id: id.clone() });
                 (Outcome::Removed { documents }, change)
             }
             Command::Reset { fingerprint } => {
-                let documents = self.view.held(fingerprint).documents;
-                let change = (documents > 0).then_some(Change::Reset { fingerprint });
+                let documents = self.view.held(*fingerprint).documents;
+                let change = (documents > 0).then_some(Change::Reset { fingerprint: *fingerprint });
                 (Outcome::Removed { documents }, change)
             }
         })
     }
 
-    fn decide_insert(&self, document: Document) -> (Outcome, Option<Change>) {
-        let own = document
-            .id
-            .as_ref()
-            .and_then(|id| self.view.find_id(self.key(id)));
+    fn decide_insert(&self, document: &Document) -> (Outcome, Option<Change>) {
+        let own = document.id.as_ref().and_then(|id| self.view.find_id(self.key(id)));
         let verdict = match own {
             Some(own) if own.fingerprint == document.fingerprint => Verdict::AlreadyPresent,
             Some(_) => Verdict::Replaced,
             None => Verdict::Inserted,
         };
-        let change = (verdict != Verdict::AlreadyPresent).then_some(Change::Put { document });
-        (
-            Outcome::Written {
-                verdict,
-                matches: Vec::new(),
-            },
-            change,
-        )
+        let change = (verdict != Verdict::AlreadyPresent)
+            .then(|| Change::Put { document: document.clone() });
+        (Outcome::Written { verdict, search: None }, change)
     }
 
     /// Each fingerprint meets those before it in the batch, so they are decided and enacted one by
@@ -238,12 +261,12 @@ impl Machine {
         &mut self,
         fingerprints: &[Fingerprint],
         distance: Distance,
-        search: PackedSearch,
+        search: &PackedSearch,
     ) -> Result<(Outcome, Option<Change>), Stale> {
         if self.view.may_have_lost_since(search.since) {
             return Err(Stale);
         }
-        let mut nearest = search.nearest;
+        let mut nearest = search.nearest.clone();
         let mut stored = Vec::new();
         for (&fingerprint, nearest) in fingerprints.iter().zip(&mut nearest) {
             let newer = self
@@ -267,13 +290,8 @@ impl Machine {
                 if let Some(own) = key.and_then(|key| self.view.find_id(key)) {
                     self.view.remove(own);
                 }
-                self.view.put(
-                    document.fingerprint,
-                    Put {
-                        id: key,
-                        sketch: document.sketch.clone(),
-                    },
-                );
+                self.view
+                    .put(document.fingerprint, Put { id: key, sketch: document.sketch.clone() });
             }
             Change::PutPacked { fingerprints } => {
                 for &fingerprint in fingerprints {
@@ -295,38 +313,25 @@ impl Machine {
 }
 
 fn decide_check_and_insert(
-    document: Document,
+    document: &Document,
     search: Search,
     store_duplicates: bool,
 ) -> (Outcome, Option<Change>) {
     let duplicate = search.is_duplicate(document.short);
+    let put = || Some(Change::Put { document: document.clone() });
     let (verdict, change) = match search.own {
         Some(own) if own.fingerprint == document.fingerprint => (Verdict::AlreadyPresent, None),
-        Some(_) if duplicate && !store_duplicates => {
-            // The page under this id is no longer what was stored, and need not be stored again.
-            let id = document
-                .id
-                .expect("only a document with an id was found by it");
-            (
-                Verdict::Duplicate { stored: false },
-                Some(Change::Remove { id }),
-            )
-        }
-        None if duplicate && !store_duplicates => (Verdict::Duplicate { stored: false }, None),
-        _ if duplicate => (
-            Verdict::Duplicate { stored: true },
-            Some(Change::Put { document }),
+        // The page under this id is no longer what was stored, and need not be stored again.
+        Some(_) if duplicate && !store_duplicates => (
+            Verdict::Duplicate { stored: false },
+            document.id.clone().map(|id| Change::Remove { id }),
         ),
-        Some(_) => (Verdict::Replaced, Some(Change::Put { document })),
-        None => (Verdict::Inserted, Some(Change::Put { document })),
+        None if duplicate && !store_duplicates => (Verdict::Duplicate { stored: false }, None),
+        _ if duplicate => (Verdict::Duplicate { stored: true }, put()),
+        Some(_) => (Verdict::Replaced, put()),
+        None => (Verdict::Inserted, put()),
     };
-    (
-        Outcome::Written {
-            verdict,
-            matches: search.matches,
-        },
-        change,
-    )
+    (Outcome::Written { verdict, search: Some(search) }, change)
 }
 
 fn packed(fingerprints: Vec<Fingerprint>) -> Option<Change> {

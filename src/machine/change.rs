@@ -104,32 +104,20 @@ impl Record {
         let [kind] = take(&mut rest)?;
         let at_ms = u64::from_le_bytes(take(&mut rest)?);
         let change = match kind {
-            PUT => Change::Put {
-                document: decode_document(&mut rest)?,
-            },
+            PUT => Change::Put { document: decode_document(&mut rest)? },
             PUT_PACKED => {
                 let (packed, odd) = std::mem::take(&mut rest).as_chunks::<8>();
                 if !odd.is_empty() || packed.is_empty() || packed.len() > PACKED_MAX {
                     return Err(NotARecord);
                 }
                 let bits = packed.iter().map(|bytes| u64::from_le_bytes(*bytes));
-                Change::PutPacked {
-                    fingerprints: bits.map(Fingerprint::new).collect(),
-                }
+                Change::PutPacked { fingerprints: bits.map(Fingerprint::new).collect() }
             }
-            REMOVE => Change::Remove {
-                id: decode_id(std::mem::take(&mut rest))?,
-            },
-            RESET => Change::Reset {
-                fingerprint: decode_fingerprint(&mut rest)?,
-            },
+            REMOVE => Change::Remove { id: decode_id(std::mem::take(&mut rest))? },
+            RESET => Change::Reset { fingerprint: decode_fingerprint(&mut rest)? },
             _ => return Err(NotARecord),
         };
-        if rest.is_empty() {
-            Ok(Self { at_ms, change })
-        } else {
-            Err(NotARecord)
-        }
+        if rest.is_empty() { Ok(Self { at_ms, change }) } else { Err(NotARecord) }
     }
 }
 
@@ -164,12 +152,7 @@ fn decode_document(rest: &mut &[u8]) -> Result<Document, NotARecord> {
         0 => None,
         _ => Some(decode_id(std::mem::take(rest))?),
     };
-    Ok(Document {
-        id,
-        fingerprint,
-        sketch,
-        short: flags & SHORT != 0,
-    })
+    Ok(Document { id, fingerprint, sketch, short: flags & SHORT != 0 })
 }
 
 fn decode_fingerprint(rest: &mut &[u8]) -> Result<Fingerprint, NotARecord> {
@@ -242,36 +225,20 @@ mod tests {
     fn the_bytes_of_each_kind_are_fixed() {
         let hex = |change: Change| {
             let mut bytes = Vec::new();
-            Record {
-                at_ms: 0x0102,
-                change,
-            }
-            .encode(&mut bytes);
-            bytes
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<String>()
+            Record { at_ms: 0x0102, change }.encode(&mut bytes);
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
         };
         let fingerprint = Fingerprint::new(0xab);
         let id = DocumentId::new("u").unwrap();
-        let mut document = Document {
-            id: Some(id.clone()),
-            ..Document::bare(fingerprint)
-        };
+        let mut document = Document { id: Some(id.clone()), ..Document::bare(fingerprint) };
         document.short = true;
-        assert_eq!(
-            hex(Change::Put { document }),
-            "01020100000000000005ab0000000000000075"
-        );
+        assert_eq!(hex(Change::Put { document }), "01020100000000000005ab0000000000000075");
         let fingerprints = vec![fingerprint, Fingerprint::new(1)];
         assert_eq!(
             hex(Change::PutPacked { fingerprints }),
             "020201000000000000ab000000000000000100000000000000"
         );
         assert_eq!(hex(Change::Remove { id }), "03020100000000000075");
-        assert_eq!(
-            hex(Change::Reset { fingerprint }),
-            "040201000000000000ab00000000000000"
-        );
+        assert_eq!(hex(Change::Reset { fingerprint }), "040201000000000000ab00000000000000");
     }
 }

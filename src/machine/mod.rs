@@ -11,11 +11,7 @@
 //! are kept. A verdict is the same whether the search ran long before the writer's turn or in it.
 //!
 //! Tested against [`model`], which keeps everything in a list.
-#![deny(
-    clippy::iter_over_hash_type,
-    clippy::float_arithmetic,
-    reason = "replicas must agree"
-)]
+#![deny(clippy::iter_over_hash_type, clippy::float_arithmetic, reason = "replicas must agree")]
 
 pub mod apply;
 pub mod change;

@@ -32,9 +32,7 @@ impl Model {
 
     /// The document under an id.
     pub fn find(&self, id: &DocumentId) -> Option<&(Sequence, Document)> {
-        self.documents
-            .iter()
-            .find(|(_, document)| document.id.as_ref() == Some(id))
+        self.documents.iter().find(|(_, document)| document.id.as_ref() == Some(id))
     }
 
     /// What a look-up finds, in the order in which it is shown.
@@ -50,19 +48,14 @@ impl Model {
         let mut matches: Vec<ModelMatch> = fingerprints
             .into_iter()
             .map(|fingerprint| {
-                let documents: Vec<_> = others
-                    .clone()
-                    .filter(|(_, s)| s.fingerprint == fingerprint)
-                    .collect();
+                let documents: Vec<_> =
+                    others.clone().filter(|(_, s)| s.fingerprint == fingerprint).collect();
                 let oldest = documents[0].0;
                 let distance = probe.fingerprint.distance(fingerprint);
                 let resemblances =
-                    documents
-                        .iter()
-                        .take(DOCUMENTS_COMPARED_MAX)
-                        .filter_map(|(_, s)| {
-                            Some(probe.sketch.as_ref()?.resemblance(s.sketch.as_ref()?))
-                        });
+                    documents.iter().take(DOCUMENTS_COMPARED_MAX).filter_map(|(_, s)| {
+                        Some(probe.sketch.as_ref()?.resemblance(s.sketch.as_ref()?))
+                    });
                 let best = resemblances.max_by(|a, b| a.total_cmp(*b));
                 let verification = match (best, criteria.min_resemblance) {
                     (Some(resemblance), Some(threshold)) => Verification::Compared {
@@ -84,14 +77,8 @@ impl Model {
         match document.id.as_ref().and_then(|id| self.find(id)) {
             Some((_, own)) if own.fingerprint == document.fingerprint => Verdict::AlreadyPresent,
             own => {
-                let verdict = if own.is_some() {
-                    Verdict::Replaced
-                } else {
-                    Verdict::Inserted
-                };
-                self.enact(&Change::Put {
-                    document: document.clone(),
-                });
+                let verdict = if own.is_some() { Verdict::Replaced } else { Verdict::Inserted };
+                self.enact(&Change::Put { document: document.clone() });
                 verdict
             }
         }
@@ -106,25 +93,17 @@ impl Model {
     ) -> Verdict {
         let first = self.matches(document, criteria).into_iter().next();
         let duplicate = first.is_some_and(|(Reverse(counts), ..)| counts);
-        let own = document
-            .id
-            .as_ref()
-            .and_then(|id| self.find(id))
-            .map(|(_, own)| own.fingerprint);
+        let own = document.id.as_ref().and_then(|id| self.find(id)).map(|(_, own)| own.fingerprint);
         if own == Some(document.fingerprint) {
             return Verdict::AlreadyPresent;
         }
         if !duplicate || store_duplicates {
-            self.enact(&Change::Put {
-                document: document.clone(),
-            });
+            self.enact(&Change::Put { document: document.clone() });
         } else if let (Some(_), Some(id)) = (own, &document.id) {
             self.enact(&Change::Remove { id: id.clone() });
         }
         match (duplicate, own) {
-            (true, _) => Verdict::Duplicate {
-                stored: store_duplicates,
-            },
+            (true, _) => Verdict::Duplicate { stored: store_duplicates },
             (false, Some(_)) => Verdict::Replaced,
             (false, None) => Verdict::Inserted,
         }
@@ -138,18 +117,12 @@ impl Model {
     ) -> Vec<u8> {
         let mut answer = Vec::new();
         for &fingerprint in fingerprints {
-            let distances = self
-                .documents
-                .iter()
-                .map(|(_, s)| s.fingerprint.distance(fingerprint));
-            match distances.filter(|near| *near <= distance).min() {
-                Some(nearest) => answer.push(nearest.get()),
-                None => {
-                    self.enact(&Change::Put {
-                        document: Document::bare(fingerprint),
-                    });
-                    answer.push(NO_HIT);
-                }
+            let distances = self.documents.iter().map(|(_, s)| s.fingerprint.distance(fingerprint));
+            if let Some(nearest) = distances.filter(|near| *near <= distance).min() {
+                answer.push(nearest.get());
+            } else {
+                self.enact(&Change::Put { document: Document::bare(fingerprint) });
+                answer.push(NO_HIT);
             }
         }
         answer
@@ -161,27 +134,22 @@ impl Model {
             Change::Put { document } => {
                 self.sequence = self.sequence.next();
                 if let Some(id) = &document.id {
-                    self.documents
-                        .retain(|(_, stored)| stored.id.as_ref() != Some(id));
+                    self.documents.retain(|(_, stored)| stored.id.as_ref() != Some(id));
                 }
                 self.documents.push((self.sequence, document.clone()));
             }
             Change::PutPacked { fingerprints } => {
                 for &fingerprint in fingerprints {
-                    self.enact(&Change::Put {
-                        document: Document::bare(fingerprint),
-                    });
+                    self.enact(&Change::Put { document: Document::bare(fingerprint) });
                 }
             }
             Change::Remove { id } => {
                 self.sequence = self.sequence.next();
-                self.documents
-                    .retain(|(_, stored)| stored.id.as_ref() != Some(id));
+                self.documents.retain(|(_, stored)| stored.id.as_ref() != Some(id));
             }
             Change::Reset { fingerprint } => {
                 self.sequence = self.sequence.next();
-                self.documents
-                    .retain(|(_, stored)| stored.fingerprint != *fingerprint);
+                self.documents.retain(|(_, stored)| stored.fingerprint != *fingerprint);
             }
         }
     }

@@ -63,45 +63,45 @@ pub struct Stale;
 pub type Sketches<'a, E> = &'a mut dyn FnMut(Fingerprint, Posting) -> Result<Option<Sketch>, E>;
 
 impl Search {
-    /// Searches a view. Cost: the look-up, and for each match one read of at most
-    /// [`DOCUMENTS_COMPARED_MAX`] sketches.
+    /// Finds the matches in a view, not verified yet. Cost: the look-up, and a few cache misses
+    /// for each match.
+    pub fn begin(view: &View, probe: &Probe<'_>) -> Self {
+        let own = probe.key.and_then(|key| view.find_id(key));
+        let near = view.near(probe.document.fingerprint, probe.criteria.distance);
+        let matches = near.into_iter().filter_map(|near| unverified(view, near, own)).collect();
+        let mut search = Self { since: view.sequence(), own, matches };
+        search.order(probe);
+        search
+    }
+
+    /// Verifies the matches in the view that they were found in. Cost: for each match one read of
+    /// at most [`DOCUMENTS_COMPARED_MAX`] sketches.
     ///
     /// # Errors
     /// Those of the source of sketches.
-    pub fn run<E>(view: &View, probe: &Probe<'_>, sketches: Sketches<'_, E>) -> Result<Self, E> {
-        let own = probe.key.and_then(|key| view.find_id(key));
-        let near = view.near(probe.document.fingerprint, probe.criteria.distance);
-        let mut matches: Vec<Match> = near
-            .into_iter()
-            .filter_map(|near| unverified(view, near, own))
-            .collect();
-        matches.sort_unstable_by_key(|m| (m.distance, m.oldest, m.fingerprint));
-        if let Some(verifier) = Verifier::of(probe) {
-            for found in matches.iter_mut().take(MATCHES_VERIFIED_MAX) {
-                for posting in others(view, found.fingerprint, own, DOCUMENTS_COMPARED_MAX) {
-                    found.considered += 1;
-                    if posting.has_sketch
-                        && let Some(sketch) = sketches(found.fingerprint, posting)?
-                    {
-                        found.verification = verifier.better(found.verification, &sketch);
-                    }
+    pub fn verify<E>(
+        &mut self,
+        view: &View,
+        probe: &Probe<'_>,
+        sketches: Sketches<'_, E>,
+    ) -> Result<(), E> {
+        let Some(verifier) = Verifier::of(probe) else {
+            return Ok(());
+        };
+        let own = self.own;
+        self.matches.sort_unstable_by_key(|m| (m.distance, m.oldest, m.fingerprint));
+        for found in self.matches.iter_mut().take(MATCHES_VERIFIED_MAX) {
+            for posting in others(view, found.fingerprint, own).take(DOCUMENTS_COMPARED_MAX) {
+                found.considered += 1;
+                if posting.has_sketch
+                    && let Some(sketch) = sketches(found.fingerprint, posting)?
+                {
+                    found.verification = verifier.better(found.verification, &sketch);
                 }
             }
         }
-        let mut search = Self {
-            since: view.sequence(),
-            own,
-            matches,
-        };
-        search.order(probe);
-        Ok(search)
-    }
-
-    /// Whether verifying will ask for sketches or the hits have ids: records are to be read.
-    pub fn needs_records(view: &View, probe: &Probe<'_>) -> bool {
-        !view
-            .near(probe.document.fingerprint, probe.criteria.distance)
-            .is_empty()
+        self.order(probe);
+        Ok(())
     }
 
     /// Brings it up to a newer view by looking at what changed since; the sketches of that are in
@@ -132,16 +132,11 @@ impl Search {
     /// Whether a match counts.
     pub fn is_duplicate(&self, short: bool) -> bool {
         // Those that count come first.
-        self.matches
-            .first()
-            .is_some_and(|m| m.verification.counts(m.distance, short))
+        self.matches.first().is_some_and(|m| m.verification.counts(m.distance, short))
     }
 
     fn update_match(&mut self, view: &View, probe: &Probe<'_>, near: Near) -> Result<(), Stale> {
-        let found = self
-            .matches
-            .iter()
-            .position(|m| m.fingerprint == near.fingerprint);
+        let found = self.matches.iter().position(|m| m.fingerprint == near.fingerprint);
         let Some(fresh) = unverified(view, near, self.own) else {
             found.map(|at| self.matches.remove(at));
             return Ok(());
@@ -183,7 +178,7 @@ impl Search {
 
 /// A match without its verification; `None` where no document but the probe's own is left.
 fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
-    let oldest = others(view, near.fingerprint, own, 1).first()?.sequence;
+    let oldest = others(view, near.fingerprint, own).next()?.sequence;
     Some(Match {
         fingerprint: near.fingerprint,
         distance: near.distance,
@@ -193,20 +188,14 @@ fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
     })
 }
 
-/// The oldest documents of a fingerprint, without the probe's own.
+/// The documents of a fingerprint but the probe's own, oldest first.
 pub fn others(
     view: &View,
     fingerprint: Fingerprint,
     own: Option<Located>,
-    limit: usize,
-) -> Vec<Posting> {
-    let own = own
-        .filter(|own| own.fingerprint == fingerprint)
-        .map(|own| own.posting);
-    let mut postings = view.documents_of(fingerprint, limit + usize::from(own.is_some()));
-    postings.retain(|posting| Some(*posting) != own);
-    postings.truncate(limit);
-    postings
+) -> impl Iterator<Item = Posting> + '_ {
+    let own = own.filter(|own| own.fingerprint == fingerprint).map(|own| own.posting);
+    view.documents_of(fingerprint).filter(move |posting| Some(*posting) != own)
 }
 
 /// Compares stored sketches with that of the probe.
@@ -219,10 +208,7 @@ impl<'a> Verifier<'a> {
     fn of(probe: &Probe<'a>) -> Option<Self> {
         probe.criteria.min_resemblance?;
         let sketch = probe.document.sketch.as_deref()?;
-        Some(Self {
-            sketch,
-            criteria: probe.criteria,
-        })
+        Some(Self { sketch, criteria: probe.criteria })
     }
 
     /// The better of what is known and what this sketch says.
@@ -231,13 +217,14 @@ impl<'a> Verifier<'a> {
         let threshold = self.criteria.min_resemblance;
         let confirmed = threshold.is_some_and(|threshold| resemblance.reaches(threshold));
         match known {
-            Verification::Compared {
-                resemblance: best, ..
-            } if best.total_cmp(resemblance).is_ge() => known,
-            Verification::Compared { .. } | Verification::Unverifiable => Verification::Compared {
-                resemblance,
-                confirmed,
-            },
+            Verification::Compared { resemblance: best, .. }
+                if best.total_cmp(resemblance).is_ge() =>
+            {
+                known
+            }
+            Verification::Compared { .. } | Verification::Unverifiable => {
+                Verification::Compared { resemblance, confirmed }
+            }
         }
     }
 }

@@ -56,18 +56,9 @@ fn sketches() -> impl Strategy<Value = Box<Sketch>> {
 }
 
 fn documents() -> impl Strategy<Value = Document> {
-    let parts = (
-        prop::option::of(ids()),
-        fingerprints(),
-        prop::option::of(sketches()),
-        any::<bool>(),
-    );
-    parts.prop_map(|(id, fingerprint, sketch, short)| Document {
-        id,
-        fingerprint,
-        sketch,
-        short,
-    })
+    let parts =
+        (prop::option::of(ids()), fingerprints(), prop::option::of(sketches()), any::<bool>());
+    parts.prop_map(|(id, fingerprint, sketch, short)| Document { id, fingerprint, sketch, short })
 }
 
 fn criteria() -> impl Strategy<Value = Criteria> {
@@ -110,26 +101,18 @@ impl Rig {
             permutation: Arc::new(Permutation::from_secret(7)),
         });
         let machine = Machine::new(view.clone(), SECRET);
-        Self {
-            machine,
-            published: view,
-            changes: Vec::new(),
-            model: Model::default(),
-        }
+        Self { machine, published: view, changes: Vec::new(), model: Model::default() }
     }
 
     fn search(&self, view: &View, document: &Document, criteria: Criteria) -> Search {
         let key = document.id.as_ref().map(|id| self.machine.key(id));
-        let probe = Probe {
-            document,
-            key,
-            criteria,
-        };
+        let probe = Probe { document, key, criteria };
         let sketches = &mut |_, posting: crate::index::posting::Posting| {
             let stored = self.changes_put(posting.sequence.get());
             Ok::<_, Infallible>(stored.sketch.as_deref().cloned())
         };
-        let Ok(search) = Search::run(view, &probe, sketches);
+        let mut search = Search::begin(view, &probe);
+        let Ok(()) = search.verify(view, &probe, sketches);
         search
     }
 
@@ -151,13 +134,11 @@ impl Rig {
     /// old: what the engine does.
     fn apply(&mut self, command: impl Fn(&Self, &View) -> Command) -> Applied {
         let first = command(self, &self.published);
-        let applied = match self.machine.apply(first) {
+        let applied = match self.machine.apply(&first) {
             Ok(applied) => applied,
             Err(_) => {
                 let again = command(self, self.machine.view());
-                self.machine
-                    .apply(again)
-                    .expect("a search on the newest view is never stale")
+                self.machine.apply(&again).expect("a search on the newest view is never stale")
             }
         };
         self.changes.extend(applied.change.clone());
@@ -168,27 +149,15 @@ impl Rig {
         match step {
             Step::Insert(document) => {
                 let expected = self.model.insert(document);
-                let applied = self.apply(|_, _| Command::Insert {
-                    document: document.clone(),
-                });
-                assert_eq!(
-                    applied.outcome,
-                    Outcome::Written {
-                        verdict: expected,
-                        matches: Vec::new()
-                    }
-                );
+                let applied = self.apply(|_, _| Command::Insert { document: document.clone() });
+                assert_eq!(applied.outcome, Outcome::Written { verdict: expected, search: None });
             }
             Step::CheckAndInsert(document, criteria, store_duplicates) => {
                 self.check_and_insert(document, *criteria, *store_duplicates);
             }
             Step::InsertPacked(batch) => {
-                self.model.enact(&Change::PutPacked {
-                    fingerprints: batch.clone(),
-                });
-                self.apply(|_, _| Command::InsertPacked {
-                    fingerprints: batch.clone(),
-                });
+                self.model.enact(&Change::PutPacked { fingerprints: batch.clone() });
+                self.apply(|_, _| Command::InsertPacked { fingerprints: batch.clone() });
             }
             Step::CheckAndInsertPacked(batch, distance) => {
                 let expected = self.model.check_and_insert_packed(batch, *distance);
@@ -205,17 +174,12 @@ impl Rig {
             }
             Step::Reset(fingerprint) => {
                 let stored = self.model.documents().iter();
-                let documents = stored
-                    .filter(|(_, d)| d.fingerprint == *fingerprint)
-                    .count() as u64;
+                let documents =
+                    stored.filter(|(_, d)| d.fingerprint == *fingerprint).count() as u64;
                 if documents > 0 {
-                    self.model.enact(&Change::Reset {
-                        fingerprint: *fingerprint,
-                    });
+                    self.model.enact(&Change::Reset { fingerprint: *fingerprint });
                 }
-                let applied = self.apply(|_, _| Command::Reset {
-                    fingerprint: *fingerprint,
-                });
+                let applied = self.apply(|_, _| Command::Reset { fingerprint: *fingerprint });
                 assert_eq!(applied.outcome, Outcome::Removed { documents });
             }
             Step::Publish => self.published = self.machine.view().clone(),
@@ -240,33 +204,24 @@ impl Rig {
             store_duplicates: store,
             search: rig.search(view, document, criteria),
         });
-        let Outcome::Written { verdict, matches } = applied.outcome else {
+        let Outcome::Written { verdict, search: Some(search) } = applied.outcome else {
             panic!("a check-and-insert writes");
         };
         assert_eq!(verdict, expected);
-        let shown: Vec<_> = matches
-            .iter()
-            .map(|found| shown(found, document.short))
-            .collect();
+        let shown: Vec<_> =
+            search.matches.iter().map(|found| shown(found, document.short)).collect();
         assert_eq!(shown, expected_matches);
     }
 }
 
 fn shown(found: &Match, short: bool) -> crate::machine::model::ModelMatch {
     let counts = found.verification.counts(found.distance, short);
-    (
-        Reverse(counts),
-        found.distance,
-        found.oldest,
-        found.fingerprint,
-    )
+    (Reverse(counts), found.distance, found.oldest, found.fingerprint)
 }
 
 fn packed_command(view: &View, batch: &[Fingerprint], distance: Distance) -> Command {
-    let nearest = |&f: &Fingerprint| {
-        view.nearest(f, distance, &mut Vec::new())
-            .map_or(NO_HIT, Distance::get)
-    };
+    let nearest =
+        |&f: &Fingerprint| view.nearest(f, distance, &mut Vec::new()).map_or(NO_HIT, Distance::get);
     Command::CheckAndInsertPacked {
         fingerprints: batch.to_vec(),
         distance,
@@ -298,8 +253,8 @@ proptest! {
         prop_assert_eq!(&again.model, &rig.model);
         for (sequence, document) in rig.model.documents() {
             for rig in [&rig, &again] {
-                let stored = rig.machine.view().documents_of(document.fingerprint, usize::MAX);
-                prop_assert!(stored.iter().any(|posting| posting.sequence == *sequence));
+                let mut stored = rig.machine.view().documents_of(document.fingerprint);
+                prop_assert!(stored.any(|posting| posting.sequence == *sequence));
                 if let Some(id) = &document.id {
                     let located = rig.machine.view().find_id(rig.machine.key(id)).unwrap();
                     prop_assert_eq!(located.posting.sequence, *sequence);

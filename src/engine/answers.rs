@@ -1,0 +1,208 @@
+//! What the engine is asked and what it answers.
+
+use crate::document::{Document, Sequence};
+use crate::engine::options::Durability;
+use crate::fingerprint::Distance;
+use crate::machine::query::{Criteria, Hit};
+
+/// What a query may say besides its document.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryOptions {
+    /// What counts as a near-duplicate.
+    pub criteria: Criteria,
+    /// How many hits are listed, 1 to 1,000.
+    pub limit: usize,
+}
+
+/// The answer of a look-up. Hits that count come first, then by distance, age, fingerprint.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Findings {
+    /// Whether a hit counts.
+    pub duplicate: bool,
+    /// The first `limit` hits.
+    pub hits: Vec<Hit>,
+    /// The true number of matching fingerprints.
+    pub hit_count: usize,
+}
+
+/// What an accepted write did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// Nothing near it was there (or nobody asked), and its id was new.
+    Inserted,
+    /// A near-duplicate of another document.
+    Duplicate,
+    /// This id with this fingerprint was there: a retry.
+    AlreadyPresent,
+    /// This id had another fingerprint; the new one took its place.
+    Replaced,
+}
+
+/// The answer of a write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Written {
+    /// What happened.
+    pub outcome: WriteOutcome,
+    /// Whether the document is stored now.
+    pub stored: bool,
+    /// The number of the change, or of the last one before the verdict where nothing changed.
+    pub sequence: Sequence,
+    /// The hits (empty for a plain insert).
+    pub findings: Findings,
+}
+
+/// The answer of a packed insert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackedInserted {
+    /// How many fingerprints were stored.
+    pub inserted: u64,
+    /// The number of the last change.
+    pub sequence: Sequence,
+}
+
+/// The answer of a removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removed {
+    /// How many documents were forgotten.
+    pub documents: u64,
+    /// The number of the change, or of the last one where nothing was there to forget.
+    pub sequence: Sequence,
+}
+
+/// What is stored under an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDocument {
+    /// The document.
+    pub document: Document,
+    /// The change that stored it.
+    pub sequence: Sequence,
+    /// When, in milliseconds since 1970.
+    pub stored_at_ms: u64,
+}
+
+/// Whether a full queue refuses at once (single requests) or is waited for (batches).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Refuse with [`Refused::Overloaded`].
+    Shed,
+    /// Wait for a place.
+    Wait,
+}
+
+/// Why the engine did not do what was asked. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The write queue is full.
+    #[error("the write queue is full")]
+    Overloaded,
+    /// The engine is stopping.
+    #[error("the service is stopping")]
+    Stopping,
+    /// A write or sync failed; the process must be restarted.
+    #[error("storage failed and writes have stopped")]
+    Failed,
+    /// The disk has less room than the configured reserve.
+    #[error("the disk is full")]
+    DiskFull,
+    /// The index has reached the configured memory limit.
+    #[error("the memory limit is reached")]
+    MemoryFull,
+    /// A stored record could not be read or failed its checksum.
+    #[error("a stored record could not be read")]
+    Unreadable,
+    /// The distance is above the maximum of this data directory.
+    #[error("distance {asked} is above the maximum {max} of this data directory")]
+    DistanceAboveMax {
+        /// What was asked.
+        asked: u8,
+        /// What the directory was created with.
+        max: u8,
+    },
+}
+
+/// Whether writes are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// Recovered and accepting writes.
+    Ready,
+    /// Stopping.
+    Stopping,
+    /// A write or sync failed.
+    Failed,
+    /// Reads go on; the disk is full.
+    DiskFull,
+    /// Reads go on; the memory limit is reached.
+    MemoryFull,
+}
+
+/// One snapshot on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// The last change it contains.
+    pub sequence: Sequence,
+    /// When it was taken, in milliseconds since 1970.
+    pub taken_at_ms: u64,
+    /// The size of its files together.
+    pub bytes: u64,
+    /// How many documents it holds.
+    pub documents: u64,
+}
+
+/// The state of the engine in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    /// Stored documents.
+    pub documents: u64,
+    /// Distinct stored fingerprints.
+    pub fingerprints: u64,
+    /// The last accepted change.
+    pub sequence: Sequence,
+    /// The largest distance of a look-up.
+    pub distance_max: Distance,
+    /// The policy.
+    pub durability: Durability,
+    /// The recipe of the fingerprints.
+    pub recipe: &'static str,
+    /// Each segment of the index, oldest first.
+    pub segments: Vec<SegmentStats>,
+    /// Documents in segments, those removed by newer levels included.
+    pub segment_documents: u64,
+    /// Changes in deltas, which are not in a segment yet.
+    pub delta_events: u64,
+    /// Memory of the index by part.
+    pub memory: MemoryStats,
+    /// Bytes of all journal files.
+    pub journal_bytes: u64,
+    /// Number of journal files.
+    pub journal_files: u64,
+    /// The newest snapshot.
+    pub last_snapshot: Option<SnapshotInfo>,
+}
+
+/// One segment in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentStats {
+    /// Its documents.
+    pub documents: u64,
+    /// Its distinct fingerprints.
+    pub fingerprints: u64,
+    /// Its memory in bytes.
+    pub bytes: u64,
+    /// Its table plan, such as `22r1+21r0+21r0` (key bits, radius).
+    pub plan: String,
+}
+
+/// Memory of the index by part, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryStats {
+    /// Sorted tables with their directories.
+    pub tables: u64,
+    /// Document numbers.
+    pub documents: u64,
+    /// The id index.
+    pub ids: u64,
+    /// Removals not yet merged away.
+    pub removals: u64,
+    /// Deltas.
+    pub deltas: u64,
+}

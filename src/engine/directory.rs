@@ -1,0 +1,89 @@
+//! The identity of a data directory: what is drawn once and holds for its life.
+//!
+//! The sealed file `directory` keeps the largest distance and two secrets: the seed of the bit
+//! permutation and the key of the id hashes. Its header carries the directory's random id and the
+//! recipe, as that of every other file does.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use crate::fingerprint::Distance;
+use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError};
+
+const NAME: &str = "directory";
+const KIND: FileKind = FileKind(1);
+const BODY_BYTES: u64 = 25;
+
+/// What holds for the life of a data directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Directory {
+    /// Its id and recipe, in the header of every file.
+    pub identity: Identity,
+    /// The largest distance of a look-up.
+    pub distance_max: Distance,
+    /// The seed of the bit permutation.
+    pub permutation_secret: u64,
+    /// The key of the id hashes.
+    pub id_secret: [u8; 16],
+}
+
+/// The random bytes of a new directory.
+pub type Entropy = [u8; 40];
+
+impl Directory {
+    /// Draws a new directory from random bytes.
+    pub fn draw(recipe: &str, distance_max: Distance, entropy: &Entropy) -> Self {
+        let part = |at: usize| -> [u8; 16] { std::array::from_fn(|i| entropy[at + i]) };
+        let secret = std::array::from_fn(|i| entropy[32 + i]);
+        Self {
+            identity: Identity::new(part(0), recipe),
+            distance_max,
+            permutation_secret: u64::from_le_bytes(secret),
+            id_secret: part(16),
+        }
+    }
+
+    /// Reads the directory's file; `None` where there is none yet.
+    ///
+    /// # Errors
+    /// [`StorageError`].
+    pub fn read(disk: &dyn Disk) -> Result<Option<Self>, StorageError> {
+        let mut reader = match SealedReader::open_first(disk, NAME, KIND) {
+            Ok(reader) => reader,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let identity = reader.identity();
+        let body = reader.read_rest(BODY_BYTES)?;
+        let Some((&distance_max, secrets)) = body.split_first() else {
+            return Err(StorageError::PayloadTooLarge { bytes: 0 });
+        };
+        let (permutation, id) = secrets.split_at(8);
+        Ok(Some(Self {
+            identity,
+            distance_max: Distance::new(distance_max).expect("written from a distance"),
+            permutation_secret: u64::from_le_bytes(permutation.try_into().expect("eight bytes")),
+            id_secret: id.try_into().expect("sixteen bytes"),
+        }))
+    }
+
+    /// Writes the directory's file and makes it durable.
+    ///
+    /// # Errors
+    /// [`StorageError`].
+    pub fn write(&self, disk: &Arc<dyn Disk>) -> Result<(), StorageError> {
+        let mut writer = SealedWriter::create(Arc::clone(disk), NAME, KIND, self.identity)?;
+        let mut body = vec![self.distance_max.get()];
+        body.extend_from_slice(&self.permutation_secret.to_le_bytes());
+        body.extend_from_slice(&self.id_secret);
+        writer.write_all(&body).map_err(|error| StorageError::from_io(error, "write", NAME))?;
+        writer.finish().map(drop)
+    }
+}
+
+/// The secrets are not shown.
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Directory(distance_max {})", self.distance_max)
+    }
+}

@@ -1,0 +1,522 @@
+//! The handle: what the floors above call.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use crate::document::{Document, DocumentId};
+use crate::engine::answers::{
+    Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, Refused, Removed,
+    SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
+};
+use crate::engine::clock::{Clock, SystemClock};
+use crate::engine::core::Decided;
+use crate::engine::finder;
+use crate::engine::keeper::{self, SnapshotKeeper, SnapshotRequest};
+use crate::engine::options::Options;
+use crate::engine::recovery::{OpenError, Recovered, recover};
+use crate::engine::shared::{Life, Message, Shared, Submission};
+use crate::engine::writer::Writer;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::ids::IdKey;
+use crate::index::view::View;
+use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
+use crate::machine::change::PACKED_MAX;
+use crate::machine::search::{Probe, Search};
+use crate::storage::{DirectoryLock, Disk, RealDisk};
+
+/// A handle on the running engine; cloning is shallow.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+    threads: Arc<Mutex<Option<Threads>>>,
+    snapshot_requests: Arc<Mutex<Option<Sender<SnapshotRequest>>>>,
+}
+
+/// What ends when the engine is closed.
+#[derive(Debug)]
+struct Threads {
+    writer: JoinHandle<()>,
+    snapshots: JoinHandle<()>,
+    merges: JoinHandle<()>,
+    stop_merges: Sender<()>,
+    _lock: DirectoryLock,
+}
+
+/// A write that has its place in the queue.
+///
+/// Dropping it does not take the write back.
+#[must_use = "a write is answered when it is waited for"]
+pub struct Pending<T> {
+    answer: oneshot::Receiver<Result<Decided, Refused>>,
+    finish: Finish<T>,
+}
+
+type Finish<T> = Box<dyn FnOnce(Decided) -> Finished<T> + Send>;
+
+/// How a decided command becomes its answer.
+enum Finished<T> {
+    /// At once.
+    Now(T),
+    /// By reading records, off the async threads.
+    Blocking(Box<dyn FnOnce() -> Result<T, Refused> + Send>),
+}
+
+impl<T> std::fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pending")
+    }
+}
+
+impl<T: Send + 'static> Pending<T> {
+    /// Waits until the write is as durable as the policy promises.
+    ///
+    /// # Errors
+    /// [`Refused`] when it was not done.
+    pub async fn wait(self) -> Result<T, Refused> {
+        // The writer answers everything it took, unless it panicked.
+        let decided = self.answer.await.unwrap_or(Err(Refused::Failed))?;
+        match (self.finish)(decided) {
+            Finished::Now(answer) => Ok(answer),
+            Finished::Blocking(read) => off_async(read).await,
+        }
+    }
+}
+
+impl Engine {
+    /// Opens (or creates) the data directory, recovers, and starts the threads. Blocks.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what is wrong with the directory and what to do.
+    pub fn open(options: Options) -> Result<Self, OpenError> {
+        let real = RealDisk::open(&options.data)?;
+        let lock = DirectoryLock::acquire(&options.data)?;
+        let mut entropy = [0; 40];
+        getrandom::fill(&mut entropy).map_err(|error| OpenError::System {
+            what: format!("no random numbers for a new data directory: {error}"),
+        })?;
+        let disk: Arc<dyn Disk> = Arc::new(real);
+        let recovered = recover(&disk, &options, &entropy)?;
+        Self::start(options, &disk, recovered, lock)
+    }
+
+    fn start(
+        options: Options,
+        disk: &Arc<dyn Disk>,
+        recovered: Recovered,
+        lock: DirectoryLock,
+    ) -> Result<Self, OpenError> {
+        let Recovered { core, snapshots } = recovered;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let (writer, inbox) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            view: ArcSwap::from_pointee(core.view().clone()),
+            records: core.records().clone(),
+            id_secret: core.machine().id_secret(),
+            places: Arc::new(Semaphore::new(options.queue_changes_max)),
+            life: watch::Sender::new(Life::Running),
+            disk_full: false.into(),
+            memory_full: false.into(),
+            snapshots: ArcSwap::from_pointee(snapshots.list()),
+            options,
+            clock: Arc::clone(&clock),
+            writer,
+        });
+        let (snapshot_requests, requests) = std::sync::mpsc::channel();
+        let (stop_merges, merges_stopped) = std::sync::mpsc::channel();
+        let keeper = SnapshotKeeper {
+            shared: Arc::clone(&shared),
+            snapshots,
+            disk: Arc::clone(disk),
+            requests,
+            last_ms: clock.now_ms(),
+            last_sync: Duration::ZERO,
+        };
+        let writer = Writer::new(core, Arc::clone(&shared), inbox);
+        let merged = Arc::clone(&shared);
+        let threads = Threads {
+            writer: spawn("writer", move || writer.run())?,
+            snapshots: spawn("snapshots", move || keeper.run())?,
+            merges: spawn("merges", move || keeper::keep_merged(&merged, &merges_stopped))?,
+            stop_merges,
+            _lock: lock,
+        };
+        Ok(Self {
+            shared,
+            threads: Arc::new(Mutex::new(Some(threads))),
+            snapshot_requests: Arc::new(Mutex::new(Some(snapshot_requests))),
+        })
+    }
+
+    /// Looks up near-duplicates of a document; a stored document with its id is left out.
+    ///
+    /// Cost: microseconds without hits; hits read their records, off the async threads.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
+    pub async fn query(
+        &self,
+        document: &Document,
+        options: QueryOptions,
+    ) -> Result<Findings, Refused> {
+        self.check_distance(options.criteria.distance)?;
+        let key = self.key(document);
+        let probe = Probe { document, key, criteria: options.criteria };
+        let view = self.shared.view.load();
+        let search = Search::begin(&view, &probe);
+        if !finder::reads_records(&view, &search) {
+            return finish_query(&view, &self.shared, &probe, search, options.limit);
+        }
+        let (view, shared) = (Arc::clone(&view), Arc::clone(&self.shared));
+        let document = document.clone();
+        off_async(move || {
+            let probe = Probe { document: &document, key, criteria: options.criteria };
+            finish_query(&view, &shared, &probe, search, options.limit)
+        })
+        .await
+    }
+
+    /// The distance of the nearest stored fingerprint of each query, or 255 for none. CPU-bound:
+    /// call it off the async threads for more than a few hundred queries.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`].
+    pub fn nearest(&self, queries: &[Fingerprint], distance: Distance) -> Result<Vec<u8>, Refused> {
+        self.check_distance(distance)?;
+        Ok(finder::nearest(&self.shared.view.load(), queries, distance))
+    }
+
+    /// Stores a document whatever is there.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_insert(
+        &self,
+        document: Document,
+        admission: Admission,
+    ) -> Result<Pending<Written>, Refused> {
+        let finish = Box::new(|decided: Decided| {
+            let Outcome::Written { verdict, .. } = decided.outcome else {
+                unreachable!("an insert writes")
+            };
+            Finished::Now(written(verdict, &decided, Findings::default()))
+        });
+        self.submit(Command::Insert { document }, admission, finish).await
+    }
+
+    /// Looks up and, if nothing counts (or `store_duplicates`), stores: one atomic step.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_check_and_insert(
+        &self,
+        document: Document,
+        options: QueryOptions,
+        store_duplicates: bool,
+        admission: Admission,
+    ) -> Result<Pending<Written>, Refused> {
+        let QueryOptions { criteria, limit } = options;
+        self.check_distance(criteria.distance)?;
+        let search = self.search(&document, options).await?;
+        let (short, shared) = (document.short, Arc::clone(&self.shared));
+        let command = Command::CheckAndInsert { document, criteria, store_duplicates, search };
+        let finish = Box::new(move |mut decided: Decided| {
+            let outcome = std::mem::replace(&mut decided.outcome, Outcome::InsertedPacked);
+            let (Outcome::Written { verdict, search: Some(search) }, Some(view)) =
+                (outcome, decided.before.take())
+            else {
+                unreachable!("a check-and-insert writes what it searched")
+            };
+            let reads = finder::reads_records(&view, &search);
+            let show = move || {
+                let findings = finder::show(&view, &shared.records, &search, short, limit)?;
+                Ok(written(verdict, &decided, findings))
+            };
+            if reads {
+                Finished::Blocking(Box::new(show))
+            } else {
+                Finished::Now(show().expect("no record is read"))
+            }
+        });
+        self.submit(command, admission, finish).await
+    }
+
+    /// Stores bare fingerprints, at most [`PACKED_MAX`].
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_insert_packed(
+        &self,
+        fingerprints: Vec<Fingerprint>,
+        admission: Admission,
+    ) -> Result<Pending<PackedInserted>, Refused> {
+        assert!(fingerprints.len() <= PACKED_MAX, "callers cut batches");
+        let inserted = fingerprints.len() as u64;
+        let finish = Box::new(move |decided: Decided| {
+            Finished::Now(PackedInserted { inserted, sequence: decided.sequence })
+        });
+        self.submit(Command::InsertPacked { fingerprints }, admission, finish).await
+    }
+
+    /// For each bare fingerprint in order, at most [`PACKED_MAX`]: the distance of the nearest hit,
+    /// or 255 and it is stored.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_check_and_insert_packed(
+        &self,
+        fingerprints: Vec<Fingerprint>,
+        distance: Distance,
+        admission: Admission,
+    ) -> Result<Pending<Vec<u8>>, Refused> {
+        assert!(fingerprints.len() <= PACKED_MAX, "callers cut batches");
+        self.check_distance(distance)?;
+        let view = self.shared.view.load_full();
+        let (fingerprints, search) = off_async(move || {
+            let nearest = finder::nearest(&view, &fingerprints, distance);
+            Ok((fingerprints, PackedSearch { since: view.sequence(), nearest }))
+        })
+        .await?;
+        let command = Command::CheckAndInsertPacked { fingerprints, distance, search };
+        let finish = Box::new(|decided: Decided| {
+            let Outcome::CheckedPacked(nearest) = decided.outcome else {
+                unreachable!("a packed check-and-insert answers for each")
+            };
+            Finished::Now(nearest)
+        });
+        self.submit(command, admission, finish).await
+    }
+
+    /// Forgets the document with this id.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn remove(&self, id: DocumentId) -> Result<Removed, Refused> {
+        self.removal(Command::Remove { id }).await
+    }
+
+    /// Forgets a fingerprint with all its documents.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn remove_fingerprint(&self, fingerprint: Fingerprint) -> Result<Removed, Refused> {
+        self.removal(Command::Reset { fingerprint }).await
+    }
+
+    /// What is stored under an id.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn document(&self, id: &DocumentId) -> Result<Option<StoredDocument>, Refused> {
+        let key = IdKey::of(id, &self.shared.id_secret);
+        let Some(located) = self.shared.view.load().find_id(key) else { return Ok(None) };
+        let records = self.shared.records.clone();
+        off_async(move || finder::stored(&records, located.posting.sequence).map(Some)).await
+    }
+
+    /// The state in numbers.
+    pub fn stats(&self) -> Stats {
+        let view = self.shared.view.load();
+        let counts = view.counts();
+        let extent = self.shared.records.extent();
+        let options = &self.shared.options;
+        let in_segments: u64 = view.segments().iter().map(|s| s.documents() as u64).sum();
+        Stats {
+            documents: counts.documents,
+            fingerprints: counts.fingerprints,
+            sequence: counts.sequence,
+            distance_max: view.shape().distance_max,
+            durability: options.durability,
+            recipe: options.recipe,
+            segments: view.segments().iter().map(|segment| segment_stats(segment)).collect(),
+            segment_documents: in_segments,
+            delta_events: view.deltas().map(|delta| u64::from(delta.length())).sum(),
+            memory: memory_stats(&view),
+            journal_bytes: extent.bytes,
+            journal_files: extent.files,
+            last_snapshot: self.shared.snapshots.load().first().cloned(),
+        }
+    }
+
+    /// Takes a snapshot now; answers when it is on disk.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub async fn snapshot(&self) -> Result<SnapshotInfo, Refused> {
+        let (request, taken) = oneshot::channel();
+        {
+            let requests = self.snapshot_requests.lock().expect("no panic while it is held");
+            let requests = requests.as_ref().ok_or(Refused::Stopping)?;
+            requests.send(request).map_err(|_| Refused::Failed)?;
+        }
+        taken.await.unwrap_or(Err(Refused::Failed))
+    }
+
+    /// The snapshots on disk, newest first.
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        self.shared.snapshots.load().to_vec()
+    }
+
+    /// Whether writes are accepted, and if not, why.
+    pub fn readiness(&self) -> Readiness {
+        self.shared.readiness()
+    }
+
+    /// Stops accepting writes, finishes those that have a place, syncs, takes a snapshot. Blocks.
+    /// The second call does nothing.
+    pub fn close(&self) {
+        self.shared.enter(Life::Stopping);
+        // Without requesters the keeper takes the last snapshot, for which it needs the writer.
+        drop(self.snapshot_requests.lock().expect("no panic while it is held").take());
+        let Some(threads) = self.threads.lock().expect("no panic while it is held").take() else {
+            return;
+        };
+        join(threads.snapshots);
+        drop(threads.stop_merges);
+        join(threads.merges);
+        // A writer that failed has ended already.
+        drop(self.shared.writer.send(Message::Stop));
+        join(threads.writer);
+    }
+
+    /// Resolves when a fault has stopped writes for good: the process should exit non-zero.
+    pub async fn failed(&self) {
+        let mut life = self.shared.life.subscribe();
+        // The sender lives in `shared`, as long as this handle.
+        let failed = life.wait_for(|life| *life == Life::Failed).await;
+        debug_assert!(failed.is_ok(), "the sender outlives the handle");
+    }
+
+    async fn removal(&self, command: Command) -> Result<Removed, Refused> {
+        let finish = Box::new(|decided: Decided| {
+            let Outcome::Removed { documents } = decided.outcome else {
+                unreachable!("a removal removes")
+            };
+            Finished::Now(Removed { documents, sequence: decided.sequence })
+        });
+        self.submit(command, Admission::Shed, finish).await?.wait().await
+    }
+
+    async fn search(&self, document: &Document, options: QueryOptions) -> Result<Search, Refused> {
+        let (key, criteria) = (self.key(document), options.criteria);
+        let view = self.shared.view.load_full();
+        let mut search = Search::begin(&view, &Probe { document, key, criteria });
+        if !finder::reads_records(&view, &search) {
+            return Ok(search);
+        }
+        let (document, records) = (document.clone(), self.shared.records.clone());
+        off_async(move || {
+            let probe = Probe { document: &document, key, criteria };
+            finder::verify(&view, &records, &probe, &mut search)?;
+            Ok(search)
+        })
+        .await
+    }
+
+    async fn submit<T>(
+        &self,
+        command: Command,
+        admission: Admission,
+        finish: Finish<T>,
+    ) -> Result<Pending<T>, Refused> {
+        if let Some(refused) = self.shared.refusal(&command) {
+            return Err(refused);
+        }
+        let changes = command.changes_max().min(self.shared.options.queue_changes_max) as u32;
+        let places = Arc::clone(&self.shared.places);
+        let places = match admission {
+            Admission::Shed => {
+                places.try_acquire_many_owned(changes).map_err(|_| Refused::Overloaded)?
+            }
+            Admission::Wait => {
+                places.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)?
+            }
+        };
+        let (answer, decided) = oneshot::channel();
+        let submission = Submission { command, answer, places };
+        let gone = || match self.shared.life() {
+            Life::Failed => Refused::Failed,
+            Life::Running | Life::Stopping => Refused::Stopping,
+        };
+        self.shared.writer.send(Message::Write(submission)).map_err(|_| gone())?;
+        Ok(Pending { answer: decided, finish })
+    }
+
+    fn key(&self, document: &Document) -> Option<IdKey> {
+        document.id.as_ref().map(|id| IdKey::of(id, &self.shared.id_secret))
+    }
+
+    fn check_distance(&self, asked: Distance) -> Result<(), Refused> {
+        let max = self.shared.options.distance_max;
+        if asked <= max {
+            return Ok(());
+        }
+        Err(Refused::DistanceAboveMax { asked: asked.get(), max: max.get() })
+    }
+}
+
+fn finish_query(
+    view: &View,
+    shared: &Shared,
+    probe: &Probe<'_>,
+    mut search: Search,
+    limit: usize,
+) -> Result<Findings, Refused> {
+    finder::verify(view, &shared.records, probe, &mut search)?;
+    finder::show(view, &shared.records, &search, probe.document.short, limit)
+}
+
+fn written(verdict: Verdict, decided: &Decided, findings: Findings) -> Written {
+    let (outcome, stored) = match verdict {
+        Verdict::Inserted => (WriteOutcome::Inserted, true),
+        Verdict::Replaced => (WriteOutcome::Replaced, true),
+        Verdict::AlreadyPresent => (WriteOutcome::AlreadyPresent, true),
+        Verdict::Duplicate { stored } => (WriteOutcome::Duplicate, stored),
+    };
+    Written { outcome, stored, sequence: decided.sequence, findings }
+}
+
+fn segment_stats(segment: &crate::index::segment::Segment) -> SegmentStats {
+    let bytes = segment.bytes();
+    SegmentStats {
+        documents: segment.documents() as u64,
+        fingerprints: segment.fingerprints() as u64,
+        bytes: bytes.tables + bytes.postings + bytes.ids + bytes.removals,
+        plan: segment.plan().to_string(),
+    }
+}
+
+fn memory_stats(view: &View) -> MemoryStats {
+    let mut memory = MemoryStats { deltas: view.delta_bytes(), ..MemoryStats::default() };
+    for bytes in view.segments().iter().map(|segment| segment.bytes()) {
+        memory.tables += bytes.tables;
+        memory.documents += bytes.postings;
+        memory.ids += bytes.ids;
+        memory.removals += bytes.removals;
+    }
+    memory
+}
+
+/// Runs what may wait for the disk on a thread that may wait.
+async fn off_async<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refused::Failed))
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(run)
+        .map_err(|error| OpenError::System { what: format!("no {name} thread: {error}") })
+}
+
+/// A thread that panicked has said so on its own.
+fn join(thread: JoinHandle<()>) {
+    let joined = thread.join();
+    debug_assert!(joined.is_ok(), "an engine thread panicked");
+}

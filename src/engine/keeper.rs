@@ -1,0 +1,179 @@
+//! The keepers: threads that turn deltas into segments, merge segments, and take snapshots.
+//!
+//! They read the published view, build beside it, and hand the result to the writer, which installs
+//! it between two groups; neither readers nor the writer wait for the building. One keeper builds
+//! from deltas and takes snapshots, the other merges, so that a long merge does not hold up either.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::engine::answers::{Refused, SnapshotInfo};
+use crate::engine::shared::{Life, Message, Shared};
+use crate::engine::snapshots::Snapshots;
+use crate::index::merge;
+use crate::metrics;
+use crate::storage::Disk;
+
+/// How often the keepers look for work that nobody told them of.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Takes snapshots on request or when they are due, and keeps deltas few.
+#[derive(Debug)]
+pub(crate) struct SnapshotKeeper {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) requests: Receiver<SnapshotRequest>,
+    pub(crate) last_ms: u64,
+    pub(crate) last_sync: Duration,
+}
+
+/// Somebody wants a snapshot, and to know when it is on disk.
+pub(crate) type SnapshotRequest = oneshot::Sender<Result<SnapshotInfo, Refused>>;
+
+/// The engine is gone: no more work.
+struct Gone;
+
+impl SnapshotKeeper {
+    /// Runs until the handle and the writer are gone. A request channel that closes asks for the
+    /// last snapshot.
+    pub(crate) fn run(mut self) {
+        loop {
+            match self.requests.recv_timeout(LOOK_EVERY) {
+                Ok(request) => {
+                    let taken = self.take_snapshot().ok_or(Refused::Failed);
+                    // The caller may have left; the snapshot is taken all the same.
+                    drop(request.send(taken));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look();
+                    if self.is_due() && self.take_snapshot().is_none() {
+                        // Tried again when the next one is due.
+                        self.last_ms = self.shared.clock.now_ms();
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    if self.shared.life() != Life::Failed && self.unsaved_changes() > 0 {
+                        self.take_snapshot();
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        let options = &self.shared.options;
+        if options.disk_free_bytes_min > 0 {
+            // A disk that cannot be asked is not known to be full; writing will tell.
+            let free = self.disk.free_bytes().unwrap_or(u64::MAX);
+            self.shared.disk_full.store(free < options.disk_free_bytes_min, Ordering::Relaxed);
+        }
+        if let crate::engine::options::Durability::Interval { ms } = options.durability
+            && self.shared.clock.since(self.last_sync) >= Duration::from_millis(ms)
+        {
+            self.last_sync = self.shared.clock.monotonic();
+            drop(self.shared.writer.send(Message::Sync));
+        }
+        self.flush_deltas();
+    }
+
+    /// Builds a segment of each full delta, oldest first.
+    fn flush_deltas(&self) {
+        while let Some(delta) = self.shared.view.load_full().full_deltas().first() {
+            let segment = Arc::new(delta.at(u32::MAX).to_segment());
+            if tell(&self.shared, |done| Message::Flushed { segment, done }).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn unsaved_changes(&self) -> u64 {
+        let saved = self.snapshots.list().first().map_or(0, |newest| newest.sequence.get());
+        self.shared.view.load().sequence().get() - saved
+    }
+
+    fn is_due(&self) -> bool {
+        let options = &self.shared.options;
+        let unsaved = self.unsaved_changes();
+        let waited = self.shared.clock.now_ms().saturating_sub(self.last_ms);
+        unsaved >= options.snapshot_changes
+            || (unsaved > 0 && waited >= options.snapshot_interval_ms)
+    }
+
+    /// Takes a snapshot of everything published so far; `None` where it failed, which is logged.
+    fn take_snapshot(&mut self) -> Option<SnapshotInfo> {
+        let begun = self.shared.clock.monotonic();
+        let (frozen, view) = oneshot::channel();
+        self.shared.writer.send(Message::Freeze { frozen }).ok()?;
+        let counts = view.blocking_recv().ok()?.counts();
+        // Only this thread turns deltas into segments, so that after this the segments hold what
+        // was frozen and nothing newer; a merge in between changes none of it.
+        let segments = loop {
+            let view = self.shared.view.load_full();
+            match view.full_deltas().first() {
+                Some(delta) if delta.after() < counts.sequence => {
+                    let segment = Arc::new(delta.at(u32::MAX).to_segment());
+                    tell(&self.shared, |done| Message::Flushed { segment, done }).ok()?;
+                }
+                _ => break Arc::clone(view.segments()),
+            }
+        };
+        self.last_ms = self.shared.clock.now_ms();
+        let taken = self.snapshots.take(&segments, counts, self.last_ms);
+        self.shared.snapshots.store(Arc::new(self.snapshots.list()));
+        let took = self.shared.clock.since(begun);
+        match taken {
+            Ok(info) => {
+                metrics::snapshot_taken(took);
+                tracing::info!(
+                    sequence = %info.sequence, bytes = info.bytes,
+                    duration_ms = took.as_millis() as u64, "snapshot taken"
+                );
+                Some(info)
+            }
+            Err(error) => {
+                tracing::error!(%error, "no snapshot; the journal still has everything");
+                None
+            }
+        }
+    }
+}
+
+/// Merges segments while there is something to merge; ends when the writer has.
+pub(crate) fn keep_merged(shared: &Arc<Shared>, stop: &Receiver<()>) {
+    while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
+        while merge_once(shared).is_some() {}
+    }
+}
+
+fn merge_once(shared: &Arc<Shared>) -> Option<()> {
+    let view = shared.view.load_full();
+    let sizes: Vec<u64> = view.segments().iter().map(|segment| merge::size(segment)).collect();
+    let range = merge::choose(&sizes)?;
+    let begun = shared.clock.monotonic();
+    let from = view.segments()[range.clone()].to_vec();
+    let distance_max = view.shape().distance_max;
+    drop(view);
+    let segment = Arc::new(merge::merge(&from, distance_max, range.start == 0));
+    let documents = segment.documents() as u64;
+    tell(shared, |done| Message::Merged { from, segment, done }).ok()?;
+    metrics::merge_finished(shared.clock.since(begun), documents);
+    Some(())
+}
+
+/// Tells the writer, and waits until it has done what it was told.
+fn tell(
+    shared: &Arc<Shared>,
+    message: impl FnOnce(oneshot::Sender<()>) -> Message,
+) -> Result<(), Gone> {
+    let (done, finished) = oneshot::channel();
+    shared.writer.send(message(done)).map_err(|_| Gone)?;
+    // The writer drops its end when it is done.
+    let _dropped = finished.blocking_recv();
+    if shared.writer.is_closed() { Err(Gone) } else { Ok(()) }
+}

@@ -1,0 +1,190 @@
+//! Recovery: from a directory to a running state.
+//!
+//! The newest whole snapshot, then every journal record after it, in order; each verified before it
+//! is applied. Opening changes nothing until all has been read: then the torn tail is cut. Damage
+//! refuses to start, and names file, offset and sequence.
+
+use std::sync::Arc;
+
+use crate::document::Sequence;
+use crate::engine::core::Core;
+use crate::engine::directory::{Directory, Entropy};
+use crate::engine::options::Options;
+use crate::engine::snapshots::{Loaded, Snapshots};
+use crate::index::merge;
+use crate::index::permutation::Permutation;
+use crate::index::view::{Shape, View};
+use crate::machine::apply::Machine;
+use crate::machine::change::{NotARecord, Record};
+use crate::storage::{Disk, Journal, JournalOptions, StorageError, scan, sealed};
+
+/// A recovered data directory.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The state.
+    pub core: Core,
+    /// Its snapshots.
+    pub snapshots: Snapshots,
+}
+
+/// Why a data directory could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The disk failed, or what is on it is damaged or foreign; the source says which.
+    #[error("{0}")]
+    Storage(#[from] StorageError),
+    /// There are files, but not the one that says what they are.
+    #[error(
+        "the data directory has files but no `directory` file; restore it from a copy, or choose \
+         an empty directory"
+    )]
+    NoDirectoryFile,
+    /// The directory was created for another largest distance.
+    #[error(
+        "the data directory was created with distance_max = {created}, the configuration says \
+         {configured}; set data.distance_max to {created}, or choose an empty directory"
+    )]
+    DistanceMax {
+        /// That of the directory.
+        created: u8,
+        /// That of the options.
+        configured: u8,
+    },
+    /// The directory holds fingerprints of another recipe.
+    #[error(
+        "the data directory holds fingerprints of recipe {created}, this program makes \
+         {configured}; choose an empty directory, or the version of the program that made it"
+    )]
+    Recipe {
+        /// That of the directory.
+        created: String,
+        /// That of the program.
+        configured: &'static str,
+    },
+    /// The journal ends before the snapshot does.
+    #[error(
+        "the journal ends at sequence {journal} but the newest snapshot contains {snapshot}; \
+         restore the missing journal files from a copy"
+    )]
+    JournalTooShort {
+        /// The journal's last sequence.
+        journal: u64,
+        /// The snapshot's.
+        snapshot: u64,
+    },
+    /// A record passed its checksum but cannot be read.
+    #[error("the journal record at sequence {sequence} cannot be read by this version: {source}")]
+    Record {
+        /// Its first change.
+        sequence: u64,
+        /// Why.
+        source: NotARecord,
+    },
+    /// Another environment failure, such as no random numbers or threads.
+    #[error("{what}")]
+    System {
+        /// What failed.
+        what: String,
+    },
+}
+
+/// Opens the directory on a disk, creating it from `entropy` if it is empty.
+///
+/// # Errors
+/// [`OpenError`]; nothing was changed.
+pub fn recover(
+    disk: &Arc<dyn Disk>,
+    options: &Options,
+    entropy: &Entropy,
+) -> Result<Recovered, OpenError> {
+    let directory = open_directory(disk, options, entropy)?;
+    let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory)?;
+    let mut machine = restore(&directory, loaded, options.delta_events);
+    let snapshot = machine.view().sequence();
+    let mut unreadable = None;
+    let tail = scan(&**disk, &directory.identity, snapshot.get(), &mut |record| {
+        if unreadable.is_some() || record.first <= machine.view().sequence().get() {
+            return;
+        }
+        match Record::decode(record.payload) {
+            Ok(read) => machine.replay(&read.change),
+            Err(source) => {
+                unreadable = Some(OpenError::Record { sequence: record.first, source });
+            }
+        }
+        settle(machine.view_mut());
+    })?;
+    if let Some(error) = unreadable {
+        return Err(error);
+    }
+    if tail.last < snapshot.get() {
+        return Err(OpenError::JournalTooShort { journal: tail.last, snapshot: snapshot.get() });
+    }
+    if let Some(torn) = &tail.torn {
+        tracing::warn!(
+            file = torn.file,
+            offset = torn.offset,
+            bytes = torn.bytes,
+            "cutting an unanswered tail off the journal"
+        );
+    }
+    let replayed = machine.view().sequence().get() - snapshot.get();
+    tracing::info!(%snapshot, replayed, "recovered");
+    sealed::remove_leftovers(&**disk)?;
+    let journal_options = JournalOptions { file_bytes: options.journal_file_bytes };
+    let journal = Journal::open(Arc::clone(disk), directory.identity, tail, journal_options)?;
+    let core = Core::new(machine, journal, options.durability);
+    Ok(Recovered { core, snapshots })
+}
+
+/// Builds segments of the full deltas and merges what is to be merged, on this thread.
+pub fn settle(view: &mut View) {
+    while let Some(delta) = view.full_deltas().first() {
+        let segment = Arc::new(delta.at(u32::MAX).to_segment());
+        view.install_oldest_delta(segment);
+        let sizes: Vec<u64> = view.segments().iter().map(|segment| merge::size(segment)).collect();
+        if let Some(range) = merge::choose(&sizes) {
+            let from = view.segments()[range.clone()].to_vec();
+            let merged = merge::merge(&from, view.shape().distance_max, range.start == 0);
+            view.install_merged(&from, &Arc::new(merged));
+        }
+    }
+}
+
+fn open_directory(
+    disk: &Arc<dyn Disk>,
+    options: &Options,
+    entropy: &Entropy,
+) -> Result<Directory, OpenError> {
+    let Some(directory) = Directory::read(&**disk)? else {
+        let names = disk.list()?;
+        if names.iter().any(|name| name.starts_with("journal-") || name.starts_with("snapshot-")) {
+            return Err(OpenError::NoDirectoryFile);
+        }
+        let directory = Directory::draw(options.recipe, options.distance_max, entropy);
+        directory.write(disk)?;
+        return Ok(directory);
+    };
+    if directory.identity.recipe() != options.recipe {
+        let created = directory.identity.recipe();
+        return Err(OpenError::Recipe { created, configured: options.recipe });
+    }
+    if directory.distance_max != options.distance_max {
+        return Err(OpenError::DistanceMax {
+            created: directory.distance_max.get(),
+            configured: options.distance_max.get(),
+        });
+    }
+    Ok(directory)
+}
+
+fn restore(directory: &Directory, loaded: Loaded, delta_events: usize) -> Machine {
+    let shape = Shape {
+        distance_max: directory.distance_max,
+        delta_events,
+        permutation: Arc::new(Permutation::from_secret(directory.permutation_secret)),
+    };
+    let Loaded { segments, counts } = loaded;
+    debug_assert!(segments.is_empty() || counts.sequence > Sequence::ZERO, "segments have changes");
+    Machine::new(View::restored(shape, segments, counts), directory.id_secret)
+}

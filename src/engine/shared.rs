@@ -1,0 +1,104 @@
+//! What the threads of the engine share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use crate::engine::answers::{Readiness, Refused, SnapshotInfo};
+use crate::engine::clock::Clock;
+use crate::engine::core::Decided;
+use crate::engine::options::Options;
+use crate::index::segment::Segment;
+use crate::index::view::View;
+use crate::machine::apply::Command;
+use crate::storage::Records;
+
+/// Shared by the handle, the writer and the keepers.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    /// The published state: durable as the policy promises.
+    pub(crate) view: ArcSwap<View>,
+    pub(crate) records: Records,
+    pub(crate) id_secret: [u8; 16],
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) writer: mpsc::UnboundedSender<Message>,
+    /// A place for each change that may wait.
+    pub(crate) places: Arc<Semaphore>,
+    pub(crate) life: watch::Sender<Life>,
+    pub(crate) disk_full: AtomicBool,
+    pub(crate) memory_full: AtomicBool,
+    pub(crate) snapshots: ArcSwap<Vec<SnapshotInfo>>,
+}
+
+/// Whether the engine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    Running,
+    Stopping,
+    Failed,
+}
+
+/// What the writer is told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Decide a command.
+    Write(Submission),
+    /// A segment was built from the oldest full delta.
+    Flushed { segment: Arc<Segment>, done: oneshot::Sender<()> },
+    /// A segment was merged from others.
+    Merged { from: Vec<Arc<Segment>>, segment: Arc<Segment>, done: oneshot::Sender<()> },
+    /// Close the delta and publish; everything in the view is durable then.
+    Freeze { frozen: oneshot::Sender<View> },
+    /// Sync what was written (policy `interval`).
+    Sync,
+    /// Commit what waits, and end.
+    Stop,
+}
+
+/// A command in the queue.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) command: Command,
+    pub(crate) answer: oneshot::Sender<Result<Decided, Refused>>,
+    /// Given back when the command is answered.
+    pub(crate) places: tokio::sync::OwnedSemaphorePermit,
+}
+
+impl Shared {
+    pub(crate) fn life(&self) -> Life {
+        *self.life.borrow()
+    }
+
+    /// A fault outlasts a stop.
+    pub(crate) fn enter(&self, life: Life) {
+        self.life.send_modify(|now| {
+            if *now != Life::Failed {
+                *now = life;
+            }
+        });
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        match self.life() {
+            Life::Failed => Readiness::Failed,
+            Life::Stopping => Readiness::Stopping,
+            Life::Running if self.disk_full.load(Ordering::Relaxed) => Readiness::DiskFull,
+            Life::Running if self.memory_full.load(Ordering::Relaxed) => Readiness::MemoryFull,
+            Life::Running => Readiness::Ready,
+        }
+    }
+
+    /// Why a command cannot be taken now, if so.
+    pub(crate) fn refusal(&self, command: &Command) -> Option<Refused> {
+        match self.readiness() {
+            Readiness::Ready => None,
+            Readiness::Failed => Some(Refused::Failed),
+            Readiness::Stopping => Some(Refused::Stopping),
+            Readiness::DiskFull => command.adds().then_some(Refused::DiskFull),
+            Readiness::MemoryFull => command.adds().then_some(Refused::MemoryFull),
+        }
+    }
+}

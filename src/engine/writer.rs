@@ -1,0 +1,171 @@
+//! The writer: the one thread that decides, journals, publishes and answers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::mpsc;
+
+use crate::engine::answers::Refused;
+use crate::engine::core::Core;
+use crate::engine::shared::{Life, Message, Shared, Submission};
+use crate::index::view::View;
+use crate::machine::apply::Command;
+use crate::metrics;
+use crate::storage::StorageError;
+
+/// With this many full deltas waiting to become segments, commands wait too: memory is bounded by
+/// it, and look-ups visit no more than these.
+const FULL_DELTAS_MAX: usize = 8;
+
+/// The state of the writer thread.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    core: Core,
+    shared: Arc<Shared>,
+    inbox: mpsc::UnboundedReceiver<Message>,
+    /// Bounded by the places of [`Shared`].
+    waiting: VecDeque<Submission>,
+    stopping: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        core: Core,
+        shared: Arc<Shared>,
+        inbox: mpsc::UnboundedReceiver<Message>,
+    ) -> Self {
+        Self { core, shared, inbox, waiting: VecDeque::new(), stopping: false }
+    }
+
+    /// Runs until it is told to stop or storage fails.
+    pub(crate) fn run(mut self) {
+        if let Err(error) = self.serve() {
+            let error: &dyn std::error::Error = &error;
+            let source = error.source().map(ToString::to_string);
+            tracing::error!(%error, source, "writes have stopped; restart to recover from disk");
+            self.shared.enter(Life::Failed);
+        }
+        self.inbox.close();
+        let refused = match self.shared.life() {
+            Life::Failed => Refused::Failed,
+            Life::Running | Life::Stopping => Refused::Stopping,
+        };
+        while let Ok(message) = self.inbox.try_recv() {
+            if let Message::Write(submission) = message {
+                self.waiting.push_back(submission);
+            }
+        }
+        for submission in self.waiting {
+            answer(submission, Err(refused.clone()));
+        }
+    }
+
+    fn serve(&mut self) -> Result<(), StorageError> {
+        loop {
+            while let Ok(message) = self.inbox.try_recv() {
+                self.take(message)?;
+            }
+            let blocked = self.core.view().full_deltas().len() >= FULL_DELTAS_MAX;
+            if !self.waiting.is_empty() && !blocked {
+                self.commit_group()?;
+                continue;
+            }
+            if self.stopping && self.waiting.is_empty() {
+                self.core.sync()?;
+                return self.core.seal();
+            }
+            self.core.seal()?;
+            match self.inbox.blocking_recv() {
+                Some(message) => self.take(message)?,
+                None => self.stopping = true,
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), StorageError> {
+        match message {
+            Message::Write(submission) => self.waiting.push_back(submission),
+            Message::Flushed { segment, done } => {
+                self.core.install_oldest_delta(segment);
+                self.publish();
+                drop(done);
+            }
+            Message::Merged { from, segment, done } => {
+                self.core.install_merged(&from, &segment);
+                self.publish();
+                drop(done);
+            }
+            Message::Freeze { frozen } => {
+                let view = self.core.freeze()?;
+                self.publish();
+                // Nobody waits for it when a snapshot was given up.
+                drop(frozen.send(view));
+            }
+            Message::Sync => self.core.sync()?,
+            Message::Stop => self.stopping = true,
+        }
+        Ok(())
+    }
+
+    /// Decides what waits, at most a group, and answers it when it is durable.
+    fn commit_group(&mut self) -> Result<(), StorageError> {
+        let mut commands: Vec<Command> = Vec::new();
+        let mut answers = Vec::new();
+        let mut changes = 0;
+        while changes < self.shared.options.group_changes_max
+            && let Some(submission) = self.waiting.pop_front()
+        {
+            if let Some(refused) = self.shared.refusal(&submission.command)
+                && refused != Refused::Stopping
+            {
+                answer(submission, Err(refused));
+                continue;
+            }
+            changes += submission.command.changes_max();
+            commands.push(submission.command);
+            answers.push((submission.answer, submission.places));
+        }
+        let begun = self.shared.clock.monotonic();
+        let decided = match self.core.commit(&mut commands, self.shared.clock.now_ms()) {
+            Ok(decided) => decided,
+            Err(error) => {
+                self.shared.enter(Life::Failed);
+                for (answer, _) in answers {
+                    drop(answer.send(Err(Refused::Failed)));
+                }
+                return Err(error);
+            }
+        };
+        metrics::journal_synced(self.shared.clock.since(begun));
+        metrics::group_committed(changes as u64);
+        self.publish();
+        for ((answer, places), decided) in answers.into_iter().zip(decided) {
+            // The caller may have left; what was decided stays decided.
+            drop(answer.send(decided));
+            drop(places);
+        }
+        Ok(())
+    }
+
+    fn publish(&self) {
+        let view = self.core.view();
+        let bytes_max = self.shared.options.memory_bytes_max;
+        let full = bytes_max > 0 && memory_bytes(view) > bytes_max;
+        self.shared.memory_full.store(full, Ordering::Relaxed);
+        self.shared.view.store(Arc::new(view.clone()));
+    }
+}
+
+/// Memory of the whole index.
+pub(crate) fn memory_bytes(view: &View) -> u64 {
+    let segments = view.segments().iter().map(|segment| {
+        let bytes = segment.bytes();
+        bytes.tables + bytes.postings + bytes.ids + bytes.removals
+    });
+    segments.sum::<u64>() + view.delta_bytes()
+}
+
+fn answer(submission: Submission, refused: Result<crate::engine::core::Decided, Refused>) {
+    drop(submission.answer.send(refused));
+}

@@ -1,0 +1,96 @@
+//! The sparse index of one journal file: where to begin looking for a sequence.
+//!
+//! One entry of 16 bytes for about each 4 KiB of the file. It is derived and can be rebuilt from
+//! the frame headers; the writer extends that of the live file.
+
+use super::frame::{BadFrame, FRAME_HEADER_BYTES, FrameHeader, decode_header};
+use super::header::{JOURNAL_HEADER_BYTES, Seed};
+use super::window::Window;
+use super::{Damage, DiskFile, StorageError};
+
+/// The distance of two entries in bytes of the file, at least.
+pub(super) const STRIDE_BYTES: u64 = 4096;
+
+/// How much of a file is read at a time when its index is built.
+const BUILD_CHUNK_BYTES: usize = 256 << 10;
+
+/// Sequences and offsets of some records of a file, both ascending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SparseIndex {
+    entries: Vec<(u64, u64)>,
+    /// The sequence after the last readable record.
+    pub(super) next: u64,
+    /// Where the readable frames end, in bytes.
+    pub(super) end: u64,
+}
+
+impl SparseIndex {
+    /// The index of a file without frames.
+    pub(super) fn new(first: u64) -> Self {
+        Self { entries: Vec::new(), next: first, end: JOURNAL_HEADER_BYTES as u64 }
+    }
+
+    /// Takes up the frame that begins at the present end.
+    pub(super) fn push(&mut self, header: &FrameHeader) {
+        let last = self.entries.last().map(|(_, offset)| *offset);
+        if header.count > 0 && last.is_none_or(|last| self.end >= last.saturating_add(STRIDE_BYTES))
+        {
+            self.entries.push((header.sequence, self.end));
+        }
+        self.next = header.next_sequence();
+        self.end = self.end.saturating_add(header.frame_bytes() as u64);
+    }
+
+    /// Where to begin hopping for `sequence`; `None` when the file does not reach it.
+    pub(super) fn locate(&self, sequence: u64) -> Option<u64> {
+        if sequence >= self.next {
+            return None;
+        }
+        let after = self.entries.partition_point(|(first, _)| *first <= sequence);
+        let (_, offset) = self.entries.get(after.checked_sub(1)?)?;
+        Some(*offset)
+    }
+
+    /// Builds the index of a closed file by hopping over its frame headers. The payloads are
+    /// verified when they are read.
+    ///
+    /// Cost: one sequential read of the file's headers (of the whole file when records are small).
+    pub(super) fn build(
+        file: &dyn DiskFile,
+        name: &str,
+        first: u64,
+        seed: Seed,
+    ) -> Result<Self, StorageError> {
+        let mut index = Self::new(first);
+        let length = file.len()?;
+        let mut window = Window::new(file, BUILD_CHUNK_BYTES);
+        while index.end < length {
+            let bytes = window.at(index.end, FRAME_HEADER_BYTES)?;
+            let header = decode_header(bytes, seed)
+                .map_err(Damage::Frame)
+                .and_then(|header| index.check_next(&header, length).map(|()| header));
+            match header {
+                Ok(header) => index.push(&header),
+                Err(why) => {
+                    return Err(StorageError::Damaged {
+                        file: name.to_owned(),
+                        offset: index.end,
+                        sequence: index.next,
+                        why,
+                    });
+                }
+            }
+        }
+        Ok(index)
+    }
+
+    fn check_next(&self, header: &FrameHeader, length: u64) -> Result<(), Damage> {
+        if header.sequence != self.next {
+            return Err(Damage::Chain);
+        }
+        if self.end.saturating_add(header.frame_bytes() as u64) > length {
+            return Err(Damage::Frame(BadFrame::Short));
+        }
+        Ok(())
+    }
+}

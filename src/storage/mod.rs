@@ -1,0 +1,54 @@
+//! Bytes that survive: byte payloads kept on disk under `u64` sequences.
+//!
+//! `storage` knows no command, no document and no clock. It imports nothing of this crate; what a
+//! payload means is the business of the floors above. It keeps two kinds of files: the *journal*,
+//! which grows at its end, and *sealed files*, which are written once and never changed.
+//!
+//! ```text
+//!   Journal (one writer)      Records (many readers)      SealedWriter / SealedReader
+//!        \        scan           /                          /
+//!         +------ frame --------+        header -----------+
+//!                       \                  /
+//!                        Disk (RealDisk or SimulatedDisk)
+//! ```
+//!
+//! Reading order: [`disk`], [`header`], [`frame`], [`journal`], [`records`], [`scan`], [`sealed`].
+//! The byte diagrams are in `docs/disk-format.md`.
+//!
+//! Promises: every byte is checksummed and checked before it is decoded, on every read; a torn
+//! tail is told from damage ([`scan`]); nothing is retried after a failed write or sync.
+//!
+//! Tested by seeded power cuts on [`SimulatedDisk`], by flipping every bit and cutting at every
+//! byte of a small journal, by golden files, and by mutants that each must be caught.
+
+#![deny(clippy::indexing_slicing, reason = "lengths come from outside")]
+
+pub mod disk;
+pub mod error;
+pub mod frame;
+pub mod header;
+pub mod journal;
+pub mod lock;
+pub mod records;
+pub mod scan;
+pub mod sealed;
+pub mod simulated;
+
+mod index;
+mod real;
+mod window;
+
+pub use disk::{Disk, DiskFile};
+pub use error::{Damage, Refusal, StorageError};
+pub use frame::PAYLOAD_BYTES_MAX;
+pub use header::Identity;
+pub use journal::{Journal, JournalOptions};
+pub use lock::DirectoryLock;
+pub use real::RealDisk;
+pub use records::{Record, Records};
+pub use scan::{RecordRef, Tail, TornTail, scan};
+pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
+pub use simulated::SimulatedDisk;
+
+#[cfg(test)]
+mod tests;

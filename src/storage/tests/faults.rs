@@ -1,0 +1,118 @@
+//! Promise: a failed write or sync is never retried, and a full disk is met before anything is
+//! decided. Method: faults of the simulated disk.
+
+use super::*;
+use crate::storage::simulated::{Failure, Faults, Operation};
+
+fn failing(operation: Operation, failure: Failure) -> Faults {
+    Faults { fail: vec![(operation, 1, failure)], ..Faults::default() }
+}
+
+#[test]
+fn after_a_failed_write_or_sync_every_call_fails() {
+    for operation in [Operation::Write, Operation::Sync] {
+        for failure in [Failure::Io, Failure::Full] {
+            let disk = SimulatedDisk::new();
+            let mut journal = open(&disk, 1 << 20).unwrap();
+            disk.set_faults(failing(operation, failure));
+            journal.append(b"payload", 1).unwrap();
+            assert!(matches!(journal.sync(), Err(StorageError::Io { .. })));
+            let operations = disk.operations();
+            let poisoned = |result| matches!(result, Err(StorageError::Poisoned { .. }));
+            assert!(poisoned(journal.append(b"payload", 1).map(drop)));
+            assert!(poisoned(journal.flush()));
+            assert!(poisoned(journal.sync().map(drop)));
+            assert!(poisoned(journal.seal()));
+            assert!(poisoned(journal.reserve(1, 1)));
+            assert_eq!(disk.operations(), operations, "nothing was tried again");
+        }
+    }
+}
+
+#[test]
+fn what_a_failed_sync_left_in_the_page_cache_is_durable_once_recovered() {
+    for seed in 0..200 {
+        let disk = SimulatedDisk::new();
+        let mut journal = open(&disk, 1 << 20).unwrap();
+        let mut dice = Dice::new(seed);
+        for _ in 0..20 {
+            append(&mut journal, &mut dice, 300);
+            journal.flush().unwrap();
+        }
+        disk.set_faults(failing(Operation::Sync, Failure::Io));
+        journal.sync().unwrap_err();
+
+        let disk = disk.kill();
+        let (_, seen) = recover(&disk, 0).unwrap();
+        drop(open(&disk, 1 << 20).unwrap());
+        let disk = disk.crash(seed);
+        let (_, after) = recover(&disk, 0).unwrap();
+        assert_eq!(after, seen, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_a_group_and_writes_resume_when_there_is_room() {
+    let disk = SimulatedDisk::new();
+    let mut journal = open(&disk, 1 << 20).unwrap();
+    let capacity = |bytes| {
+        disk.set_faults(Faults { capacity_bytes: Some(bytes), ..Faults::default() });
+    };
+    capacity(5_000);
+    let mut accepted = 0;
+    while journal.reserve(1, 300).is_ok() {
+        journal.append(&[7; 300], 1).unwrap();
+        journal.sync().unwrap();
+        accepted += 1;
+    }
+    assert_eq!(accepted, (5_000 - 68 - 60) / 360);
+    assert!(journal.reserve(1, 300).unwrap_err().is_full());
+    journal.seal().unwrap();
+    assert_eq!(journal.records().read(accepted).unwrap().payload, [7; 300]);
+
+    capacity(50_000);
+    journal.reserve(1, 300).unwrap();
+    journal.append(&[8; 300], 1).unwrap();
+    assert_eq!(journal.sync().unwrap(), accepted + 1);
+}
+
+#[test]
+fn a_disk_too_full_for_a_new_file_lets_the_old_one_grow() {
+    for operation in [Operation::Create, Operation::Reserve] {
+        let disk = SimulatedDisk::new();
+        let mut journal = open(&disk, 1_000).unwrap();
+        disk.set_faults(failing(operation, Failure::Full));
+        let mut dice = Dice::new(4);
+        let mut records = Vec::new();
+        for _ in 0..4 {
+            records.push(append(&mut journal, &mut dice, 800));
+            journal.sync().unwrap();
+        }
+        assert_eq!(recover(&disk.crash(1), 0).unwrap().1, records);
+    }
+}
+
+#[test]
+fn a_power_cut_at_each_operation_of_a_rotation_keeps_everything_answered() {
+    for at in 1..40 {
+        let disk = SimulatedDisk::new();
+        disk.set_faults(Faults { crash_at_operation: Some(at), ..Faults::default() });
+        let mut answered = 0;
+        let mut run = || -> Result<(), StorageError> {
+            let mut journal = open(&disk, 500)?;
+            for _ in 0..6 {
+                journal.append(&[1; 200], 1)?;
+                answered = journal.sync()?;
+                journal.seal()?;
+            }
+            Ok(())
+        };
+        let _ended = run();
+        for seed in 0..50 {
+            let disk = disk.crash(seed);
+            assert!(recover(&disk, 0).unwrap().0.last >= answered, "operation {at}");
+            let journal = open(&disk, 500).unwrap();
+            assert!(journal.next_sequence() > answered);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Promise: files of format version 1 are read for ever. Method: files stored once under
+//! `tests/fixtures/storage`, compared with what is written and read now.
+
+use std::io::Write;
+
+use super::*;
+use crate::storage::header::journal_name;
+use crate::storage::{FileKind, SealedReader, SealedWriter};
+
+const JOURNAL: &[u8] = include_bytes!("../../../tests/fixtures/storage/journal-v1.log");
+const SEALED: &[u8] = include_bytes!("../../../tests/fixtures/storage/sealed-v1");
+
+/// A header, a record of one change, one of three changes after a sync, and a seal.
+fn journal_of_today() -> SimulatedDisk {
+    let disk = SimulatedDisk::new();
+    let mut journal = open(&disk, 1 << 20).unwrap();
+    journal.append(b"one change", 1).unwrap();
+    journal.sync().unwrap();
+    journal.append(b"three changes", 3).unwrap();
+    journal.sync().unwrap();
+    journal.seal().unwrap();
+    disk
+}
+
+#[test]
+fn the_journal_of_version_1_is_written_byte_for_byte() {
+    let written = file_bytes(&journal_of_today(), &journal_name(1));
+    assert!(written == JOURNAL, "the format has changed: raise its version");
+}
+
+#[test]
+fn the_journal_of_version_1_is_read() {
+    let disk = SimulatedDisk::new();
+    disk.edit(&journal_name(1), |bytes| *bytes = JOURNAL.to_vec());
+    let (tail, records) = recover(&disk, 0).unwrap();
+    assert_eq!((tail.last, tail.claimed, tail.torn), (4, 4, None));
+    let read: Vec<_> = records.iter().map(|r| (r.first, r.count, &r.payload[..])).collect();
+    assert_eq!(read, [(1, 1, &b"one change"[..]), (2, 3, b"three changes")]);
+}
+
+#[test]
+fn the_sealed_file_of_version_1_is_written_and_read() {
+    let body = Dice::new(1).bytes(65_540);
+    let disk = SimulatedDisk::new();
+    let shared = Arc::new(disk.clone());
+    let mut writer = SealedWriter::create(shared, "now", FileKind(1), identity()).unwrap();
+    writer.write_all(&body).unwrap();
+    writer.finish().unwrap();
+    let written = file_bytes(&disk, "now");
+    assert!(written == SEALED, "the format has changed: raise its version");
+
+    disk.edit("then", |bytes| *bytes = SEALED.to_vec());
+    let mut reader = SealedReader::open(&disk, "then", FileKind(1), &identity()).unwrap();
+    assert_eq!(reader.read_rest(65_540).unwrap(), body);
+}
