@@ -31,9 +31,7 @@ fn row(summary: &str, name: &str) -> u64 {
 fn lay_out(folder: &Path) {
     fs::create_dir_all(folder.join("copies")).expect("there is room");
     let documents = corpus::documents();
-    let long = documents
-        .iter()
-        .filter(|document| document.text.len() > 4_000);
+    let long = documents.iter().filter(|document| document.text.len() > 4_000);
     for (at, document) in long.take(10).enumerate() {
         write(&folder.join(format!("{at}.txt")), &document.text);
         let copy = format!("{}\nOne more line.\n", document.text);
@@ -60,10 +58,7 @@ fn import_stores_a_folder_and_shows_its_groups() {
     assert_eq!(row(&shown, "documents read"), 20, "{shown}");
     assert_eq!(row(&shown, "stored now"), 20, "{shown}");
     assert!(row(&shown, "near-duplicates") >= 10, "{shown}");
-    assert!(
-        shown.contains("largest groups of near-duplicates"),
-        "{shown}"
-    );
+    assert!(shown.contains("largest groups of near-duplicates"), "{shown}");
     assert!(shown.contains("copies/"), "{shown}");
 
     let again = expect(&nearprint(&import));
@@ -137,19 +132,9 @@ fn query_and_health_speak_to_the_service() {
     let hex = hex.to_str().unwrap();
     expect(&nearprint(&["import", "--server", server.url(), hex]));
 
-    let near = expect(&nearprint(&[
-        "query",
-        "--server",
-        server.url(),
-        "00000000000000fe",
-    ]));
+    let near = expect(&nearprint(&["query", "--server", server.url(), "00000000000000fe"]));
     assert!(near.contains("https://a.example/1"), "{near}");
-    let far = expect(&nearprint(&[
-        "query",
-        "--server",
-        server.url(),
-        "ff000000000000ff",
-    ]));
+    let far = expect(&nearprint(&["query", "--server", server.url(), "ff000000000000ff"]));
     assert!(far.contains("nothing near it is stored"), "{far}");
 
     for flags in [&[][..], &["--ready"]] {

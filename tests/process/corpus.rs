@@ -27,19 +27,13 @@ pub(crate) fn documents() -> Vec<Document> {
         own_corpus(&root.join("tests/corpus"))
     };
     let documents: Vec<Document> = files.iter().flat_map(|file| read(file)).collect();
-    assert!(
-        documents.len() >= 20,
-        "a corpus of {} documents",
-        documents.len()
-    );
+    assert!(documents.len() >= 20, "a corpus of {} documents", documents.len());
     documents
 }
 
 fn own_corpus(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("tests/corpus is part of the project");
-    let mut files: Vec<_> = entries
-        .map(|entry| entry.expect("readable").path())
-        .collect();
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
     files.retain(|file| file.extension().is_some_and(|ending| ending == "jsonl"));
     files.sort();
     files

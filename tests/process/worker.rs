@@ -158,10 +158,7 @@ impl Worker {
         let document = stored.unwrap_or_else(|| self.random.below(self.corpus.len()));
         let reply = answer(client.post("/v1/query", &json!({"text": self.corpus[document].text})))?;
         let exact = reply["hits"][0]["distance"] == 0;
-        assert!(
-            exact || stored.is_none(),
-            "{id} is stored and not found: {reply}"
-        );
+        assert!(exact || stored.is_none(), "{id} is stored and not found: {reply}");
         Some(())
     }
 
@@ -174,10 +171,9 @@ impl Worker {
     }
 
     fn page(&mut self, id: &str) -> &mut Page {
-        self.ledger.entry(id.to_owned()).or_insert_with(|| Page {
-            possible: vec![None],
-            verdict: None,
-        })
+        self.ledger
+            .entry(id.to_owned())
+            .or_insert_with(|| Page { possible: vec![None], verdict: None })
     }
 
     /// From here on the request may have had its effect.
@@ -193,30 +189,20 @@ impl Worker {
 
     /// From here on the request must have had its effect.
     fn settle(&mut self, id: &str, document: usize, write: Write, reply: &Value) {
-        let outcome = reply["outcome"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{reply}"));
+        let outcome = reply["outcome"].as_str().unwrap_or_else(|| panic!("{reply}"));
         let duplicate = outcome == "duplicate";
-        let stored = reply["stored"]
-            .as_bool()
-            .unwrap_or_else(|| panic!("{reply}"));
+        let stored = reply["stored"].as_bool().unwrap_or_else(|| panic!("{reply}"));
         assert_eq!(stored, !duplicate, "{reply}");
         let page = self.page(id);
         page.possible = vec![stored.then_some(document)];
         if write == Write::CheckAndInsert {
-            page.verdict = Some(Verdict {
-                document,
-                duplicate,
-                winners: winners(reply),
-            });
+            page.verdict = Some(Verdict { document, duplicate, winners: winners(reply) });
         }
         self.count(reply);
     }
 
     fn count(&mut self, reply: &Value) {
-        let sequence = reply["sequence"]
-            .as_u64()
-            .unwrap_or_else(|| panic!("{reply}"));
+        let sequence = reply["sequence"].as_u64().unwrap_or_else(|| panic!("{reply}"));
         self.sequence_max = self.sequence_max.max(sequence);
         self.answered += 1;
     }
@@ -230,9 +216,7 @@ impl Worker {
         );
         let corpus = Arc::clone(&self.corpus);
         for (id, page) in &mut self.ledger {
-            let (status, reply) = client
-                .get(&format!("/v1/documents/{id}"))
-                .expect("it is up");
+            let (status, reply) = client.get(&format!("/v1/documents/{id}")).expect("it is up");
             assert!(matches!(status, 200 | 404), "{status}: {reply}");
             let found = reply["fingerprint"].as_str().filter(|_| status == 200);
             let of = |&stored: &Stored| stored.map(|at| corpus[at].fingerprint.to_string());
@@ -246,14 +230,9 @@ impl Worker {
                 let query = format!("/v1/query?fingerprint={fingerprint}&distance=0");
                 let listed = Client::expect(client.get(&query));
                 let hit = &listed["hits"][0];
-                let ids = hit["ids"]
-                    .as_array()
-                    .unwrap_or_else(|| panic!("{id}: {listed}"));
+                let ids = hit["ids"].as_array().unwrap_or_else(|| panic!("{id}: {listed}"));
                 let cut = hit["id_count"].as_u64() > Some(ids.len() as u64);
-                assert!(
-                    cut || ids.iter().any(|listed| listed == id),
-                    "{id}: {listed}"
-                );
+                assert!(cut || ids.iter().any(|listed| listed == id), "{id}: {listed}");
             }
         }
     }
@@ -275,11 +254,7 @@ impl Worker {
             let text = &self.corpus[verdict.document].text;
             let body = json!({"id": id, "text": text});
             let reply = Client::expect(client.post("/v1/check-and-insert", &body));
-            let expected = if verdict.duplicate {
-                "duplicate"
-            } else {
-                "already_present"
-            };
+            let expected = if verdict.duplicate { "duplicate" } else { "already_present" };
             assert_eq!(reply["outcome"], expected, "{id} on retry: {reply}");
             checked += 1;
         }
