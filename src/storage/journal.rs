@@ -51,7 +51,7 @@ pub struct Journal {
     next: u64,
     chain: u64,
     durable_upto: u64,
-    /// The largest `durable_upto` that a written frame says.
+    /// What the last seal says, or at the start the largest `durable_upto` that was found.
     claimed: u64,
     poison: Option<String>,
 }
@@ -171,9 +171,6 @@ impl Journal {
         self.or_poison(written)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
-        if let Some(last) = self.pending.last() {
-            self.claimed = self.claimed.max(last.durable_upto);
-        }
         let pending = &self.pending;
         self.live
             .extend(|index| pending.iter().for_each(|header| index.push(header)));
