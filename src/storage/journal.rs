@@ -2,7 +2,7 @@
 //!
 //! A *group* of records is appended to a buffer, flushed with one write and synced once; what a
 //! frame says of durability (`durable_upto`) is what was synced when it was appended. When the
-//! writer falls idle it seals. Files rotate at a configured size, in an order that [`super::scan`]
+//! writer falls idle it seals. Files rotate at a configured size, in an order that [`mod@super::scan`]
 //! relies on: the old file is sealed and synced, then the new one is created, its header synced, the
 //! directory synced, and only then is it written to.
 //!
@@ -57,7 +57,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Continues after what [`super::scan`] found: cuts the torn tail, makes everything before it
+    /// Continues after what [`super::scan()`] found: cuts the torn tail, makes everything before it
     /// durable, creates the first file of an empty directory, and seals.
     ///
     /// # Errors
@@ -336,6 +336,7 @@ impl Journal {
 fn create_file(disk: &dyn Disk, header: &JournalHeader) -> Result<JournalFile, StorageError> {
     let name = journal_name(header.first);
     let file = disk.create(&name)?;
+    // A full disk is met here, before a byte is written.
     file.reserve(0, JOURNAL_HEADER_BYTES as u64)?;
     file.write_at(0, &header.encode())?;
     file.sync_data()?;
