@@ -104,13 +104,8 @@ mod tests {
         let mut index = SparseIndex::new(1);
         let mut offsets = vec![0];
         for sequence in 1..=1_000 {
-            let header = FrameHeader {
-                payload_bytes: 300,
-                count: 1,
-                sequence,
-                chain: 0,
-                durable_upto: 0,
-            };
+            let header =
+                FrameHeader { payload_bytes: 300, count: 1, sequence, chain: 0, durable_upto: 0 };
             offsets.push(index.end);
             index.push(&header);
         }

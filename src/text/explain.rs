@@ -104,10 +104,7 @@ fn explain_text(text: &str) -> Result<(Analysis, Explanation), EmptyDocument> {
             hash,
         })
         .collect();
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a text has fewer than 2^53 features"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a text has fewer than 2^53 features")]
     let sums = sums.map(|sum| sum as f64);
     Ok((analysis, Explanation { heaviest, sums }))
 }
@@ -128,17 +125,12 @@ fn explain_features(features: &[(String, f64)]) -> Result<(Analysis, Explanation
         by_size.then(a.hash.cmp(&b.hash))
     });
     heaviest.truncate(HEAVIEST_MAX);
-    let explanation = Explanation {
-        heaviest,
-        sums: *sums.sums(),
-    };
+    let explanation = Explanation { heaviest, sums: *sums.sums() };
     Ok((weighted::analysis(&merged, &sums), explanation))
 }
 
 fn pairs(features: &[(String, f64)]) -> impl Iterator<Item = (&str, f64)> {
-    features
-        .iter()
-        .map(|(token, weight)| (token.as_str(), *weight))
+    features.iter().map(|(token, weight)| (token.as_str(), *weight))
 }
 
 /// Finds how the features with certain hashes are spelt.
@@ -195,11 +187,7 @@ mod tests {
         assert!(heaviest.iter().all(spelt));
         let weights = [("a", 1.0), ("b", -3.0), ("c", 2.0)].map(|(t, w)| (t.to_owned(), w));
         let (_, explanation) = explain(Source::Features(&weights)).unwrap();
-        let order: Vec<_> = explanation
-            .heaviest
-            .iter()
-            .map(|f| &f.feature[..])
-            .collect();
+        let order: Vec<_> = explanation.heaviest.iter().map(|f| &f.feature[..]).collect();
         assert_eq!(order, ["b", "c", "a"]);
     }
 
@@ -207,22 +195,13 @@ mod tests {
     fn at_most_so_many_features_are_named() {
         let text: String = ('a'..='z').chain('0'..='9').collect();
         let (analysis, explanation) = explain(Source::Text(&text)).unwrap();
-        assert_eq!(
-            (analysis.features, explanation.heaviest.len()),
-            (33, HEAVIEST_MAX)
-        );
+        assert_eq!((analysis.features, explanation.heaviest.len()), (33, HEAVIEST_MAX));
     }
 
     #[test]
     fn what_has_no_fingerprint_has_no_explanation() {
         assert_eq!(explain(Source::Text("?!")), Err(EmptyDocument.into()));
-        assert_eq!(
-            explain(Source::Html("<p>&nbsp;</p>")),
-            Err(EmptyDocument.into())
-        );
-        assert_eq!(
-            explain(Source::Features(&[])),
-            Err(BadFeatures::Empty.into())
-        );
+        assert_eq!(explain(Source::Html("<p>&nbsp;</p>")), Err(EmptyDocument.into()));
+        assert_eq!(explain(Source::Features(&[])), Err(BadFeatures::Empty.into()));
     }
 }

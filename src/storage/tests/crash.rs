@@ -45,10 +45,7 @@ impl Model {
         }
         self.accepted.truncate(records.len());
         if tail.last != self.last() || tail.last < self.answered {
-            return Err(format!(
-                "answered up to {}, recovered up to {}",
-                self.answered, tail.last
-            ));
+            return Err(format!("answered up to {}, recovered up to {}", self.answered, tail.last));
         }
         // Whoever looks them up now has been told of them.
         self.answered = tail.last;
@@ -79,19 +76,13 @@ fn campaign(seed: u64, mutant: Mutant) -> Result<(), String> {
             Ok(()) | Err(Ended::ByTheDisk) => {}
             Err(Ended::Wrong(what)) => return Err(what),
         }
-        disk = if dice.below(4) == 0 {
-            disk.kill()
-        } else {
-            disk.crash(dice.roll())
-        };
+        disk = if dice.below(4) == 0 { disk.kill() } else { disk.crash(dice.roll()) };
         rot(&disk, &model, &mut dice)?;
     }
-    recovered(&disk, &mut model)
-        .map(drop)
-        .map_err(|ended| match ended {
-            Ended::ByTheDisk => "the disk is healthy now".to_owned(),
-            Ended::Wrong(what) => what,
-        })
+    recovered(&disk, &mut model).map(drop).map_err(|ended| match ended {
+        Ended::ByTheDisk => "the disk is healthy now".to_owned(),
+        Ended::Wrong(what) => what,
+    })
 }
 
 /// Flips a bit of a copy: it may be refused, or cut where no claim was on disk yet, but never read.
@@ -124,10 +115,7 @@ enum Ended {
 
 impl From<StorageError> for Ended {
     fn from(error: StorageError) -> Self {
-        if matches!(
-            error,
-            StorageError::Io { .. } | StorageError::Poisoned { .. }
-        ) {
+        if matches!(error, StorageError::Io { .. } | StorageError::Poisoned { .. }) {
             Self::ByTheDisk
         } else {
             Self::Wrong(error.to_string())
@@ -195,9 +183,7 @@ fn read_answered(journal: &Journal, model: &Model, dice: &mut Dice) -> Result<()
     let read = (record.first, record.count, record.payload);
     let covered = read.0 <= sequence && sequence < read.0 + u64::from(read.1);
     if !covered || !model.accepted.contains(&read) {
-        return Err(Ended::Wrong(format!(
-            "a wrong record was read at {sequence}"
-        )));
+        return Err(Ended::Wrong(format!("a wrong record was read at {sequence}")));
     }
     Ok(())
 }
@@ -213,16 +199,11 @@ fn every_crash_leaves_a_prefix_with_everything_answered() {
 
 #[test]
 fn each_mutant_is_caught_within_ten_seeds() {
-    for mutant in [
-        Mutant::NoSync,
-        Mutant::LyingSync,
-        Mutant::LyingDirectorySync,
-        Mutant::NoChecksumCheck,
-    ] {
+    for mutant in
+        [Mutant::NoSync, Mutant::LyingSync, Mutant::LyingDirectorySync, Mutant::NoChecksumCheck]
+    {
         IGNORE_CHECKSUMS.set(mutant == Mutant::NoChecksumCheck);
-        let caught: Vec<u64> = (0..100)
-            .filter(|seed| campaign(*seed, mutant).is_err())
-            .collect();
+        let caught: Vec<u64> = (0..100).filter(|seed| campaign(*seed, mutant).is_err()).collect();
         IGNORE_CHECKSUMS.set(false);
         let first = caught.first();
         println!("{mutant:?}: first {first:?}, {} of 100", caught.len());

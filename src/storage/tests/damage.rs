@@ -21,12 +21,7 @@ fn frame_starts(bytes: &[u8]) -> Vec<usize> {
 
 fn damage_of(result: Result<(Tail, Vec<Remembered>), StorageError>) -> (u64, u64, Damage) {
     match result {
-        Err(StorageError::Damaged {
-            offset,
-            sequence,
-            why,
-            ..
-        }) => (offset, sequence, why),
+        Err(StorageError::Damaged { offset, sequence, why, .. }) => (offset, sequence, why),
         other => panic!("expected damage, got {other:?}"),
     }
 }
@@ -35,13 +30,8 @@ fn damage_of(result: Result<(Tail, Vec<Remembered>), StorageError>) -> (u64, u64
 fn no_flipped_bit_is_a_wrong_or_a_missing_record() {
     let (disk, records) = written_journal(40, 5_000);
     let names = journal_files(&disk);
-    let newest = names
-        .last()
-        .map(|name| frame_starts(&file_bytes(&disk, name)));
-    assert!(
-        names.len() > 1 && newest.unwrap().len() > 4,
-        "old and new files hold records"
-    );
+    let newest = names.last().map(|name| frame_starts(&file_bytes(&disk, name)));
+    assert!(names.len() > 1 && newest.unwrap().len() > 4, "old and new files hold records");
     let mut refused = 0;
     for name in journal_files(&disk) {
         for bit in 0..file_bytes(&disk, &name).len() * 8 {
@@ -55,10 +45,7 @@ fn no_flipped_bit_is_a_wrong_or_a_missing_record() {
             disk.edit(&name, flip);
         }
     }
-    assert!(
-        refused > 8 * 8_000,
-        "the journal was to have 8 KiB: {refused}"
-    );
+    assert!(refused > 8 * 8_000, "the journal was to have 8 KiB: {refused}");
 }
 
 #[test]
@@ -172,13 +159,8 @@ fn a_payload_cannot_pass_for_a_claim_of_another_directory() {
     let disk = SimulatedDisk::new();
     let mut journal = open(&disk, 1 << 20).unwrap();
     let mut forged = Vec::new();
-    let claim = FrameHeader {
-        payload_bytes: 0,
-        count: 1,
-        sequence: 100,
-        chain: 0,
-        durable_upto: 99,
-    };
+    let claim =
+        FrameHeader { payload_bytes: 0, count: 1, sequence: 100, chain: 0, durable_upto: 99 };
     let guessed = Identity::new([0; 16], "np1").seed();
     frame::encode(&mut forged, guessed, &claim, b"");
     journal.append(&forged, 1).unwrap();
@@ -268,10 +250,7 @@ fn frames_and_files_of_a_fork_do_not_continue_the_journal() {
     disk.edit(&journal_name(1), |bytes| {
         bytes[second[0]..second[1]].copy_from_slice(&foreign[second[0]..second[1]]);
     });
-    assert_eq!(
-        damage_of(recover(&disk, 0)),
-        (second[0] as u64, 2, Damage::Chain)
-    );
+    assert_eq!(damage_of(recover(&disk, 0)), (second[0] as u64, 2, Damage::Chain));
 
     let (disk, other) = fork(300);
     let name = journal_files(&disk)[1].clone();
@@ -408,13 +387,7 @@ fn a_foreign_file_is_refused_by_name() {
 
 #[test]
 fn an_impossible_kind_or_length_is_refused_before_anything_is_allocated() {
-    let header = FrameHeader {
-        payload_bytes: 0,
-        count: 1,
-        sequence: 1,
-        chain: 0,
-        durable_upto: 0,
-    };
+    let header = FrameHeader { payload_bytes: 0, count: 1, sequence: 1, chain: 0, durable_upto: 0 };
     for (field, value) in [(4, 2), (4, 3), (8, u32::MAX), (8, (16 << 20) + 1)] {
         let mut bytes = Vec::new();
         frame::encode(&mut bytes, identity().seed(), &header, b"payload");
@@ -423,31 +396,15 @@ fn an_impossible_kind_or_length_is_refused_before_anything_is_allocated() {
         let fits = crc32c::crc32c_append(identity().seed().0 as u32, covered);
         crc[..4].copy_from_slice(&fits.to_le_bytes());
         let bad = frame::decode_header(&bytes, identity().seed());
-        assert_eq!(
-            bad,
-            Err(frame::BadFrame::HeaderFields),
-            "{value} at {field}"
-        );
+        assert_eq!(bad, Err(frame::BadFrame::HeaderFields), "{value} at {field}");
     }
 }
 
 #[test]
 fn an_intact_header_that_says_the_impossible_is_no_frame() {
-    let header = FrameHeader {
-        payload_bytes: 0,
-        count: 1,
-        sequence: 5,
-        chain: 0,
-        durable_upto: 4,
-    };
-    let claims_itself = FrameHeader {
-        durable_upto: 5,
-        ..header
-    };
-    let counts_too_far = FrameHeader {
-        sequence: u64::MAX,
-        ..header
-    };
+    let header = FrameHeader { payload_bytes: 0, count: 1, sequence: 5, chain: 0, durable_upto: 4 };
+    let claims_itself = FrameHeader { durable_upto: 5, ..header };
+    let counts_too_far = FrameHeader { sequence: u64::MAX, ..header };
     let seal = FrameHeader { count: 0, ..header };
     for (header, payload) in [(claims_itself, ""), (counts_too_far, ""), (seal, "payload")] {
         let mut bytes = Vec::new();

@@ -40,10 +40,7 @@ fn what_a_failed_sync_left_in_the_page_cache_is_durable_once_recovered() {
             append(&mut journal, &mut dice, 300);
             journal.flush().unwrap();
         }
-        disk.set_faults(Faults {
-            seed,
-            ..failing(Operation::Sync, Failure::Io)
-        });
+        disk.set_faults(Faults { seed, ..failing(Operation::Sync, Failure::Io) });
         journal.sync().unwrap_err();
 
         let disk = disk.kill();
@@ -116,10 +113,7 @@ fn a_group_after_a_rotation_that_failed_for_room_can_be_torn() {
         assert_eq!(journal_files(&disk).len(), 1);
 
         let second = append(&mut journal, &mut dice, 1_200);
-        let in_the_sync = Faults {
-            crash_at_operation: Some(2),
-            ..Faults::default()
-        };
+        let in_the_sync = Faults { crash_at_operation: Some(2), ..Faults::default() };
         disk.set_faults(in_the_sync);
         journal.sync().unwrap_err();
         let recovered = recover(&disk.crash(seed), 0).unwrap().1;
@@ -132,10 +126,7 @@ fn a_group_after_a_rotation_that_failed_for_room_can_be_torn() {
 fn a_closed_file_gives_back_its_room_and_the_next_one_asks_anew() {
     let disk = SimulatedDisk::new();
     let capacity = |bytes| {
-        disk.set_faults(Faults {
-            capacity_bytes: Some(bytes),
-            ..Faults::default()
-        });
+        disk.set_faults(Faults { capacity_bytes: Some(bytes), ..Faults::default() });
     };
     let mut journal = open(&disk, 1_000).unwrap();
     capacity(10 << 20);
@@ -153,10 +144,7 @@ fn a_closed_file_gives_back_its_room_and_the_next_one_asks_anew() {
 fn a_header_whose_sync_failed_is_durable_once_recovered() {
     for seed in 0..50 {
         let disk = SimulatedDisk::new();
-        disk.set_faults(Faults {
-            seed,
-            ..failing(Operation::Sync, Failure::Io)
-        });
+        disk.set_faults(Faults { seed, ..failing(Operation::Sync, Failure::Io) });
         assert!(open(&disk, 1 << 20).is_err());
         let disk = disk.kill();
         let mut journal = open(&disk, 1 << 20).unwrap();

@@ -13,9 +13,7 @@ const BLOCK_ON_DISK: usize = BLOCK_BYTES + 8;
 
 fn write(disk: &SimulatedDisk, name: &str, body: &[u8]) -> Result<Sealed, StorageError> {
     let mut writer = SealedWriter::create(Arc::new(disk.clone()), name, KIND, identity())?;
-    writer
-        .write_all(body)
-        .map_err(|error| StorageError::from_io(error, "write", name))?;
+    writer.write_all(body).map_err(|error| StorageError::from_io(error, "write", name))?;
     writer.finish()
 }
 
@@ -33,31 +31,17 @@ fn sealed(body_bytes: usize) -> (SimulatedDisk, Vec<u8>) {
 #[track_caller]
 fn damaged(disk: &SimulatedDisk) {
     let error = read(disk, "file").unwrap_err();
-    assert!(
-        matches!(error, StorageError::DamagedSealed { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StorageError::DamagedSealed { .. }), "{error}");
 }
 
 #[test]
 fn a_body_of_any_length_is_read_as_it_was_written() {
-    for bytes in [
-        0,
-        1,
-        BLOCK_BYTES - 1,
-        BLOCK_BYTES,
-        BLOCK_BYTES + 1,
-        3 * BLOCK_BYTES,
-        200_000,
-    ] {
+    for bytes in [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES, 200_000] {
         let (disk, body) = sealed(bytes);
         assert_eq!(read(&disk, "file").unwrap(), body);
         let mut reader = SealedReader::open(&disk, "file", KIND, &identity()).unwrap();
         assert_eq!(reader.sealed().body_bytes, bytes as u64);
-        assert_eq!(
-            reader.sealed().file_bytes,
-            file_bytes(&disk, "file").len() as u64
-        );
+        assert_eq!(reader.sealed().file_bytes, file_bytes(&disk, "file").len() as u64);
         let mut read = Vec::new();
         reader.read_to_end(&mut read).unwrap();
         assert_eq!(read, body);
@@ -71,14 +55,8 @@ fn reads_and_blocks_may_be_mixed() {
     let mut begin = [0; 10];
     reader.read_exact(&mut begin).unwrap();
     assert_eq!(begin, body[..10]);
-    assert_eq!(
-        reader.next_block().unwrap().unwrap(),
-        &body[10..BLOCK_BYTES]
-    );
-    assert!(matches!(
-        reader.read_rest(100),
-        Err(StorageError::PayloadTooLarge { .. })
-    ));
+    assert_eq!(reader.next_block().unwrap().unwrap(), &body[10..BLOCK_BYTES]);
+    assert!(matches!(reader.read_rest(100), Err(StorageError::PayloadTooLarge { .. })));
     assert_eq!(reader.read_rest(100_000).unwrap(), &body[BLOCK_BYTES..]);
     assert_eq!(reader.next_block().unwrap(), None);
 }
@@ -159,10 +137,7 @@ fn a_block_of_another_file_in_the_same_place_fails_the_whole() {
     let foreign = file_bytes(&disk, "other")[first.clone()].to_vec();
     disk.edit("file", |bytes| bytes[first].copy_from_slice(&foreign));
     let error = read(&disk, "file").unwrap_err();
-    assert!(
-        error.to_string().contains(&Damage::Whole.to_string()),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&Damage::Whole.to_string()), "{error}");
 }
 
 #[test]
@@ -178,25 +153,16 @@ fn a_foreign_file_is_refused_by_name() {
     let stranger = Identity::new([0; 16], "np1");
     assert_eq!(refusal(KIND, stranger), Refusal::Directory);
     let other_recipe = Identity::new(identity().directory(), "np2");
-    assert!(matches!(
-        refusal(KIND, other_recipe),
-        Refusal::Recipe { .. }
-    ));
+    assert!(matches!(refusal(KIND, other_recipe), Refusal::Recipe { .. }));
     let (expected, got) = (8, 7);
-    assert_eq!(
-        refusal(FileKind(8), identity()),
-        Refusal::Kind { expected, got }
-    );
+    assert_eq!(refusal(FileKind(8), identity()), Refusal::Kind { expected, got });
     disk.edit("file", |bytes| {
         bytes[8] = 2;
         let crc = crc32c::crc32c(&bytes[..SEALED_HEADER_BYTES - 4]);
         bytes[SEALED_HEADER_BYTES - 4..SEALED_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     });
     let (expected, got) = (1, 2);
-    assert_eq!(
-        refusal(KIND, identity()),
-        Refusal::Version { expected, got }
-    );
+    assert_eq!(refusal(KIND, identity()), Refusal::Version { expected, got });
 }
 
 #[test]
@@ -215,17 +181,11 @@ fn a_power_cut_leaves_the_old_file_or_the_new_one() {
         for seed in 0..40 {
             let disk = SimulatedDisk::new();
             write(&disk, "file", &old).unwrap();
-            disk.set_faults(Faults {
-                crash_at_operation: Some(at),
-                ..Faults::default()
-            });
+            disk.set_faults(Faults { crash_at_operation: Some(at), ..Faults::default() });
             let finished = write(&disk, "file", &new).is_ok();
             let disk = disk.crash(seed);
             let found = read(&disk, "file").unwrap();
-            assert!(
-                found == new || (!finished && found == old),
-                "{at}, seed {seed}"
-            );
+            assert!(found == new || (!finished && found == old), "{at}, seed {seed}");
             remove_leftovers(&disk).unwrap();
             assert_eq!(disk.list().unwrap(), ["file"]);
         }
@@ -237,11 +197,7 @@ fn lying_syncs_are_caught_by_the_same_method() {
     for (lying_sync, lying_directory_sync) in [(true, false), (false, true)] {
         let caught = (0..10).any(|seed| {
             let disk = SimulatedDisk::new();
-            disk.set_faults(Faults {
-                lying_sync,
-                lying_directory_sync,
-                ..Faults::default()
-            });
+            disk.set_faults(Faults { lying_sync, lying_directory_sync, ..Faults::default() });
             write(&disk, "file", &[2; 1_000]).unwrap();
             read(&disk.crash(seed), "file").is_err()
         });
@@ -252,10 +208,7 @@ fn lying_syncs_are_caught_by_the_same_method() {
 #[test]
 fn a_full_disk_is_told_and_the_temporary_file_can_be_removed() {
     let disk = SimulatedDisk::new();
-    disk.set_faults(Faults {
-        capacity_bytes: Some(100_000),
-        ..Faults::default()
-    });
+    disk.set_faults(Faults { capacity_bytes: Some(100_000), ..Faults::default() });
     let mut writer =
         SealedWriter::create(Arc::new(disk.clone()), "file", KIND, identity()).unwrap();
     let error = writer.write_all(&vec![1; 200_000]).unwrap_err();

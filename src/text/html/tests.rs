@@ -72,10 +72,7 @@ fn raw_text_is_not_markup_and_ends_only_with_its_own_end_tag() {
 #[test]
 fn an_element_never_closed_takes_nothing_with_it() {
     assert_eq!(words("<nav>menu<p>text"), "menu text");
-    assert_eq!(
-        words("<nav>menu<main>text</main></nav>end"),
-        "menu text end"
-    );
+    assert_eq!(words("<nav>menu<main>text</main></nav>end"), "menu text end");
     assert_eq!(words("<svg><p>text"), "text");
     assert_eq!(words("a</nav></p>b</script>c</div>d"), "a bc d");
 }
