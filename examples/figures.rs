@@ -151,16 +151,17 @@ impl Server {
 
     /// Waits until memory and segments no longer change; the resident bytes.
     fn settle(&self) -> Outcome<u64> {
-        let mut last = String::new();
+        let (mut last, mut calm) = (String::new(), 0);
         loop {
             let stats = self.get("/v1/stats")?;
             let parts = stats.split("\"segments\"").nth(1).unwrap_or_default().to_owned();
             let segments = parts.split(']').next().unwrap_or_default().to_owned();
-            if segments == last {
+            calm = if segments == last { calm + 1 } else { 0 };
+            if calm == 8 {
                 return self.resident_bytes();
             }
             last = segments;
-            std::thread::park_timeout(Duration::from_millis(1_500));
+            std::thread::park_timeout(Duration::from_secs(1));
         }
     }
 

@@ -61,11 +61,7 @@ pub fn show(
 
 /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
 pub fn nearest(view: &View, queries: &[Fingerprint], distance: Distance) -> Vec<u8> {
-    let mut scratch = Vec::new();
-    let mut nearest = |&query: &Fingerprint| {
-        view.nearest(query, distance, &mut scratch).map_or(NO_HIT, Distance::get)
-    };
-    queries.iter().map(&mut nearest).collect()
+    view.nearest(queries, distance).map(|nearest| nearest.map_or(NO_HIT, Distance::get)).collect()
 }
 
 /// The stored document of a posting.

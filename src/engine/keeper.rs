@@ -21,6 +21,9 @@ use crate::storage::Disk;
 /// How often the keepers look for work that nobody told them of.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// After this time without a write segments are merged further.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
+
 /// Takes snapshots on request or when they are due, and keeps deltas few.
 #[derive(Debug)]
 pub(crate) struct SnapshotKeeper {
@@ -144,17 +147,24 @@ impl SnapshotKeeper {
     }
 }
 
-/// Merges segments while there is something to merge; ends when the writer has.
+/// Merges segments while there is something to merge; ends when it is told to.
 pub(crate) fn keep_merged(shared: &Arc<Shared>, stop: &Receiver<()>) {
+    let mut written = (shared.view.load().sequence(), shared.clock.monotonic());
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
-        while merge_once(shared).is_some() {}
+        let sequence = shared.view.load().sequence();
+        if sequence != written.0 {
+            written = (sequence, shared.clock.monotonic());
+        }
+        let idle = shared.clock.since(written.1) >= IDLE_AFTER;
+        let ratio = if idle { merge::RATIO_IDLE } else { merge::RATIO };
+        while merge_once(shared, ratio).is_some() {}
     }
 }
 
-fn merge_once(shared: &Arc<Shared>) -> Option<()> {
+fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
     let view = shared.view.load_full();
     let sizes: Vec<u64> = view.segments().iter().map(|segment| merge::size(segment)).collect();
-    let range = merge::choose(&sizes)?;
+    let range = merge::choose(&sizes, ratio)?;
     let begun = shared.clock.monotonic();
     let from = view.segments()[range.clone()].to_vec();
     let distance_max = view.shape().distance_max;

@@ -143,7 +143,7 @@ pub fn settle(view: &mut View) {
         let segment = Arc::new(delta.at(u32::MAX).to_segment());
         view.install_oldest_delta(segment);
         let sizes: Vec<u64> = view.segments().iter().map(|segment| merge::size(segment)).collect();
-        if let Some(range) = merge::choose(&sizes) {
+        if let Some(range) = merge::choose(&sizes, merge::RATIO) {
             let from = view.segments()[range.clone()].to_vec();
             let merged = merge::merge(&from, view.shape().distance_max, range.start == 0);
             view.install_merged(&from, &Arc::new(merged));

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
 use crate::index::ids::IdKey;
-use crate::index::posting::{Posting, Postings};
+use crate::index::posting::{PackedPosting, Posting};
 use crate::index::segment::{Builder, Group, Removal, Reset, Segment};
 
 /// Bytes read or written at a time.
@@ -43,10 +43,8 @@ pub fn write(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> {
     write_all(sink, segment.ids().iter(), |(key, number)| {
         pack::<16>(&[&key.high.to_le_bytes(), &key.low.to_le_bytes(), &number.to_le_bytes()])
     })?;
-    let mut removed = Postings::default();
-    segment.removals().iter().for_each(|removal| removed.push(removal.posting));
     write_all(sink, segment.removals().iter(), |removal| removal.value.to_le_bytes())?;
-    write_all(sink, removed.packed().iter(), |posting| **posting)?;
+    write_all(sink, segment.removals().iter(), |removal| removal.posting.pack())?;
     write_all(sink, segment.resets().iter(), |reset| {
         pack::<16>(&[&reset.value.to_le_bytes(), &reset.sequence.get().to_le_bytes()])
     })
@@ -65,21 +63,21 @@ pub fn read(source: &mut dyn Read, distance_max: Distance) -> io::Result<Segment
     }
     let documents = values + later;
     let values = read_all(source, values, u64::from_le_bytes)?;
-    let oldest = Postings::from_packed(read_all(source, values.len() as u64, |bytes| bytes)?);
+    let oldest: Vec<PackedPosting> = read_all(source, values.len() as u64, |bytes| bytes)?;
     let groups = read_all(source, groups, |bytes: [u8; 12]| Group {
         rank: u32_at(&bytes, 0),
         start: u32_at(&bytes, 4),
         with_id: u32_at(&bytes, 8),
     })?;
-    let later = Postings::from_packed(read_all(source, later, |bytes| bytes)?);
+    let later: Vec<PackedPosting> = read_all(source, later, |bytes| bytes)?;
     let ids = read_all(source, ids, |bytes: [u8; 16]| {
         (IdKey { high: u64_at(&bytes, 0), low: u32_at(&bytes, 8) }, u32_at(&bytes, 12))
     })?;
     let removed: Vec<u64> = read_all(source, removals, u64::from_le_bytes)?;
-    let postings = Postings::from_packed(read_all(source, removals, |bytes| bytes)?);
-    let removals =
-        removed.iter().enumerate().map(|(i, &value)| Removal { value, posting: postings.get(i) });
-    let removals = removals.collect();
+    let postings: Vec<PackedPosting> = read_all(source, removals, |bytes| bytes)?;
+    let removals = removed.iter().zip(&postings);
+    let removal = |(&value, &packed)| Removal { value, posting: Posting::unpack(packed) };
+    let removals = removals.map(removal).collect();
     let resets = read_all(source, resets, |bytes: [u8; 16]| Reset {
         value: u64_at(&bytes, 0),
         sequence: Sequence::new(u64_at(&bytes, 8)),
@@ -96,10 +94,10 @@ pub fn read(source: &mut dyn Read, distance_max: Distance) -> io::Result<Segment
     let located: Vec<(IdKey, u64, Sequence)> = {
         let document = |number: u32| -> (u64, Posting) {
             match (number as usize).checked_sub(values.len()) {
-                None => (values[number as usize], oldest.get(number as usize)),
+                None => (values[number as usize], Posting::unpack(oldest[number as usize])),
                 Some(at) => {
                     let group = groups.partition_point(|group| group.start as usize <= at) - 1;
-                    (values[groups[group].rank as usize], later.get(at))
+                    (values[groups[group].rank as usize], Posting::unpack(later[at]))
                 }
             }
         };

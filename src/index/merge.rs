@@ -1,8 +1,9 @@
 //! Merging adjacent segments into one, and choosing which.
 //!
-//! Sizes stay geometric: a segment is at least [`RATIO`] times as large as all newer ones together,
-//! so there are about log4 of (all / one delta) of them, and each entry is rewritten a handful of
-//! times on its way. A merge needs the memory of its result beside that of its inputs.
+//! Sizes stay geometric: a segment is at least `ratio` times as large as all newer ones together, so
+//! there are about log4 of (all / one delta) of them under load, and each entry is rewritten a
+//! handful of times on its way. When writes pause, a larger ratio leaves fewer segments, and
+//! look-ups get quicker. A merge needs the memory of its result beside that of its inputs.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,12 +19,15 @@ use crate::index::segment::{Builder, Row, Segment};
 /// How many times as large as all newer ones together a segment has to be to be left alone.
 pub const RATIO: u64 = 3;
 
+/// The same for a time without writes.
+pub const RATIO_IDLE: u64 = 10;
+
 /// Which segments to merge next, given their sizes, oldest first.
-pub fn choose(sizes: &[u64]) -> Option<Range<usize>> {
+pub fn choose(sizes: &[u64], ratio: u64) -> Option<Range<usize>> {
     let mut newer = 0;
     let mut from = None;
     for (i, &size) in sizes.iter().enumerate().rev() {
-        if newer > 0 && size < RATIO * newer {
+        if newer > 0 && size < ratio * newer {
             from = Some(i);
         }
         newer += size.max(1);
@@ -140,7 +144,7 @@ mod tests {
         let mut rewritten = 0;
         for _ in 0..4_000 {
             sizes.push(1);
-            while let Some(range) = choose(&sizes) {
+            while let Some(range) = choose(&sizes, RATIO) {
                 let merged: u64 = sizes.drain(range).sum();
                 rewritten += merged;
                 sizes.push(merged);
@@ -153,10 +157,11 @@ mod tests {
 
     #[test]
     fn nothing_is_chosen_where_nothing_gains() {
-        assert_eq!(choose(&[]), None);
-        assert_eq!(choose(&[5]), None);
-        assert_eq!(choose(&[100, 10]), None);
-        assert_eq!(choose(&[100, 10, 10]), Some(1..3));
-        assert_eq!(choose(&[20, 10]), Some(0..2));
+        assert_eq!(choose(&[], RATIO), None);
+        assert_eq!(choose(&[5], RATIO), None);
+        assert_eq!(choose(&[100, 10], RATIO), None);
+        assert_eq!(choose(&[100, 10, 10], RATIO), Some(1..3));
+        assert_eq!(choose(&[20, 10], RATIO), Some(0..2));
+        assert_eq!(choose(&[50, 10], RATIO_IDLE), Some(0..2));
     }
 }

@@ -17,6 +17,7 @@
 //! [`naive`].
 #![deny(clippy::iter_over_hash_type, reason = "replicas must agree")]
 
+pub mod array;
 pub mod delta;
 pub mod ids;
 pub mod image;

@@ -53,7 +53,7 @@ pub struct Plan {
 pub const KEY_BITS_MAX: u32 = 28;
 
 /// Tables of a segment of this size or more must fit into [`BYTES_MAX_LARGE`] a fingerprint.
-const LARGE: u64 = 500_000;
+const LARGE: u64 = 3_000_000;
 const BYTES_MAX_LARGE: f64 = 28.0;
 const BYTES_MAX_SMALL: f64 = 64.0;
 
@@ -64,7 +64,7 @@ impl Plan {
         let budget = bytes_max * count.max(1_000) as f64;
         radii_of(u32::from(distance_max.get()))
             .iter()
-            .map(|radii| Self::with_radii(count, radii, distance_max))
+            .map(|radii| Self::with_radii(count, radii, distance_max, budget))
             .min_by(|a, b| {
                 // Whatever is above the budget loses to what is below it.
                 let rank =
@@ -75,8 +75,9 @@ impl Plan {
             .expect("there is a plan for every distance")
     }
 
-    /// Key bits for given radii: one more bit for whichever table saves most by it, while any does.
-    fn with_radii(count: u64, radii: &[u32], distance_max: Distance) -> Self {
+    /// Key bits for given radii: one more bit for whichever table saves most by it, while any does
+    /// and the directories stay within the budget.
+    fn with_radii(count: u64, radii: &[u32], distance_max: Distance, budget: f64) -> Self {
         let cap = KEY_BITS_MAX.min(64 / radii.len() as u32).max(1);
         let total_max = KEY_BITS_MAX.min(count.max(2).ilog2() + 2);
         let mut tables: Vec<TablePlan> = radii
@@ -89,8 +90,10 @@ impl Plan {
             .collect();
         loop {
             let used: u32 = tables.iter().map(|table| table.key_bits).sum();
+            let bytes = bytes(&tables, count);
+            let fits = |table: &TablePlan| bytes + 4.0 * (1_u64 << table.key_bits) as f64 <= budget;
             let best = (0..tables.len())
-                .filter(|&i| used < 64 && tables[i].key_bits < total_max)
+                .filter(|&i| used < 64 && tables[i].key_bits < total_max && fits(&tables[i]))
                 .map(|i| {
                     let longer = TablePlan { key_bits: tables[i].key_bits + 1, ..tables[i] };
                     (table_cost_ns(longer, count) - table_cost_ns(tables[i], count), i)
@@ -151,13 +154,17 @@ impl Plan {
 
     /// Expected bytes of the tables: entries and directories.
     pub fn bytes(&self, count: u64) -> f64 {
-        self.tables.iter().map(|t| 8.0 * count as f64 + 4.0 * (1_u64 << t.key_bits) as f64).sum()
+        bytes(&self.tables, count)
     }
 
     /// Expected nanoseconds of one look-up at the largest distance.
     pub fn cost_ns(&self, count: u64) -> f64 {
         self.tables.iter().map(|&table| table_cost_ns(table, count)).sum()
     }
+}
+
+fn bytes(tables: &[TablePlan], count: u64) -> f64 {
+    tables.iter().map(|t| 8.0 * count as f64 + 4.0 * (1_u64 << t.key_bits) as f64).sum()
 }
 
 /// `22r1+21r0+21r0`: key bits and radius of each table.
@@ -171,25 +178,29 @@ impl fmt::Display for Plan {
     }
 }
 
-/// The cost model for one table. A line that is not in a cache costs more the larger the table is;
-/// neighbouring keys under flips of the four low bits share a directory line.
+/// The cost model for one table: cache lines, and what happens to them.
+///
+/// Lines of one step are loaded side by side, so that each costs a share of a miss; neighbouring
+/// keys under flips of the four low bits share a directory line; a bucket lies at a random place,
+/// so that each further entry adds an eighth of a line.
 fn table_cost_ns(table: TablePlan, count: u64) -> f64 {
-    const COMPARE_NS: f64 = 0.7;
+    const PROBE_NS: f64 = 3.0;
+    const COMPARE_NS: f64 = 0.8;
     let buckets = (1_u64 << table.key_bits) as f64;
     let in_bucket = count as f64 / buckets;
     let line_ns = |bytes: f64| match bytes as u64 {
         0..500_000 => 2.0,
-        500_000..8_000_000 => 6.0,
-        8_000_000..32_000_000 => 12.0,
-        _ => 24.0,
+        500_000..4_000_000 => 7.0,
+        _ => 12.0,
     };
     let probes = table.probes() as f64;
     let high_flips = TablePlan { key_bits: table.key_bits.saturating_sub(4), ..table };
     let directory_lines = high_flips.probes() as f64;
     let filled = 1.0 - (-in_bucket).exp();
+    let data_lines = filled + (in_bucket - filled).max(0.0) / 8.0;
     directory_lines * line_ns(4.0 * buckets)
-        + probes * filled * line_ns(8.0 * count as f64)
-        + probes * (2.0 + in_bucket * COMPARE_NS)
+        + probes * data_lines * line_ns(8.0 * count as f64)
+        + probes * (PROBE_NS + in_bucket * COMPARE_NS)
 }
 
 /// Every non-increasing list of radii whose `r + 1` add up to `distance + 1`.
@@ -257,7 +268,7 @@ mod tests {
 
     #[test]
     fn large_segments_stay_within_their_memory() {
-        for count in [1_000_000, 10_000_000, 100_000_000] {
+        for count in [LARGE, 10_000_000, 100_000_000] {
             for distance in [3, 6] {
                 let plan = Plan::choose(count, Distance::new(distance).unwrap());
                 let each = plan.bytes(count) / count as f64;

@@ -10,8 +10,8 @@ use crate::fingerprint::Distance;
 use crate::index::ids::{IdKey, IdTable};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, TablePlan};
-use crate::index::posting::{Posting, Postings};
-use crate::index::table::Table;
+use crate::index::posting::{PackedPosting, Posting, Postings};
+use crate::index::table::{Bucket, Table};
 
 /// An immutable level of the index.
 #[derive(Debug)]
@@ -94,17 +94,44 @@ pub struct Bytes {
 }
 
 impl Segment {
-    /// Finds every fingerprint within `distance` of the query, each once.
-    pub fn near(&self, query: Permuted, distance: Distance, found: &mut impl FnMut(Permuted)) {
-        let plans = self.plan.tables();
-        for (i, radius) in self.plan.radii(distance).enumerate() {
-            let Some(radius) = radius else { continue };
-            self.tables[i].near(query, radius, u32::from(distance.get()), &mut |value| {
-                let earlier = plans.iter().zip(self.plan.radii(distance)).take(i);
-                if !earlier.into_iter().any(|(plan, radius)| meets(*plan, radius, query, value)) {
-                    found(value);
+    /// Finds, for each of a few queries, every fingerprint within `distance`, each once: `found`
+    /// gets the query's place and the fingerprint.
+    ///
+    /// In three steps over all queries and tables (find the buckets, load them, compare), since a
+    /// look-up costs cache misses and these overlap within a step.
+    pub fn near(
+        &self,
+        queries: &[Permuted],
+        distance: Distance,
+        buckets: &mut Vec<Bucket>,
+        found: &mut impl FnMut(usize, Permuted),
+    ) {
+        let visits: Vec<Visit<'_>> = self.visits(distance);
+        buckets.clear();
+        for &query in queries {
+            for visit in &visits {
+                visit.table.buckets(query, visit.radius, buckets);
+            }
+        }
+        let mut loaded = 0;
+        let mut next = buckets.iter();
+        for _ in queries {
+            for visit in &visits {
+                loaded ^= visit.table.load(next.by_ref().take(visit.probes));
+            }
+        }
+        std::hint::black_box(loaded);
+        let mut next = buckets.iter();
+        for (place, &query) in queries.iter().enumerate() {
+            for (i, visit) in visits.iter().enumerate() {
+                for &bucket in next.by_ref().take(visit.probes) {
+                    visit.table.compare(bucket, query, u32::from(distance.get()), &mut |value| {
+                        if !visits[..i].iter().any(|earlier| earlier.meets(query, value)) {
+                            found(place, value);
+                        }
+                    });
                 }
-            });
+            }
         }
     }
 
@@ -222,6 +249,14 @@ impl Segment {
         (self.tables[0].entries(), &self.oldest, &self.groups, &self.later)
     }
 
+    fn visits(&self, distance: Distance) -> Vec<Visit<'_>> {
+        let tables = self.tables.iter().zip(self.plan.radii(distance));
+        let visited = tables.filter_map(|(table, radius)| Some((table, radius?)));
+        visited
+            .map(|(table, radius)| Visit { table, radius, probes: table.probes(radius) })
+            .collect()
+    }
+
     fn group(&self, rank: u32) -> Option<usize> {
         self.groups.binary_search_by_key(&rank, |group| group.rank).ok()
     }
@@ -252,6 +287,19 @@ impl Segment {
     }
 }
 
+/// A table in a look-up.
+struct Visit<'a> {
+    table: &'a Table,
+    radius: u32,
+    probes: usize,
+}
+
+impl Visit<'_> {
+    fn meets(&self, query: Permuted, value: Permuted) -> bool {
+        meets(self.table.plan(), Some(self.radius), query, value)
+    }
+}
+
 /// Whether `value` lies in a bucket that a look-up of `query` visits in the table.
 pub(crate) fn meets(
     plan: TablePlan,
@@ -262,13 +310,16 @@ pub(crate) fn meets(
     radius.is_some_and(|radius| ((query ^ value) & plan.mask()).count_ones() <= radius)
 }
 
+/// Fingerprints in the order of the first table, oldest postings, groups, later postings.
+pub(crate) type Parts = (Vec<u64>, Vec<PackedPosting>, Vec<Group>, Vec<PackedPosting>);
+
 /// Takes the rows of a new segment in ascending order of fingerprint.
 #[derive(Debug, Default)]
 pub struct Builder {
     values: Vec<Permuted>,
-    oldest: Postings,
+    oldest: Vec<PackedPosting>,
     groups: Vec<Group>,
-    later: Postings,
+    later: Vec<PackedPosting>,
     removals: Vec<Removal>,
     resets: Vec<Reset>,
 }
@@ -278,7 +329,7 @@ impl Builder {
     pub fn with_capacity(fingerprints: usize) -> Self {
         Self {
             values: Vec::with_capacity(fingerprints),
-            oldest: Postings::with_capacity(fingerprints),
+            oldest: Vec::with_capacity(fingerprints),
             ..Self::default()
         }
     }
@@ -291,12 +342,10 @@ impl Builder {
                 let with_id = row.postings.iter().filter(|posting| posting.has_id).count() as u32;
                 let (rank, start) = (self.values.len() as u32, self.later.len() as u32);
                 self.groups.push(Group { rank, start, with_id });
-                for &posting in later {
-                    self.later.push(posting);
-                }
+                self.later.extend(later.iter().map(|posting| posting.pack()));
             }
             self.values.push(value);
-            self.oldest.push(oldest);
+            self.oldest.push(oldest.pack());
         }
         self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
         self.resets.extend(row.reset.map(|sequence| Reset { value, sequence }));
@@ -305,21 +354,19 @@ impl Builder {
     /// Builds the tables. `ids` are sorted by key, no key twice; those whose document is not among
     /// the rows are dropped.
     pub fn finish(
-        mut self,
+        self,
         distance_max: Distance,
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
     ) -> Segment {
-        self.oldest.shrink();
-        self.later.shrink();
         let plan = Plan::choose(self.values.len() as u64, distance_max);
         let tables = plan.tables().iter().map(|&table| Table::build(table, &self.values)).collect();
         drop(self.values);
         let mut segment = Segment {
             plan,
             tables,
-            oldest: self.oldest,
+            oldest: Postings::pack(&self.oldest),
             groups: self.groups,
-            later: self.later,
+            later: Postings::pack(&self.later),
             ids: IdTable::default(),
             removals: self.removals,
             resets: self.resets,
@@ -334,7 +381,7 @@ impl Builder {
 
     /// Puts back the parts of an image (see [`crate::index::image`]).
     pub(crate) fn from_parts(
-        (values, oldest, groups, later): (Vec<u64>, Postings, Vec<Group>, Postings),
+        (values, oldest, groups, later): Parts,
         removals: Vec<Removal>,
         resets: Vec<Reset>,
     ) -> Self {

@@ -7,17 +7,26 @@
 
 use std::ops::Range;
 
+use crate::index::array::Array;
 use crate::index::permutation::Permuted;
 use crate::index::plan::TablePlan;
+
+/// How many entries share a cache line.
+const LINE_ENTRIES: usize = 8;
+
+/// Of a long bucket this many entries are loaded ahead; the processor foresees the rest.
+const LOADED_MAX: u32 = 64;
 
 /// An immutable sorted table.
 #[derive(Debug)]
 pub struct Table {
     plan: TablePlan,
+    /// What to flip in a key to get those near it, fewest bits first.
+    flips: Box<[u32]>,
     /// Where each bucket starts, and the end of the last.
-    starts: Box<[u32]>,
+    starts: Array<u32>,
     /// Rotated by `plan.first_bit`, ascending.
-    entries: Box<[u64]>,
+    entries: Array<u64>,
 }
 
 impl Table {
@@ -26,7 +35,7 @@ impl Table {
     pub fn build(plan: TablePlan, sorted: &[Permuted]) -> Self {
         let shift = 64 - plan.key_bits;
         let rotated = |value: &Permuted| value.rotate_left(plan.first_bit);
-        let mut starts = vec![0_u32; (1 << plan.key_bits) + 1];
+        let mut starts = Array::zeros((1 << plan.key_bits) + 1);
         for value in sorted {
             starts[(rotated(value) >> shift) as usize + 1] += 1;
         }
@@ -34,9 +43,9 @@ impl Table {
             starts[bucket] += starts[bucket - 1];
         }
         let entries = if plan.first_bit == 0 {
-            sorted.into()
+            Array::copied(sorted)
         } else {
-            let mut entries = vec![0; sorted.len()].into_boxed_slice();
+            let mut entries = Array::zeros(sorted.len());
             // Each start serves as its bucket's write position and ends up at the next start.
             for value in sorted {
                 let next = &mut starts[(rotated(value) >> shift) as usize];
@@ -50,7 +59,8 @@ impl Table {
             }
             entries
         };
-        Self { plan, starts: starts.into(), entries }
+        let flips = masks_within(plan.key_bits, plan.radius).map(|mask| mask as u32).collect();
+        Self { plan, flips, starts, entries }
     }
 
     /// What it was built by.
@@ -58,22 +68,50 @@ impl Table {
         self.plan
     }
 
-    /// Calls `found` with every entry whose key is within `radius` of the query's and which lies
-    /// within `distance` of the query in all bits; the entry is rotated back.
-    pub fn near(
+    /// Appends the buckets of all keys within `radius` of the query's: the first step of a look-up.
+    /// The loads depend on nothing before them, so that their cache misses overlap.
+    pub fn buckets(&self, query: Permuted, radius: u32, into: &mut Vec<Bucket>) {
+        let key = query.rotate_left(self.plan.first_bit) >> (64 - self.plan.key_bits);
+        let starts = &*self.starts;
+        into.extend(self.flips_within(radius).iter().map(|&flips| {
+            let bucket = (key ^ u64::from(flips)) as usize;
+            Bucket { start: starts[bucket], end: starts[bucket + 1] }
+        }));
+    }
+
+    /// How many buckets a look-up with this radius visits.
+    pub fn probes(&self, radius: u32) -> usize {
+        self.flips_within(radius).len()
+    }
+
+    /// Loads the lines of some buckets: the second step, done for all buckets before any is
+    /// compared, so that these misses overlap too.
+    pub fn load<'a>(&self, buckets: impl Iterator<Item = &'a Bucket>) -> u64 {
+        let entries = &*self.entries;
+        let mut loaded = 0;
+        for bucket in buckets {
+            let end = bucket.end.min(bucket.start + LOADED_MAX);
+            for at in (bucket.start..end).step_by(LINE_ENTRIES) {
+                loaded ^= entries[at as usize];
+            }
+        }
+        loaded
+    }
+
+    /// Calls `found` with every entry of a bucket within `distance` of the query in all bits; the
+    /// entry is rotated back. The third step.
+    pub fn compare(
         &self,
+        bucket: Bucket,
         query: Permuted,
-        radius: u32,
         distance: u32,
         found: &mut impl FnMut(Permuted),
     ) {
         let rotated = query.rotate_left(self.plan.first_bit);
-        let key = rotated >> (64 - self.plan.key_bits);
-        for flips in masks_within(self.plan.key_bits, radius) {
-            for &entry in &self.entries[self.bucket(key ^ flips)] {
-                if (entry ^ rotated).count_ones() <= distance {
-                    found(entry.rotate_right(self.plan.first_bit));
-                }
+        let entries = &*self.entries;
+        for &entry in &entries[bucket.start as usize..bucket.end as usize] {
+            if (entry ^ rotated).count_ones() <= distance {
+                found(entry.rotate_right(self.plan.first_bit));
             }
         }
     }
@@ -94,12 +132,24 @@ impl Table {
 
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.starts) + size_of_val(&*self.entries)
+        size_of_val(&*self.flips) + self.starts.bytes() + self.entries.bytes()
+    }
+
+    fn flips_within(&self, radius: u32) -> &[u32] {
+        let count = self.flips.partition_point(|flips| flips.count_ones() <= radius);
+        &self.flips[..count]
     }
 
     fn bucket(&self, key: u64) -> Range<usize> {
         self.starts[key as usize] as usize..self.starts[key as usize + 1] as usize
     }
+}
+
+/// A run of entries with one key.
+#[derive(Debug, Clone, Copy)]
+pub struct Bucket {
+    start: u32,
+    end: u32,
 }
 
 /// Every mask over the low `bits` bits with at most `ones` bits set, fewest first.
@@ -147,7 +197,12 @@ mod tests {
             let plan = TablePlan { first_bit, key_bits: key_bits.min(64 - first_bit), radius };
             let table = Table::build(plan, &values);
             let mut found = Vec::new();
-            table.near(query, radius, distance, &mut |value| found.push(value));
+            let mut buckets = Vec::new();
+            table.buckets(query, radius, &mut buckets);
+            prop_assert_eq!(buckets.len(), table.probes(radius));
+            for bucket in buckets {
+                table.compare(bucket, query, distance, &mut |value| found.push(value));
+            }
             found.sort_unstable();
             let expected: Vec<u64> = values
                 .iter()

@@ -65,7 +65,7 @@ fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerpri
         })
         .collect();
     assert_eq!(found.len(), hits.len(), "each hit once");
-    let nearest = view.nearest(query, within, &mut Vec::new());
+    let nearest = view.nearest(&[query], within).next().unwrap();
     assert_eq!(nearest, hits.iter().map(|hit| hit.distance).min());
     found
 }
@@ -132,7 +132,7 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
         Step::Merge => {
             let sizes: Vec<_> =
                 view.segments().iter().map(|segment| merge::size(segment)).collect();
-            if let Some(range) = merge::choose(&sizes) {
+            if let Some(range) = merge::choose(&sizes, merge::RATIO) {
                 let from: Vec<_> = view.segments()[range.clone()].to_vec();
                 let merged = merge::merge(&from, view.shape().distance_max, range.start == 0);
                 view.install_merged(&from, &Arc::new(merged));

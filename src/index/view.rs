@@ -14,7 +14,12 @@ use crate::index::ids::IdKey;
 use crate::index::permutation::{Permutation, Permuted};
 use crate::index::posting::Posting;
 use crate::index::segment::{Segment, Tally};
+use crate::index::table::Bucket;
 use crate::sketch::Sketch;
+
+/// How many look-ups of a batch are under way at a time: enough to keep the memory busy, few enough
+/// that what they load stays in the first cache.
+const QUERIES_AT_A_TIME: usize = 8;
 
 /// What every view of a data directory shares.
 #[derive(Debug, Clone)]
@@ -91,21 +96,36 @@ impl View {
     pub fn near(&self, query: Fingerprint, distance: Distance) -> Vec<Near> {
         let query = self.shape.permutation.apply(query);
         let mut values = Vec::new();
-        self.near_values(query, distance, &mut values);
-        values.into_iter().map(|value| self.near_of(query, value)).collect()
+        self.near_values(&[query], distance, &mut Vec::new(), &mut values);
+        values.into_iter().map(|(_, value)| self.near_of(query, value)).collect()
     }
 
-    /// The distance of the nearest stored fingerprint within `distance`, if there is one.
+    /// For each query the distance of the nearest stored fingerprint within `distance`.
+    ///
+    /// Several look-ups are under way at a time, so that their cache misses overlap.
     pub fn nearest(
         &self,
-        query: Fingerprint,
+        queries: &[Fingerprint],
         distance: Distance,
-        values: &mut Vec<Permuted>,
-    ) -> Option<Distance> {
-        let query = self.shape.permutation.apply(query);
-        values.clear();
-        self.near_values(query, distance, values);
-        values.iter().map(|&value| self.near_of(query, value).distance).min()
+    ) -> impl Iterator<Item = Option<Distance>> {
+        let mut buckets = Vec::new();
+        let mut values = Vec::new();
+        let permutation = &self.shape.permutation;
+        queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
+            let mut permuted = [0; QUERIES_AT_A_TIME];
+            for (permuted, &query) in permuted.iter_mut().zip(queries) {
+                *permuted = permutation.apply(query);
+            }
+            values.clear();
+            let permuted = &permuted[..queries.len()];
+            self.near_values(permuted, distance, &mut buckets, &mut values);
+            let mut nearest = [None; QUERIES_AT_A_TIME];
+            for &(place, value) in &values {
+                let found = self.near_of(permuted[place], value).distance;
+                nearest[place] = Some(nearest[place].map_or(found, |other| found.min(other)));
+            }
+            nearest.into_iter().take(queries.len())
+        })
     }
 
     /// The fingerprints within `distance` that changed after a sequence, each once; `None` where
@@ -315,20 +335,28 @@ impl View {
         self.live_length += 1;
     }
 
-    fn near_values(&self, query: Permuted, distance: Distance, values: &mut Vec<Permuted>) {
-        let mut found = |value| values.push(value);
+    /// Appends each query's place with each stored fingerprint near it, once.
+    fn near_values(
+        &self,
+        queries: &[Permuted],
+        distance: Distance,
+        buckets: &mut Vec<Bucket>,
+        values: &mut Vec<(usize, Permuted)>,
+    ) {
         for segment in self.segments.iter() {
-            segment.near(query, distance, &mut found);
+            segment.near(queries, distance, buckets, &mut |at, value| values.push((at, value)));
         }
-        for delta in self.deltas() {
-            delta.near(query, distance, &mut found);
+        for delta in self.deltas().filter(|delta| delta.length() > 0) {
+            for (at, &query) in queries.iter().enumerate() {
+                delta.near(query, distance, &mut |value| values.push((at, value)));
+            }
         }
         if values.len() > 1 {
             values.sort_unstable();
             values.dedup();
         }
         if self.hides() {
-            values.retain(|&value| self.held_value(value).documents > 0);
+            values.retain(|&(_, value)| self.held_value(value).documents > 0);
         }
     }
 

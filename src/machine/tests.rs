@@ -218,15 +218,11 @@ fn shown(found: &Match, short: bool) -> crate::machine::model::ModelMatch {
 }
 
 fn packed_command(view: &View, batch: &[Fingerprint], distance: Distance) -> Command {
-    let nearest =
-        |&f: &Fingerprint| view.nearest(f, distance, &mut Vec::new()).map_or(NO_HIT, Distance::get);
+    let nearest = view.nearest(batch, distance).map(|d| d.map_or(NO_HIT, Distance::get));
     Command::CheckAndInsertPacked {
         fingerprints: batch.to_vec(),
         distance,
-        search: PackedSearch {
-            since: view.sequence(),
-            nearest: batch.iter().map(nearest).collect(),
-        },
+        search: PackedSearch { since: view.sequence(), nearest: nearest.collect() },
     }
 }
 
