@@ -1,5 +1,6 @@
 //! nearprint: a networked near-duplicate lookup service.
 
+pub mod bulk;
 pub mod cli;
 pub mod config;
 pub mod document;

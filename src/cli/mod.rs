@@ -1,6 +1,121 @@
 //! The command line: one file a subcommand.
+//!
+//! Results go to the standard output, everything else to the standard error. An error says what
+//! did not work, why, and what to do next ([`trouble`]). The exit code is 0 when the command did
+//! its work, 1 when it did not, 2 for a command line that makes no sense.
+//!
+//! This is the only room that prints, and the only one that uses `anyhow`: nothing below needs to
+//! tell people apart from programs. Tested by `tests/cli_commands.rs` on the real binary.
+
+#![expect(clippy::print_stderr, reason = "speaking to people is what this room is for")]
+
+mod check_config;
+mod client;
+mod compare;
+mod document;
+mod fingerprint;
+mod health;
+mod import;
+mod query;
+mod reply;
+mod serve;
+mod trouble;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a command without a subcommand is told.
+const OVERVIEW: &str = "\
+nearprint finds near-duplicate documents: texts whose 64-bit SimHash fingerprints differ in few bits.
+
+  nearprint serve                     start the service on 127.0.0.1:7878, data in ./nearprint-data
+  nearprint import --check FOLDER     store the texts of a folder, and see which are near-duplicates
+  nearprint query FILE                what is stored that is nearly this text?
+  nearprint compare A B               how far apart are two texts?
+  nearprint help                      everything else
+
+Then, for one: curl -H 'Content-Type: text/plain' --data-binary @README.md 127.0.0.1:7878/v1/query
+";
+
+/// A networked near-duplicate lookup service.
+#[derive(Debug, Parser)]
+#[command(name = "nearprint", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service
+    Serve(serve::Args),
+    /// Store many documents: NDJSON, lines of hex, folders of text and HTML
+    Import(import::Args),
+    /// Ask a running service what is stored near a document
+    Query(query::Args),
+    /// Print the fingerprints of files
+    Fingerprint(fingerprint::Args),
+    /// Print the distance of two documents
+    Compare(compare::Args),
+    /// Check the configuration and print what is in effect
+    CheckConfig(check_config::Args),
+    /// Ask a running service whether it is well (for HEALTHCHECK)
+    Health(health::Args),
+}
 
 /// Runs the command line of the process.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let Some(command) = Cli::parse().command else {
+        eprint!("{OVERVIEW}");
+        return ExitCode::from(2);
+    };
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", trouble::for_people(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match command {
+        Command::Serve(args) => {
+            // The service prints its address itself, from another thread.
+            drop(out);
+            return serve::run(args);
+        }
+        Command::Import(args) => import::run(args, &mut out),
+        Command::Query(args) => query::run(&args, &mut out),
+        Command::Fingerprint(args) => fingerprint::run(&args, &mut out),
+        Command::Compare(args) => compare::run(&args, &mut out),
+        Command::CheckConfig(args) => check_config::run(&args, &mut out),
+        Command::Health(args) => health::run(&args, &mut out),
+    }?;
+    out.flush()?;
+    Ok(())
+}
+
+/// `nearprint ... | head` ends the reader first; that is no failure.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) trait Sink {
 
 /// Hands the features and tokens of a normalised text to a sink.
 pub(crate) fn walk(normalised: &str, sink: &mut impl Sink) {
-    let mut segment = String::new();
+    let mut segment = String::with_capacity(normalised.len());
     for run in Runs::of(normalised) {
         match run {
             Run::Word(word) => {

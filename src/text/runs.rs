@@ -84,13 +84,33 @@ impl<'a> Iterator for Runs<'a> {
     type Item = Run<'a>;
 
     fn next(&mut self) -> Option<Run<'a>> {
-        let rest = self.rest.trim_start_matches(|c| classify(c) == Class::Separator);
+        let (_, rest) = self.rest.split_at(stretch(self.rest, Class::Separator));
         let class = rest.chars().next().map(classify)?;
-        let end = rest.find(|c| classify(c) != class).unwrap_or(rest.len());
-        let (run, rest) = rest.split_at(end);
+        let (run, rest) = rest.split_at(stretch(rest, class));
         self.rest = rest;
         Some(if class == Class::Cjk { Run::Cjk(run) } else { Run::Word(run) })
     }
+}
+
+/// How many bytes at the beginning of the text are of this class.
+#[inline]
+fn stretch(text: &str, class: Class) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if byte.is_ascii() {
+            if classify(char::from(byte)) != class {
+                break;
+            }
+            at += 1;
+        } else {
+            match text[at..].chars().next() {
+                Some(character) if classify(character) == class => at += character.len_utf8(),
+                _ => break,
+            }
+        }
+    }
+    at
 }
 
 #[cfg(test)]

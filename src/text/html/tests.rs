@@ -66,13 +66,13 @@ fn raw_text_is_not_markup_and_ends_only_with_its_own_end_tag() {
     assert_eq!(words("<script>if (a</b>1) '<p>x'</script>y"), "y");
     assert_eq!(words("<style>p > a { content: '</p>' }</STYLE\n>y"), "y");
     assert_eq!(words("<xmp><b>a</b></xmp>"), "<b>a</b>");
-    assert_eq!(words("<SCRIPT/>x</SCRIPT>y <svg/>z <svg>x</svg>"), "y z");
+    assert_eq!(words("<SCRIPT/>x</SCRIPT>y <svg>x<svg/>x</svg>z"), "y z");
 }
 
 #[test]
 fn an_element_never_closed_takes_nothing_with_it() {
     assert_eq!(words("<nav>menu<p>text"), "menu text");
-    assert_eq!(words("<nav>menu<main>text</main></nav>"), "menu text");
+    assert_eq!(words("<nav>menu<main>text</main></nav>end"), "menu text end");
     assert_eq!(words("<svg><p>text"), "text");
     assert_eq!(words("a</nav></p>b</script>c</div>d"), "a bc d");
 }
@@ -141,7 +141,7 @@ proptest! {
     fn a_page_without_dropped_elements_keeps_every_word(
         pieces in prop::collection::vec(("[a-z]{1,5}", prop::sample::select(BLOCKS)), 1..20),
     ) {
-        let html: String = pieces.iter().map(|(word, tag)| format!("{tag}{word}")).collect();
+        let html: String = pieces.iter().flat_map(|(word, tag)| [tag, word.as_str()]).collect();
         let kept: Vec<_> = pieces.iter().map(|(word, _)| word.as_str()).collect();
         prop_assert_eq!(words(&html), kept.join(" "));
     }

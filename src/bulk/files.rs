@@ -1,0 +1,130 @@
+//! Opening a file or the standard input: counted, decompressed where it is gzip, bounded.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::names::Kind;
+use super::{Body, BytesRead, DOCUMENT_BYTES_MAX, roff};
+use crate::text::charset;
+
+const BUFFER_BYTES: usize = 64 << 10;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// A file as its reader sees it: decompressed, buffered.
+pub(super) type Source = Box<dyn BufRead + Send>;
+
+/// Opens `path`, or the standard input for `-`.
+pub(super) fn open(path: &Path, bytes: &BytesRead) -> io::Result<Source> {
+    let raw: Box<dyn Read + Send> =
+        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(open_file(path)?) };
+    let counted = Counted { raw, bytes: bytes.clone() };
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, counted);
+    Ok(if reader.fill_buf()?.starts_with(&GZIP_MAGIC) {
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(reader)))
+    } else {
+        Box::new(reader)
+    })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file of the user's, read once; the data directory goes through storage::disk"
+)]
+fn open_file(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+struct Counted<R> {
+    raw: R,
+    bytes: BytesRead,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.raw.read(buffer)?;
+        self.bytes.add(count);
+        Ok(count)
+    }
+}
+
+/// Reads one whole file (`-` is the standard input) as a document: HTML where its name says so or
+/// `html` does, the words of a man page, and plain text otherwise. `None` for a binary file.
+///
+/// # Errors
+/// It cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
+pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
+    let kind = if html { Kind::Html } else { Kind::of(path) };
+    read_body(&mut open(path, &BytesRead::default())?, kind)
+}
+
+/// Reads the rest of a source as one document; `None` for a binary file.
+pub(super) fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Option<Body>> {
+    let mut bytes = Vec::new();
+    source.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > DOCUMENT_BYTES_MAX {
+        return Err(io::Error::other(format!("longer than {DOCUMENT_BYTES_MAX} bytes")));
+    }
+    if is_binary(&bytes) {
+        return Ok(None);
+    }
+    let text = charset::decode(&bytes, None, kind == Kind::Html).map_err(io::Error::other)?;
+    Ok(Some(match kind {
+        Kind::Html => Body::Html(text.into_owned()),
+        Kind::Manual => Body::Text(roff::words(&text)),
+        Kind::Text | Kind::Other => Body::Text(text.into_owned()),
+    }))
+}
+
+/// A NUL near the start tells binary files from text; UTF-16 has NULs too but says so by its BOM.
+fn is_binary(bytes: &[u8]) -> bool {
+    let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    !utf16 && bytes.iter().take(8 << 10).any(|&byte| byte == 0)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[test]
+    fn gzip_is_seen_by_its_bytes_and_counted_as_it_lies_on_the_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("no-ending");
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(&b"nearly the same ".repeat(999)).unwrap();
+        let packed = encoder.finish().unwrap();
+        std::fs::write(&path, &packed).unwrap();
+
+        let bytes = BytesRead::default();
+        let mut text = String::new();
+        open(&path, &bytes).unwrap().read_to_string(&mut text).unwrap();
+
+        assert_eq!(text.len(), 16 * 999);
+        assert_eq!(bytes.get(), packed.len() as u64);
+    }
+
+    #[test]
+    fn a_binary_file_is_no_document_and_utf_16_is() {
+        let body = |bytes: &[u8]| read_body(&mut &bytes[..], Kind::Text).unwrap();
+        assert_eq!(body(b"\x7fELF\0\0"), None);
+        assert_eq!(
+            body(b"\xff\xfeh\0i\0"),
+            Some(Body::Text("hi".to_owned())),
+            "UTF-16 with its byte order mark"
+        );
+    }
+
+    #[test]
+    fn a_document_has_a_longest_length() {
+        let mut endless = BufReader::new(io::repeat(b'a'));
+        assert!(read_body(&mut endless, Kind::Text).is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! A folder with everything below it: a document a file, named by its path.
+//!
+//! Files are taken by their names ([`Kind`]); binary ones, empty ones and symbolic links are
+//! passed over. Names are sorted within each folder, so that two runs give the same order.
+
+use std::path::{Path, PathBuf};
+
+use walkdir::{DirEntry, WalkDir};
+
+use super::names::Kind;
+use super::{BadEntry, Body, BytesRead, Entry, Place, files};
+
+/// Reads the documents of a folder.
+pub(super) struct Folder {
+    walk: walkdir::IntoIter,
+    root: PathBuf,
+    bytes: BytesRead,
+}
+
+impl Folder {
+    pub(super) fn new(root: PathBuf, bytes: BytesRead) -> Self {
+        Self { walk: WalkDir::new(&root).sort_by_file_name().into_iter(), root, bytes }
+    }
+
+    fn read(&self, file: &DirEntry, kind: Kind) -> Option<Result<Entry, BadEntry>> {
+        let path = file.path();
+        let body = files::open(path, &self.bytes)
+            .and_then(|mut source| files::read_body(source.as_mut(), kind));
+        match body {
+            Ok(Some(Body::Text(text) | Body::Html(text))) if text.trim().is_empty() => None,
+            Ok(Some(body)) => Some(Ok(Entry {
+                place: Place::file(path),
+                id: Some(path.to_string_lossy().into_owned()),
+                body,
+            })),
+            Ok(None) => None,
+            Err(error) => Some(Err(Place::file(path).bad(error))),
+        }
+    }
+}
+
+impl Iterator for Folder {
+    type Item = Result<Entry, BadEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.walk.next()? {
+                Ok(file) => {
+                    if let Some(kind) = kind_of(&file)
+                        && let Some(entry) = self.read(&file, kind)
+                    {
+                        return Some(entry);
+                    }
+                }
+                Err(error) => {
+                    let path = error.path().unwrap_or(&self.root);
+                    return Some(Err(Place::file(path).bad(&error)));
+                }
+            }
+        }
+    }
+}
+
+/// The bytes of all files that [`Folder`] would read. Costs a look at each directory entry.
+pub(super) fn bytes(root: &Path) -> u64 {
+    WalkDir::new(root)
+        .into_iter()
+        .filter_map(Result::ok)
+        .filter(|file| kind_of(file).is_some())
+        .filter_map(|file| file.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
+}
+
+fn kind_of(file: &DirEntry) -> Option<Kind> {
+    let kind = Kind::of(file.path());
+    (file.file_type().is_file() && kind != Kind::Other).then_some(kind)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn documents_are_found_at_any_depth_and_everything_else_is_passed_over() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir_all(at("b/deep")).unwrap();
+        fs::write(at("b/deep/LICENSE"), "the licence").unwrap();
+        fs::write(at("a.md"), "a text").unwrap();
+        fs::write(at("page.html"), "<p>a page").unwrap();
+        fs::write(at("empty.txt"), " \n").unwrap();
+        fs::write(at("binary.txt"), b"\0\x01\x02").unwrap();
+        fs::write(at("program.rs"), "fn main() {}").unwrap();
+        symlink(at("a.md"), at("link.md")).unwrap();
+        symlink(root.path(), at("b/loop")).unwrap();
+
+        let bytes = BytesRead::default();
+        let read: Vec<_> = Folder::new(root.path().to_path_buf(), bytes)
+            .map(|entry| entry.unwrap().id.unwrap())
+            .collect();
+
+        let expected =
+            ["a.md", "b/deep/LICENSE", "page.html"].map(|name| at(name).display().to_string());
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn the_progress_ends_at_the_total() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a.txt"), "one text").unwrap();
+        fs::write(root.path().join("b.md"), "another text").unwrap();
+        fs::write(root.path().join("c.bin"), "not counted").unwrap();
+
+        let read = BytesRead::default();
+        let count = Folder::new(root.path().to_path_buf(), read.clone()).count();
+
+        assert_eq!((count, read.get()), (2, bytes(root.path())));
+    }
+}

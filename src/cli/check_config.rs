@@ -1,0 +1,33 @@
+//! `check-config`: whether the configuration is right, and what is in effect.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::trouble::Trouble;
+use crate::config::{Config, Sources};
+
+/// The arguments of `check-config`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The configuration file; without it the defaults and the environment are checked
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let config = load(&Sources::of_process(args.config.clone()))?;
+    write!(out, "{}", config.effective())?;
+    Ok(())
+}
+
+/// Loads and checks a configuration.
+pub(super) fn load(sources: &Sources) -> Result<Config> {
+    let checked = Config::load(sources).and_then(|config| config.validated().map(|_| config));
+    checked.map_err(|error| {
+        let next = "config/default.toml lists every key with its range";
+        let trouble = Trouble::new("the configuration is not right", next);
+        trouble.because(error).into()
+    })
+}

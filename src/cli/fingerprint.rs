@@ -1,0 +1,77 @@
+//! `fingerprint`: the fingerprints of files, made here without a service.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::json;
+
+use super::document;
+use crate::bulk::{Body, parse_features};
+use crate::text::recipe;
+
+/// The arguments of `fingerprint`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Files, each one document; - or nothing is the standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Read them as HTML whatever they are called
+    #[arg(long)]
+    html: bool,
+    /// Read them as JSON of weighted features: {"token": weight} or [["token", weight], ...]
+    #[arg(long, conflicts_with = "html")]
+    features: bool,
+    /// Print a JSON object a line: also recipe, features, tokens, short
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let stdin = [PathBuf::from("-")];
+    let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
+    let mut failed = 0;
+    for file in files {
+        if let Err(error) = print(args, file, out) {
+            // A closed pipe ends the run; a bad file only its own line.
+            if super::is_closed_pipe(&error) || files.len() == 1 {
+                return Err(error);
+            }
+            failed += 1;
+            eprintln!("{}", super::trouble::for_people(&error));
+        }
+    }
+    if failed > 0 {
+        bail!("{failed} of {} files have no fingerprint", files.len());
+    }
+    Ok(())
+}
+
+fn print(args: &Args, file: &Path, out: &mut dyn Write) -> Result<()> {
+    let body = if args.features { features(file)? } else { document::read(file, args.html)? };
+    let analysis = document::analyse(&body)
+        .with_context(|| format!("no fingerprint of {}", file.display()))?;
+    if args.json {
+        let line = json!({
+            "file": file.to_string_lossy(),
+            "fingerprint": analysis.fingerprint.to_string(),
+            "recipe": recipe::ID,
+            "features": analysis.features,
+            "tokens": analysis.tokens,
+            "short": analysis.short,
+        });
+        writeln!(out, "{line}")?;
+    } else {
+        // As checksum tools print it, and as the hex format of `import` reads it.
+        writeln!(out, "{}\t{}", analysis.fingerprint, file.display())?;
+    }
+    Ok(())
+}
+
+/// Reads a file of weighted features through the reader of documents.
+fn features(file: &Path) -> Result<Body> {
+    let Body::Text(json) = document::read(file, false)? else {
+        bail!("{} holds HTML, not features", file.display());
+    };
+    parse_features(&json).map_err(|why| anyhow!("{}: {why}", file.display()))
+}

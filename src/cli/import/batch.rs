@@ -1,0 +1,84 @@
+//! Batches: as many documents as travel together.
+
+use crate::bulk::{BadEntry, Body, Documents, Entry};
+
+/// At most this many documents travel together.
+const DOCUMENTS_MAX: usize = 256;
+/// A batch is full at this many bytes of content. The service answers while it reads; a batch
+/// this small and its replies fit in the buffers of a connection, so that neither side can wait
+/// for the other for ever.
+const BYTES_MAX: usize = 512 << 10;
+
+/// Some documents in the order of their files, and what could not be read between them.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// The documents.
+    pub(super) documents: Vec<Entry>,
+    /// What was found among them that is no document.
+    pub(super) bad: Vec<BadEntry>,
+}
+
+/// Cuts a stream of documents into batches.
+pub(super) struct Batches {
+    documents: Documents,
+}
+
+impl Batches {
+    pub(super) fn new(documents: Documents) -> Self {
+        Self { documents }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        let mut batch = Batch::default();
+        let mut bytes = 0;
+        while bytes < BYTES_MAX && batch.documents.len() + batch.bad.len() < DOCUMENTS_MAX {
+            match self.documents.next() {
+                Some(Ok(document)) => {
+                    bytes += content_bytes(&document.body);
+                    batch.documents.push(document);
+                }
+                Some(Err(bad)) => batch.bad.push(bad),
+                None if batch.documents.is_empty() && batch.bad.is_empty() => return None,
+                None => break,
+            }
+        }
+        Some(batch)
+    }
+}
+
+fn content_bytes(body: &Body) -> usize {
+    match body {
+        Body::Text(text) | Body::Html(text) => text.len(),
+        Body::Features(features) => features.iter().map(|(token, _)| token.len() + 8).sum(),
+        Body::Fingerprint(_) => 16,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_full_by_number_or_by_bytes_and_nothing_is_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let many = directory.path().join("many.hex");
+        std::fs::write(&many, "00000000000000ff\n".repeat(600)).unwrap();
+        let large = directory.path().join("large.ndjson");
+        let line = format!("{{\"text\": \"{}\"}}\n", "a".repeat(300 << 10));
+        std::fs::write(&large, line.repeat(3)).unwrap();
+
+        let sizes = |path| {
+            Batches::new(Documents::new(vec![path], None))
+                .map(|batch| batch.documents.len())
+                .collect::<Vec<_>>()
+        };
+
+        assert_eq!(sizes(many), [256, 256, 88]);
+        assert_eq!(sizes(large), [2, 1]);
+    }
+}

@@ -1,0 +1,176 @@
+//! The import straight into a data directory, with the engine in this process.
+
+use std::num::NonZero;
+use std::path::Path;
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use tokio::runtime::{self, Runtime};
+
+use super::{How, OnDuplicate, Sink};
+use crate::bulk::Entry;
+use crate::cli::document as local;
+use crate::cli::reply::{Hit, Reply};
+use crate::cli::trouble::Trouble;
+use crate::config::{Config, Settings, Sources};
+use crate::document::{Document, DocumentId};
+use crate::engine::{Admission, Engine, Pending, QueryOptions, Refused, WriteOutcome, Written};
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::machine::query::{Criteria, Verification};
+use crate::sketch::MinResemblance;
+
+/// An open data directory.
+pub(super) struct Directory {
+    engine: Engine,
+    runtime: Runtime,
+    options: QueryOptions,
+    how: How,
+}
+
+impl Directory {
+    /// Opens (or creates) the directory; a service that runs on it holds its lock.
+    pub(super) fn open(data: &Path, config: Option<&Path>, how: How) -> Result<Self> {
+        let mut sources = Sources::of_process(config.map(Path::to_path_buf));
+        sources.data = Some(data.to_path_buf());
+        let settings = Config::load(&sources)?.validated()?;
+        let options = query_options(&settings, &how)?;
+        let engine = Engine::open(settings.engine).map_err(|error| {
+            let what = format!("cannot open the data directory {}", data.display());
+            let next = "if a service runs on it, import through the service: --server URL";
+            Trouble::new(what, next).because(error)
+        })?;
+        Ok(Self { engine, runtime: runtime::Builder::new_current_thread().build()?, options, how })
+    }
+
+    async fn begin(&self, document: Document) -> Result<Pending<Written>, Refused> {
+        if !self.how.check {
+            return self.engine.begin_insert(document, Admission::Wait).await;
+        }
+        let store_duplicates = self.how.on_duplicate == OnDuplicate::Insert;
+        self.engine
+            .begin_check_and_insert(document, self.options, store_duplicates, Admission::Wait)
+            .await
+    }
+
+    async fn store_all(
+        &self,
+        documents: Vec<Result<Document, String>>,
+    ) -> Result<Vec<Result<Reply, String>>> {
+        // All of a batch are begun before the first is waited for, so that they share a sync.
+        let mut begun = Vec::with_capacity(documents.len());
+        for document in documents {
+            begun.push(match document {
+                Ok(document) => {
+                    let (fingerprint, short) = (document.fingerprint, document.short);
+                    Ok((fingerprint, short, self.begin(document).await?))
+                }
+                Err(why) => Err(why),
+            });
+        }
+        let mut replies = Vec::with_capacity(begun.len());
+        for pending in begun {
+            replies.push(match pending {
+                Ok((fingerprint, short, pending)) => {
+                    Ok(reply(fingerprint, short, &pending.wait().await?))
+                }
+                Err(why) => Err(why),
+            });
+        }
+        Ok(replies)
+    }
+}
+
+impl Sink for Directory {
+    fn store(&mut self, documents: &[Entry]) -> Result<Vec<Result<Reply, String>>> {
+        let documents = analyse_all(documents);
+        self.runtime
+            .block_on(self.store_all(documents))
+            .context("the data directory takes no more documents")
+    }
+
+    fn finish(self: Box<Self>) {
+        self.engine.close();
+    }
+}
+
+/// What the command line says, or else the configuration.
+fn query_options(settings: &Settings, how: &How) -> Result<QueryOptions> {
+    let defaults = &settings.http.query;
+    let distance = match how.distance {
+        Some(bits) => match Distance::new(bits) {
+            Some(distance) if distance <= defaults.distance_max => distance,
+            _ => bail!("--distance {bits} is above {}", defaults.distance_max),
+        },
+        None => defaults.distance,
+    };
+    let part = how.min_similarity.unwrap_or(defaults.min_similarity);
+    if !(0.0..=1.0).contains(&part) {
+        bail!("--min-similarity {part} is not within 0 to 1");
+    }
+    Ok(QueryOptions {
+        criteria: Criteria { distance, min_resemblance: MinResemblance::of_similarity(part) },
+        limit: usize::from(how.limit),
+    })
+}
+
+/// Makes the fingerprints of a batch on all cores, in its order.
+fn analyse_all(entries: &[Entry]) -> Vec<Result<Document, String>> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let share = entries.len().div_ceil(threads).max(1);
+    thread::scope(|scope| {
+        let parts: Vec<_> = entries
+            .chunks(share)
+            .map(|part| scope.spawn(|| part.iter().map(analyse).collect::<Vec<_>>()))
+            .collect();
+        parts
+            .into_iter()
+            .flat_map(|part| part.join().expect("an analysis does not panic"))
+            .collect()
+    })
+}
+
+fn analyse(entry: &Entry) -> Result<Document, String> {
+    let id = entry.id.as_deref().map(DocumentId::new).transpose();
+    let id = id.map_err(|error| error.to_string())?;
+    let analysis = local::analyse(&entry.body).map_err(|error| error.to_string())?;
+    Ok(Document {
+        id,
+        fingerprint: analysis.fingerprint,
+        sketch: analysis.sketch,
+        short: analysis.short,
+    })
+}
+
+fn reply(fingerprint: Fingerprint, short: bool, written: &Written) -> Reply {
+    let outcome = match written.outcome {
+        WriteOutcome::Inserted => "inserted",
+        WriteOutcome::Duplicate => "duplicate",
+        WriteOutcome::AlreadyPresent => "already_present",
+        WriteOutcome::Replaced => "replaced",
+    };
+    let hits = written.findings.hits.iter().map(|hit| {
+        let (similarity, confirmed) = match hit.verification {
+            Verification::Unverifiable => (None, None),
+            Verification::Compared { resemblance, confirmed } => {
+                (Some(resemblance.similarity()), Some(confirmed))
+            }
+        };
+        Hit {
+            fingerprint: hit.fingerprint.to_string(),
+            distance: hit.distance.get(),
+            similarity,
+            confirmed,
+            ids: hit.ids.iter().map(ToString::to_string).collect(),
+            id_count: hit.id_count,
+        }
+    });
+    Reply {
+        fingerprint: fingerprint.to_string(),
+        short,
+        outcome: outcome.to_owned(),
+        stored: written.stored,
+        hits: hits.collect(),
+        hit_count: written.findings.hit_count as u64,
+        error: None,
+    }
+}

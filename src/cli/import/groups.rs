@@ -1,0 +1,248 @@
+//! Groups of near-duplicates: what the replies of an import connect, directly or over others.
+//!
+//! A union-find over the documents that have a hit; one that has none costs nothing. A document is
+//! joined with the oldest document of each hit that counts. Since a small distance is not
+//! transitive, two members of a group may lie farther apart than the look-up distance.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use crate::bulk::Entry;
+use crate::cli::reply::Reply;
+
+/// How many members are shown beside the representative.
+const MEMBERS_SHOWN_MAX: usize = 2;
+/// The width of a table that does not go to a terminal.
+const WIDTH_DEFAULT: usize = 120;
+const WIDTH_MIN: usize = 60;
+
+/// The groups found so far.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    numbers: HashMap<Box<str>, u32>,
+    nodes: Vec<Node>,
+    without_id: u64,
+}
+
+#[derive(Debug)]
+struct Node {
+    name: Box<str>,
+    /// Towards the oldest known document of the group, which points to itself.
+    parent: u32,
+    /// From its nearest hit when it came; `None` for one that was there before its group.
+    distance: Option<u8>,
+}
+
+/// A finished group.
+#[derive(Debug, PartialEq, Eq)]
+struct Group<'a> {
+    size: usize,
+    /// How many members came at each distance from the nearest document before them.
+    distances: Vec<(u8, usize)>,
+    /// The oldest first.
+    names: Vec<&'a str>,
+}
+
+impl Groups {
+    /// Joins the documents of a batch with their hits.
+    pub(super) fn add(&mut self, documents: &[Entry], replies: &[Result<Reply, String>]) {
+        for (document, reply) in documents.iter().zip(replies) {
+            if let Ok(reply) = reply {
+                self.join(document.id.as_deref(), reply);
+            }
+        }
+    }
+
+    fn join(&mut self, id: Option<&str>, reply: &Reply) {
+        let counting: Vec<_> = reply.hits.iter().filter(|hit| hit.counts(reply.short)).collect();
+        let Some(nearest) = counting.iter().map(|hit| hit.distance).min() else {
+            return;
+        };
+        // Hits are numbered before the document, so that the smaller number is the older.
+        let hits: Vec<u32> = counting
+            .iter()
+            .map(|hit| self.number(hit.ids.first().unwrap_or(&hit.fingerprint)))
+            .collect();
+        let document = if let Some(id) = id {
+            self.number(id)
+        } else {
+            self.without_id += 1;
+            let name = format!("{} (no id, {})", reply.fingerprint, self.without_id);
+            self.number(&name)
+        };
+        self.nodes[document as usize].distance.get_or_insert(nearest);
+        for hit in hits {
+            self.unite(document, hit);
+        }
+    }
+
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = u32::try_from(self.nodes.len()).expect("fewer than 2^32 documents");
+        self.nodes.push(Node { name: name.into(), parent: number, distance: None });
+        self.numbers.insert(name.into(), number);
+        number
+    }
+
+    fn unite(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.root(a), self.root(b));
+        // The oldest stays at the root: it represents the group.
+        self.nodes[a.max(b) as usize].parent = a.min(b);
+    }
+
+    fn root(&mut self, mut at: u32) -> u32 {
+        while self.nodes[at as usize].parent != at {
+            let parent = self.nodes[at as usize].parent;
+            let above = self.nodes[parent as usize].parent;
+            self.nodes[at as usize].parent = above;
+            at = above;
+        }
+        at
+    }
+
+    /// The largest groups; of equal ones the older first.
+    fn largest(&mut self, count: usize) -> Vec<Group<'_>> {
+        let numbers = 0..u32::try_from(self.nodes.len()).expect("counted in u32");
+        let roots: Vec<u32> = numbers.map(|number| self.root(number)).collect();
+        let mut members: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (at, root) in roots.into_iter().enumerate() {
+            members.entry(root).or_default().push(at);
+        }
+        let mut members: Vec<_> = members.into_values().collect();
+        members.sort_unstable_by_key(|group| (std::cmp::Reverse(group.len()), group[0]));
+        members.truncate(count);
+        members.into_iter().map(|members| self.group(&members)).collect()
+    }
+
+    fn group(&self, members: &[usize]) -> Group<'_> {
+        let mut counts = [0; 65];
+        for &at in &members[1..] {
+            if let Some(distance) = self.nodes[at].distance {
+                counts[usize::from(distance)] += 1;
+            }
+        }
+        Group {
+            size: members.len(),
+            distances: (0..).zip(counts).filter(|&(_, n)| n > 0).collect(),
+            names: members.iter().map(|&at| &*self.nodes[at].name).collect(),
+        }
+    }
+
+    /// Prints a table of the `count` largest groups.
+    pub(super) fn print(mut self, count: usize, out: &mut dyn Write) -> io::Result<()> {
+        let width = terminal_width().unwrap_or(WIDTH_DEFAULT).max(WIDTH_MIN);
+        let groups = self.largest(count);
+        if groups.is_empty() {
+            return writeln!(out, "\nno near-duplicates were found");
+        }
+        writeln!(out, "\nthe {} largest groups of near-duplicates", groups.len())?;
+        writeln!(out, "  size  distance:members      oldest member, and some others")?;
+        for group in &groups {
+            let distances: Vec<_> = group
+                .distances
+                .iter()
+                .map(|(distance, count)| format!("{distance}:{count}"))
+                .collect();
+            let (size, distances) = (group.size, distances.join(" "));
+            let indent = 8 + 20.max(distances.len()) + 2;
+            let room = width.saturating_sub(indent).max(20);
+            writeln!(out, "{size:>6}  {distances:<20}  {}", shortened(group.names[0], room))?;
+            let others = group.names.iter().skip(1).take(MEMBERS_SHOWN_MAX);
+            for other in others {
+                writeln!(out, "{:indent$}{}", "", shortened(other, room))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The end of a long name, which tells more than the start of a path.
+fn shortened(name: &str, room: usize) -> String {
+    let length = name.chars().count();
+    if length <= room {
+        return name.to_owned();
+    }
+    let tail: String = name.chars().skip(length - room.saturating_sub(3)).collect();
+    format!("...{tail}")
+}
+
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::reply::Hit;
+
+    fn reply(hits: &[(&str, u8)]) -> Reply {
+        let hit = |&(id, distance): &(&str, u8)| Hit {
+            distance,
+            ids: vec![id.to_owned()],
+            ..Hit::default()
+        };
+        Reply { hits: hits.iter().map(hit).collect(), ..Reply::default() }
+    }
+
+    #[test]
+    fn documents_are_grouped_over_others_and_the_oldest_stands_for_them() {
+        let mut groups = Groups::default();
+        groups.join(Some("a"), &reply(&[]));
+        groups.join(Some("b"), &reply(&[("a", 1)]));
+        groups.join(Some("x"), &reply(&[]));
+        groups.join(Some("y"), &reply(&[("x", 0)]));
+        groups.join(Some("c"), &reply(&[("b", 2), ("a", 3)]));
+
+        let largest = groups.largest(9);
+
+        assert_eq!(largest.len(), 2);
+        assert_eq!(largest[0].names, ["a", "b", "c"]);
+        assert_eq!(largest[0].distances, [(1, 1), (2, 1)]);
+        assert_eq!((largest[1].size, largest[1].names[0]), (2, "x"));
+    }
+
+    #[test]
+    fn two_groups_become_one_when_a_document_is_near_both() {
+        let mut groups = Groups::default();
+        groups.join(Some("b"), &reply(&[("a", 0)]));
+        groups.join(Some("d"), &reply(&[("c", 0)]));
+        groups.join(Some("e"), &reply(&[("d", 1), ("b", 2)]));
+        let largest = groups.largest(9);
+        assert_eq!(largest.len(), 1);
+        assert_eq!(largest[0].names[0], "a");
+        assert_eq!(largest[0].size, 5);
+    }
+
+    #[test]
+    fn a_hit_that_does_not_count_joins_nothing() {
+        let mut groups = Groups::default();
+        let mut refuted = reply(&[("a", 1)]);
+        refuted.hits[0].confirmed = Some(false);
+        groups.join(Some("b"), &refuted);
+        let mut short = reply(&[("a", 1)]);
+        short.short = true;
+        groups.join(Some("c"), &short);
+        assert_eq!(groups.largest(9), []);
+    }
+
+    #[test]
+    fn documents_without_ids_count_each() {
+        let mut groups = Groups::default();
+        let mut bare = reply(&[("", 0)]);
+        bare.hits[0].ids.clear();
+        bare.hits[0].fingerprint = "00000000000000ff".to_owned();
+        bare.fingerprint = "00000000000000ff".to_owned();
+        groups.join(None, &bare);
+        groups.join(None, &bare);
+        assert_eq!(groups.largest(1)[0].size, 3);
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_end() {
+        assert_eq!(shortened("/usr/share/doc/a", 10), "...e/doc/a");
+        assert_eq!(shortened("/doc/a", 10), "/doc/a");
+    }
+}

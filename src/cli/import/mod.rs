@@ -1,0 +1,151 @@
+//! `import`: many documents into a running service, or straight into a data directory.
+//!
+//! Files are read on a thread of their own; documents travel in batches of bounded size, one after
+//! the other, so that the order of the files is the order of effect (of two documents with one id
+//! the later stays). Memory is a few batches, whatever the input; `--groups` adds one name for each
+//! document that has a near-duplicate.
+
+mod batch;
+mod directory;
+mod groups;
+mod progress;
+mod server;
+mod summary;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+
+use anyhow::Result;
+
+use self::batch::{Batch, Batches};
+use self::directory::Directory;
+use self::groups::Groups;
+use self::progress::Progress;
+use self::server::Server;
+use self::summary::Summary;
+use super::client::{Client, DEFAULT_SERVER};
+use super::reply::Reply;
+use crate::bulk::{Documents, Entry, Format, bytes_total};
+
+/// How many batches wait while one is being stored.
+const BATCHES_WAITING_MAX: usize = 2;
+
+/// The arguments of `import`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Files and folders; - is the standard input
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// What the files hold; without it their names tell, or else their first bytes
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The service to store them in
+    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
+    server: String,
+    /// Store them in this data directory instead; no service may be running on it
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The configuration of the data directory
+    #[arg(long, value_name = "FILE", requires = "data")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+    /// Print the N largest groups of near-duplicates; implies --check
+    #[arg(long, value_name = "N")]
+    groups: Option<usize>,
+}
+
+/// How each document is stored.
+#[derive(Debug, Clone, clap::Args)]
+struct How {
+    /// Look for near-duplicates first, and do not store a document that is one
+    #[arg(long)]
+    check: bool,
+    /// With --check: what becomes of a duplicate
+    #[arg(long, value_enum, default_value_t = OnDuplicate::Skip)]
+    on_duplicate: OnDuplicate,
+    /// With --check: the largest distance of a near-duplicate
+    #[arg(long, value_name = "BITS")]
+    distance: Option<u8>,
+    /// With --check: how much of two texts must agree, 0 to 1; 0 switches the check off
+    #[arg(long, value_name = "PART")]
+    min_similarity: Option<f64>,
+    /// How many hits each reply lists
+    #[arg(skip = 1_u16)]
+    limit: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OnDuplicate {
+    /// It is not stored
+    Skip,
+    /// It is stored as well
+    Insert,
+}
+
+/// Where documents go.
+trait Sink {
+    /// Stores them in this order; for each what became of it, or why nothing did. An error means
+    /// that the import cannot go on.
+    fn store(&mut self, documents: &[Entry]) -> Result<Vec<Result<Reply, String>>>;
+
+    /// Leaves the destination in order.
+    fn finish(self: Box<Self>);
+}
+
+pub(super) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
+    if args.groups.is_some() {
+        args.how.check = true;
+        args.how.limit = 10;
+    }
+    let total = bytes_total(&args.paths)?;
+    let mut sink = open(&args)?;
+    let documents = Documents::new(args.paths, args.format);
+    let mut progress = Progress::new(total, documents.bytes_read());
+    let mut summary = Summary::default();
+    let mut groups = args.groups.map(|_| Groups::default());
+
+    let (sender, batches) = mpsc::sync_channel(BATCHES_WAITING_MAX);
+    let reader = thread::spawn(move || {
+        for batch in Batches::new(documents) {
+            if sender.send(batch).is_err() {
+                // Nobody stores any more; the reason is told over there.
+                return;
+            }
+        }
+    });
+    let outcome = batches.iter().try_for_each(|batch: Batch| {
+        let replies = sink.store(&batch.documents)?;
+        summary.add(&batch, &replies);
+        if let Some(groups) = &mut groups {
+            groups.add(&batch.documents, &replies);
+        }
+        progress.at(summary.read());
+        anyhow::Ok(())
+    });
+    if outcome.is_ok() {
+        // After a failure it may hang on a silent standard input; the process ends without it.
+        reader.join().expect("the reader does not panic");
+    }
+    sink.finish();
+    progress.end();
+
+    write!(out, "{summary}")?;
+    if let (Some(groups), Some(count)) = (groups, args.groups) {
+        groups.print(count, out)?;
+    }
+    outcome
+}
+
+fn open(args: &Args) -> Result<Box<dyn Sink>> {
+    let how = args.how.clone();
+    if let Some(data) = &args.data {
+        let directory = Directory::open(data, args.config.as_deref(), how)?;
+        return Ok(Box::new(directory));
+    }
+    let client = Client::new(&args.server);
+    client.get("/readyz")?;
+    Ok(Box::new(Server::new(client, how)))
+}

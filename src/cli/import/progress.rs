@@ -1,0 +1,101 @@
+//! How far an import is: a bar on a terminal, a plain line now and then elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
+
+use crate::bulk::BytesRead;
+
+/// Between two plain lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Shows on the standard error how far an import is.
+pub(super) struct Progress {
+    bytes: BytesRead,
+    total: Option<u64>,
+    started: Instant,
+    shown: Duration,
+    /// Only on a terminal.
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Of an input of `total` bytes, where that is known.
+    pub(super) fn new(total: Option<u64>, bytes: BytesRead) -> Self {
+        Self {
+            bytes,
+            total,
+            started: now(),
+            shown: Duration::ZERO,
+            bar: std::io::stderr().is_terminal().then(|| bar(total)),
+        }
+    }
+
+    /// So many documents are done.
+    pub(super) fn at(&mut self, documents: u64) {
+        let elapsed = now().duration_since(self.started);
+        if let Some(bar) = &self.bar {
+            bar.set_message(speed(documents, elapsed));
+            bar.set_position(self.bytes.get());
+        } else if elapsed >= self.shown + LINE_INTERVAL {
+            self.shown = elapsed;
+            let read = self.bytes.get();
+            let left = self.total.and_then(|total| remaining(read, total, elapsed));
+            let left =
+                left.map_or(String::new(), |left| format!(", about {} left", HumanDuration(left)));
+            eprintln!("{}{left}", speed(documents, elapsed));
+        }
+    }
+
+    /// Everything is done; the summary follows.
+    pub(super) fn end(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(total: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total {
+        Some(total) => (ProgressBar::new(total), "{bar:30} {percent:>3}%  {msg}, {eta} left"),
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}"),
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    bar.with_style(style.progress_chars("=> "))
+}
+
+fn speed(documents: u64, elapsed: Duration) -> String {
+    let millis = u64::try_from(elapsed.as_millis()).map_or(1, |millis| millis.max(1));
+    format!(
+        "{} documents, {}/s",
+        HumanCount(documents),
+        HumanCount(documents.saturating_mul(1_000) / millis)
+    )
+}
+
+/// The time for the rest at the speed so far; `None` before anything was read.
+fn remaining(read: u64, total: u64, elapsed: Duration) -> Option<Duration> {
+    let millis = elapsed.as_millis() * u128::from(total.saturating_sub(read));
+    let millis = millis.checked_div(u128::from(read))?;
+    Some(Duration::from_millis(u64::try_from(millis).ok()?))
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a person has waited decides nothing")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_as_the_speed_so_far_says() {
+        let elapsed = Duration::from_secs(10);
+        assert_eq!(remaining(0, 100, elapsed), None);
+        assert_eq!(remaining(25, 100, elapsed), Some(Duration::from_secs(30)));
+        assert_eq!(remaining(110, 100, elapsed), Some(Duration::ZERO));
+        assert_eq!(speed(5_000, elapsed), "5,000 documents, 500/s");
+    }
+}

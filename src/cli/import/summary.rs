@@ -1,0 +1,130 @@
+//! What became of the documents of an import, in numbers and first reasons.
+
+use std::fmt;
+
+use indicatif::HumanCount;
+
+use super::Batch;
+use crate::cli::reply::Reply;
+
+/// At most this many different reasons are kept; further ones count without their text.
+const REASONS_MAX: usize = 20;
+/// This many of them are shown.
+const REASONS_SHOWN_MAX: usize = 5;
+
+/// The counts of an import.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    read: u64,
+    stored: u64,
+    duplicates: u64,
+    already_present: u64,
+    replaced: u64,
+    failed: u64,
+    reasons: Vec<Reason>,
+}
+
+#[derive(Debug)]
+struct Reason {
+    why: String,
+    count: u64,
+    first: String,
+}
+
+impl Summary {
+    /// How many documents and bad entries were read.
+    pub(super) fn read(&self) -> u64 {
+        self.read
+    }
+
+    /// Counts a batch and its replies.
+    pub(super) fn add(&mut self, batch: &Batch, replies: &[Result<Reply, String>]) {
+        for bad in &batch.bad {
+            self.fail(&bad.why, bad.place.to_string());
+        }
+        for (document, reply) in batch.documents.iter().zip(replies) {
+            match reply {
+                Ok(reply) => self.count(reply),
+                Err(why) => self.fail(why, document.place.to_string()),
+            }
+        }
+    }
+
+    fn count(&mut self, reply: &Reply) {
+        self.read += 1;
+        match reply.outcome.as_str() {
+            "already_present" => self.already_present += 1,
+            outcome => {
+                self.stored += u64::from(reply.stored);
+                self.duplicates += u64::from(outcome == "duplicate");
+                self.replaced += u64::from(outcome == "replaced");
+            }
+        }
+    }
+
+    fn fail(&mut self, why: &str, place: String) {
+        self.read += 1;
+        self.failed += 1;
+        if let Some(reason) = self.reasons.iter_mut().find(|reason| reason.why == why) {
+            reason.count += 1;
+        } else if self.reasons.len() < REASONS_MAX {
+            self.reasons.push(Reason { why: why.to_owned(), count: 1, first: place });
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |name: &str, count: u64| -> fmt::Result {
+            writeln!(f, "{name:<18}{:>12}", HumanCount(count).to_string())
+        };
+        row("documents read", self.read)?;
+        row("stored now", self.stored)?;
+        row("near-duplicates", self.duplicates)?;
+        row("already present", self.already_present)?;
+        row("replaced", self.replaced)?;
+        row("failed", self.failed)?;
+        let mut shown: Vec<&Reason> = self.reasons.iter().collect();
+        shown.sort_by_key(|reason| std::cmp::Reverse(reason.count));
+        for Reason { why, count, first } in shown.into_iter().take(REASONS_SHOWN_MAX) {
+            writeln!(f, "{:>12} x {why}; first: {first}", HumanCount(*count).to_string())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::bulk::{BadEntry, Place};
+
+    #[test]
+    fn every_entry_is_counted_once_and_equal_reasons_together() {
+        let mut summary = Summary::default();
+        let bad = |line| BadEntry {
+            place: Place { path: Path::new("a.hex").into(), line: Some(line) },
+            why: "is no hex".to_owned(),
+        };
+        let batch = Batch { documents: Vec::new(), bad: vec![bad(3), bad(4)] };
+        summary.add(&batch, &[]);
+        for (outcome, stored) in
+            [("inserted", true), ("duplicate", false), ("already_present", true)]
+        {
+            summary.count(&Reply { outcome: outcome.to_owned(), stored, ..Reply::default() });
+        }
+        assert_eq!(
+            summary.to_string(),
+            concat!(
+                "documents read               5\n",
+                "stored now                   1\n",
+                "near-duplicates              1\n",
+                "already present              1\n",
+                "replaced                     0\n",
+                "failed                       2\n",
+                "           2 x is no hex; first: a.hex line 3\n",
+            )
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! The replies of the service, as far as the command line reads them.
+
+use serde::Deserialize;
+
+use super::client::Problem;
+
+/// The reply to a query or a write.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Reply {
+    /// The fingerprint of the document that was sent.
+    pub(super) fingerprint: String,
+    /// It came as a text too short to trust a distance above 0.
+    pub(super) short: bool,
+    /// `inserted`, `duplicate`, `already_present`, `replaced`; empty for a query.
+    pub(super) outcome: String,
+    /// Whether the document is stored now.
+    pub(super) stored: bool,
+    /// What is stored near it, nearest first.
+    pub(super) hits: Vec<Hit>,
+    /// How many there are, listed or not.
+    pub(super) hit_count: u64,
+    /// The line was refused.
+    pub(super) error: Option<Problem>,
+}
+
+/// A stored fingerprint near the document.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Hit {
+    pub(super) fingerprint: String,
+    pub(super) distance: u8,
+    pub(super) similarity: Option<f64>,
+    pub(super) confirmed: Option<bool>,
+    pub(super) ids: Vec<String>,
+    pub(super) id_count: u64,
+}
+
+impl Hit {
+    /// Whether the hit makes a duplicate of a document that is `short` or not: the rule of
+    /// [`crate::machine::query::Verification::counts`], as it can be read off the wire.
+    pub(super) fn counts(&self, short: bool) -> bool {
+        self.confirmed.unwrap_or(!short || self.distance == 0)
+    }
+}

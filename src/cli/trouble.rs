@@ -1,0 +1,76 @@
+//! Errors for people: what did not work, why, and what to do next.
+
+use std::error::Error;
+use std::fmt;
+
+/// A failure with a way out of it.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    what: String,
+    next: String,
+    why: Option<anyhow::Error>,
+}
+
+impl Trouble {
+    /// `what` did not work; `next` is what the reader can do about it.
+    pub(super) fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what: what.into(), next: next.into(), why: None }
+    }
+
+    /// Keeps the cause, which is shown between the two.
+    #[must_use]
+    pub(super) fn because(mut self, why: impl Into<anyhow::Error>) -> Self {
+        self.why = Some(why.into());
+        self
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error for Trouble {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.why.as_ref().map(|why| why.as_ref() as _)
+    }
+}
+
+/// An error as it is printed, without its last line end.
+pub(super) fn for_people(error: &anyhow::Error) -> String {
+    let mut said = error.to_string();
+    let mut lines = vec![format!("error: {said}")];
+    for cause in error.chain().skip(1) {
+        let why = cause.to_string();
+        // Many libraries repeat their cause in their own message.
+        if !said.contains(&why) {
+            lines.push(format!("  why: {why}"));
+        }
+        said = why;
+    }
+    let mut causes = error.chain();
+    if let Some(trouble) = causes.find_map(|cause| cause.downcast_ref::<Trouble>()) {
+        lines.push(format!("  next: {}", trouble.next));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_why_and_next_stand_on_a_line_each() {
+        let trouble = Trouble::new("cannot reach the server", "start it")
+            .because(anyhow::anyhow!("connection refused").context("connect: connection refused"));
+        assert_eq!(
+            for_people(&trouble.into()),
+            concat!(
+                "error: cannot reach the server\n",
+                "  why: connect: connection refused\n",
+                "  next: start it",
+            )
+        );
+    }
+}

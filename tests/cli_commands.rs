@@ -1,0 +1,174 @@
+//! The commands that need no service, run as a person runs them: arguments in, text and exit code
+//! out. Those that speak to one are in `tests/process/commands.rs`.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const LONG_TEXT: &str = "Everyone has the right to freedom of thought and of expression, \
+    and this right includes the freedom to hold opinions without interference and to seek \
+    information and ideas through any media and regardless of frontiers.";
+
+fn nearprint(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nearprint"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(input.as_bytes()).expect("it is read");
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("no signal")
+}
+
+fn out(output: &Output) -> &str {
+    str::from_utf8(&output.stdout).expect("UTF-8")
+}
+
+fn err(output: &Output) -> &str {
+    str::from_utf8(&output.stderr).expect("UTF-8")
+}
+
+fn file(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    let mut file = std::fs::File::options()
+        .create_new(true)
+        .write(true)
+        .open(&path)
+        .expect("the folder is fresh");
+    file.write_all(text.as_bytes()).expect("there is room");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn without_arguments_it_says_what_it_is_and_what_to_do_next() {
+    let output = nearprint(&[], "");
+    assert_eq!((code(&output), out(&output)), (2, ""));
+    for word in ["near-duplicate", "nearprint serve", "nearprint import", "curl"] {
+        assert!(err(&output).contains(word), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_ends_with_2_and_help_with_0() {
+    assert_eq!(code(&nearprint(&["no-such-command"], "")), 2);
+    assert_eq!(code(&nearprint(&["import"], "")), 2);
+    assert_eq!(code(&nearprint(&["import", "--data", "d", "--server", "s", "-"], "")), 2);
+    assert_eq!(code(&nearprint(&["--help"], "")), 0);
+    assert_eq!(code(&nearprint(&["--version"], "")), 0);
+}
+
+#[test]
+fn fingerprints_of_files_and_of_the_standard_input_are_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "a.txt", LONG_TEXT);
+    let of_file = nearprint(&["fingerprint", &path], "");
+    let of_input = nearprint(&["fingerprint"], LONG_TEXT);
+    let (hex, name) = out(&of_file).trim_end().split_once('\t').expect("a tab");
+    assert_eq!((hex.len(), name), (16, path.as_str()));
+    assert_eq!(out(&of_input), format!("{hex}\t-\n"));
+}
+
+#[test]
+fn html_is_read_as_its_visible_text() {
+    let html = format!("<html><script>var x = 1;</script><p>{LONG_TEXT}</p></html>");
+    let of_html = nearprint(&["fingerprint", "--html"], &html);
+    let of_text = nearprint(&["fingerprint"], LONG_TEXT);
+    assert_eq!(out(&of_html), out(&of_text));
+}
+
+#[test]
+fn json_says_more_about_a_fingerprint() {
+    let output = nearprint(&["fingerprint", "--json"], "Three short words");
+    let line: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    assert_eq!((&line["recipe"], &line["short"]), (&"np1".into(), &true.into()));
+    assert_eq!(line["tokens"], 3);
+}
+
+#[test]
+fn weighted_features_come_as_an_object_or_as_pairs() {
+    let object = nearprint(&["fingerprint", "--features"], r#"{"a": 1.5, "b": -2}"#);
+    let pairs = nearprint(&["fingerprint", "--features"], r#"[["a", 1.5], ["b", -2]]"#);
+    assert_eq!(code(&object), 0, "{}", err(&object));
+    assert_eq!(out(&object), out(&pairs));
+    let wrong = nearprint(&["fingerprint", "--features"], r#"{"a": "heavy"}"#);
+    assert_eq!(code(&wrong), 1);
+    assert!(err(&wrong).contains("weight of \"a\""), "{}", err(&wrong));
+}
+
+#[test]
+fn a_bad_file_among_good_ones_is_told_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = file(folder.path(), "good.txt", LONG_TEXT);
+    let empty = file(folder.path(), "empty.txt", " ... ");
+    let output = nearprint(&["fingerprint", &empty, &good], "");
+    assert_eq!((code(&output), out(&output).lines().count()), (1, 1));
+    assert!(err(&output).contains("no fingerprint of "), "{}", err(&output));
+    assert!(err(&output).contains("empty.txt"), "{}", err(&output));
+}
+
+#[test]
+fn compare_takes_fingerprints_files_and_texts() {
+    let output = nearprint(&["compare", "--json", "00000000000000ff", "0x00000000000000F0"], "");
+    let line: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
+    assert_eq!((&line["distance"], &line["similarity"]), (&4.into(), &().into()));
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "a.txt", LONG_TEXT);
+    let output = nearprint(&["compare", &path, LONG_TEXT], "");
+    assert!(out(&output).contains("distance    0 of 64 bits"), "{}", out(&output));
+    assert!(out(&output).contains("similarity  1.000"), "{}", out(&output));
+}
+
+#[test]
+fn an_error_says_what_why_and_what_to_do_next() {
+    let missing = nearprint(&["compare", "no-such-file", LONG_TEXT], "");
+    assert_eq!((code(&missing), out(&missing)), (1, ""));
+    assert!(err(&missing).starts_with("error: \"no-such-file\" is neither"), "{}", err(&missing));
+    assert!(err(&missing).contains("\n  next: "), "{}", err(&missing));
+
+    // Port 9 of the loopback: nobody listens there.
+    let alone = nearprint(&["health", "--url", "http://127.0.0.1:9"], "");
+    assert_eq!(code(&alone), 1);
+    for part in ["error: no answer", "\n  why: ", "\n  next: start one with `nearprint serve`"] {
+        assert!(err(&alone).contains(part), "{}", err(&alone));
+    }
+}
+
+#[test]
+fn check_config_prints_every_key_and_refuses_an_unknown_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let right = file(folder.path(), "right.toml", "[query]\ndistance = 2\n");
+    let output = nearprint(&["check-config", "--config", &right], "");
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    assert!(out(&output).contains("distance = 2"), "{}", out(&output));
+    assert!(out(&output).contains("listen = "), "{}", out(&output));
+
+    let wrong = file(folder.path(), "wrong.toml", "[query]\ndistanse = 2\n");
+    let output = nearprint(&["check-config", "--config", &wrong], "");
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("distanse"), "{}", err(&output));
+}
+
+#[test]
+fn a_reader_that_ends_early_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "a.txt", LONG_TEXT);
+    let many: Vec<&str> = std::iter::repeat_n(path.as_str(), 3_000).collect();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nearprint"))
+        .arg("fingerprint")
+        .args(many)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((code(&output), err(&output)), (0, ""));
+}

@@ -1,0 +1,144 @@
+//! The commands that speak to a service, or open a data directory themselves.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::corpus;
+use crate::server::{Client, Server};
+
+fn nearprint(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));
+    command.args(arguments).output().expect("the binary starts")
+}
+
+/// The output of a command that must succeed.
+fn expect(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The number behind the name of a row of the summary.
+fn row(summary: &str, name: &str) -> u64 {
+    let line = summary.lines().find(|line| line.starts_with(name));
+    let count = line.and_then(|line| line.rsplit(' ').next());
+    let count = count.unwrap_or_else(|| panic!("{name}: {summary}"));
+    count.replace(',', "").parse().expect("a number")
+}
+
+/// A folder of texts: the first ten documents of the corpus, and each once more with a line added.
+fn lay_out(folder: &Path) {
+    fs::create_dir_all(folder.join("copies")).expect("there is room");
+    let documents = corpus::documents();
+    let long = documents.iter().filter(|document| document.text.len() > 4_000);
+    for (at, document) in long.take(10).enumerate() {
+        write(&folder.join(format!("{at}.txt")), &document.text);
+        let copy = format!("{}\nOne more line.\n", document.text);
+        write(&folder.join(format!("copies/{at}.md")), &copy);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).expect("there is room");
+}
+
+#[test]
+fn import_stores_a_folder_and_shows_its_groups() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("texts");
+    lay_out(&folder);
+    let server = Server::start(&root.path().join("data"));
+    let import = ["import", "--server", server.url(), folder.to_str().unwrap()];
+
+    let groups = ["--groups", "3", "--on-duplicate", "insert"];
+    let shown = expect(&nearprint(&[&import[..], &groups].concat()));
+
+    assert_eq!(row(&shown, "documents read"), 20, "{shown}");
+    assert_eq!(row(&shown, "stored now"), 20, "{shown}");
+    assert!(row(&shown, "near-duplicates") >= 10, "{shown}");
+    assert!(shown.contains("largest groups of near-duplicates"), "{shown}");
+    assert!(shown.contains("copies/"), "{shown}");
+
+    let again = expect(&nearprint(&import));
+    assert_eq!(row(&again, "already present"), 20, "{again}");
+    assert_eq!(row(&again, "stored now"), 0, "{again}");
+}
+
+#[test]
+fn import_with_check_leaves_duplicates_out_and_counts_bad_lines() {
+    let root = tempfile::tempdir().unwrap();
+    let data = root.path().join("data");
+    let file = root.path().join("lines.ndjson");
+    let lines = [
+        r#"{"id": "a", "fingerprint": "00000000000000ff"}"#,
+        r#"{"id": "b", "fingerprint": "00000000000000fe", "lang": "en"}"#,
+        "not json",
+        r#"{"id": "c", "text": " ... "}"#,
+        r#"{"id": "d", "fingerprint": -1}"#,
+    ];
+    write(&file, &lines.join("\n"));
+    let server = Server::start(&data);
+
+    let shown = expect(&nearprint(&[
+        "import",
+        "--check",
+        "--server",
+        server.url(),
+        file.to_str().unwrap(),
+    ]));
+
+    assert_eq!(row(&shown, "documents read"), 5, "{shown}");
+    assert_eq!(row(&shown, "stored now"), 2, "{shown}");
+    assert_eq!(row(&shown, "near-duplicates"), 1, "{shown}");
+    assert_eq!(row(&shown, "failed"), 2, "{shown}");
+    assert!(shown.contains("lines.ndjson line 3"), "{shown}");
+    let found = Client::expect(server.client().get("/v1/documents/d"));
+    assert_eq!(found["fingerprint"], "ffffffffffffffff");
+}
+
+#[test]
+fn import_into_a_directory_is_found_by_the_service_and_refused_while_it_runs() {
+    let root = tempfile::tempdir().unwrap();
+    let data = root.path().join("data");
+    let folder = root.path().join("texts");
+    lay_out(&folder);
+    let import = ["import", "--groups", "3", "--data", data.to_str().unwrap()];
+    let import = [&import[..], &[folder.to_str().unwrap()]].concat();
+
+    let shown = expect(&nearprint(&import));
+    assert_eq!(row(&shown, "documents read"), 20, "{shown}");
+    let stored = row(&shown, "stored now");
+    assert_eq!(stored + row(&shown, "near-duplicates"), 20, "{shown}");
+
+    let server = Server::start(&data);
+    let stats = Client::expect(server.client().get("/v1/stats"));
+    assert_eq!(stats["documents"], stored);
+
+    let refused = nearprint(&import);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot open the data directory"), "{said}");
+    assert!(said.contains("next: "), "{said}");
+}
+
+#[test]
+fn query_and_health_speak_to_the_service() {
+    let root = tempfile::tempdir().unwrap();
+    let server = Server::start(&root.path().join("data"));
+    let hex = root.path().join("one.hex");
+    write(&hex, "00000000000000ff\thttps://a.example/1\n");
+    let hex = hex.to_str().unwrap();
+    expect(&nearprint(&["import", "--server", server.url(), hex]));
+
+    let near = expect(&nearprint(&["query", "--server", server.url(), "00000000000000fe"]));
+    assert!(near.contains("https://a.example/1"), "{near}");
+    let far = expect(&nearprint(&["query", "--server", server.url(), "ff000000000000ff"]));
+    assert!(far.contains("nothing near it is stored"), "{far}");
+
+    for flags in [&[][..], &["--ready"]] {
+        let asked = [&["health", "--url", server.url()][..], flags].concat();
+        assert_eq!(expect(&nearprint(&asked)), "ok\n");
+    }
+}

@@ -1,0 +1,157 @@
+//! A real server in a process of its own, and requests to it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use ureq::Agent;
+
+/// A running `nearprint serve`; dropping it kills it.
+pub(crate) struct Server {
+    child: Mutex<Child>,
+    url: String,
+}
+
+impl Server {
+    /// Starts one on a free port; returns when it accepts requests. Its log goes to `data`.log.
+    pub(crate) fn start(data: &Path) -> Self {
+        let mut child = Self::command(data).spawn().expect("the binary starts");
+        let stdout = child.stdout.take().expect("it is piped");
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        let address = lines.find_map(|line| {
+            let (_, address) = line.split_once("listening on ")?;
+            Some(address.trim().to_owned())
+        });
+        let Some(address) = address else {
+            panic!("it does not start; it says:\n{}", log(data));
+        };
+        // Read to the end, so that the server never waits for a full pipe.
+        thread::spawn(move || lines.for_each(drop));
+        Self { child: Mutex::new(child), url: format!("http://{address}") }
+    }
+
+    /// A `serve` on this directory that is not started yet. Snapshots come often, so that faults
+    /// meet them.
+    pub(crate) fn command(data: &Path) -> Command {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(data.with_extension("log"))
+            .expect("the temporary directory is writable");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .env("NEARPRINT_ENGINE__SNAPSHOT_CHANGES", "1000")
+            .env("NEARPRINT_ENGINE__SNAPSHOT_INTERVAL_MS", "1000")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log);
+        command
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A connection to it.
+    pub(crate) fn client(&self) -> Client {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .timeout_global(Some(Duration::from_mins(1)))
+            .build();
+        Client { agent: config.into(), url: self.url.clone() }
+    }
+
+    /// SIGKILL: nothing of it runs any more when this returns.
+    pub(crate) fn kill(&self) {
+        let mut child = self.child();
+        child.kill().expect("it is our child");
+        child.wait().expect("it is our child");
+    }
+
+    /// SIGTERM; how it ended.
+    pub(crate) fn terminate(&self) -> ExitStatus {
+        let mut child = self.child();
+        let kill = format!("kill -TERM {}", child.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status();
+        assert!(sent.expect("there is a shell").success(), "{kill}");
+        child.wait().expect("it is our child")
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().expect("no test panics while it holds it")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already ended where the test ended it.
+        if let Ok(child) = self.child.get_mut() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// What the servers on this directory have logged.
+pub(crate) fn log(data: &Path) -> String {
+    std::fs::read_to_string(data.with_extension("log")).unwrap_or_default()
+}
+
+/// Keeps its connection between requests.
+#[derive(Clone)]
+pub(crate) struct Client {
+    agent: Agent,
+    url: String,
+}
+
+/// Status and JSON of a reply; an error where the connection broke before the reply was complete.
+pub(crate) type Reply = Result<(u16, Value), ureq::Error>;
+
+impl Client {
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        json(self.agent.get(format!("{}{path}", self.url)).call()?)
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Reply {
+        json(self.agent.delete(format!("{}{path}", self.url)).call()?)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
+        json(self.agent.post(format!("{}{path}", self.url)).send_json(body)?)
+    }
+
+    /// Posts a document a line. The lines of the reply as far as they came: the others were not
+    /// answered.
+    pub(crate) fn post_lines(&self, path: &str, lines: &[Value]) -> Vec<Value> {
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        let body = lines.join("\n");
+        let request = self.agent.post(format!("{}{path}", self.url));
+        let Ok(response) = request.content_type("application/x-ndjson").send(&body) else {
+            return Vec::new();
+        };
+        BufReader::new(response.into_body().into_reader())
+            .lines()
+            .map_while(|line| serde_json::from_str(&line.ok()?).ok())
+            .collect()
+    }
+
+    /// A reply that must be there and be a success.
+    pub(crate) fn expect(reply: Reply) -> Value {
+        let (status, value) = reply.expect("the server is up");
+        assert_eq!(status, 200, "{value}");
+        value
+    }
+}
+
+fn json(mut response: ureq::http::Response<ureq::Body>) -> Reply {
+    Ok((response.status().as_u16(), response.body_mut().read_json()?))
+}

@@ -1,0 +1,295 @@
+//! A client that writes what it did into a ledger, and the ledger's comparison with a server.
+//!
+//! Each worker has ids of its own, so what is stored under an id is known from this worker's
+//! answers alone: exactly what the last answered request left, or what one of the requests left
+//! that were sent and never answered. Near-duplicates are shared by all workers, so verdicts are
+//! made against each other's documents.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::corpus::Document;
+use crate::random::Random;
+use crate::server::{Client, Reply};
+
+/// Ids are used again and again, so that documents are replaced and removed.
+const IDS: usize = 150;
+/// Documents of one NDJSON request.
+const LINES: usize = 16;
+
+/// What may be stored under an id: the number of a document of the corpus, or nothing.
+type Stored = Option<usize>;
+
+/// One client with its ledger.
+pub(crate) struct Worker {
+    name: usize,
+    random: Random,
+    corpus: Arc<Vec<Document>>,
+    ledger: BTreeMap<String, Page>,
+    sequence_max: u64,
+    answered: u64,
+}
+
+/// What is known of one id.
+#[derive(Default)]
+struct Page {
+    /// Exactly one of these is stored; more than one only after unanswered requests.
+    possible: Vec<Stored>,
+    /// The last verdict of a check-and-insert, while nothing else was done to the id.
+    verdict: Option<Verdict>,
+}
+
+struct Verdict {
+    document: usize,
+    duplicate: bool,
+    /// What the answer named as stored near it.
+    winners: Vec<Winner>,
+}
+
+/// A stored document: its id and its fingerprint.
+pub(crate) type Winner = (String, String);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Write {
+    Insert,
+    CheckAndInsert,
+}
+
+impl Write {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Insert => "/v1/insert",
+            Self::CheckAndInsert => "/v1/check-and-insert",
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(name: usize, seed: u64, corpus: Arc<Vec<Document>>) -> Self {
+        Self {
+            name,
+            random: Random::new(seed),
+            corpus,
+            ledger: BTreeMap::new(),
+            sequence_max: 0,
+            answered: 0,
+        }
+    }
+
+    /// How many writes were answered.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// Sends requests until the server goes away.
+    pub(crate) fn run(mut self, client: &Client) -> Self {
+        while self.step(client).is_some() {}
+        self
+    }
+
+    /// One request of a random kind; `None` when it was not answered.
+    fn step(&mut self, client: &Client) -> Option<()> {
+        match self.random.below(100) {
+            0..40 => self.write(client, Write::CheckAndInsert),
+            40..55 => self.write(client, Write::Insert),
+            55..65 => self.write_lines(client, Write::CheckAndInsert),
+            65..75 => self.write_lines(client, Write::Insert),
+            75..87 => self.remove(client),
+            87..99 => self.query(client),
+            _ => answer(client.post("/v1/snapshots", &json!({}))).map(drop),
+        }
+    }
+
+    fn write(&mut self, client: &Client, write: Write) -> Option<()> {
+        let (id, document) = self.draw();
+        let body = json!({"id": id, "text": self.corpus[document].text});
+        self.sent(&id, document, write);
+        let reply = answer(client.post(write.path(), &body))?;
+        self.settle(&id, document, write, &reply);
+        Some(())
+    }
+
+    /// A batch; each line is answered, or not, by itself.
+    fn write_lines(&mut self, client: &Client, write: Write) -> Option<()> {
+        let mut drawn: BTreeMap<String, usize> = BTreeMap::new();
+        while drawn.len() < LINES {
+            let (id, document) = self.draw();
+            drawn.insert(id, document);
+        }
+        let mut lines = Vec::new();
+        for (id, &document) in &drawn {
+            lines.push(json!({"id": id, "text": self.corpus[document].text}));
+            self.sent(id, document, write);
+        }
+        let replies = client.post_lines(&format!("{}/batch", write.path()), &lines);
+        let mut refused = replies.len() < lines.len();
+        for ((id, &document), reply) in drawn.iter().zip(&replies) {
+            if reply["error"].is_object() {
+                // A line that is refused while the server stops has changed nothing.
+                refused = true;
+                assert_eq!(reply["error"]["status"], 503, "{reply}");
+            } else {
+                self.settle(id, document, write, reply);
+            }
+        }
+        (!refused).then_some(())
+    }
+
+    fn remove(&mut self, client: &Client) -> Option<()> {
+        let id = self.id();
+        let page = self.page(&id);
+        let before = page.possible.clone();
+        page.possible.push(None);
+        page.verdict = None;
+        let reply = answer(client.delete(&format!("/v1/documents/{id}")))?;
+        let was_there = u64::from(before != [None]);
+        assert_eq!(reply["removed"], was_there, "{id} was {before:?}: {reply}");
+        self.page(&id).possible = vec![None];
+        self.count(&reply);
+        Some(())
+    }
+
+    /// What was answered as stored is found at once.
+    fn query(&mut self, client: &Client) -> Option<()> {
+        let id = self.id();
+        let stored = self.page(&id).possible[0];
+        let document = stored.unwrap_or_else(|| self.random.below(self.corpus.len()));
+        let reply = answer(client.post("/v1/query", &json!({"text": self.corpus[document].text})))?;
+        let exact = reply["hits"][0]["distance"] == 0;
+        assert!(exact || stored.is_none(), "{id} is stored and not found: {reply}");
+        Some(())
+    }
+
+    fn draw(&mut self) -> (String, usize) {
+        (self.id(), self.random.below(self.corpus.len()))
+    }
+
+    fn id(&mut self) -> String {
+        format!("worker-{}-{}", self.name, self.random.below(IDS))
+    }
+
+    fn page(&mut self, id: &str) -> &mut Page {
+        self.ledger
+            .entry(id.to_owned())
+            .or_insert_with(|| Page { possible: vec![None], verdict: None })
+    }
+
+    /// From here on the request may have had its effect.
+    fn sent(&mut self, id: &str, document: usize, write: Write) {
+        let page = self.page(id);
+        page.possible.push(Some(document));
+        if write == Write::CheckAndInsert {
+            // As a duplicate of another document it removes what its id had.
+            page.possible.push(None);
+        }
+        page.verdict = None;
+    }
+
+    /// From here on the request must have had its effect.
+    fn settle(&mut self, id: &str, document: usize, write: Write, reply: &Value) {
+        let outcome = reply["outcome"].as_str().unwrap_or_else(|| panic!("{reply}"));
+        let duplicate = outcome == "duplicate";
+        let stored = reply["stored"].as_bool().unwrap_or_else(|| panic!("{reply}"));
+        assert_eq!(stored, !duplicate, "{reply}");
+        let page = self.page(id);
+        page.possible = vec![stored.then_some(document)];
+        if write == Write::CheckAndInsert {
+            page.verdict = Some(Verdict { document, duplicate, winners: winners(reply) });
+        }
+        self.count(reply);
+    }
+
+    fn count(&mut self, reply: &Value) {
+        let sequence = reply["sequence"].as_u64().unwrap_or_else(|| panic!("{reply}"));
+        self.sequence_max = self.sequence_max.max(sequence);
+        self.answered += 1;
+    }
+
+    /// Everything answered is there, nothing else is, and nothing is half there.
+    pub(crate) fn check_documents(&mut self, client: &Client, sequence: u64) {
+        assert!(
+            self.sequence_max <= sequence,
+            "change {} was answered, the server has {sequence}",
+            self.sequence_max
+        );
+        let corpus = Arc::clone(&self.corpus);
+        for (id, page) in &mut self.ledger {
+            let (status, reply) = client.get(&format!("/v1/documents/{id}")).expect("it is up");
+            assert!(matches!(status, 200 | 404), "{status}: {reply}");
+            let found = reply["fingerprint"].as_str().filter(|_| status == 200);
+            let of = |&stored: &Stored| stored.map(|at| corpus[at].fingerprint.to_string());
+            let fits = |stored: &Stored| of(stored).as_deref() == found;
+            let Some(&stored) = page.possible.iter().find(|stored| fits(stored)) else {
+                let possible: Vec<_> = page.possible.iter().map(of).collect();
+                panic!("{id} has {found:?}, which is none of {possible:?}");
+            };
+            page.possible = vec![stored];
+            if let Some(fingerprint) = found {
+                let query = format!("/v1/query?fingerprint={fingerprint}&distance=0");
+                let listed = Client::expect(client.get(&query));
+                let hit = &listed["hits"][0];
+                let ids = hit["ids"].as_array().unwrap_or_else(|| panic!("{id}: {listed}"));
+                let cut = hit["id_count"].as_u64() > Some(ids.len() as u64);
+                assert!(cut || ids.iter().any(|listed| listed == id), "{id}: {listed}");
+            }
+        }
+    }
+
+    /// A verdict is the same when its request is sent again, as long as what it rests on is there.
+    pub(crate) fn check_verdicts(
+        &mut self,
+        client: &Client,
+        is_stored: impl Fn(&Winner) -> bool,
+    ) -> usize {
+        let mut checked = 0;
+        for (id, page) in &mut self.ledger {
+            let Some(verdict) = &page.verdict else {
+                continue;
+            };
+            if verdict.duplicate && !verdict.winners.iter().any(&is_stored) {
+                continue;
+            }
+            let text = &self.corpus[verdict.document].text;
+            let body = json!({"id": id, "text": text});
+            let reply = Client::expect(client.post("/v1/check-and-insert", &body));
+            let expected = if verdict.duplicate { "duplicate" } else { "already_present" };
+            assert_eq!(reply["outcome"], expected, "{id} on retry: {reply}");
+            checked += 1;
+        }
+        checked
+    }
+
+    /// What is certainly stored.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = Winner> {
+        let pages = self.ledger.iter();
+        pages.filter_map(|(id, page)| match page.possible[..] {
+            [Some(at)] => Some((id.clone(), self.corpus[at].fingerprint.to_string())),
+            _ => None,
+        })
+    }
+}
+
+/// The documents that make a duplicate of the one that was sent.
+fn winners(reply: &Value) -> Vec<Winner> {
+    let text = |value: &Value| value.as_str().expect("a string").to_owned();
+    let hits = reply["hits"].as_array().expect("hits").iter();
+    let counting = hits.filter(|hit| hit["confirmed"] != false);
+    counting
+        .flat_map(|hit| {
+            let ids = hit["ids"].as_array().expect("ids").iter();
+            ids.map(|id| (text(id), text(&hit["fingerprint"])))
+        })
+        .collect()
+}
+
+/// The reply to a request that the server took; `None` when it went away or is stopping.
+fn answer(reply: Reply) -> Option<Value> {
+    let (status, value) = reply.ok()?;
+    match status {
+        200 => Some(value),
+        503 => None,
+        _ => panic!("status {status}: {value}"),
+    }
+}
