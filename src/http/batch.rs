@@ -24,7 +24,7 @@ use futures_util::{FutureExt as _, stream};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::body::{self, Kind};
 use super::fields::Asked;
@@ -192,7 +192,7 @@ async fn read_lines(
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.service.options;
     let mut cutter = LineCutter::new(options.line_bytes_max);
-    let mut deadline = Instant::now() + options.body_timeout;
+    let mut deadline = body::deadline(options.body_timeout);
     loop {
         let next = timeout_at(deadline, body::next_data(&mut body))
             .await
@@ -209,7 +209,7 @@ async fn read_lines(
                 return Ok(());
             }
             // Only a whole line is progress; waiting for our own reply to be taken is not counted.
-            deadline = Instant::now() + options.body_timeout;
+            deadline = body::deadline(options.body_timeout);
         }
         if ended {
             return Ok(());

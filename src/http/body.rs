@@ -11,6 +11,7 @@ use axum::http::header::CONTENT_TYPE;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
+use tokio::time::Instant;
 
 use super::problem::{Code, Problem, quoted};
 use super::service::Service;
@@ -168,6 +169,12 @@ fn too_large(limit: usize) -> Problem {
             "A body may have {limit} bytes (server.body_bytes_max). Send many documents as a batch, which has no limit."
         ),
     )
+}
+
+/// When something that starts now must be there.
+#[expect(clippy::arithmetic_side_effects, reason = "timeouts are at most an hour")]
+pub(super) fn deadline(timeout: Duration) -> Instant {
+    Instant::now() + timeout
 }
 
 /// The refusal of a body that came too slowly.

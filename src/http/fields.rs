@@ -191,7 +191,7 @@ impl Trail {
 
     fn problem(&self, error: &serde_json::Error) -> Problem {
         use serde_json::error::Category;
-        let text = error.to_string();
+        let text = placed(error);
         // A number that no f64 can hold is bad syntax to serde_json, and a bad value to us.
         let unheld = text.starts_with("number out of range");
         let code = match error.classify() {
@@ -209,6 +209,18 @@ impl Trail {
             (Some(outer), None) => problem.of_field(outer),
             (Some(outer), Some(field)) => problem.of_field(field).inside(outer),
         }
+    }
+}
+
+/// The message of an error; a body or line of a batch that is one line has columns alone.
+fn placed(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line 1 column ") {
+        Some(at) => {
+            let what = text.get(..at).unwrap_or_default();
+            format!("{} (column {})", quoted(what), error.column())
+        }
+        None => text,
     }
 }
 

@@ -1,11 +1,11 @@
 //! Slow clients are closed in time while others are served, and a stop is orderly.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nearprint::config::Config;
 use serde_json::json;
 
-use crate::support::{Connection, Server, hex};
+use crate::support::{Connection, Server, hex, now};
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 const NDJSON: [(&str, &str); 1] = [("content-type", "application/x-ndjson")];
@@ -18,7 +18,7 @@ fn impatient(config: &mut Config) {
 
 /// How long it takes the server to close the connection, with `drip` sent every 50 ms.
 fn closed_after(connection: &mut Connection, drip: &[u8]) -> Duration {
-    let begun = Instant::now();
+    let begun = now();
     while begun.elapsed() < Duration::from_secs(10) {
         if connection.is_readable_within(Duration::from_millis(50)) && connection.is_closed() {
             return begun.elapsed();
@@ -106,7 +106,7 @@ fn a_client_that_takes_nothing_of_its_reply_is_closed() {
     stuck.begin_chunked("POST /v1/fingerprint/batch?explain=true", &NDJSON);
     let lines = "{\"text\":\"some words to explain at length\"}\n".repeat(1_000);
     // Nothing is read, so at some point nothing more is taken, and then the server gives up.
-    let begun = Instant::now();
+    let begun = now();
     while stuck.chunk(lines.as_bytes()).is_ok() {
         assert!(begun.elapsed() < Duration::from_secs(15), "it was never closed");
     }
@@ -139,7 +139,7 @@ fn a_stop_does_not_wait_longer_than_its_grace() {
     let mut stuck = server.connect();
     stuck.begin_chunked("POST /v1/insert", &JSON);
     server.post("/v1/insert", &json!({"id": "a", "fingerprint": hex(1)})).json();
-    let begun = Instant::now();
+    let begun = now();
     server.stop().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }

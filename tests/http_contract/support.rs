@@ -1,5 +1,6 @@
 //! A server in this process, and a client that hides nothing.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
@@ -150,7 +151,7 @@ impl Connection {
     /// One request with a body of known length, and its reply.
     pub(crate) fn send(&mut self, line: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut head = head(line, headers);
-        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        write!(head, "content-length: {}\r\n\r\n", body.len()).unwrap();
         // A refusal may come before the body is sent; what counts is the reply.
         drop(self.write(head.as_bytes()).and_then(|()| self.write(body)));
         self.reply()
@@ -252,7 +253,7 @@ impl Connection {
 fn head(line: &str, headers: &[(&str, &str)]) -> String {
     let mut head = format!("{line} HTTP/1.1\r\nhost: test\r\n");
     for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        write!(head, "{name}: {value}\r\n").unwrap();
     }
     head
 }
@@ -314,6 +315,12 @@ impl Reply {
         }
         body
     }
+}
+
+/// Measures how long something takes.
+#[expect(clippy::disallowed_methods, reason = "a test of timeouts reads the clock")]
+pub(crate) fn now() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 /// Sixteen hex digits.
