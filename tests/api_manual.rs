@@ -132,7 +132,7 @@ fn every_example_of_the_manual_does_what_it_shows() {
         let right = matches(&shown, &came);
         write!(blessed, "$ {command}{}", if right { &shown } else { &came }).unwrap();
         if !right {
-            write!(wrong, "$ {command}shown: {shown}came:  {came}\n").unwrap();
+            writeln!(wrong, "$ {command}shown: {shown}came:  {came}").unwrap();
         }
         count += 1;
     }

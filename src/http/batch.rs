@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
-use super::body::{self, Kind};
+use super::body::{self, Kind, Reserved};
 use super::fields::Asked;
 use super::insert::count_outcome;
 use super::lines::{Line, LineCutter};
@@ -192,6 +192,7 @@ async fn read_lines(
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.service.options;
     let mut cutter = LineCutter::new(options.line_bytes_max);
+    let mut reserved = Reserved::none(&batch.service);
     let mut deadline = body::deadline(options.body_timeout);
     loop {
         let next = timeout_at(deadline, body::next_data(&mut body))
@@ -203,6 +204,8 @@ async fn read_lines(
             Some(data) => cutter.push(data),
             None => cutter.finish().into_iter().collect(),
         };
+        let covered = reserved.cover(cutter.held_bytes());
+        covered.map_err(|problem| (cutter.number(), problem))?;
         if !lines.is_empty() {
             let work = tokio::spawn(steps(Arc::clone(batch), Chunk::Lines(lines)));
             if !send(chunks, work).await {

@@ -107,6 +107,27 @@ fn bodies_held_at_one_time_are_bounded() {
 }
 
 #[test]
+fn unfinished_lines_of_batches_count_among_the_bodies_held() {
+    let server = Server::with(|config| {
+        config.server.body_bytes_max = 1_024;
+        config.server.bodies_held_bytes_max = 300_000;
+    });
+    let mut batch = server.connect();
+    batch.begin_chunked("POST /v1/insert/batch", &[("content-type", "application/x-ndjson")]);
+    batch.chunk(b"{\"fingerprint\":1}\n").unwrap();
+    for _ in 0..40 {
+        drop(batch.chunk(&[b'x'; 10_000]));
+    }
+    let reply = batch.reply();
+    let lines = reply.lines();
+    assert_eq!(lines[0]["stored"], true);
+    assert_eq!(
+        (&lines[1]["error"]["code"], &lines[1]["error"]["line"]),
+        (&json!("overloaded"), &json!(2))
+    );
+}
+
+#[test]
 fn connections_above_the_limit_wait_for_a_place() {
     let server = Server::with(|config| config.server.connections_max = 2);
     let mut one = server.connect();
