@@ -125,6 +125,9 @@ fn a_stop_finishes_accepted_requests_and_closes_idle_connections() {
     assert!(busy.next_chunk().is_some());
     server.begin_stop();
     assert!(idle.is_closed());
+    // Nothing tells that it goes on waiting but time.
+    std::thread::park_timeout(Duration::from_millis(300));
+    assert!(server.is_running());
     busy.chunk(b"{\"id\":\"b\",\"fingerprint\":2}\n").unwrap();
     let reply = String::from_utf8(busy.next_chunk().unwrap()).unwrap();
     assert!(reply.contains("\"stored\":true"), "{reply}");

@@ -67,6 +67,11 @@ impl Server {
         drop(self.stop.take());
     }
 
+    /// Whether `server::run` has not returned yet.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Stops the server and gives what `server::run` gave.
     pub(crate) fn stop(&mut self) -> Result<(), ServeError> {
         self.begin_stop();
