@@ -220,7 +220,12 @@ fn unknown(known: &Table, key: String, origin: &str) -> ConfigError {
         let keys = keys.as_table().into_iter().flat_map(Table::keys);
         keys.map(move |key| format!("{section}.{key}"))
     });
-    let nearest = names.min_by_key(|name| edits(name, &key)).expect("the defaults have keys");
+    // A key that stands outside any section is looked for in all of them.
+    let without_section = |name: &str| name.rsplit('.').next().map_or(0, |last| edits(last, &key));
+    let distance = |name: &String| {
+        if key.contains('.') { edits(name, &key) } else { without_section(name) }
+    };
+    let nearest = names.min_by_key(distance).expect("the defaults have keys");
     ConfigError::UnknownKey { key, origin: origin.to_owned(), nearest }
 }
 

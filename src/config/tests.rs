@@ -1,3 +1,5 @@
+//! The layers, the ranges and the messages of the configuration; every key is changed and seen.
+
 use std::path::Path;
 
 use super::*;

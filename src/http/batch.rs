@@ -24,9 +24,9 @@ use futures_util::{FutureExt as _, stream};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
-use super::body::{self, Kind};
+use super::body::{self, Kind, Reserved};
 use super::fields::Asked;
 use super::insert::count_outcome;
 use super::lines::{Line, LineCutter};
@@ -192,7 +192,8 @@ async fn read_lines(
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.service.options;
     let mut cutter = LineCutter::new(options.line_bytes_max);
-    let mut deadline = Instant::now() + options.body_timeout;
+    let mut reserved = Reserved::none(&batch.service);
+    let mut deadline = body::deadline(options.body_timeout);
     loop {
         let next = timeout_at(deadline, body::next_data(&mut body))
             .await
@@ -203,13 +204,15 @@ async fn read_lines(
             Some(data) => cutter.push(data),
             None => cutter.finish().into_iter().collect(),
         };
+        let covered = reserved.cover(cutter.held_bytes());
+        covered.map_err(|problem| (cutter.number(), problem))?;
         if !lines.is_empty() {
             let work = tokio::spawn(steps(Arc::clone(batch), Chunk::Lines(lines)));
             if !send(chunks, work).await {
                 return Ok(());
             }
             // Only a whole line is progress; waiting for our own reply to be taken is not counted.
-            deadline = Instant::now() + options.body_timeout;
+            deadline = body::deadline(options.body_timeout);
         }
         if ended {
             return Ok(());

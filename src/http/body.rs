@@ -11,6 +11,7 @@ use axum::http::header::CONTENT_TYPE;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
+use tokio::time::Instant;
 
 use super::problem::{Code, Problem, quoted};
 use super::service::Service;
@@ -123,7 +124,7 @@ async fn collect(service: &Arc<Service>, mut body: Body, limit: usize) -> Result
     let Some(second) = next_data(&mut body).await? else {
         return match first.len() {
             length if length > limit => Err(too_large(limit)),
-            length => reserved.grow_to(length).map(|()| Held { bytes: first, _reserved: reserved }),
+            length => reserved.cover(length).map(|()| Held { bytes: first, _reserved: reserved }),
         };
     };
     let mut bytes = BytesMut::from(first);
@@ -133,7 +134,7 @@ async fn collect(service: &Arc<Service>, mut body: Body, limit: usize) -> Result
             return Err(too_large(limit));
         }
         bytes.extend_from_slice(&data);
-        reserved.grow_to(bytes.len())?;
+        reserved.cover(bytes.len())?;
         next = next_data(&mut body).await?;
     }
     Ok(Held { bytes: bytes.freeze(), _reserved: reserved })
@@ -170,6 +171,12 @@ fn too_large(limit: usize) -> Problem {
     )
 }
 
+/// When something that starts now must be there.
+#[expect(clippy::arithmetic_side_effects, reason = "timeouts are at most an hour")]
+pub(super) fn deadline(timeout: Duration) -> Instant {
+    Instant::now() + timeout
+}
+
 /// The refusal of a body that came too slowly.
 pub(super) fn too_slow(timeout: Duration) -> Problem {
     Problem::new(
@@ -183,27 +190,28 @@ pub(super) fn too_slow(timeout: Duration) -> Problem {
 
 /// A share of `server.bodies_held_bytes_max`, given back on drop.
 #[derive(Debug)]
-struct Reserved {
+pub(super) struct Reserved {
     service: Arc<Service>,
     bytes: usize,
 }
 
 impl Reserved {
-    fn none(service: &Arc<Service>) -> Self {
+    pub(super) fn none(service: &Arc<Service>) -> Self {
         Self { service: Arc::clone(service), bytes: 0 }
     }
 
-    fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
-        if bytes <= UNCOUNTED_BYTES_MAX {
-            return Ok(());
-        }
+    /// Makes the share cover `bytes`; a small body needs none.
+    pub(super) fn cover(&mut self, bytes: usize) -> Result<(), Problem> {
+        let bytes = if bytes <= UNCOUNTED_BYTES_MAX { 0 } else { bytes };
+        let held = &self.service.held;
         let more = bytes.saturating_sub(self.bytes);
-        if !self.service.held.take(more, self.service.options.bodies_held_bytes_max) {
+        if more > 0 && !held.take(more, self.service.options.bodies_held_bytes_max) {
             return Err(Problem::new(
                 Code::Overloaded,
-                "The service holds as many bytes of bodies as it may; nothing was changed.",
+                "The service holds as many bytes of bodies as it may. Try again after a moment.",
             ));
         }
+        held.give_back(self.bytes.saturating_sub(bytes));
         self.bytes = bytes;
         Ok(())
     }

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawPathParams, Request, State};
+use axum::extract::{Request, State};
+use axum::http::Uri;
 use percent_encoding::percent_decode_str;
 
 use super::fields::Field;
@@ -23,9 +24,9 @@ use crate::metrics;
     responses((status = 200, body = DocumentReply), Problems))]
 pub(super) async fn get_document(
     State(service): State<Arc<Service>>,
-    path: RawPathParams,
+    uri: Uri,
 ) -> Result<Json<DocumentReply>, Problem> {
-    show(&service, &id_of_path(&path)?).await
+    show(&service, &id_of_path(&uri)?).await
 }
 
 /// Forget the document with an id.
@@ -36,9 +37,9 @@ pub(super) async fn get_document(
     responses((status = 200, body = RemovedReply), Problems))]
 pub(super) async fn delete_document(
     State(service): State<Arc<Service>>,
-    path: RawPathParams,
+    uri: Uri,
 ) -> Result<Json<RemovedReply>, Problem> {
-    forget(&service, id_of_path(&path)?).await
+    forget(&service, id_of_path(&uri)?).await
 }
 
 /// Show what is stored under an id, given as a query parameter.
@@ -75,9 +76,10 @@ async fn forget(service: &Service, id: DocumentId) -> Result<Json<RemovedReply>,
     Ok(Json(removed.into()))
 }
 
-fn id_of_path(path: &RawPathParams) -> Result<DocumentId, Problem> {
-    let raw = path.iter().next().map_or("", |(_, value)| value);
-    let id = percent_decode_str(raw).decode_utf8();
+fn id_of_path(uri: &Uri) -> Result<DocumentId, Problem> {
+    // Decoded here and once: axum's own extractors answer bad UTF-8 in their own words.
+    let encoded = uri.path().rsplit('/').next().unwrap_or_default();
+    let id = percent_decode_str(encoded).decode_utf8();
     let id = id.map_err(|_| Problem::invalid("id", "id must be percent-encoded UTF-8."))?;
     Ok(DocumentId::new(id)?)
 }

@@ -191,30 +191,36 @@ impl Trail {
 
     fn problem(&self, error: &serde_json::Error) -> Problem {
         use serde_json::error::Category;
-        let text = error.to_string();
-        let detail = quoted(&text).to_owned();
-        match error.classify() {
-            Category::Data => {
-                let code = self.code.get().unwrap_or(Code::InvalidValue);
-                let problem = Problem::new(code, detail);
-                match (self.outer.get(), self.field.borrow_mut().take()) {
-                    (None, None) => problem,
-                    (None, Some(field)) => problem.of_field(field),
-                    (Some(outer), None) => problem.of_field(outer),
-                    (Some(outer), Some(field)) => problem.of_field(field).inside(outer),
-                }
-            }
-            Category::Syntax | Category::Eof | Category::Io => {
-                // A number that no f64 can hold is a syntax error to serde_json, a value to us.
-                let problem = Problem::new(Code::MalformedJson, detail);
-                match self.field.borrow_mut().take() {
-                    Some(field) if text.starts_with("number out of range") => {
-                        Problem::new(Code::InvalidValue, "number out of range").of_field(field)
-                    }
-                    Some(_) | None => problem,
-                }
-            }
+        let text = placed(error);
+        // A number that no f64 can hold is bad syntax to serde_json, and a bad value to us.
+        let unheld = text.starts_with("number out of range");
+        let code = match error.classify() {
+            Category::Data => self.code.get().unwrap_or(Code::InvalidValue),
+            Category::Syntax | Category::Eof | Category::Io if unheld => Code::InvalidValue,
+            Category::Syntax | Category::Eof | Category::Io => Code::MalformedJson,
+        };
+        let problem = Problem::new(code, quoted(&text).to_owned());
+        if code == Code::MalformedJson {
+            return problem;
         }
+        match (self.outer.get(), self.field.borrow_mut().take()) {
+            (None, None) => problem,
+            (None, Some(field)) => problem.of_field(field),
+            (Some(outer), None) => problem.of_field(outer),
+            (Some(outer), Some(field)) => problem.of_field(field).inside(outer),
+        }
+    }
+}
+
+/// The message of an error; a body or line of a batch that is one line has columns alone.
+fn placed(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line 1 column ") {
+        Some(at) => {
+            let what = text.get(..at).unwrap_or_default();
+            format!("{} (column {})", quoted(what), error.column())
+        }
+        None => text,
     }
 }
 
@@ -444,13 +450,42 @@ impl<'de> Deserialize<'de> for FeatureList<'de> {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut features = Vec::new();
-                while let Some((token, weight)) = seq.next_element::<(Borrowed<'de>, f64)>()? {
-                    features.push((token.0, weight));
+                while let Some((token, weight)) =
+                    seq.next_element::<Pair<'de>>()?.map(|pair| pair.0)
+                {
+                    features.push((token, weight));
                 }
                 Ok(FeatureList(features))
             }
         }
         deserializer.deserialize_any(List)
+    }
+}
+
+/// A token and its weight, as an array of exactly two.
+struct Pair<'a>((Cow<'a, str>, f64));
+
+impl<'de> Deserialize<'de> for Pair<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Two;
+        impl<'de> Visitor<'de> for Two {
+            type Value = Pair<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a pair [\"token\", weight]")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let missing = |length| de::Error::invalid_length(length, &Self);
+                let token = seq.next_element::<Borrowed<'de>>()?.ok_or_else(|| missing(0))?;
+                let weight = seq.next_element()?.ok_or_else(|| missing(1))?;
+                match seq.next_element::<de::IgnoredAny>()? {
+                    None => Ok(Pair((token.0, weight))),
+                    Some(_) => Err(missing(3)),
+                }
+            }
+        }
+        deserializer.deserialize_seq(Two)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawPathParams, State};
+use axum::extract::State;
+use axum::http::Uri;
 
 use super::openapi::Problems;
 use super::problem::Problem;
@@ -20,10 +21,10 @@ use crate::metrics;
     responses((status = 200, body = RemovedReply), Problems))]
 pub(super) async fn delete_fingerprint(
     State(service): State<Arc<Service>>,
-    path: RawPathParams,
+    uri: Uri,
 ) -> Result<Json<RemovedReply>, Problem> {
-    let raw = path.iter().next().map_or("", |(_, value)| value);
-    let fingerprint: Fingerprint = raw.parse().map_err(|_| {
+    let hex = uri.path().rsplit('/').next().unwrap_or_default();
+    let fingerprint: Fingerprint = hex.parse().map_err(|_| {
         Problem::invalid("hex", "A fingerprint has 16 hex digits, with or without 0x.")
     })?;
     let removed = service.engine.remove_fingerprint(fingerprint).await?;

@@ -32,6 +32,11 @@ impl LineCutter {
         self.number
     }
 
+    /// How much of an unfinished line is kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Takes the next bytes of the stream and gives the lines they complete. A line within one
     /// piece of the stream is not copied.
     pub(super) fn push(&mut self, mut data: Bytes) -> Vec<Line> {

@@ -127,9 +127,6 @@ impl Seen {
         let request_id = self.request_id.to_str().unwrap_or_default();
         match &self.failure {
             None => tracing::info!(method, route, status, duration_us, request_id, "request"),
-            Some(Failure { code, cause: None }) => {
-                tracing::info!(method, route, status, duration_us, request_id, code, "request");
-            }
             Some(Failure { code, cause: Some(cause) }) => tracing::error!(
                 method,
                 route,
@@ -140,6 +137,12 @@ impl Seen {
                 cause,
                 "request"
             ),
+            Some(Failure { code, cause: None }) if self.status.is_server_error() => {
+                tracing::warn!(method, route, status, duration_us, request_id, code, "request");
+            }
+            Some(Failure { code, cause: None }) => {
+                tracing::info!(method, route, status, duration_us, request_id, code, "request");
+            }
         }
     }
 }

@@ -10,10 +10,13 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde::Serialize;
 use utoipa::openapi::{
-    ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Response,
-    ResponseBuilder,
+    ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref,
+    RefOr, Response, ResponseBuilder,
 };
 use utoipa::{IntoParams, IntoResponses, ToSchema};
+
+use super::batch::ErrorLine;
+use super::problem::ProblemBody;
 
 /// The OpenAPI document.
 #[utoipa::path(get, path = "/openapi.json", tag = "operations",
@@ -36,7 +39,11 @@ pub(super) fn head() -> OpenApi {
         .description(Some(env!("CARGO_PKG_DESCRIPTION")))
         .license(Some(license))
         .build();
-    OpenApiBuilder::new().info(info).build()
+    let components = ComponentsBuilder::new()
+        .schema_from::<ProblemBody<'_>>()
+        .schema_from::<ErrorLine<'_>>()
+        .build();
+    OpenApiBuilder::new().info(info).components(Some(components)).build()
 }
 
 /// What every route may answer besides its own reply.

@@ -22,7 +22,7 @@ use futures_util::{FutureExt as _, stream};
 use http_body_util::Full;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::batch::{self, Batch, Operation, Source};
 use super::body;
@@ -55,7 +55,7 @@ pub(super) async fn run(
 ) -> Result<Response, Problem> {
     let (stream, bytes) = whole_words(&batch.service, stream).await?;
     let words = Words::new(stream, batch.service.options.body_timeout);
-    let count = bytes / WORD as u64;
+    let count = bytes / 8;
     let full = wants_ndjson(headers);
     let distance = options.criteria.distance;
     match batch.operation {
@@ -107,7 +107,7 @@ async fn whole_words(service: &Arc<Service>, stream: Body) -> Result<(Body, u64)
         let body = Full::new(held.bytes.clone());
         (Body::new(Guarded::new(body, held)), bytes)
     };
-    if bytes % WORD as u64 == 0 {
+    if bytes.is_multiple_of(8) {
         return Ok((stream, bytes));
     }
     Err(Problem::new(
@@ -131,7 +131,7 @@ impl Words {
 
     /// The next fingerprints: [`CHUNK`] of them, or fewer where no more have come yet.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Fingerprint>>, Problem> {
-        let deadline = Instant::now() + self.timeout;
+        let deadline = body::deadline(self.timeout);
         while !self.ended && self.bytes.len() < CHUNK * WORD {
             let mut data = std::pin::pin!(body::next_data(&mut self.body));
             let next = match data.as_mut().now_or_never() {

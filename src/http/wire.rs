@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::prepare::Prepared;
+use crate::document::DocumentId;
 use crate::engine::{self, Findings, Removed, StoredDocument, WriteOutcome, Written};
 use crate::fingerprint::Fingerprint;
 use crate::machine::query::{self, Verification};
@@ -176,7 +177,7 @@ impl<'a> HitReply<'a> {
             distance: hit.distance.get(),
             similarity,
             confirmed,
-            ids: hit.ids.iter().map(|id| id.as_str()).collect(),
+            ids: hit.ids.iter().map(DocumentId::as_str).collect(),
             id_count: hit.id_count,
         }
     }
@@ -260,6 +261,7 @@ impl InsertReply {
 
 /// The reply of a check-and-insert: that of a query, and what was done.
 #[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "the four answers of the contract")]
 pub(super) struct CheckAndInsertReply<'a> {
     outcome: Outcome,
     /// Whether the document is stored now.

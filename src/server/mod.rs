@@ -155,6 +155,7 @@ pub async fn run(
     }
 }
 
+#[expect(clippy::infinite_loop, reason = "it is aborted when the server stops")]
 async fn fold_metrics() {
     let mut ticks = tokio::time::interval(UPKEEP_INTERVAL);
     loop {

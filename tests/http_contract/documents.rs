@@ -1,0 +1,106 @@
+//! What is stored under an id, and forgetting: documents, fingerprints, many at once.
+
+use serde_json::json;
+
+use crate::support::{Server, hex, text};
+
+#[test]
+fn a_document_is_shown_under_its_percent_encoded_id() {
+    let server = Server::start();
+    let id = "https://a.example/1?x=1&y=%20#\u{e9}";
+    let body = json!({"id": id, "text": text(1, 30)});
+    let written = server.post("/v1/insert", &body).json();
+    let encoded = "https%3A%2F%2Fa.example%2F1%3Fx%3D1%26y%3D%2520%23%C3%A9";
+    let shown = server.get(&format!("/v1/documents/{encoded}")).json();
+    assert_eq!(shown["id"], id);
+    assert_eq!(shown["fingerprint"], written["fingerprint"]);
+    assert_eq!((&shown["sequence"], &shown["recipe"]), (&written["sequence"], &json!("np1")));
+    assert_eq!((&shown["short"], &shown["verifiable"]), (&json!(false), &json!(true)));
+    assert!(shown["stored_at_ms"].as_u64().unwrap() > 1_700_000_000_000);
+    assert_eq!(server.get(&format!("/v1/documents?id={encoded}")).json(), shown);
+}
+
+#[test]
+fn an_id_that_is_not_stored_is_not_found() {
+    let server = Server::start();
+    assert_eq!(server.get("/v1/documents/none").problem(), (404, "document_not_found".to_owned()));
+    assert_eq!(server.get("/v1/documents?id=none").problem().0, 404);
+    assert_eq!(server.get("/v1/documents").problem_at().2, "id");
+    assert_eq!(server.get("/v1/documents/%ff").problem_at().2, "id");
+    let long = format!("/v1/documents/{}", "x".repeat(2049));
+    assert_eq!(server.get(&long).problem_at().2, "id");
+}
+
+#[test]
+fn the_longest_id_is_stored_and_found() {
+    let server = Server::start();
+    let id = "\u{e9}".repeat(1024);
+    assert_eq!(server.insert(&id, &hex(1))["stored"], true);
+    assert_eq!(server.query(&hex(1))["hits"][0]["ids"], json!([id]));
+    let encoded = "%C3%A9".repeat(1024);
+    assert_eq!(server.get(&format!("/v1/documents/{encoded}")).json()["id"], id);
+}
+
+#[test]
+fn a_deleted_document_is_found_no_more_at_any_distance() {
+    let server = Server::start();
+    server.insert("https://a.example/1", &hex(0));
+    let removed = server.delete("/v1/documents/https%3A%2F%2Fa.example%2F1").json();
+    assert_eq!((&removed["removed"], &removed["stored"]), (&json!(1), &json!(false)));
+    assert!(removed["sequence"].as_u64().unwrap() > 0);
+    for bits in [0, 1, 0b11, 0b111] {
+        assert_eq!(server.query(&hex(bits))["hit_count"], 0);
+    }
+    assert_eq!(server.get("/v1/documents/https%3A%2F%2Fa.example%2F1").status, 404);
+    let stats = server.get("/v1/stats").json();
+    assert_eq!((&stats["documents"], &stats["fingerprints"]), (&json!(0), &json!(0)));
+}
+
+#[test]
+fn deleting_again_succeeds_and_removes_nothing() {
+    let server = Server::start();
+    server.insert("a", &hex(0));
+    assert_eq!(server.delete("/v1/documents?id=a").json()["removed"], 1);
+    assert_eq!(server.delete("/v1/documents?id=a").json()["removed"], 0);
+    assert_eq!(server.delete("/v1/documents/a").json()["removed"], 0);
+    assert_eq!(server.delete(&format!("/v1/fingerprints/{}", hex(0))).json()["removed"], 0);
+}
+
+#[test]
+fn three_deletions_remove_three_documents_of_one_fingerprint() {
+    let server = Server::start();
+    for id in ["a", "b", "c", "d"] {
+        server.insert(id, &hex(3));
+    }
+    for id in ["a", "c", "b"] {
+        assert_eq!(server.delete(&format!("/v1/documents/{id}")).json()["removed"], 1);
+    }
+    let hit = &server.query(&hex(3))["hits"][0];
+    assert_eq!((&hit["ids"], &hit["id_count"]), (&json!(["d"]), &json!(1)));
+}
+
+#[test]
+fn a_deleted_fingerprint_takes_all_its_documents_and_no_neighbour() {
+    let server = Server::start();
+    for id in ["a", "b", "c"] {
+        server.insert(id, &hex(8));
+    }
+    server.post("/v1/insert", &json!({"fingerprint": hex(8)})).json();
+    server.insert("near", &hex(9));
+    let removed = server.delete(&format!("/v1/fingerprints/0x{}", hex(8).to_uppercase())).json();
+    assert_eq!(removed["removed"], 4);
+    let left = server.query(&hex(8));
+    assert_eq!((&left["hit_count"], &left["hits"][0]["ids"]), (&json!(1), &json!(["near"])));
+    assert_eq!(server.get("/v1/documents/b").status, 404);
+    assert_eq!(server.get("/v1/stats").json()["documents"], 1);
+}
+
+#[test]
+fn a_deleted_id_can_be_stored_again() {
+    let server = Server::start();
+    server.insert("a", &hex(1));
+    server.delete("/v1/documents/a").json();
+    let again = server.insert("a", &hex(1));
+    assert_eq!((&again["outcome"], &again["stored"]), (&json!("inserted"), &json!(true)));
+    assert_eq!(server.query(&hex(1))["hits"][0]["ids"], json!(["a"]));
+}

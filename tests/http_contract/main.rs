@@ -1,0 +1,21 @@
+//! The HTTP contract, sentence by sentence, through the real server in this process.
+//!
+//! Each test starts a server of its own on port 0 over an empty directory, and speaks HTTP/1.1 to
+//! it over plain sockets ([`support`]), so that nothing between the test and the wire is kind.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+mod batches;
+mod bodies;
+mod documents;
+mod errors;
+mod limits;
+mod lookups;
+mod numbers;
+mod operations;
+mod packed;
+mod races;
+mod slow_clients;
+mod writes;

@@ -1,0 +1,125 @@
+//! What an operator sees: statistics, snapshots, health, metrics, the description and the page.
+
+use serde_json::json;
+
+use crate::support::{Server, hex, text};
+
+#[test]
+fn statistics_say_what_the_contract_lists() {
+    let server = Server::start();
+    server.insert("a", &hex(1));
+    let stats = server.get("/v1/stats").json();
+    assert_eq!(stats["documents"], 1);
+    assert_eq!(stats["fingerprints"], 1);
+    assert_eq!(stats["sequence"], 1);
+    assert_eq!(stats["recipe"], "np1");
+    assert_eq!(stats["distance_max"], 3);
+    assert_eq!(stats["durability"], json!({"policy": "always"}));
+    assert_eq!(stats["version"], env!("CARGO_PKG_VERSION"));
+    assert!(stats["journal"]["bytes"].as_u64().unwrap() > 0);
+    assert!(stats["memory"]["total_bytes"].is_u64());
+    assert!(stats["index"]["segments"].is_array());
+    assert!(stats["uptime_seconds"].is_u64());
+    assert_eq!((&stats["last_snapshot"], &stats["snapshot_age_ms"]), (&json!(null), &json!(null)));
+}
+
+#[test]
+fn the_policy_shows_in_the_statistics() {
+    let server = Server::with(|config| {
+        config.data.durability = "interval".to_owned();
+        config.data.durability_interval_ms = 50;
+    });
+    let stats = server.get("/v1/stats").json();
+    assert_eq!(stats["durability"], json!({"policy": "interval", "interval_ms": 50}));
+    let server = Server::with(|config| config.data.durability = "none".to_owned());
+    assert_eq!(server.get("/v1/stats").json()["durability"], json!({"policy": "none"}));
+    assert_eq!(server.insert("a", &hex(1))["stored"], true);
+}
+
+#[test]
+fn a_snapshot_is_taken_on_request_and_listed() {
+    let server = Server::start();
+    server.insert("a", &hex(1));
+    let taken = server.send("POST /v1/snapshots", &[], b"").json();
+    assert_eq!((&taken["sequence"], &taken["documents"]), (&json!(1), &json!(1)));
+    assert!(taken["bytes"].as_u64().unwrap() > 0 && taken["taken_at_ms"].is_u64());
+    let listed = server.get("/v1/snapshots").json();
+    assert_eq!(listed["snapshots"][0], taken);
+    let stats = server.get("/v1/stats").json();
+    assert_eq!(stats["last_snapshot"], taken);
+    assert!(stats["snapshot_age_ms"].as_u64().unwrap() < 60_000);
+}
+
+#[test]
+fn health_and_readiness_answer() {
+    let server = Server::start();
+    assert_eq!(server.get("/healthz").json(), json!({"status": "alive"}));
+    assert_eq!(server.get("/readyz").json(), json!({"status": "ready"}));
+    let head = server.connect().send_head("HEAD /healthz");
+    assert_eq!(head.status, 200);
+}
+
+#[test]
+fn metrics_count_what_happens() {
+    let server = Server::start();
+    server.post("/v1/check-and-insert", &json!({"id": "a", "text": text(1, 30)})).json();
+    server.post("/v1/query", &json!({"text": text(1, 30)})).json();
+    server.get("/nowhere");
+    let reply = server.get("/metrics");
+    assert!(reply.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+    let page = reply.text();
+    for series in [
+        "nearprint_requests_total{route=\"/v1/query\",status=\"2xx\"}",
+        "nearprint_requests_total{route=\"none\",status=\"4xx\"}",
+        "nearprint_request_seconds_bucket{route=\"/v1/check-and-insert\",le=\"0.25\"}",
+        "nearprint_write_outcomes_total{outcome=\"inserted\"}",
+        "nearprint_hits_total{distance=\"0\"}",
+        "nearprint_journal_sync_seconds_count",
+        "nearprint_documents",
+        "nearprint_index_memory_bytes{part=\"deltas\"}",
+        "nearprint_ready 1",
+    ] {
+        let line = page.lines().find(|line| line.starts_with(series));
+        let value = line.and_then(|line| line.rsplit(' ').next());
+        assert!(value.is_some_and(|value| value != "0"), "{series}\n{page}");
+    }
+    // Labels are bounded: what a client puts into a path is in none.
+    server.get("/v1/documents/secret-of-a-client");
+    assert!(!server.get("/metrics").text().contains("secret-of-a-client"));
+}
+
+#[test]
+fn the_description_is_openapi_3_1() {
+    let server = Server::start();
+    let document = server.get("/openapi.json").json();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            let path = path.replace("{id}", "x").replace("{hex}", &hex(1));
+            let reply = server.send(&format!("{} {path}", method.to_uppercase()), &[], b"");
+            assert!(
+                ![404, 405].contains(&reply.status) || path.contains("documents"),
+                "{method} {path}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere() {
+    let server = Server::start();
+    let page = server.get("/");
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    let html = page.text();
+    assert!(!html.contains("http://") && !html.contains("style=") && !html.contains("onclick"));
+    for file in ["/page.css", "/page.js"] {
+        assert!(html.contains(file));
+        assert_eq!(server.get(file).status, 200);
+    }
+    assert_eq!(
+        server.get("/page.js").header("content-type"),
+        Some("text/javascript; charset=utf-8")
+    );
+}
