@@ -50,12 +50,7 @@ fn file(folder: &Path, name: &str, text: &str) -> String {
 fn without_arguments_it_says_what_it_is_and_what_to_do_next() {
     let output = nearprint(&[], "");
     assert_eq!((code(&output), out(&output)), (2, ""));
-    for word in [
-        "near-duplicate",
-        "nearprint serve",
-        "nearprint import",
-        "curl",
-    ] {
+    for word in ["near-duplicate", "nearprint serve", "nearprint import", "curl"] {
         assert!(err(&output).contains(word), "{}", err(&output));
     }
 }
@@ -64,13 +59,7 @@ fn without_arguments_it_says_what_it_is_and_what_to_do_next() {
 fn a_command_line_that_makes_no_sense_ends_with_2_and_help_with_0() {
     assert_eq!(code(&nearprint(&["no-such-command"], "")), 2);
     assert_eq!(code(&nearprint(&["import"], "")), 2);
-    assert_eq!(
-        code(&nearprint(
-            &["import", "--data", "d", "--server", "s", "-"],
-            ""
-        )),
-        2
-    );
+    assert_eq!(code(&nearprint(&["import", "--data", "d", "--server", "s", "-"], "")), 2);
     assert_eq!(code(&nearprint(&["--help"], "")), 0);
     assert_eq!(code(&nearprint(&["--version"], "")), 0);
 }
@@ -98,10 +87,7 @@ fn html_is_read_as_its_visible_text() {
 fn json_says_more_about_a_fingerprint() {
     let output = nearprint(&["fingerprint", "--json"], "Three short words");
     let line: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
-    assert_eq!(
-        (&line["recipe"], &line["short"]),
-        (&"np1".into(), &true.into())
-    );
+    assert_eq!((&line["recipe"], &line["short"]), (&"np1".into(), &true.into()));
     assert_eq!(line["tokens"], 3);
 }
 
@@ -123,65 +109,34 @@ fn a_bad_file_among_good_ones_is_told_and_the_others_go_on() {
     let empty = file(folder.path(), "empty.txt", " ... ");
     let output = nearprint(&["fingerprint", &empty, &good], "");
     assert_eq!((code(&output), out(&output).lines().count()), (1, 1));
-    assert!(
-        err(&output).contains("no fingerprint of "),
-        "{}",
-        err(&output)
-    );
+    assert!(err(&output).contains("no fingerprint of "), "{}", err(&output));
     assert!(err(&output).contains("empty.txt"), "{}", err(&output));
 }
 
 #[test]
 fn compare_takes_fingerprints_files_and_texts() {
-    let output = nearprint(
-        &[
-            "compare",
-            "--json",
-            "00000000000000ff",
-            "0x00000000000000F0",
-        ],
-        "",
-    );
+    let output = nearprint(&["compare", "--json", "00000000000000ff", "0x00000000000000F0"], "");
     let line: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
-    assert_eq!(
-        (&line["distance"], &line["similarity"]),
-        (&4.into(), &().into())
-    );
+    assert_eq!((&line["distance"], &line["similarity"]), (&4.into(), &().into()));
 
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "a.txt", LONG_TEXT);
     let output = nearprint(&["compare", &path, LONG_TEXT], "");
-    assert!(
-        out(&output).contains("distance    0 of 64 bits"),
-        "{}",
-        out(&output)
-    );
-    assert!(
-        out(&output).contains("similarity  1.000"),
-        "{}",
-        out(&output)
-    );
+    assert!(out(&output).contains("distance    0 of 64 bits"), "{}", out(&output));
+    assert!(out(&output).contains("similarity  1.000"), "{}", out(&output));
 }
 
 #[test]
 fn an_error_says_what_why_and_what_to_do_next() {
     let missing = nearprint(&["compare", "no-such-file", LONG_TEXT], "");
     assert_eq!((code(&missing), out(&missing)), (1, ""));
-    assert!(
-        err(&missing).starts_with("error: \"no-such-file\" is neither"),
-        "{}",
-        err(&missing)
-    );
+    assert!(err(&missing).starts_with("error: \"no-such-file\" is neither"), "{}", err(&missing));
     assert!(err(&missing).contains("\n  next: "), "{}", err(&missing));
 
     // Port 9 of the loopback: nobody listens there.
     let alone = nearprint(&["health", "--url", "http://127.0.0.1:9"], "");
     assert_eq!(code(&alone), 1);
-    for part in [
-        "error: no answer",
-        "\n  why: ",
-        "\n  next: start one with `nearprint serve`",
-    ] {
+    for part in ["error: no answer", "\n  why: ", "\n  next: start one with `nearprint serve`"] {
         assert!(err(&alone).contains(part), "{}", err(&alone));
     }
 }

@@ -21,47 +21,12 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("metrics", &[]),
     ("telemetry", &[]),
     // Floor 3: one process's state.
-    (
-        "engine",
-        &[
-            "document",
-            "fingerprint",
-            "index",
-            "machine",
-            "metrics",
-            "sketch",
-            "storage",
-        ],
-    ),
+    ("engine", &["document", "fingerprint", "index", "machine", "metrics", "sketch", "storage"]),
     ("bulk", &["fingerprint", "text"]),
     // Floor 4: the outside.
-    (
-        "http",
-        &[
-            "document",
-            "engine",
-            "fingerprint",
-            "machine",
-            "metrics",
-            "sketch",
-            "text",
-        ],
-    ),
-    (
-        "config",
-        &[
-            "engine",
-            "fingerprint",
-            "http",
-            "server",
-            "telemetry",
-            "text",
-        ],
-    ),
-    (
-        "server",
-        &["config", "engine", "http", "metrics", "telemetry"],
-    ),
+    ("http", &["document", "engine", "fingerprint", "machine", "metrics", "sketch", "text"]),
+    ("config", &["engine", "fingerprint", "http", "server", "telemetry", "text"]),
+    ("server", &["config", "engine", "http", "metrics", "telemetry"]),
     (
         "cli",
         &[
@@ -165,10 +130,7 @@ fn unsafe_stays_in_the_kernel() {
     let mut broken = Vec::new();
     for file in sources("src") {
         let lines = file.text.lines().filter(|line| !is_comment(line));
-        let uses = lines
-            .flat_map(words)
-            .filter(|word| *word == "unsafe")
-            .count();
+        let uses = lines.flat_map(words).filter(|word| *word == "unsafe").count();
         if uses > 0 && file.path != "src/index/kernel.rs" {
             broken.push(file.path);
         }
@@ -194,10 +156,7 @@ fn what_is_left_to_do_has_an_issue() {
 
 #[test]
 fn the_top_level_is_complete() {
-    let missing: Vec<_> = TOP_LEVEL
-        .iter()
-        .filter(|name| !root().join(name).exists())
-        .collect();
+    let missing: Vec<_> = TOP_LEVEL.iter().filter(|name| !root().join(name).exists()).collect();
     assert_eq!(missing, Vec::<&&str>::new());
 }
 
@@ -205,22 +164,12 @@ fn the_top_level_is_complete() {
 fn the_change_log_keeps_its_format() {
     let text = read(&root().join("CHANGELOG.md"));
     assert!(text.starts_with("# Changelog\n"), "title");
-    let kinds = [
-        "Added",
-        "Changed",
-        "Deprecated",
-        "Removed",
-        "Fixed",
-        "Security",
-    ];
+    let kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
     for line in text.lines() {
         if let Some(kind) = line.strip_prefix("### ") {
             assert!(kinds.contains(&kind), "unknown kind of change: {kind}");
         } else if let Some(version) = line.strip_prefix("## ") {
-            assert!(
-                is_version_heading(version),
-                "neither Unreleased nor dated: {version}"
-            );
+            assert!(is_version_heading(version), "neither Unreleased nor dated: {version}");
         }
     }
     let version = env!("CARGO_PKG_VERSION");
@@ -232,10 +181,7 @@ fn the_change_log_keeps_its_format() {
 
 /// `[Unreleased]` or `[1.2.3] - 2026-01-31`.
 fn is_version_heading(heading: &str) -> bool {
-    let shape: String = heading
-        .chars()
-        .map(|c| if c.is_ascii_digit() { '0' } else { c })
-        .collect();
+    let shape: String = heading.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     heading == "[Unreleased]" || (shape.starts_with("[0") && shape.ends_with("] - 0000-00-00"))
 }
 
@@ -303,8 +249,7 @@ fn is_comment(line: &str) -> bool {
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .filter(|word| !word.is_empty())
+    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
 /// All Rust and TOML files below a folder of the project, in order.
@@ -319,9 +264,7 @@ fn sources(folder: &str) -> Vec<Source> {
                 waiting.extend(entries.map(|entry| entry.expect("and its entries").path()));
             }
         } else if is_of(&path, "rs") || is_of(&path, "toml") {
-            let relative = path
-                .strip_prefix(root())
-                .expect("it was found below the root");
+            let relative = path.strip_prefix(root()).expect("it was found below the root");
             let relative = relative.to_string_lossy().replace("./", "");
             found.push(Source {
                 is_test: relative.ends_with("/tests.rs") || relative.contains("/tests/"),
@@ -351,10 +294,7 @@ fn names_are_found_in_every_way_of_writing_them() {
         is_test: false,
     };
     let code = "//! [`crate::cli`]\nuse crate::{http, server::run};\nfn f(x: crate::text::A) {}\n";
-    assert_eq!(
-        names_of_the_house(&file("src/index/plan.rs", code)),
-        ["http", "server", "text"]
-    );
+    assert_eq!(names_of_the_house(&file("src/index/plan.rs", code)), ["http", "server", "text"]);
     let climbing = "use super::super::engine::Engine;\nuse super::table;\n";
     let names = names_of_the_house(&file("src/index/plan.rs", climbing));
     assert_eq!(names, ["engine"]);

@@ -18,21 +18,12 @@ pub(super) type Source = Box<dyn BufRead + Send>;
 
 /// Opens `path`, or the standard input for `-`.
 pub(super) fn open(path: &Path, bytes: &BytesRead) -> io::Result<Source> {
-    let raw: Box<dyn Read + Send> = if path == Path::new("-") {
-        Box::new(io::stdin())
-    } else {
-        Box::new(open_file(path)?)
-    };
-    let counted = Counted {
-        raw,
-        bytes: bytes.clone(),
-    };
+    let raw: Box<dyn Read + Send> =
+        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(open_file(path)?) };
+    let counted = Counted { raw, bytes: bytes.clone() };
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, counted);
     Ok(if reader.fill_buf()?.starts_with(&GZIP_MAGIC) {
-        Box::new(BufReader::with_capacity(
-            BUFFER_BYTES,
-            MultiGzDecoder::new(reader),
-        ))
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(reader)))
     } else {
         Box::new(reader)
     })
@@ -72,13 +63,9 @@ pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
 /// Reads the rest of a source as one document; `None` for a binary file.
 pub(super) fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Option<Body>> {
     let mut bytes = Vec::new();
-    source
-        .take(DOCUMENT_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut bytes)?;
+    source.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > DOCUMENT_BYTES_MAX {
-        return Err(io::Error::other(format!(
-            "longer than {DOCUMENT_BYTES_MAX} bytes"
-        )));
+        return Err(io::Error::other(format!("longer than {DOCUMENT_BYTES_MAX} bytes")));
     }
     if is_binary(&bytes) {
         return Ok(None);
@@ -118,10 +105,7 @@ mod tests {
 
         let bytes = BytesRead::default();
         let mut text = String::new();
-        open(&path, &bytes)
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
+        open(&path, &bytes).unwrap().read_to_string(&mut text).unwrap();
 
         assert_eq!(text.len(), 16 * 999);
         assert_eq!(bytes.get(), packed.len() as u64);

@@ -19,11 +19,7 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn new(root: PathBuf, bytes: BytesRead) -> Self {
-        Self {
-            walk: WalkDir::new(&root).sort_by_file_name().into_iter(),
-            root,
-            bytes,
-        }
+        Self { walk: WalkDir::new(&root).sort_by_file_name().into_iter(), root, bytes }
     }
 
     fn read(&self, file: &DirEntry, kind: Kind) -> Option<Result<Entry, BadEntry>> {

@@ -72,12 +72,7 @@ impl Documents {
     /// Of files, folders and `-`, the standard input. Without a `format` the names tell, or else
     /// the first bytes. Opens nothing yet.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>) -> Self {
-        Self {
-            waiting: paths.into(),
-            format,
-            current: None,
-            bytes: BytesRead::default(),
-        }
+        Self { waiting: paths.into(), format, current: None, bytes: BytesRead::default() }
     }
 
     /// The shared count of bytes read.
@@ -87,10 +82,7 @@ impl Documents {
 
     fn open(&self, path: &Path) -> io::Result<Entries> {
         if path.is_dir() {
-            return Ok(Box::new(Folder::new(
-                path.to_path_buf(),
-                self.bytes.clone(),
-            )));
+            return Ok(Box::new(Folder::new(path.to_path_buf(), self.bytes.clone())));
         }
         let mut source = files::open(path, &self.bytes)?;
         let format = match self.format.or_else(|| Format::of_name(path)) {
@@ -109,11 +101,7 @@ impl Documents {
 fn one_document(mut source: Source, path: &Path) -> Result<Entry, BadEntry> {
     let id = (path != Path::new("-")).then(|| path.to_string_lossy().into_owned());
     match files::read_body(source.as_mut(), Kind::of(path)) {
-        Ok(Some(body)) => Ok(Entry {
-            place: Place::file(path),
-            id,
-            body,
-        }),
+        Ok(Some(body)) => Ok(Entry { place: Place::file(path), id, body }),
         Ok(None) => Err(Place::file(path).bad("is a binary file")),
         Err(error) => Err(Place::file(path).bad(error)),
     }
@@ -150,14 +138,8 @@ pub fn bytes_total(paths: &[PathBuf]) -> Result<Option<u64>, BadEntry> {
         if path == Path::new("-") {
             return Ok(None);
         }
-        let metadata = path
-            .metadata()
-            .map_err(|error| Place::file(path).bad(error))?;
-        total += if metadata.is_dir() {
-            folder::bytes(path)
-        } else {
-            metadata.len()
-        };
+        let metadata = path.metadata().map_err(|error| Place::file(path).bad(error))?;
+        total += if metadata.is_dir() { folder::bytes(path) } else { metadata.len() };
     }
     Ok(Some(total))
 }
@@ -201,18 +183,8 @@ mod tests {
         let read: Vec<_> = Documents::new(paths, None).collect();
 
         assert_eq!(read.len(), 4);
-        assert!(matches!(
-            read[0].as_ref().unwrap().body,
-            Body::Fingerprint(_)
-        ));
-        assert!(
-            read[1]
-                .as_ref()
-                .unwrap_err()
-                .place
-                .path
-                .ends_with("missing")
-        );
+        assert!(matches!(read[0].as_ref().unwrap().body, Body::Fingerprint(_)));
+        assert!(read[1].as_ref().unwrap_err().place.path.ends_with("missing"));
         assert!(matches!(read[2].as_ref().unwrap().body, Body::Text(_)));
         assert!(read[3].as_ref().unwrap().id.is_some());
     }

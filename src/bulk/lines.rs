@@ -20,12 +20,7 @@ pub(super) struct ByLine {
 
 impl ByLine {
     pub(super) fn new(source: Source, parse: ParseLine, path: &Path) -> Self {
-        Self {
-            lines: Lines::new(source),
-            parse,
-            path: path.into(),
-            ended: false,
-        }
+        Self { lines: Lines::new(source), parse, path: path.into(), ended: false }
     }
 }
 
@@ -36,10 +31,7 @@ impl Iterator for ByLine {
         if self.ended {
             return None;
         }
-        let place = |number| Place {
-            path: Arc::clone(&self.path),
-            line: Some(number),
-        };
+        let place = |number| Place { path: Arc::clone(&self.path), line: Some(number) };
         match self.lines.next() {
             Ok(None) => None,
             Ok(Some(Line::Whole { number, bytes })) => {
@@ -78,12 +70,7 @@ enum Line<'a> {
 
 impl Lines {
     fn new(source: Source) -> Self {
-        Self {
-            source,
-            number: 0,
-            buffer: Vec::new(),
-            max: DOCUMENT_BYTES_MAX,
-        }
+        Self { source, number: 0, buffer: Vec::new(), max: DOCUMENT_BYTES_MAX }
     }
 
     /// The next line that is not blank, without its line end.
@@ -91,9 +78,7 @@ impl Lines {
         loop {
             self.buffer.clear();
             let limit = self.max as u64 + 1;
-            let read = (&mut self.source)
-                .take(limit)
-                .read_until(b'\n', &mut self.buffer)?;
+            let read = (&mut self.source).take(limit).read_until(b'\n', &mut self.buffer)?;
             if read == 0 {
                 return Ok(None);
             }

@@ -78,17 +78,11 @@ pub struct Place {
 
 impl Place {
     fn file(path: &Path) -> Self {
-        Self {
-            path: path.into(),
-            line: None,
-        }
+        Self { path: path.into(), line: None }
     }
 
     fn bad(self, why: impl fmt::Display) -> BadEntry {
-        BadEntry {
-            place: self,
-            why: why.to_string(),
-        }
+        BadEntry { place: self, why: why.to_string() }
     }
 }
 

@@ -30,9 +30,8 @@ const WORDS: [&str; 10] = [
 ];
 
 /// Endings that make a program of `README.sh` or `license.rs`.
-const PROGRAMS: [&str; 14] = [
-    "c", "cc", "cpp", "css", "go", "h", "java", "js", "json", "pl", "py", "rs", "sh", "ts",
-];
+const PROGRAMS: [&str; 14] =
+    ["c", "cc", "cpp", "css", "go", "h", "java", "js", "json", "pl", "py", "rs", "sh", "ts"];
 
 impl Kind {
     /// Of the file at `path`; `.gz` is looked through.
@@ -62,8 +61,7 @@ fn is_manual_section(ending: &str) -> bool {
 
 /// Version numbers end as manual pages do, so the folder has to say `man` too.
 fn below_man(path: &Path) -> bool {
-    path.components()
-        .any(|part| part.as_os_str().to_string_lossy().starts_with("man"))
+    path.components().any(|part| part.as_os_str().to_string_lossy().starts_with("man"))
 }
 
 /// One of [`WORDS`] alone or before `-`, `_` or `.`.

@@ -46,9 +46,8 @@ pub fn parse_features(json: &str) -> Result<Body, String> {
 /// `{"token": weight}` or `[["token", weight], ...]`.
 fn features(value: &Value) -> Result<Body, String> {
     let pair = |token: &str, weight: &Value| {
-        let weight = weight
-            .as_f64()
-            .ok_or_else(|| format!("the weight of {token:?} is not a number"))?;
+        let weight =
+            weight.as_f64().ok_or_else(|| format!("the weight of {token:?} is not a number"))?;
         Ok::<_, String>((token.to_owned(), weight))
     };
     let features: Result<Vec<_>, _> = match value {
@@ -95,15 +94,9 @@ mod tests {
             parse(br#"{"id": "a", "lang": "en", "text": "t"}"#),
             Ok((Some("a".to_owned()), Body::Text("t".to_owned())))
         );
-        assert_eq!(
-            body(r#"{"html": "<p>t"}"#),
-            Ok(Body::Html("<p>t".to_owned()))
-        );
+        assert_eq!(body(r#"{"html": "<p>t"}"#), Ok(Body::Html("<p>t".to_owned())));
         let pairs = Body::Features(vec![("b".to_owned(), 2.0), ("a".to_owned(), -0.5)]);
-        assert_eq!(
-            body(r#"{"features": {"b": 2, "a": -0.5}}"#),
-            Ok(pairs.clone())
-        );
+        assert_eq!(body(r#"{"features": {"b": 2, "a": -0.5}}"#), Ok(pairs.clone()));
         assert_eq!(body(r#"{"features": [["b", 2], ["a", -0.5]]}"#), Ok(pairs));
     }
 

@@ -66,11 +66,8 @@ impl Client {
     /// request.
     pub(super) fn new(server: &str) -> Self {
         let server = server.trim_end_matches('/');
-        let server = if server.contains("://") {
-            server.to_owned()
-        } else {
-            format!("http://{server}")
-        };
+        let server =
+            if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
@@ -78,10 +75,7 @@ impl Client {
             .timeout_per_read(Some(Duration::from_mins(2)))
             .timeout_per_write(Some(Duration::from_mins(2)))
             .build();
-        Self {
-            agent: config.into(),
-            server,
-        }
+        Self { agent: config.into(), server }
     }
 
     /// The address it speaks to.
@@ -100,10 +94,7 @@ impl Client {
         let url = format!("{}{path}", self.server);
         let request = self.agent.get(&url).config();
         let response = request.timeout_global(Some(timeout)).build().call();
-        Ok(response
-            .map_err(|error| self.unreachable(error))?
-            .status()
-            .as_u16())
+        Ok(response.map_err(|error| self.unreachable(error))?.status().as_u16())
     }
 
     /// Posts a JSON object and reads the reply.

@@ -60,9 +60,5 @@ fn analyse(argument: &str, args: &Args) -> Result<Analysis> {
 }
 
 fn shortness(analysis: &Analysis) -> &'static str {
-    if analysis.short {
-        "  (a short text: only distance 0 means much)"
-    } else {
-        ""
-    }
+    if analysis.short { "  (a short text: only distance 0 means much)" } else { "" }
 }

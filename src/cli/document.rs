@@ -48,22 +48,16 @@ pub(super) fn analyse(body: &Body) -> Result<Analysis> {
 /// Reads a file, or the standard input for `-`, as one document.
 pub(super) fn read(path: &Path, html: bool) -> Result<Body> {
     let named = || format!("cannot read {}", path.display());
-    bulk::read_document(path, html)
-        .with_context(named)?
-        .ok_or_else(|| {
-            let next = "name a text or an HTML file";
-            Trouble::new(format!("{} is a binary file", path.display()), next).into()
-        })
+    bulk::read_document(path, html).with_context(named)?.ok_or_else(|| {
+        let next = "name a text or an HTML file";
+        Trouble::new(format!("{} is a binary file", path.display()), next).into()
+    })
 }
 
 /// An argument that may be a fingerprint, a file, or (when it can be nothing else) a text.
 pub(super) fn of_argument(argument: &str, html: bool, as_text: bool) -> Result<Body> {
     let verbatim = || {
-        if html {
-            Body::Html(argument.to_owned())
-        } else {
-            Body::Text(argument.to_owned())
-        }
+        if html { Body::Html(argument.to_owned()) } else { Body::Text(argument.to_owned()) }
     };
     if as_text {
         return Ok(verbatim());

@@ -29,11 +29,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let stdin = [PathBuf::from("-")];
-    let files = if args.files.is_empty() {
-        &stdin[..]
-    } else {
-        &args.files
-    };
+    let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     let mut failed = 0;
     for file in files {
         if let Err(error) = print(args, file, out) {
@@ -52,11 +48,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 }
 
 fn print(args: &Args, file: &Path, out: &mut dyn Write) -> Result<()> {
-    let body = if args.features {
-        features(file)?
-    } else {
-        document::read(file, args.html)?
-    };
+    let body = if args.features { features(file)? } else { document::read(file, args.html)? };
     let analysis = document::analyse(&body)
         .with_context(|| format!("no fingerprint of {}", file.display()))?;
     if args.json {

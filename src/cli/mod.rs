@@ -7,10 +7,7 @@
 //! This is the only room that prints, and the only one that uses `anyhow`: nothing below needs to
 //! tell people apart from programs. Tested by `tests/cli_commands.rs` on the real binary.
 
-#![expect(
-    clippy::print_stderr,
-    reason = "speaking to people is what this room is for"
-)]
+#![expect(clippy::print_stderr, reason = "speaking to people is what this room is for")]
 
 mod check_config;
 mod client;

@@ -49,10 +49,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     };
     option("distance", args.distance.map(|bits| json!(bits)));
     option("limit", args.limit.map(|count| json!(count)));
-    option(
-        "min_similarity",
-        args.min_similarity.map(|part| json!(part)),
-    );
+    option("min_similarity", args.min_similarity.map(|part| json!(part)));
 
     let reply = Client::new(&args.server).post_json("/v1/query", &Value::Object(request))?;
     if args.json {
@@ -71,20 +68,14 @@ fn print(reply: &Reply, out: &mut dyn Write) -> Result<()> {
     }
     writeln!(out, "\ndistance  similarity  duplicate  stored as")?;
     for hit in &reply.hits {
-        let similarity = hit
-            .similarity
-            .map_or("-".to_owned(), |part| format!("{part:.3}"));
+        let similarity = hit.similarity.map_or("-".to_owned(), |part| format!("{part:.3}"));
         let duplicate = if hit.counts(reply.short) { "yes" } else { "no" };
         let first = hit.ids.first().map_or("(no id)", String::as_str);
         let more = match hit.id_count {
             0 | 1 => String::new(),
             count => format!("  and {} more", count - 1),
         };
-        writeln!(
-            out,
-            "{:>8}  {similarity:>10}  {duplicate:>9}  {first}{more}",
-            hit.distance
-        )?;
+        writeln!(out, "{:>8}  {similarity:>10}  {duplicate:>9}  {first}{more}", hit.distance)?;
     }
     let listed = reply.hits.len() as u64;
     if reply.hit_count > listed {

@@ -14,11 +14,7 @@ pub(super) struct Trouble {
 impl Trouble {
     /// `what` did not work; `next` is what the reader can do about it.
     pub(super) fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            next: next.into(),
-            why: None,
-        }
+        Self { what: what.into(), next: next.into(), why: None }
     }
 
     /// Keeps the cause, which is shown between the two.

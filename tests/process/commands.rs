@@ -27,16 +27,14 @@ fn row(summary: &str, name: &str) -> u64 {
     count.replace(',', "").parse().expect("a number")
 }
 
-/// A folder of texts: the first ten documents of the corpus, and each once more with a line added.
+/// A folder of texts: the ten longest of the corpus, and each once more with other punctuation.
 fn lay_out(folder: &Path) {
     fs::create_dir_all(folder.join("copies")).expect("there is room");
-    let documents = corpus::documents();
-    let long = documents
-        .iter()
-        .filter(|document| document.text.len() > 4_000);
-    for (at, document) in long.take(10).enumerate() {
+    let mut documents = corpus::documents();
+    documents.sort_by_key(|document| std::cmp::Reverse(document.text.len()));
+    for (at, document) in documents.iter().take(10).enumerate() {
         write(&folder.join(format!("{at}.txt")), &document.text);
-        let copy = format!("{}\nOne more line.\n", document.text);
+        let copy = format!("* * *\n\n{} ...\n", document.text);
         write(&folder.join(format!("copies/{at}.md")), &copy);
     }
 }
@@ -60,10 +58,7 @@ fn import_stores_a_folder_and_shows_its_groups() {
     assert_eq!(row(&shown, "documents read"), 20, "{shown}");
     assert_eq!(row(&shown, "stored now"), 20, "{shown}");
     assert!(row(&shown, "near-duplicates") >= 10, "{shown}");
-    assert!(
-        shown.contains("largest groups of near-duplicates"),
-        "{shown}"
-    );
+    assert!(shown.contains("largest groups of near-duplicates"), "{shown}");
     assert!(shown.contains("copies/"), "{shown}");
 
     let again = expect(&nearprint(&import));
@@ -137,19 +132,9 @@ fn query_and_health_speak_to_the_service() {
     let hex = hex.to_str().unwrap();
     expect(&nearprint(&["import", "--server", server.url(), hex]));
 
-    let near = expect(&nearprint(&[
-        "query",
-        "--server",
-        server.url(),
-        "00000000000000fe",
-    ]));
+    let near = expect(&nearprint(&["query", "--server", server.url(), "00000000000000fe"]));
     assert!(near.contains("https://a.example/1"), "{near}");
-    let far = expect(&nearprint(&[
-        "query",
-        "--server",
-        server.url(),
-        "ff000000000000ff",
-    ]));
+    let far = expect(&nearprint(&["query", "--server", server.url(), "ff000000000000ff"]));
     assert!(far.contains("nothing near it is stored"), "{far}");
 
     for flags in [&[][..], &["--ready"]] {

@@ -14,7 +14,7 @@ mod random;
 mod server;
 mod worker;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Barrier, mpsc};
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use random::Random;
 use server::{Client, Server};
-use worker::{Winner, Worker};
+use worker::Worker;
 
 const WORKERS: usize = 6;
 const CYCLES_DEFAULT: u64 = 10;
@@ -55,10 +55,7 @@ fn an_answered_write_survives_being_killed_and_every_verdict_holds() {
         println!("cycle {cycle}: {answered} writes answered, {verdicts} verdicts repeated");
     }
     let answered: u64 = workers.iter().map(Worker::answered).sum();
-    assert!(
-        answered > 20 * cycles,
-        "only {answered} writes were answered: this proves nothing"
-    );
+    assert!(answered > 20 * cycles, "only {answered} writes were answered: this proves nothing");
     assert!(verdicts > 0);
 }
 
@@ -89,10 +86,7 @@ fn an_empty_server_is_restarted_and_answers_at_once() {
     for clean in [true, false, true] {
         let server = Server::start(data);
         let reply = Client::expect(server.client().post("/v1/query", &query));
-        assert_eq!(
-            (&reply["duplicate"], &reply["hit_count"]),
-            (&json!(false), &json!(0))
-        );
+        assert_eq!((&reply["duplicate"], &reply["hit_count"]), (&json!(false), &json!(0)));
         if clean {
             assert!(server.terminate().success());
         } else {
@@ -114,28 +108,17 @@ fn statistics_after_a_restart_equal_those_before() {
         .map(|at| json!({"id": format!("id-{}", at % 400), "fingerprint": random.next() % 300}))
         .collect();
     let server = Server::start(data);
-    assert_eq!(
-        server.client().post_lines("/v1/insert/batch", &lines).len(),
-        500
-    );
+    assert_eq!(server.client().post_lines("/v1/insert/batch", &lines).len(), 500);
     Client::expect(server.client().delete("/v1/documents/id-7"));
     let before = counts(&server.client());
     server.kill();
 
     let server = Server::start(data);
-    assert_eq!(
-        counts(&server.client()),
-        before,
-        "after SIGKILL: from the journal"
-    );
+    assert_eq!(counts(&server.client()), before, "after SIGKILL: from the journal");
     assert!(server.terminate().success());
 
     let server = Server::start(data);
-    assert_eq!(
-        counts(&server.client()),
-        before,
-        "after SIGTERM: from the snapshot"
-    );
+    assert_eq!(counts(&server.client()), before, "after SIGTERM: from the snapshot");
 }
 
 #[test]
@@ -150,11 +133,7 @@ fn a_second_process_on_the_same_directory_is_refused() {
     let said = String::from_utf8_lossy(&second.stderr);
     assert!(!second.status.success(), "{said}");
     assert!(said.contains("error: "), "{said}");
-    assert_eq!(
-        first.client().get("/readyz").unwrap().0,
-        200,
-        "the first goes on"
-    );
+    assert_eq!(first.client().get("/readyz").unwrap().0, 200, "the first goes on");
 }
 
 #[test]
@@ -177,22 +156,14 @@ fn of_64_concurrent_near_duplicates_exactly_one_is_inserted() {
                 })
             });
             let clients: Vec<_> = clients.collect();
-            clients
-                .into_iter()
-                .map(|client| client.join().unwrap())
-                .collect()
+            clients.into_iter().map(|client| client.join().unwrap()).collect()
         });
 
-        let winners: Vec<_> = replies
-            .iter()
-            .filter(|reply| reply["outcome"] == "inserted")
-            .collect();
+        let winners: Vec<_> =
+            replies.iter().filter(|reply| reply["outcome"] == "inserted").collect();
         assert_eq!(winners.len(), 1, "{replies:#?}");
         let winner = &winners[0]["fingerprint"];
-        for loser in replies
-            .iter()
-            .filter(|reply| reply["outcome"] != "inserted")
-        {
+        for loser in replies.iter().filter(|reply| reply["outcome"] != "inserted") {
             assert_eq!(loser["outcome"], "duplicate");
             assert_eq!(&loser["hits"][0]["fingerprint"], winner);
         }
@@ -201,9 +172,7 @@ fn of_64_concurrent_near_duplicates_exactly_one_is_inserted() {
 
 fn workers(random: &mut Random) -> Vec<Worker> {
     let corpus = Arc::new(corpus::documents());
-    (0..WORKERS)
-        .map(|name| Worker::new(name, random.next(), Arc::clone(&corpus)))
-        .collect()
+    (0..WORKERS).map(|name| Worker::new(name, random.next(), Arc::clone(&corpus))).collect()
 }
 
 /// Lets all workers send requests until `end` has ended the server.
@@ -218,19 +187,13 @@ fn under_load(workers: Vec<Worker>, server: &Server, end: impl FnOnce(&Server)) 
             })
             .collect();
         end(server);
-        running
-            .into_iter()
-            .map(|worker| worker.join().expect("its assertions hold"))
-            .collect()
+        running.into_iter().map(|worker| worker.join().expect("its assertions hold")).collect()
     })
 }
 
 /// Starts a server and kills it before it can have recovered, or just after.
 fn kill_during_recovery(data: &Path, random: &mut Random) {
-    let mut child = Server::command(data)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the binary starts");
+    let mut child = Server::command(data).stdout(Stdio::null()).spawn().expect("the binary starts");
     pause(random.below(60));
     child.kill().expect("it is our child");
     child.wait().expect("it is our child");
@@ -243,11 +206,12 @@ fn compare(workers: &mut [Worker], client: &Client) -> usize {
     for worker in &mut *workers {
         worker.check_documents(client, sequence);
     }
-    let stored: HashSet<Winner> = workers.iter().flat_map(Worker::stored).collect();
-    let workers = workers.iter_mut();
-    workers
-        .map(|worker| worker.check_verdicts(client, |winner| stored.contains(winner)))
-        .sum()
+    let all: HashMap<String, usize> = workers.iter().flat_map(Worker::stored).collect();
+    let check = |worker: &mut Worker| {
+        worker.check_queries(client, &all);
+        worker.check_verdicts(client, &all)
+    };
+    workers.iter_mut().map(check).sum()
 }
 
 /// Lets the load run for a while: how much of it is done by then is what shall vary.

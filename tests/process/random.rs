@@ -16,10 +16,7 @@ impl Random {
     }
 
     /// The seed of `NEARPRINT_TEST_SEED`, or a fresh one; prints it.
-    #[expect(
-        clippy::print_stdout,
-        reason = "whoever repeats the run needs the seed"
-    )]
+    #[expect(clippy::print_stdout, reason = "whoever repeats the run needs the seed")]
     pub(crate) fn of_run() -> Self {
         let seed = variable("NEARPRINT_TEST_SEED")
             .unwrap_or_else(|| RandomState::new().build_hasher().finish());
@@ -41,14 +38,8 @@ impl Random {
 }
 
 /// A number in the environment.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests are set up by their environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "tests are set up by their environment")]
 pub(crate) fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name} is no number")),
-    )
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }

@@ -32,10 +32,7 @@ impl Server {
         };
         // Read to the end, so that the server never waits for a full pipe.
         thread::spawn(move || lines.for_each(drop));
-        Self {
-            child: Mutex::new(child),
-            url: format!("http://{address}"),
-        }
+        Self { child: Mutex::new(child), url: format!("http://{address}") }
     }
 
     /// A `serve` on this directory that is not started yet. Snapshots come often, so that faults
@@ -70,10 +67,7 @@ impl Server {
             .proxy(None)
             .timeout_global(Some(Duration::from_mins(1)))
             .build();
-        Client {
-            agent: config.into(),
-            url: self.url.clone(),
-        }
+        Client { agent: config.into(), url: self.url.clone() }
     }
 
     /// SIGKILL: nothing of it runs any more when this returns.
@@ -132,11 +126,7 @@ impl Client {
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
-        json(
-            self.agent
-                .post(format!("{}{path}", self.url))
-                .send_json(body)?,
-        )
+        json(self.agent.post(format!("{}{path}", self.url)).send_json(body)?)
     }
 
     /// Posts a document a line. The lines of the reply as far as they came: the others were not

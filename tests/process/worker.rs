@@ -5,7 +5,7 @@
 //! that were sent and never answered. Near-duplicates are shared by all workers, so verdicts are
 //! made against each other's documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -18,6 +18,8 @@ use crate::server::{Client, Reply};
 const IDS: usize = 150;
 /// Documents of one NDJSON request.
 const LINES: usize = 16;
+/// Look-ups of each worker that are held against all documents.
+const QUERIES: usize = 30;
 
 /// What may be stored under an id: the number of a document of the corpus, or nothing.
 type Stored = Option<usize>;
@@ -44,12 +46,9 @@ struct Page {
 struct Verdict {
     document: usize,
     duplicate: bool,
-    /// What the answer named as stored near it.
-    winners: Vec<Winner>,
+    /// The ids that the answer named as near it.
+    winners: Vec<String>,
 }
-
-/// A stored document: its id and its fingerprint.
-pub(crate) type Winner = (String, String);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Write {
@@ -158,10 +157,7 @@ impl Worker {
         let document = stored.unwrap_or_else(|| self.random.below(self.corpus.len()));
         let reply = answer(client.post("/v1/query", &json!({"text": self.corpus[document].text})))?;
         let exact = reply["hits"][0]["distance"] == 0;
-        assert!(
-            exact || stored.is_none(),
-            "{id} is stored and not found: {reply}"
-        );
+        assert!(exact || stored.is_none(), "{id} is stored and not found: {reply}");
         Some(())
     }
 
@@ -174,10 +170,9 @@ impl Worker {
     }
 
     fn page(&mut self, id: &str) -> &mut Page {
-        self.ledger.entry(id.to_owned()).or_insert_with(|| Page {
-            possible: vec![None],
-            verdict: None,
-        })
+        self.ledger
+            .entry(id.to_owned())
+            .or_insert_with(|| Page { possible: vec![None], verdict: None })
     }
 
     /// From here on the request may have had its effect.
@@ -193,30 +188,20 @@ impl Worker {
 
     /// From here on the request must have had its effect.
     fn settle(&mut self, id: &str, document: usize, write: Write, reply: &Value) {
-        let outcome = reply["outcome"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{reply}"));
+        let outcome = reply["outcome"].as_str().unwrap_or_else(|| panic!("{reply}"));
         let duplicate = outcome == "duplicate";
-        let stored = reply["stored"]
-            .as_bool()
-            .unwrap_or_else(|| panic!("{reply}"));
+        let stored = reply["stored"].as_bool().unwrap_or_else(|| panic!("{reply}"));
         assert_eq!(stored, !duplicate, "{reply}");
         let page = self.page(id);
         page.possible = vec![stored.then_some(document)];
         if write == Write::CheckAndInsert {
-            page.verdict = Some(Verdict {
-                document,
-                duplicate,
-                winners: winners(reply),
-            });
+            page.verdict = Some(Verdict { document, duplicate, winners: winners(reply) });
         }
         self.count(reply);
     }
 
     fn count(&mut self, reply: &Value) {
-        let sequence = reply["sequence"]
-            .as_u64()
-            .unwrap_or_else(|| panic!("{reply}"));
+        let sequence = reply["sequence"].as_u64().unwrap_or_else(|| panic!("{reply}"));
         self.sequence_max = self.sequence_max.max(sequence);
         self.answered += 1;
     }
@@ -230,9 +215,7 @@ impl Worker {
         );
         let corpus = Arc::clone(&self.corpus);
         for (id, page) in &mut self.ledger {
-            let (status, reply) = client
-                .get(&format!("/v1/documents/{id}"))
-                .expect("it is up");
+            let (status, reply) = client.get(&format!("/v1/documents/{id}")).expect("it is up");
             assert!(matches!(status, 200 | 404), "{status}: {reply}");
             let found = reply["fingerprint"].as_str().filter(|_| status == 200);
             let of = |&stored: &Stored| stored.map(|at| corpus[at].fingerprint.to_string());
@@ -246,67 +229,67 @@ impl Worker {
                 let query = format!("/v1/query?fingerprint={fingerprint}&distance=0");
                 let listed = Client::expect(client.get(&query));
                 let hit = &listed["hits"][0];
-                let ids = hit["ids"]
-                    .as_array()
-                    .unwrap_or_else(|| panic!("{id}: {listed}"));
+                let ids = hit["ids"].as_array().unwrap_or_else(|| panic!("{id}: {listed}"));
                 let cut = hit["id_count"].as_u64() > Some(ids.len() as u64);
-                assert!(
-                    cut || ids.iter().any(|listed| listed == id),
-                    "{id}: {listed}"
-                );
+                assert!(cut || ids.iter().any(|listed| listed == id), "{id}: {listed}");
             }
         }
     }
 
     /// A verdict is the same when its request is sent again, as long as what it rests on is there.
+    /// How many were repeated.
     pub(crate) fn check_verdicts(
         &mut self,
         client: &Client,
-        is_stored: impl Fn(&Winner) -> bool,
+        all: &HashMap<String, usize>,
     ) -> usize {
         let mut checked = 0;
-        for (id, page) in &mut self.ledger {
+        for (id, page) in &self.ledger {
             let Some(verdict) = &page.verdict else {
                 continue;
             };
-            if verdict.duplicate && !verdict.winners.iter().any(&is_stored) {
+            let document = &self.corpus[verdict.document];
+            let is_near = |winner: &String| {
+                all.get(winner).is_some_and(|&stored| document.is_near(&self.corpus[stored]))
+            };
+            if verdict.duplicate && !verdict.winners.iter().any(is_near) {
                 continue;
             }
-            let text = &self.corpus[verdict.document].text;
-            let body = json!({"id": id, "text": text});
+            let body = json!({"id": id, "text": document.text});
             let reply = Client::expect(client.post("/v1/check-and-insert", &body));
-            let expected = if verdict.duplicate {
-                "duplicate"
-            } else {
-                "already_present"
-            };
+            let expected = if verdict.duplicate { "duplicate" } else { "already_present" };
             assert_eq!(reply["outcome"], expected, "{id} on retry: {reply}");
             checked += 1;
         }
         checked
     }
 
-    /// What is certainly stored.
-    pub(crate) fn stored(&self) -> impl Iterator<Item = Winner> {
+    /// What a look-up finds is what a look at every stored document finds.
+    pub(crate) fn check_queries(&mut self, client: &Client, all: &HashMap<String, usize>) {
+        for _ in 0..QUERIES {
+            let document = &self.corpus[self.random.below(self.corpus.len())];
+            let reply = Client::expect(client.post("/v1/query", &json!({"text": document.text})));
+            let expected = all.values().any(|&stored| document.is_near(&self.corpus[stored]));
+            assert_eq!(reply["duplicate"], expected, "{:.80}: {reply}", document.text);
+        }
+    }
+
+    /// What is certainly stored: ids with the numbers of their documents.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (String, usize)> {
         let pages = self.ledger.iter();
         pages.filter_map(|(id, page)| match page.possible[..] {
-            [Some(at)] => Some((id.clone(), self.corpus[at].fingerprint.to_string())),
+            [Some(document)] => Some((id.clone(), document)),
             _ => None,
         })
     }
 }
 
 /// The documents that make a duplicate of the one that was sent.
-fn winners(reply: &Value) -> Vec<Winner> {
-    let text = |value: &Value| value.as_str().expect("a string").to_owned();
+fn winners(reply: &Value) -> Vec<String> {
     let hits = reply["hits"].as_array().expect("hits").iter();
     let counting = hits.filter(|hit| hit["confirmed"] != false);
-    counting
-        .flat_map(|hit| {
-            let ids = hit["ids"].as_array().expect("ids").iter();
-            ids.map(|id| (text(id), text(&hit["fingerprint"])))
-        })
-        .collect()
+    let ids = counting.flat_map(|hit| hit["ids"].as_array().expect("ids"));
+    ids.map(|id| id.as_str().expect("a string").to_owned()).collect()
 }
 
 /// The reply to a request that the server took; `None` when it went away or is stopping.

@@ -39,12 +39,7 @@ impl Directory {
             let next = "if a service runs on it, import through the service: --server URL";
             Trouble::new(what, next).because(error)
         })?;
-        Ok(Self {
-            engine,
-            runtime: runtime::Builder::new_current_thread().build()?,
-            options,
-            how,
-        })
+        Ok(Self { engine, runtime: runtime::Builder::new_current_thread().build()?, options, how })
     }
 
     async fn begin(&self, document: Document) -> Result<Pending<Written>, Refused> {
@@ -113,10 +108,7 @@ fn query_options(settings: &Settings, how: &How) -> Result<QueryOptions> {
         bail!("--min-similarity {part} is not within 0 to 1");
     }
     Ok(QueryOptions {
-        criteria: Criteria {
-            distance,
-            min_resemblance: MinResemblance::of_similarity(part),
-        },
+        criteria: Criteria { distance, min_resemblance: MinResemblance::of_similarity(part) },
         limit: usize::from(how.limit),
     })
 }
@@ -159,10 +151,9 @@ fn reply(fingerprint: Fingerprint, short: bool, written: &Written) -> Reply {
     let hits = written.findings.hits.iter().map(|hit| {
         let (similarity, confirmed) = match hit.verification {
             Verification::Unverifiable => (None, None),
-            Verification::Compared {
-                resemblance,
-                confirmed,
-            } => (Some(resemblance.similarity()), Some(confirmed)),
+            Verification::Compared { resemblance, confirmed } => {
+                (Some(resemblance.similarity()), Some(confirmed))
+            }
         };
         Hit {
             fingerprint: hit.fingerprint.to_string(),

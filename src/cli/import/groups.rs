@@ -54,11 +54,7 @@ impl Groups {
     }
 
     fn join(&mut self, id: Option<&str>, reply: &Reply) {
-        let counting: Vec<_> = reply
-            .hits
-            .iter()
-            .filter(|hit| hit.counts(reply.short))
-            .collect();
+        let counting: Vec<_> = reply.hits.iter().filter(|hit| hit.counts(reply.short)).collect();
         let Some(nearest) = counting.iter().map(|hit| hit.distance).min() else {
             return;
         };
@@ -74,9 +70,7 @@ impl Groups {
             let name = format!("{} (no id, {})", reply.fingerprint, self.without_id);
             self.number(&name)
         };
-        self.nodes[document as usize]
-            .distance
-            .get_or_insert(nearest);
+        self.nodes[document as usize].distance.get_or_insert(nearest);
         for hit in hits {
             self.unite(document, hit);
         }
@@ -87,11 +81,7 @@ impl Groups {
             return number;
         }
         let number = u32::try_from(self.nodes.len()).expect("fewer than 2^32 documents");
-        self.nodes.push(Node {
-            name: name.into(),
-            parent: number,
-            distance: None,
-        });
+        self.nodes.push(Node { name: name.into(), parent: number, distance: None });
         self.numbers.insert(name.into(), number);
         number
     }
@@ -123,10 +113,7 @@ impl Groups {
         let mut members: Vec<_> = members.into_values().collect();
         members.sort_unstable_by_key(|group| (std::cmp::Reverse(group.len()), group[0]));
         members.truncate(count);
-        members
-            .into_iter()
-            .map(|members| self.group(&members))
-            .collect()
+        members.into_iter().map(|members| self.group(&members)).collect()
     }
 
     fn group(&self, members: &[usize]) -> Group<'_> {
@@ -150,15 +137,8 @@ impl Groups {
         if groups.is_empty() {
             return writeln!(out, "\nno near-duplicates were found");
         }
-        writeln!(
-            out,
-            "\nthe {} largest groups of near-duplicates",
-            groups.len()
-        )?;
-        writeln!(
-            out,
-            "  size  distance:members      oldest member, and some others"
-        )?;
+        writeln!(out, "\nthe {} largest groups of near-duplicates", groups.len())?;
+        writeln!(out, "  size  distance:members      oldest member, and some others")?;
         for group in &groups {
             let distances: Vec<_> = group
                 .distances
@@ -168,11 +148,7 @@ impl Groups {
             let (size, distances) = (group.size, distances.join(" "));
             let indent = 8 + 20.max(distances.len()) + 2;
             let room = width.saturating_sub(indent).max(20);
-            writeln!(
-                out,
-                "{size:>6}  {distances:<20}  {}",
-                shortened(group.names[0], room)
-            )?;
+            writeln!(out, "{size:>6}  {distances:<20}  {}", shortened(group.names[0], room))?;
             let others = group.names.iter().skip(1).take(MEMBERS_SHOWN_MAX);
             for other in others {
                 writeln!(out, "{:indent$}{}", "", shortened(other, room))?;
@@ -208,10 +184,7 @@ mod tests {
             ids: vec![id.to_owned()],
             ..Hit::default()
         };
-        Reply {
-            hits: hits.iter().map(hit).collect(),
-            ..Reply::default()
-        }
+        Reply { hits: hits.iter().map(hit).collect(), ..Reply::default() }
     }
 
     #[test]

@@ -42,9 +42,8 @@ impl Progress {
             self.shown = elapsed;
             let read = self.bytes.get();
             let left = self.total.and_then(|total| remaining(read, total, elapsed));
-            let left = left.map_or(String::new(), |left| {
-                format!(", about {} left", HumanDuration(left))
-            });
+            let left =
+                left.map_or(String::new(), |left| format!(", about {} left", HumanDuration(left)));
             eprintln!("{}{left}", speed(documents, elapsed));
         }
     }
@@ -59,10 +58,7 @@ impl Progress {
 
 fn bar(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
-        Some(total) => (
-            ProgressBar::new(total),
-            "{bar:30} {percent:>3}%  {msg}, {eta} left",
-        ),
+        Some(total) => (ProgressBar::new(total), "{bar:30} {percent:>3}%  {msg}, {eta} left"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}"),
     };
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
@@ -85,10 +81,7 @@ fn remaining(read: u64, total: u64, elapsed: Duration) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(millis).ok()?))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long a person has waited decides nothing"
-)]
+#[expect(clippy::disallowed_methods, reason = "how long a person has waited decides nothing")]
 fn now() -> Instant {
     Instant::now()
 }

@@ -48,22 +48,14 @@ impl Server {
 
     /// Sends some lines and reads as many replies.
     fn send(&self, lines: &[&str]) -> Result<Vec<Reply>> {
-        let path = if self.how.check {
-            "/v1/check-and-insert/batch"
-        } else {
-            "/v1/insert/batch"
-        };
+        let path = if self.how.check { "/v1/check-and-insert/batch" } else { "/v1/insert/batch" };
         let body = lines.join("\n");
         let mut replies = Vec::with_capacity(lines.len());
         for line in self.client.post_ndjson(path, body.as_bytes())?.lines() {
             let line = line.map_err(|error| self.cut_off().because(error))?;
             replies.push(serde_json::from_str(&line).context("a reply line is no JSON")?);
         }
-        if replies.len() == lines.len() {
-            Ok(replies)
-        } else {
-            Err(self.cut_off().into())
-        }
+        if replies.len() == lines.len() { Ok(replies) } else { Err(self.cut_off().into()) }
     }
 
     /// The reply to a document, or why it was not stored; an error if none of them is any more.
@@ -93,9 +85,8 @@ impl Sink for Server {
         let lines: Vec<String> = documents.iter().map(|entry| self.line(entry)).collect();
         let mut answers: Vec<Option<Reply>> = lines.iter().map(|_| None).collect();
         for _ in 0..ROUNDS_MAX {
-            let waiting: Vec<usize> = (0..lines.len())
-                .filter(|&at| answers[at].is_none())
-                .collect();
+            let waiting: Vec<usize> =
+                (0..lines.len()).filter(|&at| answers[at].is_none()).collect();
             if waiting.is_empty() {
                 break;
             }
@@ -110,10 +101,7 @@ impl Sink for Server {
                 client::wait(Duration::from_secs(1));
             }
         }
-        answers
-            .into_iter()
-            .map(|answer| self.settled(answer))
-            .collect()
+        answers.into_iter().map(|answer| self.settled(answer)).collect()
     }
 
     fn finish(self: Box<Self>) {}
@@ -179,10 +167,7 @@ mod tests {
     fn entries(count: u64) -> Vec<Entry> {
         (0..count)
             .map(|number| Entry {
-                place: Place {
-                    path: std::path::Path::new("a.txt").into(),
-                    line: None,
-                },
+                place: Place { path: std::path::Path::new("a.txt").into(), line: None },
                 id: Some(format!("id-{number}")),
                 body: Body::Text(format!("text {number}")),
             })

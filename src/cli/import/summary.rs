@@ -68,11 +68,7 @@ impl Summary {
         if let Some(reason) = self.reasons.iter_mut().find(|reason| reason.why == why) {
             reason.count += 1;
         } else if self.reasons.len() < REASONS_MAX {
-            self.reasons.push(Reason {
-                why: why.to_owned(),
-                count: 1,
-                first: place,
-            });
+            self.reasons.push(Reason { why: why.to_owned(), count: 1, first: place });
         }
     }
 }
@@ -91,11 +87,7 @@ impl fmt::Display for Summary {
         let mut shown: Vec<&Reason> = self.reasons.iter().collect();
         shown.sort_by_key(|reason| std::cmp::Reverse(reason.count));
         for Reason { why, count, first } in shown.into_iter().take(REASONS_SHOWN_MAX) {
-            writeln!(
-                f,
-                "{:>12} x {why}; first: {first}",
-                HumanCount(*count).to_string()
-            )?;
+            writeln!(f, "{:>12} x {why}; first: {first}", HumanCount(*count).to_string())?;
         }
         Ok(())
     }
@@ -112,27 +104,15 @@ mod tests {
     fn every_entry_is_counted_once_and_equal_reasons_together() {
         let mut summary = Summary::default();
         let bad = |line| BadEntry {
-            place: Place {
-                path: Path::new("a.hex").into(),
-                line: Some(line),
-            },
+            place: Place { path: Path::new("a.hex").into(), line: Some(line) },
             why: "is no hex".to_owned(),
         };
-        let batch = Batch {
-            documents: Vec::new(),
-            bad: vec![bad(3), bad(4)],
-        };
+        let batch = Batch { documents: Vec::new(), bad: vec![bad(3), bad(4)] };
         summary.add(&batch, &[]);
-        for (outcome, stored) in [
-            ("inserted", true),
-            ("duplicate", false),
-            ("already_present", true),
-        ] {
-            summary.count(&Reply {
-                outcome: outcome.to_owned(),
-                stored,
-                ..Reply::default()
-            });
+        for (outcome, stored) in
+            [("inserted", true), ("duplicate", false), ("already_present", true)]
+        {
+            summary.count(&Reply { outcome: outcome.to_owned(), stored, ..Reply::default() });
         }
         assert_eq!(
             summary.to_string(),
