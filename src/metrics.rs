@@ -122,27 +122,15 @@ fn describe() {
         Unit::Seconds,
         "Time from the head of a request to the head of its reply, by route; batches to their end."
     );
-    describe_counter!(
-        "nearprint_hits_total",
-        "Hits listed in replies, by Hamming distance."
-    );
-    describe_counter!(
-        "nearprint_write_outcomes_total",
-        "Answered writes, by outcome."
-    );
+    describe_counter!("nearprint_hits_total", "Hits listed in replies, by Hamming distance.");
+    describe_counter!("nearprint_write_outcomes_total", "Answered writes, by outcome.");
     describe_histogram!(
         "nearprint_journal_sync_seconds",
         Unit::Seconds,
         "Time of one sync of the journal."
     );
-    describe_histogram!(
-        "nearprint_journal_group_changes",
-        "Changes that shared one commit."
-    );
-    describe_counter!(
-        "nearprint_changes_total",
-        "Changes committed to the journal."
-    );
+    describe_histogram!("nearprint_journal_group_changes", "Changes that shared one commit.");
+    describe_counter!("nearprint_changes_total", "Changes committed to the journal.");
     describe_histogram!(
         "nearprint_snapshot_seconds",
         Unit::Seconds,
@@ -159,16 +147,8 @@ fn describe() {
     );
     describe_gauge!("nearprint_documents", "Stored documents.");
     describe_gauge!("nearprint_fingerprints", "Distinct stored fingerprints.");
-    describe_gauge!(
-        "nearprint_index_memory_bytes",
-        Unit::Bytes,
-        "Memory of the index, by part."
-    );
-    describe_gauge!(
-        "nearprint_journal_bytes",
-        Unit::Bytes,
-        "Size of all journal files."
-    );
+    describe_gauge!("nearprint_index_memory_bytes", Unit::Bytes, "Memory of the index, by part.");
+    describe_gauge!("nearprint_journal_bytes", Unit::Bytes, "Size of all journal files.");
     describe_gauge!(
         "nearprint_snapshot_age_seconds",
         Unit::Seconds,
@@ -193,13 +173,8 @@ pub enum WriteOutcome {
 }
 
 impl WriteOutcome {
-    const ALL: [Self; 5] = [
-        Self::Inserted,
-        Self::Duplicate,
-        Self::AlreadyPresent,
-        Self::Replaced,
-        Self::Removed,
-    ];
+    const ALL: [Self; 5] =
+        [Self::Inserted, Self::Duplicate, Self::AlreadyPresent, Self::Replaced, Self::Removed];
 
     const fn label(self) -> &'static str {
         match self {
@@ -244,9 +219,7 @@ pub fn render(state: &State) -> String {
     for (gauge, bytes) in gauges.memory.iter().zip(state.memory_bytes) {
         set(gauge, bytes);
     }
-    gauges
-        .snapshot_age
-        .set(state.snapshot_age.map_or(f64::NAN, |age| age.as_secs_f64()));
+    gauges.snapshot_age.set(state.snapshot_age.map_or(f64::NAN, |age| age.as_secs_f64()));
     installed.page.render()
 }
 
@@ -325,10 +298,7 @@ pub fn journal_synced(took: Duration) {
 /// A group of changes was committed.
 pub fn group_committed(changes: u64) {
     if let Some(installed) = installed() {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a group has far fewer than 2^53 changes"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "a group has far fewer than 2^53 changes")]
         installed.group_changes.record(changes as f64);
         installed.changes.increment(changes);
     }
@@ -393,10 +363,7 @@ mod tests {
             "nearprint_snapshot_age_seconds 1.5",
             "nearprint_ready 1",
         ] {
-            assert!(
-                page.lines().any(|found| found == line),
-                "{line}\nis not in\n{page}"
-            );
+            assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
         }
     }
 }

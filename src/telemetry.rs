@@ -28,10 +28,7 @@ pub enum Format {
 /// Starts logging for the whole process. A second call changes nothing, so that tests may start
 /// several servers.
 pub fn init(options: Options) {
-    let lines = fmt()
-        .with_max_level(options.level)
-        .with_target(false)
-        .with_writer(std::io::stderr);
+    let lines = fmt().with_max_level(options.level).with_target(false).with_writer(std::io::stderr);
     // An error here says that a subscriber is already there, which is what was asked for.
     drop(match options.format {
         Format::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),

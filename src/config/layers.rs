@@ -95,55 +95,36 @@ const PREFIX: &str = "NEARPRINT_";
 const SEPARATOR: &str = "__";
 
 pub(super) fn merge(sources: &Sources) -> Result<Config, ConfigError> {
-    let mut merged: Table = DEFAULT_TOML
-        .parse()
-        .expect("a test parses config/default.toml");
+    let mut merged: Table = DEFAULT_TOML.parse().expect("a test parses config/default.toml");
     if let Some(path) = &sources.file {
         merge_file(&mut merged, path)?;
     }
     for (name, text) in &sources.environment {
         // A name without the double underscore is not ours to judge: container platforms put
         // NEARPRINT_PORT and the like there for a service of this name.
-        if let Some((section, key)) = name
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.split_once(SEPARATOR))
+        if let Some((section, key)) =
+            name.strip_prefix(PREFIX).and_then(|rest| rest.split_once(SEPARATOR))
         {
             let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
-            set_text(
-                &mut merged,
-                (&section, &key),
-                text,
-                &format!("the variable {name}"),
-            )?;
+            set_text(&mut merged, (&section, &key), text, &format!("the variable {name}"))?;
         }
     }
     if let Some(listen) = &sources.listen {
         set_text(&mut merged, ("server", "listen"), listen, "--listen")?;
     }
     if let Some(data) = &sources.data {
-        set_text(
-            &mut merged,
-            ("data", "directory"),
-            &data.to_string_lossy(),
-            "--data",
-        )?;
+        set_text(&mut merged, ("data", "directory"), &data.to_string_lossy(), "--data")?;
     }
-    Ok(merged
-        .try_into()
-        .expect("every key is known and of the kind of its default"))
+    Ok(merged.try_into().expect("every key is known and of the kind of its default"))
 }
 
 fn merge_file(merged: &mut Table, path: &Path) -> Result<(), ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    let table: Table = text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
         path: path.to_owned(),
-        source,
+        message: error.to_string(),
     })?;
-    let table: Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| ConfigError::NotToml {
-            path: path.to_owned(),
-            message: error.to_string(),
-        })?;
     let origin = path.display().to_string();
     for (section, keys) in table {
         match keys {
@@ -174,16 +155,9 @@ fn set_text(
     text: &str,
     origin: &str,
 ) -> Result<(), ConfigError> {
-    let wants_text = matches!(
-        merged.get(section).and_then(|keys| keys.get(key)),
-        Some(Value::String(_))
-    );
-    let scalar = || {
-        format!("value = {text}")
-            .parse::<Table>()
-            .ok()?
-            .remove("value")
-    };
+    let wants_text =
+        matches!(merged.get(section).and_then(|keys| keys.get(key)), Some(Value::String(_)));
+    let scalar = || format!("value = {text}").parse::<Table>().ok()?.remove("value");
     let value = if wants_text { None } else { scalar() };
     let value = value.unwrap_or_else(|| Value::String(text.to_owned()));
     set(merged, (section, key), value, origin)
@@ -196,20 +170,15 @@ fn set(
     origin: &str,
 ) -> Result<(), ConfigError> {
     let name = format!("{section}.{key}");
-    let Some(current) = merged
-        .get_mut(section)
-        .and_then(Value::as_table_mut)
-        .and_then(|keys| keys.get_mut(key))
+    let Some(current) =
+        merged.get_mut(section).and_then(Value::as_table_mut).and_then(|keys| keys.get_mut(key))
     else {
         return Err(unknown(merged, name, origin));
     };
     *current = match (&*current, value) {
         (Value::Float(_), Value::Integer(whole)) =>
         {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "the ranges of float keys are small"
-            )]
+            #[expect(clippy::cast_precision_loss, reason = "the ranges of float keys are small")]
             Value::Float(whole as f64)
         }
         // TOML integers are signed; every integer of ours counts something.
@@ -251,14 +220,8 @@ fn unknown(known: &Table, key: String, origin: &str) -> ConfigError {
         let keys = keys.as_table().into_iter().flat_map(Table::keys);
         keys.map(move |key| format!("{section}.{key}"))
     });
-    let nearest = names
-        .min_by_key(|name| edits(name, &key))
-        .expect("the defaults have keys");
-    ConfigError::UnknownKey {
-        key,
-        origin: origin.to_owned(),
-        nearest,
-    }
+    let nearest = names.min_by_key(|name| edits(name, &key)).expect("the defaults have keys");
+    ConfigError::UnknownKey { key, origin: origin.to_owned(), nearest }
 }
 
 /// The Levenshtein distance, for names of a few dozen bytes.

@@ -1,1 +1,220 @@
+use std::path::Path;
+
 use super::*;
+use crate::engine::Durability;
+
+fn with(environment: &[(&str, &str)]) -> Sources {
+    let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    Sources { environment: environment.iter().map(pair).collect(), ..Sources::default() }
+}
+
+fn settings(environment: &[(&str, &str)]) -> Result<Settings, ConfigError> {
+    Config::load(&with(environment))?.validated()
+}
+
+fn refusal(environment: &[(&str, &str)]) -> String {
+    settings(environment).expect_err("it must be refused").to_string()
+}
+
+/// A file in a directory that goes away with the returned value.
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("nearprint.toml");
+    #[expect(clippy::disallowed_methods, reason = "a file of a test")]
+    std::fs::write(&path, text).unwrap();
+    (directory, path)
+}
+
+#[test]
+fn the_embedded_file_is_the_default_and_is_valid() {
+    let config = Config::load(&Sources::default()).unwrap();
+    assert_eq!(config, Config::default());
+    let settings = config.validated().unwrap();
+    assert_eq!(settings.listen.to_string(), "127.0.0.1:7878");
+    assert_eq!(settings.engine.data, Path::new("nearprint-data"));
+    assert_eq!(settings.engine.durability, Durability::Always);
+    assert_eq!(settings.http.query.distance.get(), 3);
+    assert_eq!(settings.http.query.limit, 10);
+}
+
+#[test]
+fn the_file_for_production_is_valid() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/production.toml");
+    let sources = Sources { file: Some(path), ..Sources::default() };
+    let settings = Config::load(&sources).unwrap().validated().unwrap();
+    assert_eq!(settings.listen.port(), 7878);
+    assert_eq!(settings.log.format, telemetry::Format::Json);
+}
+
+#[test]
+fn what_is_printed_as_effective_loads_to_the_same() {
+    let text = Config::load(&with(&[("NEARPRINT_QUERY__LIMIT", "7")])).unwrap().effective();
+    let (_directory, path) = file(&text);
+    let sources = Sources { file: Some(path), ..Sources::default() };
+    let loaded = Config::load(&sources).unwrap();
+    assert_eq!(loaded.query.limit, 7);
+    assert_eq!(loaded.effective(), text);
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let (_directory, path) = file("[server]\nlisten = \"1.1.1.1:1\"\n[data]\ndirectory = \"1\"\n");
+    let mut sources = Sources { file: Some(path), ..Sources::default() };
+    assert_eq!(Config::load(&sources).unwrap().server.listen, "1.1.1.1:1");
+    sources.environment = with(&[("NEARPRINT_SERVER__LISTEN", "2.2.2.2:2")]).environment;
+    let both = Config::load(&sources).unwrap();
+    assert_eq!(
+        (both.server.listen.as_str(), both.data.directory.to_str()),
+        ("2.2.2.2:2", Some("1"))
+    );
+    sources.listen = Some("3.3.3.3:3".to_owned());
+    sources.data = Some("3".into());
+    let all = Config::load(&sources).unwrap();
+    assert_eq!((all.server.listen.as_str(), all.data.directory.to_str()), ("3.3.3.3:3", Some("3")));
+}
+
+/// Each key, changed by a variable, and what it changes.
+#[test]
+fn every_key_has_an_effect() {
+    type Seen = fn(&Settings) -> String;
+    let keys: &[(&str, &str, Seen)] = &[
+        ("SERVER__LISTEN", "127.0.0.1:99", |s| s.listen.to_string()),
+        ("SERVER__BODY_BYTES_MAX", "5000", |s| s.http.body_bytes_max.to_string()),
+        ("SERVER__LINE_BYTES_MAX", "6000", |s| s.http.line_bytes_max.to_string()),
+        ("SERVER__BODIES_HELD_BYTES_MAX", "17000000", |s| s.http.bodies_held_bytes_max.to_string()),
+        ("SERVER__HEADER_TIMEOUT_MS", "101", |s| s.server.header_timeout.as_millis().to_string()),
+        ("SERVER__BODY_TIMEOUT_MS", "102", |s| s.http.body_timeout.as_millis().to_string()),
+        ("SERVER__IDLE_TIMEOUT_MS", "103", |s| s.server.idle_timeout.as_millis().to_string()),
+        ("SERVER__CONNECTIONS_MAX", "104", |s| s.server.connections_max.to_string()),
+        ("SERVER__REQUESTS_IN_FLIGHT_MAX", "105", |s| s.http.requests_in_flight_max.to_string()),
+        ("SERVER__SHUTDOWN_GRACE_MS", "106", |s| s.server.shutdown_grace.as_millis().to_string()),
+        ("DATA__DIRECTORY", "107", |s| s.engine.data.display().to_string()),
+        ("DATA__DISTANCE_MAX", "8", |s| s.engine.distance_max.to_string()),
+        ("DATA__DISTANCE_MAX", "7", |s| s.http.query.distance_max.to_string()),
+        ("QUERY__DISTANCE", "2", |s| s.http.query.distance.to_string()),
+        ("QUERY__LIMIT", "108", |s| s.http.query.limit.to_string()),
+        ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.query.min_similarity.to_string()),
+        ("ENGINE__DELTA_EVENTS", "2048", |s| s.engine.delta_events.to_string()),
+        ("ENGINE__QUEUE_CHANGES_MAX", "20000", |s| s.engine.queue_changes_max.to_string()),
+        ("ENGINE__GROUP_CHANGES_MAX", "109", |s| s.engine.group_changes_max.to_string()),
+        ("ENGINE__JOURNAL_FILE_BYTES", "70000", |s| s.engine.journal_file_bytes.to_string()),
+        ("ENGINE__SNAPSHOT_INTERVAL_MS", "1001", |s| s.engine.snapshot_interval_ms.to_string()),
+        ("ENGINE__SNAPSHOT_CHANGES", "1002", |s| s.engine.snapshot_changes.to_string()),
+        ("ENGINE__MEMORY_BYTES_MAX", "1003", |s| s.engine.memory_bytes_max.to_string()),
+        ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
+    ];
+    for (key, value, seen) in keys {
+        let variable = format!("NEARPRINT_{key}");
+        assert_ne!(seen(&settings(&[]).unwrap()), *value, "{key} must be changed");
+        assert_eq!(seen(&settings(&[(&variable, value)]).unwrap()), *value, "{key}");
+    }
+    let interval = [
+        ("NEARPRINT_DATA__DURABILITY", "interval"),
+        ("NEARPRINT_DATA__DURABILITY_INTERVAL_MS", "9"),
+    ];
+    assert_eq!(settings(&interval).unwrap().engine.durability, Durability::Interval { ms: 9 });
+    let log = [("NEARPRINT_LOG__FORMAT", "json"), ("NEARPRINT_LOG__LEVEL", "warn")];
+    let log = settings(&log).unwrap().log;
+    assert_eq!((log.format, log.level), (telemetry::Format::Json, tracing::Level::WARN));
+    // Three keys are seen together; the list names all others of the file.
+    let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
+    let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
+    assert_eq!(in_file, keys.len() - 1 + 4, "a key without a test");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_the_nearest_known_one() {
+    let refused = refusal(&[("NEARPRINT_SERVER__LISTNE", "x")]);
+    assert_eq!(
+        refused,
+        "unknown key `server.listne` in the variable NEARPRINT_SERVER__LISTNE; did you mean `server.listen`?"
+    );
+    for (text, key, nearest) in [
+        ("[server]\nbody_byte_max = 1\n", "server.body_byte_max", "server.body_bytes_max"),
+        ("[sever]\nlisten = \"x\"\n", "sever.listen", "server.listen"),
+        ("listen = \"x\"\n", "listen", "server.listen"),
+    ] {
+        let (_directory, path) = file(text);
+        let sources = Sources { file: Some(path.clone()), ..Sources::default() };
+        let refused = Config::load(&sources).unwrap_err().to_string();
+        let expected =
+            format!("unknown key `{key}` in {}; did you mean `{nearest}`?", path.display());
+        assert_eq!(refused, expected);
+    }
+}
+
+#[test]
+fn variables_of_other_forms_are_left_alone() {
+    // Container platforms set these for a service of this name.
+    assert!(settings(&[("NEARPRINT_PORT", "tcp://10.0.0.1:7878"), ("PATH", "/bin")]).is_ok());
+}
+
+#[test]
+fn a_value_of_another_kind_is_refused_by_name() {
+    for (variable, value, key) in [
+        ("NEARPRINT_SERVER__CONNECTIONS_MAX", "many", "server.connections_max"),
+        ("NEARPRINT_SERVER__CONNECTIONS_MAX", "1.5", "server.connections_max"),
+        ("NEARPRINT_SERVER__CONNECTIONS_MAX", "-1", "server.connections_max"),
+        ("NEARPRINT_QUERY__MIN_SIMILARITY", "high", "query.min_similarity"),
+    ] {
+        let refused = refusal(&[(variable, value)]);
+        assert!(
+            refused.starts_with(&format!("`{key}` in the variable {variable} must be")),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn text_that_looks_like_a_number_stays_text_where_text_is_wanted() {
+    let settings = settings(&[("NEARPRINT_DATA__DIRECTORY", "2026")]).unwrap();
+    assert_eq!(settings.engine.data, Path::new("2026"));
+}
+
+#[test]
+fn a_value_outside_its_range_is_refused_by_name() {
+    for (variable, value, refused) in [
+        ("QUERY__LIMIT", "0", "`query.limit` is 0; it must be 1 to 1000"),
+        ("QUERY__LIMIT", "1001", "`query.limit` is 1001; it must be 1 to 1000"),
+        ("QUERY__DISTANCE", "4", "`query.distance` is 4; it must be 0 to 3"),
+        ("DATA__DISTANCE_MAX", "9", "`data.distance_max` is 9; it must be 0 to 8"),
+        ("QUERY__MIN_SIMILARITY", "1.1", "`query.min_similarity` is 1.1; it must be 0 to 1"),
+        ("QUERY__MIN_SIMILARITY", "nan", "`query.min_similarity` is NaN; it must be 0 to 1"),
+        (
+            "LOG__LEVEL",
+            "loud",
+            "`log.level` is loud; it must be \"error\", \"warn\", \"info\", \"debug\" or \"trace\"",
+        ),
+        (
+            "DATA__DURABILITY",
+            "never",
+            "`data.durability` is never; it must be \"always\", \"interval\" or \"none\"",
+        ),
+        (
+            "SERVER__LISTEN",
+            "7878",
+            "`server.listen` is 7878; it must be an IP address and a port, such as 127.0.0.1:7878",
+        ),
+        (
+            "ENGINE__GROUP_CHANGES_MAX",
+            "65537",
+            "`engine.group_changes_max` is 65537; it must be 1 to 65536",
+        ),
+    ] {
+        assert_eq!(refusal(&[(&format!("NEARPRINT_{variable}"), value)]), refused);
+    }
+}
+
+#[test]
+fn a_file_that_is_missing_or_no_toml_is_named() {
+    let missing = Sources { file: Some("no-such.toml".into()), ..Sources::default() };
+    let refused = Config::load(&missing).unwrap_err().to_string();
+    assert!(refused.contains("no-such.toml"), "{refused}");
+    let (_directory, path) = file("[server\n");
+    let broken = Sources { file: Some(path.clone()), ..Sources::default() };
+    let refused = Config::load(&broken).unwrap_err().to_string();
+    assert!(
+        refused.contains(&path.display().to_string()) && refused.contains("not TOML"),
+        "{refused}"
+    );
+}

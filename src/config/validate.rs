@@ -30,11 +30,7 @@ pub(super) fn settings(config: &Config) -> Result<Settings, ConfigError> {
 fn listen(config: &Config) -> Result<SocketAddr, ConfigError> {
     let text = &config.server.listen;
     text.parse().map_err(|_| {
-        wrong(
-            "server.listen",
-            text,
-            "an IP address and a port, such as 127.0.0.1:7878",
-        )
+        wrong("server.listen", text, "an IP address and a port, such as 127.0.0.1:7878")
     })
 }
 
@@ -46,38 +42,19 @@ fn server_options(config: &Config) -> Result<server::Options, ConfigError> {
             keys.header_timeout_ms,
             MS_MIN..=MINUTES_10_MS,
         )?,
-        idle_timeout: ms(
-            "server.idle_timeout_ms",
-            keys.idle_timeout_ms,
-            MS_MIN..=HOUR_MS,
-        )?,
-        connections_max: length(
-            "server.connections_max",
-            keys.connections_max,
-            1..=1_000_000,
-        )?,
-        shutdown_grace: ms(
-            "server.shutdown_grace_ms",
-            keys.shutdown_grace_ms,
-            0..=MINUTES_10_MS,
-        )?,
+        idle_timeout: ms("server.idle_timeout_ms", keys.idle_timeout_ms, MS_MIN..=HOUR_MS)?,
+        connections_max: length("server.connections_max", keys.connections_max, 1..=1_000_000)?,
+        shutdown_grace: ms("server.shutdown_grace_ms", keys.shutdown_grace_ms, 0..=MINUTES_10_MS)?,
     })
 }
 
 fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
     let (server, query) = (&config.server, &config.query);
-    let distance_max = distance(
-        "data.distance_max",
-        config.data.distance_max,
-        Distance::LOOKUP_MAX,
-    )?;
+    let distance_max =
+        distance("data.distance_max", config.data.distance_max, Distance::LOOKUP_MAX)?;
     let similarities = 0.0..=1.0;
     if !similarities.contains(&query.min_similarity) {
-        return Err(wrong(
-            "query.min_similarity",
-            query.min_similarity,
-            "0 to 1",
-        ));
+        return Err(wrong("query.min_similarity", query.min_similarity, "0 to 1"));
     }
     let body_bytes_max = length("server.body_bytes_max", server.body_bytes_max, 1_024..=GIB)?;
     Ok(http::Options {
@@ -88,11 +65,7 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
             server.bodies_held_bytes_max,
             server.body_bytes_max..=TIB,
         )?,
-        body_timeout: ms(
-            "server.body_timeout_ms",
-            server.body_timeout_ms,
-            MS_MIN..=HOUR_MS,
-        )?,
+        body_timeout: ms("server.body_timeout_ms", server.body_timeout_ms, MS_MIN..=HOUR_MS)?,
         requests_in_flight_max: length(
             "server.requests_in_flight_max",
             server.requests_in_flight_max,
@@ -101,11 +74,7 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
         query: http::QueryDefaults {
             distance: distance("query.distance", query.distance, distance_max)?,
             distance_max,
-            limit: length(
-                "query.limit",
-                query.limit,
-                1..=http::QueryDefaults::LIMIT_MAX as u64,
-            )?,
+            limit: length("query.limit", query.limit, 1..=http::QueryDefaults::LIMIT_MAX as u64)?,
             min_similarity: query.min_similarity,
         },
     })
@@ -113,22 +82,15 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
 
 fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
     let (data, keys) = (&config.data, &config.engine);
-    let queue = within(
-        "engine.queue_changes_max",
-        keys.queue_changes_max,
-        1..=1 << 24,
-    )?;
+    let queue = within("engine.queue_changes_max", keys.queue_changes_max, 1..=1 << 24)?;
     Ok(engine::Options {
         data: data.directory.clone(),
         recipe: text::recipe::ID,
         distance_max: distance("data.distance_max", data.distance_max, Distance::LOOKUP_MAX)?,
         durability: durability(config)?,
+        delta_events: length("engine.delta_events", keys.delta_events, 1_024..=1 << 24)?,
         queue_changes_max: length("engine.queue_changes_max", queue, 1..=1 << 24)?,
-        group_changes_max: length(
-            "engine.group_changes_max",
-            keys.group_changes_max,
-            1..=queue,
-        )?,
+        group_changes_max: length("engine.group_changes_max", keys.group_changes_max, 1..=queue)?,
         journal_file_bytes: within(
             "engine.journal_file_bytes",
             keys.journal_file_bytes,
@@ -144,11 +106,7 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
             keys.snapshot_changes,
             1_000..=1_000_000_000_000,
         )?,
-        memory_bytes_max: within(
-            "engine.memory_bytes_max",
-            keys.memory_bytes_max,
-            0..=1 << 60,
-        )?,
+        memory_bytes_max: within("engine.memory_bytes_max", keys.memory_bytes_max, 0..=1 << 60)?,
         disk_free_bytes_min: within(
             "engine.disk_free_bytes_min",
             keys.disk_free_bytes_min,
@@ -159,20 +117,12 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
 
 fn durability(config: &Config) -> Result<Durability, ConfigError> {
     let data = &config.data;
-    let ms = within(
-        "data.durability_interval_ms",
-        data.durability_interval_ms,
-        1..=60_000,
-    )?;
+    let ms = within("data.durability_interval_ms", data.durability_interval_ms, 1..=60_000)?;
     match data.durability.as_str() {
         "always" => Ok(Durability::Always),
         "interval" => Ok(Durability::Interval { ms }),
         "none" => Ok(Durability::None),
-        other => Err(wrong(
-            "data.durability",
-            other,
-            "\"always\", \"interval\" or \"none\"",
-        )),
+        other => Err(wrong("data.durability", other, "\"always\", \"interval\" or \"none\"")),
     }
 }
 
@@ -200,10 +150,7 @@ fn log_options(config: &Config) -> Result<telemetry::Options, ConfigError> {
 
 fn distance(key: &'static str, value: u64, max: Distance) -> Result<Distance, ConfigError> {
     let bits = within(key, value, 0..=u64::from(max.get()))?;
-    Ok(u8::try_from(bits)
-        .ok()
-        .and_then(Distance::new)
-        .expect("within 0 to 64"))
+    Ok(u8::try_from(bits).ok().and_then(Distance::new).expect("within 0 to 64"))
 }
 
 fn ms(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<Duration, ConfigError> {
@@ -219,17 +166,9 @@ fn within(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<u
     if range.contains(&value) {
         return Ok(value);
     }
-    Err(wrong(
-        key,
-        value,
-        &format!("{} to {}", range.start(), range.end()),
-    ))
+    Err(wrong(key, value, &format!("{} to {}", range.start(), range.end())))
 }
 
 fn wrong(key: &'static str, value: impl Display, range: &str) -> ConfigError {
-    ConfigError::OutOfRange {
-        key,
-        value: value.to_string(),
-        range: range.to_owned(),
-    }
+    ConfigError::OutOfRange { key, value: value.to_string(), range: range.to_owned() }
 }

@@ -34,6 +34,9 @@ mod keeper;
 mod shared;
 mod writer;
 
+#[cfg(test)]
+mod simulation;
+
 pub use answers::{
     Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, Refused, Removed,
     SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,

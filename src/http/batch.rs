@@ -111,19 +111,15 @@ pub(super) async fn run(
     if operation.writes() {
         service.accepts_writes()?;
     }
-    let batch = Batch {
-        service,
-        operation,
-        asked,
-    };
+    let batch = Batch { service, operation, asked };
     match (kind, operation) {
         (Kind::Ndjson, _) => Ok(respond(batch, Source::Lines(stream))),
         (Kind::Packed, Operation::Query | Operation::Insert | Operation::CheckAndInsert) => {
             packed::run(batch, options, &head.headers, stream).await
         }
-        (Kind::Packed | Kind::Json | Kind::Text(_) | Kind::Html(_), _) => Err(body::unsupported(
-            format!("A batch comes as {}.", operation.takes()),
-        )),
+        (Kind::Packed | Kind::Json | Kind::Text(_) | Kind::Html(_), _) => {
+            Err(body::unsupported(format!("A batch comes as {}.", operation.takes())))
+        }
     }
 }
 
@@ -154,10 +150,7 @@ pub(super) fn respond(batch: Batch, source: Source) -> Response {
 /// Some documents of the batch, as they came.
 enum Chunk {
     Lines(Vec<Line>),
-    Packed {
-        first: u64,
-        fingerprints: Vec<Fingerprint>,
-    },
+    Packed { first: u64, fingerprints: Vec<Fingerprint> },
 }
 
 /// A document that was prepared, with the number of its line.
@@ -232,10 +225,7 @@ async fn read_words(
     let mut first = 1_u64;
     while let Some(fingerprints) = words.next().await.map_err(|problem| (first, problem))? {
         let count = fingerprints.len() as u64;
-        let chunk = Chunk::Packed {
-            first,
-            fingerprints,
-        };
+        let chunk = Chunk::Packed { first, fingerprints };
         if !send(chunks, tokio::spawn(steps(Arc::clone(batch), chunk))).await {
             break;
         }
@@ -306,14 +296,10 @@ impl Chunk {
 fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
     let defaults = &batch.service.options.query;
     match chunk {
-        Chunk::Lines(lines) => lines
-            .into_iter()
-            .map(|line| (line.number, prepare_line(batch, &line)))
-            .collect(),
-        Chunk::Packed {
-            first,
-            fingerprints,
-        } => (first..)
+        Chunk::Lines(lines) => {
+            lines.into_iter().map(|line| (line.number, prepare_line(batch, &line))).collect()
+        }
+        Chunk::Packed { first, fingerprints } => (first..)
             .zip(fingerprints)
             .map(|(line, bits)| (line, prepare::bare(bits, None, batch.asked, defaults)))
             .collect(),
@@ -325,10 +311,7 @@ fn prepare_line(batch: &Batch, line: &Line) -> Result<Prepared, Problem> {
     let Some(bytes) = &line.bytes else {
         return Err(Problem::new(
             Code::LineTooLarge,
-            format!(
-                "A line may have {} bytes (server.line_bytes_max).",
-                options.line_bytes_max
-            ),
+            format!("A line may have {} bytes (server.line_bytes_max).", options.line_bytes_max),
         ));
     };
     prepare::line(bytes, batch.operation.shape(), batch.asked, &options.query)
@@ -342,10 +325,7 @@ async fn look_up(batch: &Batch, prepared: &Prepared) -> Result<Vec<u8>, Problem>
     let engine = &batch.service.engine;
     let findings = engine.query(&prepared.document, prepared.options).await?;
     count_hits(&findings);
-    Ok(line_of(&QueryReply::new(
-        &Subject::from(prepared),
-        &findings,
-    )))
+    Ok(line_of(&QueryReply::new(&Subject::from(prepared), &findings)))
 }
 
 /// Gives every write its place in the queue of the engine, in the order of the lines.
@@ -375,9 +355,7 @@ async fn begin_write(batch: &Batch, line: u64, prepared: Prepared) -> Slot {
     let engine = &batch.service.engine;
     let subject = Subject::from(&prepared);
     let begun = if batch.operation == Operation::Insert {
-        engine
-            .begin_insert(prepared.document, Admission::Wait)
-            .await
+        engine.begin_insert(prepared.document, Admission::Wait).await
     } else {
         let store = prepared.store_duplicates;
         engine
@@ -414,11 +392,7 @@ async fn reply(
                 buffer.extend_from_slice(&reply.unwrap_or_else(error));
             }
             Slot::Broken => {
-                send(
-                    &pieces,
-                    Err(std::io::Error::other("a task of the batch failed")),
-                )
-                .await;
+                send(&pieces, Err(std::io::Error::other("a task of the batch failed"))).await;
                 return;
             }
         }
@@ -448,9 +422,7 @@ fn error_line(problem: &Problem) -> Vec<u8> {
     if let Some(cause) = problem.logged().cause {
         tracing::error!(cause, "a line of a batch failed");
     }
-    line_of(&ErrorLine {
-        error: problem.body(),
-    })
+    line_of(&ErrorLine { error: problem.body() })
 }
 
 fn line_of(reply: &impl Serialize) -> Vec<u8> {

@@ -123,10 +123,7 @@ async fn collect(service: &Arc<Service>, mut body: Body, limit: usize) -> Result
     let Some(second) = next_data(&mut body).await? else {
         return match first.len() {
             length if length > limit => Err(too_large(limit)),
-            length => reserved.grow_to(length).map(|()| Held {
-                bytes: first,
-                _reserved: reserved,
-            }),
+            length => reserved.grow_to(length).map(|()| Held { bytes: first, _reserved: reserved }),
         };
     };
     let mut bytes = BytesMut::from(first);
@@ -139,10 +136,7 @@ async fn collect(service: &Arc<Service>, mut body: Body, limit: usize) -> Result
         reserved.grow_to(bytes.len())?;
         next = next_data(&mut body).await?;
     }
-    Ok(Held {
-        bytes: bytes.freeze(),
-        _reserved: reserved,
-    })
+    Ok(Held { bytes: bytes.freeze(), _reserved: reserved })
 }
 
 /// The next data of a body; `None` at its end.
@@ -196,10 +190,7 @@ struct Reserved {
 
 impl Reserved {
     fn none(service: &Arc<Service>) -> Self {
-        Self {
-            service: Arc::clone(service),
-            bytes: 0,
-        }
+        Self { service: Arc::clone(service), bytes: 0 }
     }
 
     fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
@@ -207,11 +198,7 @@ impl Reserved {
             return Ok(());
         }
         let more = bytes.saturating_sub(self.bytes);
-        if !self
-            .service
-            .held
-            .take(more, self.service.options.bodies_held_bytes_max)
-        {
+        if !self.service.held.take(more, self.service.options.bodies_held_bytes_max) {
             return Err(Problem::new(
                 Code::Overloaded,
                 "The service holds as many bytes of bodies as it may; nothing was changed.",

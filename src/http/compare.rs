@@ -40,12 +40,7 @@ pub(super) async fn post_compare(
     let defaults = service.options.query;
     let inline = held.bytes.len() <= INLINE_BYTES_MAX;
     let work = move || compare(&held.bytes, &defaults);
-    if inline {
-        work()
-    } else {
-        blocking(work).await?
-    }
-    .map(Json)
+    if inline { work() } else { blocking(work).await? }.map(Json)
 }
 
 fn compare(json: &[u8], defaults: &QueryDefaults) -> Result<CompareReply, Problem> {
@@ -73,12 +68,8 @@ fn side(
     asked: Asked,
     defaults: &QueryDefaults,
 ) -> Result<Prepared, Problem> {
-    let missing = || {
-        Problem::new(
-            Code::DocumentMissing,
-            "A comparison needs two documents, a and b.",
-        )
-    };
+    let missing =
+        || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");
     let fields = fields.ok_or_else(|| missing().of_field(name))?;
     prepare::of_fields(fields, asked, defaults).map_err(|problem| problem.inside(name))
 }
@@ -88,10 +79,7 @@ fn verify(a: &Prepared, b: &Prepared, options: QueryOptions) -> Verification {
     match (sketches, options.criteria.min_resemblance) {
         (Some((one, other)), Some(least)) => {
             let resemblance = one.resemblance(other);
-            Verification::Compared {
-                resemblance,
-                confirmed: resemblance.reaches(least),
-            }
+            Verification::Compared { resemblance, confirmed: resemblance.reaches(least) }
         }
         (None, _) | (_, None) => Verification::Unverifiable,
     }

@@ -65,12 +65,7 @@ pub(super) async fn delete_document_by_parameter(
 
 async fn show(service: &Service, id: &DocumentId) -> Result<Json<DocumentReply>, Problem> {
     let stored = service.engine.document(id).await?;
-    let missing = || {
-        Problem::new(
-            Code::DocumentNotFound,
-            "No document with this id is stored.",
-        )
-    };
+    let missing = || Problem::new(Code::DocumentNotFound, "No document with this id is stored.");
     Ok(Json(stored.ok_or_else(missing)?.into()))
 }
 

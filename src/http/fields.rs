@@ -63,10 +63,7 @@ impl Field {
 
     pub(super) fn named(name: &str, allowed: &[Self]) -> Option<Self> {
         let named = |field: &Self| field.name() == name;
-        Self::ALL
-            .into_iter()
-            .find(named)
-            .filter(|field| allowed.contains(field))
+        Self::ALL.into_iter().find(named).filter(|field| allowed.contains(field))
     }
 
     pub(super) fn list(fields: &[Self]) -> String {
@@ -115,37 +112,23 @@ impl Asked {
     /// The first option that both give.
     pub(super) fn given_in_both(self, other: Self) -> Option<Field> {
         let both = [
-            (
-                self.distance.is_some() && other.distance.is_some(),
-                Field::Distance,
-            ),
+            (self.distance.is_some() && other.distance.is_some(), Field::Distance),
             (self.limit.is_some() && other.limit.is_some(), Field::Limit),
-            (
-                self.min_similarity.is_some() && other.min_similarity.is_some(),
-                Field::MinSimilarity,
-            ),
+            (self.min_similarity.is_some() && other.min_similarity.is_some(), Field::MinSimilarity),
             (
                 self.store_duplicates.is_some() && other.store_duplicates.is_some(),
                 Field::OnDuplicate,
             ),
-            (
-                self.explain.is_some() && other.explain.is_some(),
-                Field::Explain,
-            ),
+            (self.explain.is_some() && other.explain.is_some(), Field::Explain),
         ];
-        both.into_iter()
-            .find(|(both, _)| *both)
-            .map(|(_, field)| field)
+        both.into_iter().find(|(both, _)| *both).map(|(_, field)| field)
     }
 }
 
 /// Reads one document with its options.
 pub(super) fn parse<'a>(json: &'a [u8], allowed: &'static [Field]) -> Result<Fields<'a>, Problem> {
     let trail = Trail::default();
-    let seed = FieldsSeed {
-        trail: &trail,
-        allowed,
-    };
+    let seed = FieldsSeed { trail: &trail, allowed };
     parse_with(json, seed, &trail)
 }
 
@@ -163,10 +146,7 @@ pub(super) fn parse_comparison<'a>(
     allowed: &'static [Field],
 ) -> Result<ComparisonFields<'a>, Problem> {
     let trail = Trail::default();
-    let seed = ComparisonSeed {
-        trail: &trail,
-        allowed,
-    };
+    let seed = ComparisonSeed { trail: &trail, allowed };
     parse_with(json, seed, &trail)
 }
 
@@ -268,20 +248,18 @@ impl<'de> Visitor<'de> for FieldsSeed<'_> {
             let first = match field {
                 Field::Text => put(&mut fields.text, map.next_value::<Borrowed<'de>>()?.0),
                 Field::Html => put(&mut fields.html, map.next_value::<Borrowed<'de>>()?.0),
-                Field::Features => put(
-                    &mut fields.features,
-                    map.next_value::<FeatureList<'de>>()?.0,
-                ),
+                Field::Features => {
+                    put(&mut fields.features, map.next_value::<FeatureList<'de>>()?.0)
+                }
                 Field::Fingerprint => put(&mut fields.fingerprint, map.next_value::<Bits>()?.0),
                 Field::Recipe => put(&mut fields.recipe, map.next_value::<Borrowed<'de>>()?.0),
                 Field::Id => put(&mut fields.id, map.next_value::<Id>()?.0),
                 Field::Distance => put(&mut fields.asked.distance, map.next_value()?),
                 Field::Limit => put(&mut fields.asked.limit, map.next_value()?),
                 Field::MinSimilarity => put(&mut fields.asked.min_similarity, map.next_value()?),
-                Field::OnDuplicate => put(
-                    &mut fields.asked.store_duplicates,
-                    map.next_value::<OnDuplicate>()?.0,
-                ),
+                Field::OnDuplicate => {
+                    put(&mut fields.asked.store_duplicates, map.next_value::<OnDuplicate>()?.0)
+                }
                 Field::Explain => put(&mut fields.asked.explain, map.next_value()?),
             };
             if !first {
@@ -320,10 +298,7 @@ impl<'de> Visitor<'de> for ComparisonSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields = ComparisonFields::default();
-        let document = || FieldsSeed {
-            trail: self.trail,
-            allowed: self.allowed,
-        };
+        let document = || FieldsSeed { trail: self.trail, allowed: self.allowed };
         while let Some(name) = map.next_key::<Borrowed<'de>>()? {
             let first = match name.0.as_ref() {
                 "a" => {
@@ -431,9 +406,7 @@ struct OnDuplicate(bool);
 impl<'de> Deserialize<'de> for OnDuplicate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Borrowed::deserialize(deserializer)?.0;
-        store_duplicates(&text)
-            .map(Self)
-            .ok_or_else(|| de::Error::custom(ON_DUPLICATE_TAKES))
+        store_duplicates(&text).map(Self).ok_or_else(|| de::Error::custom(ON_DUPLICATE_TAKES))
     }
 }
 
@@ -538,9 +511,6 @@ mod tests {
     fn a_comparison_names_the_inner_field() {
         let json = br#"{"a":{"text":"x"},"b":{"fingerprint":1.5}}"#;
         let problem = parse_comparison(json, ALL).unwrap_err();
-        assert_eq!(
-            serde_json::to_value(problem.body()).unwrap()["field"],
-            "b.fingerprint"
-        );
+        assert_eq!(serde_json::to_value(problem.body()).unwrap()["field"], "b.fingerprint");
     }
 }

@@ -24,10 +24,7 @@ pub(super) async fn delete_fingerprint(
 ) -> Result<Json<RemovedReply>, Problem> {
     let raw = path.iter().next().map_or("", |(_, value)| value);
     let fingerprint: Fingerprint = raw.parse().map_err(|_| {
-        Problem::invalid(
-            "hex",
-            "A fingerprint has 16 hex digits, with or without 0x.",
-        )
+        Problem::invalid("hex", "A fingerprint has 16 hex digits, with or without 0x.")
     })?;
     let removed = service.engine.remove_fingerprint(fingerprint).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);

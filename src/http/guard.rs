@@ -15,10 +15,7 @@ pub(crate) struct Guarded<B, G> {
 
 impl<B, G> Guarded<B, G> {
     pub(crate) const fn new(body: B, guard: G) -> Self {
-        Self {
-            body,
-            _guard: guard,
-        }
+        Self { body, _guard: guard }
     }
 }
 

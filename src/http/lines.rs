@@ -24,12 +24,7 @@ pub(super) struct LineCutter {
 
 impl LineCutter {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self {
-            bytes_max,
-            number: 1,
-            partial: BytesMut::new(),
-            overlong: false,
-        }
+        Self { bytes_max, number: 1, partial: BytesMut::new(), overlong: false }
     }
 
     /// The line that is being read.
@@ -66,15 +61,9 @@ impl LineCutter {
         let number = self.number;
         self.number = number.saturating_add(1);
         if std::mem::take(&mut self.overlong) {
-            return Some(Line {
-                number,
-                bytes: None,
-            });
+            return Some(Line { number, bytes: None });
         }
-        (!whole.trim_ascii().is_empty()).then_some(Line {
-            number,
-            bytes: Some(whole),
-        })
+        (!whole.trim_ascii().is_empty()).then_some(Line { number, bytes: Some(whole) })
     }
 
     fn keep(&mut self, piece: &[u8]) {
@@ -101,10 +90,7 @@ mod tests {
         }
         lines.extend(cutter.finish());
         let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
-        lines
-            .into_iter()
-            .map(|line| (line.number, line.bytes.map(text)))
-            .collect()
+        lines.into_iter().map(|line| (line.number, line.bytes.map(text))).collect()
     }
 
     #[test]

@@ -21,19 +21,10 @@ pub(super) async fn get_metrics(State(service): State<Arc<Service>>) -> impl Int
     let page = metrics::render(&metrics::State {
         documents: stats.documents,
         fingerprints: stats.fingerprints,
-        memory_bytes: [
-            memory.tables,
-            memory.documents,
-            memory.ids,
-            memory.removals,
-            memory.deltas,
-        ],
+        memory_bytes: [memory.tables, memory.documents, memory.ids, memory.removals, memory.deltas],
         journal_bytes: stats.journal_bytes,
         snapshot_age: stats::age_ms(stats.last_snapshot.as_ref()).map(Duration::from_millis),
         ready: service.engine.readiness() == Readiness::Ready,
     });
-    (
-        [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
-        page,
-    )
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
 }

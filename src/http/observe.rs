@@ -99,9 +99,7 @@ impl Seen {
         let headers = response.headers_mut();
         headers.insert(REQUEST_ID, self.request_id.clone());
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers
-            .entry(CACHE_CONTROL)
-            .or_insert(HeaderValue::from_static("no-store"));
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         if response.body().size_hint().exact().is_some() {
             return response;
         }
@@ -116,9 +114,7 @@ impl Drop for Seen {
         }
         let took = self.started.elapsed();
         let metrics = self.route.and_then(|route| self.service.routes.get(route));
-        metrics
-            .unwrap_or(&self.service.unrouted)
-            .answered(self.status.as_u16(), took);
+        metrics.unwrap_or(&self.service.unrouted).answered(self.status.as_u16(), took);
         self.log(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 }
@@ -132,20 +128,9 @@ impl Seen {
         match &self.failure {
             None => tracing::info!(method, route, status, duration_us, request_id, "request"),
             Some(Failure { code, cause: None }) => {
-                tracing::info!(
-                    method,
-                    route,
-                    status,
-                    duration_us,
-                    request_id,
-                    code,
-                    "request"
-                );
+                tracing::info!(method, route, status, duration_us, request_id, code, "request");
             }
-            Some(Failure {
-                code,
-                cause: Some(cause),
-            }) => tracing::error!(
+            Some(Failure { code, cause: Some(cause) }) => tracing::error!(
                 method,
                 route,
                 status,

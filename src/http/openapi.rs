@@ -29,9 +29,7 @@ pub(super) async fn get_openapi() -> impl IntoResponse {
 
 /// The document without its routes.
 pub(super) fn head() -> OpenApi {
-    let license = LicenseBuilder::new()
-        .name(env!("CARGO_PKG_LICENSE"))
-        .build();
+    let license = LicenseBuilder::new().name(env!("CARGO_PKG_LICENSE")).build();
     let info = InfoBuilder::new()
         .title("nearprint")
         .version(env!("CARGO_PKG_VERSION"))
@@ -60,16 +58,12 @@ impl IntoResponses for Problems {
             ("415", "`unsupported_media_type`, `unsupported_charset`"),
             ("422", "`empty_document`"),
             ("500", "`internal`, `unreadable_record`"),
-            (
-                "503",
-                "`overloaded`, `stopping`, `storage_failed`; with Retry-After",
-            ),
+            ("503", "`overloaded`, `stopping`, `storage_failed`; with Retry-After"),
             ("507", "`disk_full`, `memory_full`; look-ups go on"),
         ];
         let response = |description: &str| {
-            let content = ContentBuilder::new()
-                .schema(Some(Ref::from_schema_name("Problem")))
-                .build();
+            let content =
+                ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
             ResponseBuilder::new()
                 .description(description)
                 .content("application/problem+json", content)
@@ -305,11 +299,7 @@ mod tests {
         ] {
             let schema = &document["components"]["schemas"][name]["properties"];
             let mut described: Vec<_> = schema.as_object().unwrap().keys().collect();
-            let mut read: Vec<_> = shape
-                .fields
-                .iter()
-                .map(|field: &Field| field.name())
-                .collect();
+            let mut read: Vec<_> = shape.fields.iter().map(|field: &Field| field.name()).collect();
             described.sort();
             read.sort_unstable();
             assert_eq!(described, read, "{name}");
@@ -334,10 +324,7 @@ mod tests {
         for code in Code::ALL {
             let (status, name, _) = code.row();
             let description = responses[status.as_str()]["description"].as_str();
-            assert!(
-                description.is_some_and(|text| text.contains(&format!("`{name}`"))),
-                "{name}"
-            );
+            assert!(description.is_some_and(|text| text.contains(&format!("`{name}`"))), "{name}");
         }
     }
 }

@@ -32,10 +32,11 @@ use super::service::{Service, blocking};
 use super::wire::PackedInsertReply;
 use crate::engine::{Admission, Engine, PackedInserted, Pending, QueryOptions, Refused};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::machine::change::PACKED_MAX;
 use crate::metrics;
 
 /// At most this many fingerprints are looked up or stored in one piece of work: about 10 ms.
-const CHUNK: usize = 8_192;
+const CHUNK: usize = PACKED_MAX;
 
 /// Pieces of work of one batch at one time.
 const CHUNKS_AHEAD: usize = 4;
@@ -68,32 +69,23 @@ pub(super) async fn run(
                 "Packed replies have no place for it; ask for Accept: application/x-ndjson.",
             ))
         }
-        Operation::Query => Ok(respond(
-            batch.service.engine.clone(),
-            words,
-            distance,
-            count,
-            query,
-        )),
-        Operation::CheckAndInsert => Ok(respond(
-            batch.service.engine.clone(),
-            words,
-            distance,
-            count,
-            check_and_insert,
-        )),
-        Operation::Fingerprint => Err(body::unsupported(
-            "A packed fingerprint is a fingerprint already.".to_owned(),
-        )),
+        Operation::Query => {
+            Ok(respond(batch.service.engine.clone(), words, distance, count, query))
+        }
+        Operation::CheckAndInsert => {
+            Ok(respond(batch.service.engine.clone(), words, distance, count, check_and_insert))
+        }
+        Operation::Fingerprint => {
+            Err(body::unsupported("A packed fingerprint is a fingerprint already.".to_owned()))
+        }
     }
 }
 
 fn wants_ndjson(headers: &HeaderMap) -> bool {
-    headers.get_all(ACCEPT).iter().any(|value| {
-        value
-            .to_str()
-            .is_ok_and(|accept| accept.contains("application/x-ndjson"))
-    })
+    headers
+        .get_all(ACCEPT)
+        .iter()
+        .any(|value| value.to_str().is_ok_and(|accept| accept.contains("application/x-ndjson")))
 }
 
 /// The body with its length, which is a multiple of 8.
@@ -134,12 +126,7 @@ pub(super) struct Words {
 
 impl Words {
     fn new(body: Body, timeout: Duration) -> Self {
-        Self {
-            body,
-            bytes: BytesMut::new(),
-            ended: false,
-            timeout,
-        }
+        Self { body, bytes: BytesMut::new(), ended: false, timeout }
     }
 
     /// The next fingerprints: [`CHUNK`] of them, or fewer where no more have come yet.
@@ -200,10 +187,7 @@ where
     });
     let mut response = Response::new(Body::from_stream(replies));
     let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("application/octet-stream"),
-    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     // One byte a fingerprint: a client that gets fewer knows that the reply broke off.
     headers.insert(CONTENT_LENGTH, HeaderValue::from(count));
     response
@@ -217,11 +201,7 @@ fn cut_off_on_error(
         Ok(distances) => Ok(Bytes::from(distances)),
         Err(problem) => {
             let failure = problem.logged();
-            tracing::error!(
-                code = failure.code,
-                cause = failure.cause,
-                "a packed batch broke off"
-            );
+            tracing::error!(code = failure.code, cause = failure.cause, "a packed batch broke off");
             Err(std::io::Error::other("the batch broke off"))
         }
     }
@@ -245,9 +225,7 @@ async fn check_and_insert(
     distance: Distance,
 ) -> Result<Work, Problem> {
     // The place in the queue is taken here, in order; only the waiting runs beside it.
-    let pending = engine
-        .begin_check_and_insert_packed(chunk, distance, Admission::Wait)
-        .await?;
+    let pending = engine.begin_check_and_insert_packed(chunk, distance, Admission::Wait).await?;
     Ok(tokio::spawn(async move {
         let nearest = pending.wait().await?;
         let inserted = count_nearest(&nearest);

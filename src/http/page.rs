@@ -26,10 +26,7 @@ pub(super) async fn get_page() -> impl IntoResponse {
 #[utoipa::path(get, path = "/page.css", tag = "page",
     responses((status = 200, body = String, content_type = "text/css")))]
 pub(super) async fn get_style() -> impl IntoResponse {
-    let headers = [
-        (CONTENT_TYPE, "text/css; charset=utf-8"),
-        (CACHE_CONTROL, FRESH),
-    ];
+    let headers = [(CONTENT_TYPE, "text/css; charset=utf-8"), (CACHE_CONTROL, FRESH)];
     (headers, include_str!("page/page.css"))
 }
 
@@ -37,9 +34,6 @@ pub(super) async fn get_style() -> impl IntoResponse {
 #[utoipa::path(get, path = "/page.js", tag = "page",
     responses((status = 200, body = String, content_type = "text/javascript")))]
 pub(super) async fn get_script() -> impl IntoResponse {
-    let headers = [
-        (CONTENT_TYPE, "text/javascript; charset=utf-8"),
-        (CACHE_CONTROL, FRESH),
-    ];
+    let headers = [(CONTENT_TYPE, "text/javascript; charset=utf-8"), (CACHE_CONTROL, FRESH)];
     (headers, include_str!("page/page.js"))
 }

@@ -69,10 +69,7 @@ impl Parameters {
             ),
             Field::Explain => {
                 let explain = value.parse();
-                put(
-                    &mut asked.explain,
-                    explain.map_err(|_| invalid(field, "true or false"))?,
-                )
+                put(&mut asked.explain, explain.map_err(|_| invalid(field, "true or false"))?)
             }
             Field::Text | Field::Html | Field::Features => {
                 return Err(invalid(field, "a body, not a query parameter"));
@@ -86,9 +83,7 @@ fn put<T>(place: &mut Option<T>, value: T) -> bool {
 }
 
 fn number(field: Field, value: &str) -> Result<u64, Problem> {
-    value
-        .parse()
-        .map_err(|_| invalid(field, "a whole number of 0 or more"))
+    value.parse().map_err(|_| invalid(field, "a whole number of 0 or more"))
 }
 
 fn invalid(field: Field, takes: &str) -> Problem {
@@ -104,10 +99,7 @@ fn unknown(name: &str, allowed: &[Field]) -> Problem {
 }
 
 fn not_utf8(name: &str) -> Problem {
-    Problem::invalid(
-        quoted(name).to_owned(),
-        "A query parameter must be percent-encoded UTF-8.",
-    )
+    Problem::invalid(quoted(name).to_owned(), "A query parameter must be percent-encoded UTF-8.")
 }
 
 fn decoded(text: &str) -> Option<Cow<'_, str>> {

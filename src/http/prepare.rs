@@ -59,12 +59,7 @@ pub(super) const QUERY: Shape = Shape {
         Field::Limit,
         Field::MinSimilarity,
     ],
-    parameters: &[
-        Field::Id,
-        Field::Distance,
-        Field::Limit,
-        Field::MinSimilarity,
-    ],
+    parameters: &[Field::Id, Field::Distance, Field::Limit, Field::MinSimilarity],
     batch_parameters: &[Field::Distance, Field::Limit, Field::MinSimilarity],
 };
 
@@ -103,12 +98,7 @@ pub(super) const CHECK_AND_INSERT: Shape = Shape {
         Field::MinSimilarity,
         Field::OnDuplicate,
     ],
-    batch_parameters: &[
-        Field::Distance,
-        Field::Limit,
-        Field::MinSimilarity,
-        Field::OnDuplicate,
-    ],
+    batch_parameters: &[Field::Distance, Field::Limit, Field::MinSimilarity, Field::OnDuplicate],
 };
 
 /// A document with its options, ready for the engine.
@@ -167,11 +157,7 @@ pub(super) fn line(
     defaults_of_batch: Asked,
     defaults: &QueryDefaults,
 ) -> Result<Prepared, Problem> {
-    of_fields(
-        fields::parse(json, shape.fields)?,
-        defaults_of_batch,
-        defaults,
-    )
+    of_fields(fields::parse(json, shape.fields)?, defaults_of_batch, defaults)
 }
 
 /// A bare fingerprint with its options.
@@ -262,12 +248,7 @@ fn raw(
     parameters: &Parameters,
     defaults: &QueryDefaults,
 ) -> Result<Prepared, Problem> {
-    finish(
-        Source::Text(text),
-        parameters.id.clone(),
-        parameters.asked,
-        defaults,
-    )
+    finish(Source::Text(text), parameters.id.clone(), parameters.asked, defaults)
 }
 
 fn finish(
@@ -280,14 +261,9 @@ fn finish(
     let options = query_options(asked, defaults)?;
     let explain = asked.explain == Some(true);
     let (document, features, explanation) = match source {
-        Source::Fingerprint(fingerprint) => (
-            Document {
-                id,
-                ..Document::bare(fingerprint)
-            },
-            None,
-            None,
-        ),
+        Source::Fingerprint(fingerprint) => {
+            (Document { id, ..Document::bare(fingerprint) }, None, None)
+        }
         Source::Text(text) => {
             let (analysis, explanation) = analyse(text, explain)?;
             let features = analysis.features;
@@ -317,9 +293,7 @@ fn analyse(
         Text::Plain(text) => text::analyse_text(&text)?,
         Text::Html(html) => text::analyse_html(&html)?,
         Text::Features(features) => text::analyse_features(
-            features
-                .iter()
-                .map(|(token, weight)| (token.as_ref(), *weight)),
+            features.iter().map(|(token, weight)| (token.as_ref(), *weight)),
         )?,
     };
     Ok((analysis, None))
@@ -330,10 +304,8 @@ fn explained(source: Text<'_>) -> Result<(Analysis, Explanation), Problem> {
         Text::Plain(text) => text::explain(text::Source::Text(&text)),
         Text::Html(html) => text::explain(text::Source::Html(&html)),
         Text::Features(features) => {
-            let features: Vec<_> = features
-                .into_iter()
-                .map(|(token, weight)| (token.into_owned(), weight))
-                .collect();
+            let features: Vec<_> =
+                features.into_iter().map(|(token, weight)| (token.into_owned(), weight)).collect();
             text::explain(text::Source::Features(&features))
         }
     };

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -96,100 +96,66 @@ impl Code {
             Self::UnknownField => (S::BAD_REQUEST, "unknown_field", "A field is not known"),
             Self::RepeatedField => (S::BAD_REQUEST, "repeated_field", "A field was given twice"),
             Self::DocumentMissing => (S::BAD_REQUEST, "document_missing", "There is no document"),
-            Self::DocumentAmbiguous => (
-                S::BAD_REQUEST,
-                "document_ambiguous",
-                "A document came in more than one form",
-            ),
+            Self::DocumentAmbiguous => {
+                (S::BAD_REQUEST, "document_ambiguous", "A document came in more than one form")
+            }
             Self::DistanceAboveMax => (
                 S::BAD_REQUEST,
                 "distance_above_max",
                 "The distance is above the configured maximum",
             ),
-            Self::PackedLength => (
-                S::BAD_REQUEST,
-                "packed_length",
-                "Packed fingerprints have 8 bytes each",
-            ),
+            Self::PackedLength => {
+                (S::BAD_REQUEST, "packed_length", "Packed fingerprints have 8 bytes each")
+            }
             Self::BodyIncomplete => (S::BAD_REQUEST, "body_incomplete", "The body broke off"),
             Self::NotFound => (S::NOT_FOUND, "not_found", "There is no such resource"),
-            Self::DocumentNotFound => (
-                S::NOT_FOUND,
-                "document_not_found",
-                "No document has this id",
-            ),
+            Self::DocumentNotFound => {
+                (S::NOT_FOUND, "document_not_found", "No document has this id")
+            }
             Self::MethodNotAllowed => (
                 S::METHOD_NOT_ALLOWED,
                 "method_not_allowed",
                 "The resource does not take this method",
             ),
-            Self::RequestTimeout => (
-                S::REQUEST_TIMEOUT,
-                "request_timeout",
-                "The body came too slowly",
-            ),
-            Self::RecipeMismatch => (
-                S::CONFLICT,
-                "recipe_mismatch",
-                "The fingerprint was made by another recipe",
-            ),
+            Self::RequestTimeout => {
+                (S::REQUEST_TIMEOUT, "request_timeout", "The body came too slowly")
+            }
+            Self::RecipeMismatch => {
+                (S::CONFLICT, "recipe_mismatch", "The fingerprint was made by another recipe")
+            }
             Self::LengthRequired => (
                 S::LENGTH_REQUIRED,
                 "length_required",
                 "A packed body of this size must say its length",
             ),
-            Self::BodyTooLarge => (
-                S::PAYLOAD_TOO_LARGE,
-                "body_too_large",
-                "The body is too large",
-            ),
-            Self::LineTooLarge => (
-                S::PAYLOAD_TOO_LARGE,
-                "line_too_large",
-                "The line is too large",
-            ),
+            Self::BodyTooLarge => (S::PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large"),
+            Self::LineTooLarge => (S::PAYLOAD_TOO_LARGE, "line_too_large", "The line is too large"),
             Self::UnsupportedMediaType => (
                 S::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_media_type",
                 "The Content-Type is not one this resource takes",
             ),
-            Self::UnsupportedCharset => (
-                S::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_charset",
-                "The charset is not known",
-            ),
+            Self::UnsupportedCharset => {
+                (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_charset", "The charset is not known")
+            }
             Self::EmptyDocument => (
                 S::UNPROCESSABLE_ENTITY,
                 "empty_document",
                 "The document has nothing to make a fingerprint from",
             ),
-            Self::Internal => (
-                S::INTERNAL_SERVER_ERROR,
-                "internal",
-                "Something is broken here",
-            ),
-            Self::UnreadableRecord => (
-                S::INTERNAL_SERVER_ERROR,
-                "unreadable_record",
-                "A stored record could not be read",
-            ),
+            Self::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "Something is broken here"),
+            Self::UnreadableRecord => {
+                (S::INTERNAL_SERVER_ERROR, "unreadable_record", "A stored record could not be read")
+            }
             Self::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded", "Too much at one time"),
-            Self::Stopping => (
-                S::SERVICE_UNAVAILABLE,
-                "stopping",
-                "The service is stopping",
-            ),
-            Self::StorageFailed => (
-                S::SERVICE_UNAVAILABLE,
-                "storage_failed",
-                "Storage failed and writes have stopped",
-            ),
+            Self::Stopping => (S::SERVICE_UNAVAILABLE, "stopping", "The service is stopping"),
+            Self::StorageFailed => {
+                (S::SERVICE_UNAVAILABLE, "storage_failed", "Storage failed and writes have stopped")
+            }
             Self::DiskFull => (S::INSUFFICIENT_STORAGE, "disk_full", "The disk is full"),
-            Self::MemoryFull => (
-                S::INSUFFICIENT_STORAGE,
-                "memory_full",
-                "The memory limit is reached",
-            ),
+            Self::MemoryFull => {
+                (S::INSUFFICIENT_STORAGE, "memory_full", "The memory limit is reached")
+            }
         }
     }
 }
@@ -204,7 +170,6 @@ struct Facts {
     detail: Cow<'static, str>,
     field: Option<Cow<'static, str>>,
     line: Option<u64>,
-    allow: Option<&'static str>,
     status: StatusCode,
     cause: Option<String>,
 }
@@ -217,7 +182,6 @@ impl Problem {
             detail: detail.into(),
             field: None,
             line: None,
-            allow: None,
             status: code.row().0,
             cause: None,
         }))
@@ -233,10 +197,7 @@ impl Problem {
 
     /// Something that cannot be told to the client.
     pub(super) fn internal(cause: impl Into<String>) -> Self {
-        let mut problem = Self::new(
-            Code::Internal,
-            "The fault was logged under the request's id.",
-        );
+        let mut problem = Self::new(Code::Internal, "The fault was logged under the request's id.");
         problem.0.cause = Some(cause.into());
         problem
     }
@@ -257,11 +218,6 @@ impl Problem {
 
     pub(super) fn at_line(mut self, line: u64) -> Self {
         self.0.line = Some(line);
-        self
-    }
-
-    pub(super) fn allowing(mut self, methods: &'static str) -> Self {
-        self.0.allow = Some(methods);
         self
     }
 
@@ -297,10 +253,7 @@ impl Problem {
 
     /// What the log line says of it.
     pub(super) fn logged(&self) -> Failure {
-        Failure {
-            code: self.0.code.row().1,
-            cause: self.0.cause.clone(),
-        }
+        Failure { code: self.0.code.row().1, cause: self.0.cause.clone() }
     }
 }
 
@@ -350,13 +303,7 @@ impl IntoResponse for Problem {
         let status = self.0.status;
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
-        if let Some(methods) = self.0.allow {
-            headers.insert(ALLOW, HeaderValue::from_static(methods));
-        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
         }
@@ -372,10 +319,9 @@ impl From<Refused> for Problem {
                 Code::Overloaded,
                 "The write queue is full; nothing was changed. Try again after the time in Retry-After.",
             ),
-            Refused::Stopping => Self::new(
-                Code::Stopping,
-                "The service is stopping; nothing was changed.",
-            ),
+            Refused::Stopping => {
+                Self::new(Code::Stopping, "The service is stopping; nothing was changed.")
+            }
             Refused::Failed => Self::new(
                 Code::StorageFailed,
                 "A write or sync failed, and the service must be restarted. Whether this change was kept will show then; it may be sent again.",

@@ -50,10 +50,7 @@ pub fn router(service: Arc<Service>) -> Router {
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn_with_state(
-            Arc::clone(&service),
-            observe,
-        ))
+        .layer(middleware::from_fn_with_state(Arc::clone(&service), observe))
         .with_state(service)
 }
 

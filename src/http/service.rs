@@ -43,10 +43,7 @@ impl Service {
             started: Instant::now(),
             in_flight: Level::default(),
             held: Level::default(),
-            routes: names
-                .into_iter()
-                .map(|name| (name, metrics::Route::new(name)))
-                .collect(),
+            routes: names.into_iter().map(|name| (name, metrics::Route::new(name))).collect(),
             unrouted: metrics::Route::new("none"),
             request_numbers: AtomicU64::new(0),
             request_salt: getrandom::u64().unwrap_or_default(),
@@ -77,11 +74,7 @@ impl Service {
         let defaults = self.options.query;
         let inline = held.bytes.len() <= INLINE_BYTES_MAX;
         let work = move || prepare::single(&kind, &held.bytes, shape, &parameters, &defaults);
-        if inline {
-            work()
-        } else {
-            blocking(work).await?
-        }
+        if inline { work() } else { blocking(work).await? }
     }
 }
 

@@ -26,7 +26,5 @@ pub(super) async fn post_snapshot(
     responses((status = 200, body = SnapshotsReply), Problems))]
 pub(super) async fn get_snapshots(State(service): State<Arc<Service>>) -> Json<SnapshotsReply> {
     let snapshots = service.engine.snapshots();
-    Json(SnapshotsReply {
-        snapshots: snapshots.into_iter().map(SnapshotReply::from).collect(),
-    })
+    Json(SnapshotsReply { snapshots: snapshots.into_iter().map(SnapshotReply::from).collect() })
 }

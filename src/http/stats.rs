@@ -22,13 +22,8 @@ pub(super) async fn get_stats(State(service): State<Arc<Service>>) -> Json<Stats
 
 /// How old a snapshot is by the clock of this machine, in milliseconds.
 pub(super) fn age_ms(snapshot: Option<&SnapshotInfo>) -> Option<u64> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "an age for people; nothing is decided by it"
-    )]
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .ok()?;
+    #[expect(clippy::disallowed_methods, reason = "an age for people; nothing is decided by it")]
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let now_ms = u64::try_from(now.as_millis()).ok()?;
     Some(now_ms.saturating_sub(snapshot?.taken_at_ms))
 }
@@ -76,8 +71,8 @@ pub(super) struct DurabilityReply {
 pub(super) struct IndexReply {
     /// The immutable parts, oldest first.
     segments: Vec<SegmentReply>,
-    /// Documents in the mutable part, and in those waiting to become a segment.
-    delta_documents: u64,
+    /// Insertions and removals in the mutable part, and in those waiting to become a segment.
+    delta_events: u64,
 }
 
 /// One segment of the index.
@@ -128,26 +123,17 @@ impl StatsReply {
             Durability::None => ("none", None),
         };
         let memory = stats.memory;
-        let parts = [
-            memory.tables,
-            memory.documents,
-            memory.ids,
-            memory.removals,
-            memory.deltas,
-        ];
+        let parts = [memory.tables, memory.documents, memory.ids, memory.removals, memory.deltas];
         Self {
             documents: stats.documents,
             fingerprints: stats.fingerprints,
             sequence: stats.sequence.get(),
             recipe: stats.recipe,
             distance_max: stats.distance_max.get(),
-            durability: DurabilityReply {
-                policy,
-                interval_ms,
-            },
+            durability: DurabilityReply { policy, interval_ms },
             index: IndexReply {
                 segments: stats.segments.into_iter().map(SegmentReply::from).collect(),
-                delta_documents: stats.delta_documents,
+                delta_events: stats.delta_events,
             },
             memory: MemoryReply {
                 total_bytes: parts.iter().sum(),
@@ -157,10 +143,7 @@ impl StatsReply {
                 removals_bytes: memory.removals,
                 deltas_bytes: memory.deltas,
             },
-            journal: JournalReply {
-                bytes: stats.journal_bytes,
-                files: stats.journal_files,
-            },
+            journal: JournalReply { bytes: stats.journal_bytes, files: stats.journal_files },
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
             last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
             version: env!("CARGO_PKG_VERSION"),

@@ -91,10 +91,7 @@ impl ExplanationReply {
             weight: heavy.weight,
             hash: Hex(heavy.hash),
         });
-        Self {
-            heaviest: heaviest.collect(),
-            sums: explanation.sums.to_vec(),
-        }
+        Self { heaviest: heaviest.collect(), sums: explanation.sums.to_vec() }
     }
 }
 
@@ -192,10 +189,7 @@ pub(super) fn verified(
 ) -> (Option<f64>, Option<bool>) {
     match verification {
         Verification::Unverifiable => (None, None),
-        Verification::Compared {
-            resemblance,
-            confirmed,
-        } => {
+        Verification::Compared { resemblance, confirmed } => {
             let similarity = shown(resemblance.similarity(), confirmed, min_similarity);
             (Some(similarity), Some(confirmed))
         }
@@ -210,11 +204,7 @@ fn shown(similarity: f64, confirmed: bool, min_similarity: f64) -> f64 {
     const UNITS: f64 = 10_000.0;
     let units = (similarity * UNITS).floor();
     let least = (min_similarity * UNITS).round();
-    let units = if confirmed {
-        units.max(least)
-    } else {
-        units.min(least - 1.0).max(0.0)
-    };
+    let units = if confirmed { units.max(least) } else { units.min(least - 1.0).max(0.0) };
     units / UNITS
 }
 
@@ -341,10 +331,7 @@ pub(super) struct ComparedReply {
 
 impl From<Subject> for ComparedReply {
     fn from(side: Subject) -> Self {
-        Self {
-            fingerprint: side.fingerprint.into(),
-            short: side.short,
-        }
+        Self { fingerprint: side.fingerprint.into(), short: side.short }
     }
 }
 
@@ -391,11 +378,7 @@ pub(super) struct RemovedReply {
 
 impl From<Removed> for RemovedReply {
     fn from(removed: Removed) -> Self {
-        Self {
-            removed: removed.documents,
-            stored: false,
-            sequence: removed.sequence.get(),
-        }
+        Self { removed: removed.documents, stored: false, sequence: removed.sequence.get() }
     }
 }
 

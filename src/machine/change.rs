@@ -226,7 +226,7 @@ mod tests {
         let hex = |change: Change| {
             let mut bytes = Vec::new();
             Record { at_ms: 0x0102, change }.encode(&mut bytes);
-            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+            bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
         };
         let fingerprint = Fingerprint::new(0xab);
         let id = DocumentId::new("u").unwrap();

@@ -25,7 +25,7 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// The running accept loop.
 pub(super) struct Accepting {
-    stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<Infallible>,
     task: JoinHandle<GracefulShutdown>,
 }
 
@@ -39,8 +39,8 @@ impl Accepting {
     /// Accepts nothing more and waits for the connections there are; false if they took longer
     /// than `grace`.
     pub(super) async fn stop(self, grace: Duration) -> bool {
-        // An error says that the loop has ended already.
-        drop(self.stop.send(()));
+        // Dropping the sender is the signal.
+        drop(self.stop);
         let Ok(connections) = self.task.await else {
             return false;
         };
@@ -53,7 +53,7 @@ async fn accept(
     listener: TcpListener,
     router: Router,
     options: Arc<Options>,
-    mut stopped: oneshot::Receiver<()>,
+    mut stopped: oneshot::Receiver<Infallible>,
 ) -> GracefulShutdown {
     let connections = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(options.connections_max));

@@ -48,9 +48,8 @@ pub fn decode<'a>(
 }
 
 fn named(label: &str) -> Result<&'static Encoding, UnknownCharset> {
-    Encoding::for_label_no_replacement(label.as_bytes()).ok_or_else(|| UnknownCharset {
-        label: label.to_owned(),
-    })
+    Encoding::for_label_no_replacement(label.as_bytes())
+        .ok_or_else(|| UnknownCharset { label: label.to_owned() })
 }
 
 fn guessed(bytes: &[u8]) -> &'static Encoding {
@@ -119,10 +118,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_goes_before_the_label() {
-        assert_eq!(
-            decoded(b"\xef\xbb\xbf\xc3\xa9", Some("latin1"), false),
-            "\u{e9}"
-        );
+        assert_eq!(decoded(b"\xef\xbb\xbf\xc3\xa9", Some("latin1"), false), "\u{e9}");
         assert_eq!(decoded(b"\xff\xfea\0", Some("utf-8"), false), "a");
         assert_eq!(decoded(b"\xfe\xff\0a", None, true), "a");
     }
@@ -130,10 +126,7 @@ mod tests {
     #[test]
     fn the_label_goes_before_the_meta_element() {
         let html = b"<meta charset=utf-8>\xe9";
-        assert_eq!(
-            decoded(html, Some(" ISO-8859-1 "), true),
-            "<meta charset=utf-8>\u{e9}"
-        );
+        assert_eq!(decoded(html, Some(" ISO-8859-1 "), true), "<meta charset=utf-8>\u{e9}");
     }
 
     #[test]
@@ -157,10 +150,7 @@ mod tests {
 
     #[test]
     fn without_a_word_about_it_valid_utf_8_is_utf_8_and_the_rest_is_guessed() {
-        assert_eq!(
-            decoded("\u{8336}\u{e9}".as_bytes(), None, false),
-            "\u{8336}\u{e9}"
-        );
+        assert_eq!(decoded("\u{8336}\u{e9}".as_bytes(), None, false), "\u{8336}\u{e9}");
         // "Privet, eto tekst na russkom yazyke" in windows-1251; Japanese in Shift_JIS.
         let russian = b"\xcf\xf0\xe8\xe2\xe5\xf2, \xfd\xf2\xee \xf2\xe5\xea\xf1\xf2 \xed\xe0 \
             \xf0\xf3\xf1\xf1\xea\xee\xec \xff\xe7\xfb\xea\xe5";
@@ -172,10 +162,7 @@ mod tests {
 
     #[test]
     fn wrong_bytes_become_replacement_characters() {
-        assert_eq!(
-            decoded(b"a\xff\xc3b", Some("utf8"), false),
-            "a\u{fffd}\u{fffd}b"
-        );
+        assert_eq!(decoded(b"a\xff\xc3b", Some("utf8"), false), "a\u{fffd}\u{fffd}b");
     }
 
     #[test]

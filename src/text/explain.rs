@@ -104,10 +104,7 @@ fn explain_text(text: &str) -> Result<(Analysis, Explanation), EmptyDocument> {
             hash,
         })
         .collect();
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a text has fewer than 2^53 features"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a text has fewer than 2^53 features")]
     let sums = sums.map(|sum| sum as f64);
     Ok((analysis, Explanation { heaviest, sums }))
 }
@@ -128,17 +125,12 @@ fn explain_features(features: &[(String, f64)]) -> Result<(Analysis, Explanation
         by_size.then(a.hash.cmp(&b.hash))
     });
     heaviest.truncate(HEAVIEST_MAX);
-    let explanation = Explanation {
-        heaviest,
-        sums: *sums.sums(),
-    };
+    let explanation = Explanation { heaviest, sums: *sums.sums() };
     Ok((weighted::analysis(&merged, &sums), explanation))
 }
 
 fn pairs(features: &[(String, f64)]) -> impl Iterator<Item = (&str, f64)> {
-    features
-        .iter()
-        .map(|(token, weight)| (token.as_str(), *weight))
+    features.iter().map(|(token, weight)| (token.as_str(), *weight))
 }
 
 /// Finds how the features with certain hashes are spelt.
@@ -189,35 +181,22 @@ mod tests {
         let (_, explanation) = explain(Source::Text("tea tea tea")).unwrap();
         let heaviest = &explanation.heaviest[..];
         assert_eq!(heaviest.len(), 4);
-        assert_eq!(heaviest.iter().map(|f| f.weight).sum::<f64>(), 8.0);
-        assert_eq!(heaviest[3].weight, 2.0);
-        assert!(
-            heaviest
-                .iter()
-                .all(|f| f.hash == xxh3_64(f.feature.as_bytes()))
-        );
+        let weights: Vec<_> = heaviest.iter().map(|f| f.weight.to_string()).collect();
+        assert_eq!(weights, ["2", "2", "2", "2"]);
+        assert!(heaviest.iter().all(|f| f.hash == xxh3_64(f.feature.as_bytes())));
     }
 
     #[test]
     fn at_most_so_many_features_are_named() {
         let text: String = ('a'..='z').chain('0'..='9').collect();
         let (analysis, explanation) = explain(Source::Text(&text)).unwrap();
-        assert_eq!(
-            (analysis.features, explanation.heaviest.len()),
-            (33, HEAVIEST_MAX)
-        );
+        assert_eq!((analysis.features, explanation.heaviest.len()), (33, HEAVIEST_MAX));
     }
 
     #[test]
     fn what_has_no_fingerprint_has_no_explanation() {
         assert_eq!(explain(Source::Text("?!")), Err(EmptyDocument.into()));
-        assert_eq!(
-            explain(Source::Html("<p>&nbsp;</p>")),
-            Err(EmptyDocument.into())
-        );
-        assert_eq!(
-            explain(Source::Features(&[])),
-            Err(BadFeatures::Empty.into())
-        );
+        assert_eq!(explain(Source::Html("<p>&nbsp;</p>")), Err(EmptyDocument.into()));
+        assert_eq!(explain(Source::Features(&[])), Err(BadFeatures::Empty.into()));
     }
 }

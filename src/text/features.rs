@@ -26,7 +26,7 @@ pub(crate) trait Sink {
 
 /// Hands the features and tokens of a normalised text to a sink.
 pub(crate) fn walk(normalised: &str, sink: &mut impl Sink) {
-    let mut segment = String::new();
+    let mut segment = String::with_capacity(normalised.len());
     for run in Runs::of(normalised) {
         match run {
             Run::Word(word) => {
@@ -50,9 +50,7 @@ pub(crate) fn walk(normalised: &str, sink: &mut impl Sink) {
 fn windows(segment: &str, sink: &mut impl Sink) {
     let bytes = segment.as_bytes();
     if segment.is_ascii() && bytes.len() > WINDOW {
-        bytes
-            .windows(WINDOW)
-            .for_each(|window| sink.feature(window));
+        bytes.windows(WINDOW).for_each(|window| sink.feature(window));
         return;
     }
     // Where a window starts, and where the one that starts there ends. A segment of fewer than
@@ -95,8 +93,7 @@ mod tests {
 
     impl Sink for Seen {
         fn feature(&mut self, feature: &[u8]) {
-            self.features
-                .push(String::from_utf8(feature.to_vec()).unwrap());
+            self.features.push(String::from_utf8(feature.to_vec()).unwrap());
         }
 
         fn token(&mut self, token: &[u8]) {
@@ -127,10 +124,7 @@ mod tests {
 
     #[test]
     fn windows_count_code_points_and_not_bytes() {
-        assert_eq!(
-            seen("\u{e9}t\u{e9} ax").features,
-            ["\u{e9}t\u{e9} ", "t\u{e9} a", "\u{e9} ax"]
-        );
+        assert_eq!(seen("\u{e9}t\u{e9} ax").features, ["\u{e9}t\u{e9} ", "t\u{e9} a", "\u{e9} ax"]);
     }
 
     #[test]
@@ -144,10 +138,7 @@ mod tests {
     fn kana_count_in_pairs_and_alone_only_as_a_whole_run() {
         // Han, hiragana, hiragana.
         let seen_run = seen("\u{8336}\u{3068}\u{306f}");
-        assert_eq!(
-            seen_run.features,
-            ["\u{8336}", "\u{8336}\u{3068}", "\u{3068}\u{306f}"]
-        );
+        assert_eq!(seen_run.features, ["\u{8336}", "\u{8336}\u{3068}", "\u{3068}\u{306f}"]);
         assert_eq!(seen_run.tokens.len(), 3);
         assert_eq!(seen("\u{3068}").features, ["\u{3068}"]);
     }

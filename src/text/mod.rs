@@ -22,6 +22,8 @@ mod naive;
 mod runs;
 mod sketching;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod weighted;
 
 use crate::fingerprint::Fingerprint;

@@ -35,13 +35,9 @@ fn is_cjk(character: char) -> bool {
 fn is_word(character: char) -> bool {
     let category = CodePointMapData::<GeneralCategory>::new().get(character);
     !is_cjk(character)
-        && [
-            GeneralCategoryGroup::Letter,
-            GeneralCategoryGroup::Number,
-            GeneralCategoryGroup::Mark,
-        ]
-        .iter()
-        .any(|group| group.contains(category))
+        && [GeneralCategoryGroup::Letter, GeneralCategoryGroup::Number, GeneralCategoryGroup::Mark]
+            .iter()
+            .any(|group| group.contains(category))
 }
 
 /// The runs of a text: whether each is CJK, and its characters.
@@ -80,10 +76,7 @@ fn features(runs: &[(bool, Vec<char>)]) -> BTreeMap<String, i64> {
             count(first);
         } else {
             let is_kana = |c: char| ('\u{3040}'..='\u{30ff}').contains(&c);
-            first
-                .iter()
-                .filter(|&&c| !is_kana(c))
-                .for_each(|&c| count(&[c]));
+            first.iter().filter(|&&c| !is_kana(c)).for_each(|&c| count(&[c]));
             first.windows(2).for_each(&mut count);
         }
     }
@@ -107,12 +100,10 @@ fn fingerprint(features: &BTreeMap<String, i64>) -> Fingerprint {
     for bit in 0..64 {
         let sum: i64 = features
             .iter()
-            .map(
-                |(feature, weight)| match xxh3_64(feature.as_bytes()) >> bit & 1 {
-                    1 => *weight,
-                    _ => -weight,
-                },
-            )
+            .map(|(feature, weight)| match xxh3_64(feature.as_bytes()) >> bit & 1 {
+                1 => *weight,
+                _ => -weight,
+            })
             .sum();
         if sum > 0 {
             bits |= 1 << bit;
@@ -133,19 +124,14 @@ fn fmix(mut h: u64) -> u64 {
 fn sketch(tokens: &[String]) -> Sketch {
     const P: u64 = 0x9E37_79B9_7F4A_7C15;
     let hashes: Vec<_> = tokens.iter().map(|t| xxh3_64(t.as_bytes())).collect();
-    let mut shingles: Vec<_> = hashes
-        .windows(2)
-        .map(|pair| fmix(pair[0].wrapping_mul(P).wrapping_add(pair[1])))
-        .collect();
+    let mut shingles: Vec<_> =
+        hashes.windows(2).map(|pair| fmix(pair[0].wrapping_mul(P).wrapping_add(pair[1]))).collect();
     if let [only] = hashes[..] {
         shingles.push(fmix(only));
     }
     let mut values = vec![BTreeSet::new(); BINS];
     for (i, shingle) in shingles.iter().enumerate() {
-        let earlier = shingles[..i]
-            .iter()
-            .filter(|other| *other == shingle)
-            .count();
+        let earlier = shingles[..i].iter().filter(|other| *other == shingle).count();
         let element = fmix(shingle.wrapping_add((earlier as u64).wrapping_mul(P)));
         values[(element >> 55) as usize].insert((element & 0xFFFF_FFFF).min(0xFFFF_FFFE));
     }

@@ -2,7 +2,7 @@
 //!
 //! A feature weighs as often as it occurs, and its hash is XXH3-64, seed 0, of its UTF-8 bytes. The
 //! recipe is a published standard with test vectors (`docs/recipe-np1.md`); nothing of it may
-//! change under this name. Linear in the text, about 10 ns a byte. Tested by the vectors of
+//! change under this name. Linear in the text, about 16 ns a byte (80 us for 5 KB). Tested by the vectors of
 //! `tests/corpus`, the reference fingerprints and sketches, and a naive version in `naive.rs`.
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -53,7 +53,7 @@ impl Counts {
     pub(crate) fn of(normalised: &str) -> Self {
         Self {
             occurrences: Occurrences::new(),
-            features: Tally::of_keys_from(normalised),
+            features: Tally::of_keys_from(normalised, normalised.len()),
             sketch: SketchBuilder::of_tokens_from(normalised),
         }
     }
@@ -76,7 +76,11 @@ impl Counts {
 }
 
 impl Sink for Counts {
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "hashing a window whose length the compiler knows takes a fifth off an analysis"
+    )]
+    #[inline(always)]
     fn feature(&mut self, feature: &[u8]) {
         let hash = xxh3_64(feature);
         self.occurrences.add(hash);

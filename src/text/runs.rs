@@ -56,11 +56,7 @@ pub(crate) fn classify(character: char) -> Class {
         .union(GeneralCategoryGroup::Number)
         .union(GeneralCategoryGroup::Mark);
     if character.is_ascii() {
-        return if character.is_ascii_alphanumeric() {
-            Class::Word
-        } else {
-            Class::Separator
-        };
+        return if character.is_ascii_alphanumeric() { Class::Word } else { Class::Separator };
     }
     if is_cjk(character) {
         Class::Cjk
@@ -88,19 +84,33 @@ impl<'a> Iterator for Runs<'a> {
     type Item = Run<'a>;
 
     fn next(&mut self) -> Option<Run<'a>> {
-        let rest = self
-            .rest
-            .trim_start_matches(|c| classify(c) == Class::Separator);
+        let (_, rest) = self.rest.split_at(stretch(self.rest, Class::Separator));
         let class = rest.chars().next().map(classify)?;
-        let end = rest.find(|c| classify(c) != class).unwrap_or(rest.len());
-        let (run, rest) = rest.split_at(end);
+        let (run, rest) = rest.split_at(stretch(rest, class));
         self.rest = rest;
-        Some(if class == Class::Cjk {
-            Run::Cjk(run)
-        } else {
-            Run::Word(run)
-        })
+        Some(if class == Class::Cjk { Run::Cjk(run) } else { Run::Word(run) })
     }
+}
+
+/// How many bytes at the beginning of the text are of this class.
+#[inline]
+fn stretch(text: &str, class: Class) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if byte.is_ascii() {
+            if classify(char::from(byte)) != class {
+                break;
+            }
+            at += 1;
+        } else {
+            match text[at..].chars().next() {
+                Some(character) if classify(character) == class => at += character.len_utf8(),
+                _ => break,
+            }
+        }
+    }
+    at
 }
 
 #[cfg(test)]
@@ -110,22 +120,15 @@ mod tests {
     #[test]
     fn words_and_cjk_runs_touch_without_a_separator() {
         let runs: Vec<_> = Runs::of(" v2\u{7248}\u{672c}x, y").collect();
-        let expected = [
-            Run::Word("v2"),
-            Run::Cjk("\u{7248}\u{672c}"),
-            Run::Word("x"),
-            Run::Word("y"),
-        ];
+        let expected =
+            [Run::Word("v2"), Run::Cjk("\u{7248}\u{672c}"), Run::Word("x"), Run::Word("y")];
         assert_eq!(runs, expected);
     }
 
     #[test]
     fn combining_marks_stay_in_their_word() {
         // Thai with a tone mark, Devanagari with a vowel sign and a virama.
-        for word in [
-            "\u{e19}\u{e49}\u{e33}",
-            "\u{939}\u{93f}\u{928}\u{94d}\u{926}\u{940}",
-        ] {
+        for word in ["\u{e19}\u{e49}\u{e33}", "\u{939}\u{93f}\u{928}\u{94d}\u{926}\u{940}"] {
             assert_eq!(Runs::of(word).collect::<Vec<_>>(), [Run::Word(word)]);
         }
     }
@@ -157,10 +160,7 @@ mod tests {
         let cjk = |code| char::from_u32(code).is_some_and(is_cjk);
         for (first, last) in ranges {
             assert!(cjk(first) && cjk(last), "{first:x} and {last:x}");
-            assert!(
-                !cjk(first - 1) && !cjk(last + 1),
-                "beside {first:x}, {last:x}"
-            );
+            assert!(!cjk(first - 1) && !cjk(last + 1), "beside {first:x}, {last:x}");
         }
     }
 }

@@ -35,9 +35,7 @@ impl<W: Weight, const WIDTH: usize> Default for SimHash<W, WIDTH> {
     /// All sums 0.
     fn default() -> Self {
         const { assert!(WIDTH >= 1 && WIDTH <= 64, "a fingerprint has 1 to 64 bits") };
-        Self {
-            sums: [W::default(); WIDTH],
-        }
+        Self { sums: [W::default(); WIDTH] }
     }
 }
 
@@ -89,12 +87,7 @@ pub(crate) struct Occurrences {
 impl Occurrences {
     /// None yet.
     pub(crate) const fn new() -> Self {
-        Self {
-            lanes: [0; 8],
-            in_lanes: 0,
-            ones: [0; 64],
-            total: 0,
-        }
+        Self { lanes: [0; 8], in_lanes: 0, ones: [0; 64], total: 0 }
     }
 
     /// Counts one occurrence of the feature with this hash.
@@ -126,16 +119,12 @@ impl Occurrences {
     pub(crate) fn sums(&mut self) -> [i64; 64] {
         self.empty_lanes();
         let total = self.total;
-        self.ones
-            .map(|ones| (2 * ones).cast_signed() - total.cast_signed())
+        self.ones.map(|ones| (2 * ones).cast_signed() - total.cast_signed())
     }
 
     /// The fingerprint.
     pub(crate) fn bits(&mut self) -> u64 {
-        self.sums()
-            .iter()
-            .enumerate()
-            .fold(0, |bits, (bit, &sum)| bits | u64::from(sum > 0) << bit)
+        self.sums().iter().enumerate().fold(0, |bits, (bit, &sum)| bits | u64::from(sum > 0) << bit)
     }
 }
 

@@ -39,7 +39,7 @@ impl SketchBuilder {
     pub(crate) fn of_tokens_from(normalised: &str) -> Self {
         Self {
             least: [EMPTY; BINS],
-            shingles: Tally::of_keys_from(normalised),
+            shingles: Tally::of_keys_from(normalised, normalised.len() / 6),
             last_token: None,
             tokens: 0,
         }

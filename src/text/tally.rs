@@ -1,109 +1,128 @@
 //! Counts how often each 64-bit key has come, in a table that a hostile text cannot slow down.
 //!
-//! The keys are unseeded hashes of the text, so whoever writes the text could choose them to fall
-//! into one place of the table. Its places are therefore drawn by multiplication with a number
-//! made from the whole text: it changes with every byte, and no answer depends on it. About 5 ns a
-//! key while the table fits a cache, 20 to 40 bytes a distinct key.
+//! Open addressing with linear probing, at most five eighths full. The keys are unseeded hashes of
+//! pieces of the text, so whoever writes the text could choose them to fall into one place; their
+//! places are therefore drawn by multiplication with a number made from the whole text, which
+//! changes with every byte of it. No answer depends on that number. About 4 ns a key while the
+//! table fits a cache; 19 to 39 bytes a distinct key. Tested against a map of the standard
+//! library.
 
-use std::hash::{BuildHasher, Hasher};
-
-use hashbrown::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
+
+/// Room for more keys than these is made when they come.
+const EXPECTED_MAX: usize = 2_560;
 
 /// How often each key has come.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
-    counts: HashMap<u64, u32, Spread>,
+    /// The key of each slot: a power of two of them, at least two. Keys and counts lie apart
+    /// because plain zeros come cheaply from the allocator.
+    keys: Vec<u64>,
+    /// How often the key of each slot came; never, in an empty slot.
+    counts: Vec<u32>,
+    /// Odd; the high bits of a key times this say where its search begins.
+    multiplier: u64,
+    distinct: usize,
 }
 
 impl Tally {
-    /// An empty table for keys that come from this text.
-    pub(crate) fn of_keys_from(text: &str) -> Self {
+    /// An empty table for keys that come from this text, about so many if they are few.
+    pub(crate) fn of_keys_from(text: &str, expected: usize) -> Self {
+        let slots = (expected.min(EXPECTED_MAX) * 8 / 5 + 2).next_power_of_two();
         Self {
-            counts: HashMap::with_hasher(Spread {
-                multiplier: xxh3_64(text.as_bytes()) | 1,
-            }),
+            keys: vec![0; slots],
+            counts: vec![0; slots],
+            multiplier: xxh3_64(text.as_bytes()) | 1,
+            distinct: 0,
         }
     }
 
     /// Counts one occurrence, and says how many there were before.
     #[inline]
     pub(crate) fn add(&mut self, key: u64) -> u32 {
-        let count = self.counts.entry(key).or_insert(0);
-        let before = *count;
-        *count = count.saturating_add(1);
+        let at = self.find(key);
+        let before = self.counts[at];
+        self.counts[at] = before.saturating_add(1);
+        if before == 0 {
+            self.keys[at] = key;
+            self.distinct += 1;
+            if 8 * self.distinct > 5 * self.keys.len() {
+                self.grow();
+            }
+        }
         before
     }
 
     /// How many distinct keys came.
-    pub(crate) fn distinct(&self) -> usize {
-        self.counts.len()
+    pub(crate) const fn distinct(&self) -> usize {
+        self.distinct
     }
 
-    /// The keys with their counts, in no order.
+    /// The keys with their counts, in no order that means anything.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u32)> {
-        self.counts.iter().map(|(&key, &count)| (key, count))
+        let slots = self.keys.iter().copied().zip(self.counts.iter().copied());
+        slots.filter(|&(_, count)| count > 0)
     }
-}
 
-/// Multiply-and-fold hashing of keys that are hashes already.
-#[derive(Debug, Clone)]
-struct Spread {
-    multiplier: u64,
-}
-
-impl BuildHasher for Spread {
-    type Hasher = Spreading;
-
-    fn build_hasher(&self) -> Spreading {
-        Spreading {
-            multiplier: self.multiplier,
-            hash: 0,
-        }
-    }
-}
-
-struct Spreading {
-    multiplier: u64,
-    hash: u64,
-}
-
-impl Hasher for Spreading {
+    /// The slot that has this key, or the empty one where it belongs.
     #[inline]
-    fn write_u64(&mut self, key: u64) {
-        let product = u128::from(self.hash ^ key) * u128::from(self.multiplier);
-        self.hash = product as u64 ^ (product >> 64) as u64;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(byte.into());
+    fn find(&self, key: u64) -> usize {
+        let last = self.keys.len() - 1;
+        let mut at = (key.wrapping_mul(self.multiplier) >> last.leading_zeros()) as usize;
+        loop {
+            if self.keys[at] == key || self.counts[at] == 0 {
+                return at;
+            }
+            at = (at + 1) & last;
         }
     }
 
-    fn finish(&self) -> u64 {
-        self.hash
+    #[cold]
+    fn grow(&mut self) {
+        let slots = 2 * self.keys.len();
+        let keys = std::mem::replace(&mut self.keys, vec![0; slots]);
+        let counts = std::mem::replace(&mut self.counts, vec![0; slots]);
+        for (key, count) in keys.into_iter().zip(counts) {
+            if count > 0 {
+                let at = self.find(key);
+                (self.keys[at], self.counts[at]) = (key, count);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
-    fn a_key_is_told_how_often_it_came_before() {
-        let mut tally = Tally::of_keys_from("any text");
-        let before: Vec<_> = [7, 0, 7, 7, u64::MAX, 0].map(|key| tally.add(key)).into();
-        assert_eq!(before, [0, 0, 1, 2, 0, 1]);
-        assert_eq!(tally.distinct(), 3);
+    fn keys_chosen_to_agree_in_most_bits_still_spread() {
+        let tally = Tally::of_keys_from("a text", EXPECTED_MAX);
+        for shift in [0, 20, 40, 50] {
+            let places: BTreeSet<_> = (0..1_000).map(|i: u64| tally.find(i << shift)).collect();
+            assert!(places.len() > 400, "{} places at {shift}", places.len());
+        }
     }
 
-    #[test]
-    fn keys_that_agree_in_their_low_bits_spread() {
-        let spread = Tally::of_keys_from("a text").counts.hasher().clone();
-        let places: std::collections::BTreeSet<_> = (0..1_000_u64)
-            .map(|i| spread.hash_one(i << 40) & 0xffff)
-            .collect();
-        assert!(places.len() > 900, "only {} places", places.len());
+    proptest! {
+        #[test]
+        fn a_tally_counts_as_a_map_does(
+            keys in prop::collection::vec(prop_oneof![0..40_u64, any::<u64>()], 0..300),
+            expected in 0..50_usize,
+        ) {
+            let mut tally = Tally::of_keys_from("any text", expected);
+            let mut map = BTreeMap::new();
+            for key in keys {
+                let count = map.entry(key).or_insert(0);
+                prop_assert_eq!(tally.add(key), *count);
+                *count += 1;
+            }
+            prop_assert_eq!(tally.distinct(), map.len());
+            prop_assert_eq!(tally.counts().collect::<BTreeMap<_, _>>(), map);
+        }
     }
 }

@@ -59,9 +59,7 @@ pub(crate) fn merged<'a>(
     for &(token, weight) in &features {
         sizes += weight.abs();
         if !f64::is_finite(sizes) {
-            return Err(BadFeatures::NotFinite {
-                token: token.to_owned(),
-            });
+            return Err(BadFeatures::NotFinite { token: token.to_owned() });
         }
     }
     features.sort_by(|(a, x), (b, y)| a.cmp(b).then(x.total_cmp(y)));
@@ -127,32 +125,21 @@ mod tests {
         let repeated = [("a", 1.0), ("b", 2.0), ("a", 1.5)];
         let analysis = analyse_features(repeated).unwrap();
         assert_eq!(analysis.features, 2);
-        assert_eq!(
-            Ok(analysis.fingerprint),
-            fingerprint(&[("b", 2.0), ("a", 2.5)])
-        );
+        assert_eq!(Ok(analysis.fingerprint), fingerprint(&[("b", 2.0), ("a", 2.5)]));
     }
 
     #[test]
     fn what_has_no_fingerprint_says_why() {
-        let not_finite = |token: &str| BadFeatures::NotFinite {
-            token: token.to_owned(),
-        };
+        let not_finite = |token: &str| BadFeatures::NotFinite { token: token.to_owned() };
         assert_eq!(fingerprint(&[]), Err(BadFeatures::Empty));
         assert_eq!(
             fingerprint(&[("a", 0.0), ("b", -0.0), ("c", 1.0), ("c", -1.0)]),
             Err(BadFeatures::AllZero)
         );
         for weight in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            assert_eq!(
-                fingerprint(&[("a", 1.0), ("b", weight)]),
-                Err(not_finite("b"))
-            );
+            assert_eq!(fingerprint(&[("a", 1.0), ("b", weight)]), Err(not_finite("b")));
         }
-        assert_eq!(
-            fingerprint(&[("a", f64::MAX), ("b", -f64::MAX)]),
-            Err(not_finite("b"))
-        );
+        assert_eq!(fingerprint(&[("a", f64::MAX), ("b", -f64::MAX)]), Err(not_finite("b")));
     }
 
     #[test]

@@ -31,11 +31,7 @@ use page::Part;
 pub fn text_of(html: &str) -> String {
     let page = scanner::scan(&without_unclosed_comment(html));
     let content = page.text(Part::Content);
-    if content.contains(char::is_alphanumeric) {
-        content
-    } else {
-        page.text(Part::WithBoilerplate)
-    }
+    if content.contains(char::is_alphanumeric) { content } else { page.text(Part::WithBoilerplate) }
 }
 
 /// A comment that nothing closes would hide the rest of the page; its opening goes.

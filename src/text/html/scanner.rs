@@ -65,14 +65,7 @@ impl<'a> Scanner<'a> {
         never_ends: [bool; RAW.len()],
         unclosed: &'a mut Option<OpenRaw>,
     ) -> Self {
-        Self {
-            page,
-            never_ends,
-            unclosed,
-            raw: None,
-            tag: Tag::default(),
-            position: 0,
-        }
+        Self { page, never_ends, unclosed, raw: None, tag: Tag::default(), position: 0 }
     }
 
     fn begin_tag(&mut self, is_end: bool) {
@@ -114,20 +107,15 @@ impl Emitter for Scanner<'_> {
             return None;
         }
         // Of the elements known here only those of SVG end by a slash.
-        self.page
-            .start(name, self.tag.self_closing && name == b"svg");
+        self.page.start(name, self.tag.self_closing && name == b"svg");
         let element = elements::raw(name).filter(|&element| !self.never_ends[element])?;
-        self.raw = Some(OpenRaw {
-            element,
-            content: self.position,
-            text_bytes: self.page.text_bytes(),
-        });
+        self.raw =
+            Some(OpenRaw { element, content: self.position, text_bytes: self.page.text_bytes() });
         Some(RAW[element].1)
     }
 
     fn current_is_appropriate_end_tag_token(&mut self) -> bool {
-        self.raw
-            .is_some_and(|raw| self.tag.is_end && RAW[raw.element].0 == self.tag.name)
+        self.raw.is_some_and(|raw| self.tag.is_end && RAW[raw.element].0 == self.tag.name)
     }
 
     fn emit_eof(&mut self) {
