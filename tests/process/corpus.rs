@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use nearprint::config::Config;
 use nearprint::fingerprint::Fingerprint;
@@ -16,6 +17,13 @@ const DOCUMENTS_MAX: usize = 400;
 /// So many characters of the own texts make a near-duplicate where they are missing.
 const LAST_CHARACTERS: usize = 12;
 
+/// The distance and the resemblance that a request gets which says nothing.
+static DEFAULTS: LazyLock<(u64, MinResemblance)> = LazyLock::new(|| {
+    let query = Config::default().query;
+    let least = MinResemblance::of_similarity(query.min_similarity);
+    (query.distance, least.expect("verification is on"))
+});
+
 /// A text with what the recipe makes of it.
 pub(crate) struct Document {
     pub(crate) text: String,
@@ -28,18 +36,16 @@ impl Document {
     /// Whether the default settings take it for a near-duplicate of a stored document: by the
     /// definition, without an index.
     pub(crate) fn is_near(&self, stored: &Self) -> bool {
-        let query = Config::default().query;
         let distance = self.fingerprint.distance(stored.fingerprint);
-        let least = MinResemblance::of_similarity(query.min_similarity).expect("above 0");
         let verification = match (&self.sketch, &stored.sketch) {
             (Some(a), Some(b)) => {
                 let resemblance = a.resemblance(b);
-                let confirmed = resemblance.reaches(least);
+                let confirmed = resemblance.reaches(DEFAULTS.1);
                 Verification::Compared { resemblance, confirmed }
             }
             _ => Verification::Unverifiable,
         };
-        u64::from(distance.get()) <= query.distance && verification.counts(distance, self.short)
+        u64::from(distance.get()) <= DEFAULTS.0 && verification.counts(distance, self.short)
     }
 }
 
