@@ -138,7 +138,7 @@ impl Groups {
             return writeln!(out, "\nno near-duplicates were found");
         }
         writeln!(out, "\nthe {} largest groups of near-duplicates", groups.len())?;
-        writeln!(out, "  size  distance:members      oldest member, and some others")?;
+        writeln!(out, "  size  distance:members      first member, and some others")?;
         for group in &groups {
             let distances: Vec<_> = group
                 .distances
