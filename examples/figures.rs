@@ -94,7 +94,11 @@ fn compare_with_health(server: &Server) -> Outcome<()> {
         let queries = server.rate(query.as_bytes())?;
         println!(
             "GET /healthz {:8.0} /s ({:.1} us cpu)   POST /v1/query {:8.0} /s ({:.1} us cpu)   {:.0} %",
-            healths.0, healths.1, queries.0, queries.1, 100.0 * queries.0 / healths.0
+            healths.0,
+            healths.1,
+            queries.0,
+            queries.1,
+            100.0 * queries.0 / healths.0
         );
     }
     Ok(())
@@ -139,7 +143,10 @@ impl Server {
     }
 
     fn get(&self, path: &str) -> Outcome<String> {
-        Ok(ureq::get(format!("http://{}{path}", self.address)).call()?.body_mut().read_to_string()?)
+        Ok(ureq::get(format!("http://{}{path}", self.address))
+            .call()?
+            .body_mut()
+            .read_to_string()?)
     }
 
     /// Waits until memory and segments no longer change; the resident bytes.
@@ -217,9 +224,10 @@ fn ask_until(address: &str, request: &[u8], stop: &AtomicBool, count: &AtomicU64
 fn whole(answer: &[u8]) -> bool {
     let Some(head) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return false };
     let text = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
-    let length = text.split("content-length: ").nth(1).and_then(|rest| {
-        rest.split("\r\n").next()?.parse::<usize>().ok()
-    });
+    let length = text
+        .split("content-length: ")
+        .nth(1)
+        .and_then(|rest| rest.split("\r\n").next()?.parse::<usize>().ok());
     length.is_some_and(|length| answer.len() >= head + 4 + length)
 }
 

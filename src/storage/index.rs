@@ -94,3 +94,26 @@ impl SparseIndex {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_stands_for_about_four_kibibytes_and_begins_before_its_sequences() {
+        let mut index = SparseIndex::new(1);
+        let mut offsets = vec![0];
+        for sequence in 1..=1_000 {
+            let header =
+                FrameHeader { payload_bytes: 300, count: 1, sequence, chain: 0, durable_upto: 0 };
+            offsets.push(index.end);
+            index.push(&header);
+        }
+        assert!(index.entries.len() as u64 <= index.end / STRIDE_BYTES + 1);
+        for (sequence, offset) in offsets.iter().enumerate().skip(1) {
+            let start = index.locate(sequence as u64).unwrap();
+            assert!(start <= *offset && offset - start < STRIDE_BYTES + 360);
+        }
+        assert_eq!(index.locate(1_001), None);
+    }
+}

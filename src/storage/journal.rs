@@ -2,7 +2,7 @@
 //!
 //! A *group* of records is appended to a buffer, flushed with one write and synced once; what a
 //! frame says of durability (`durable_upto`) is what was synced when it was appended. When the
-//! writer falls idle it seals. Files rotate at a configured size, in an order that [`super::scan`]
+//! writer falls idle it seals. Files rotate at a configured size, in an order that [`mod@super::scan`]
 //! relies on: the old file is sealed and synced, then the new one is created, its header synced, the
 //! directory synced, and only then is it written to.
 //!
@@ -51,13 +51,13 @@ pub struct Journal {
     next: u64,
     chain: u64,
     durable_upto: u64,
-    /// The largest `durable_upto` that a written frame says.
+    /// What the last seal says, or at the start the largest `durable_upto` that was found.
     claimed: u64,
     poison: Option<String>,
 }
 
 impl Journal {
-    /// Continues after what [`super::scan`] found: cuts the torn tail, makes everything before it
+    /// Continues after what [`super::scan()`] found: cuts the torn tail, makes everything before it
     /// durable, creates the first file of an empty directory, and seals.
     ///
     /// # Errors
@@ -167,9 +167,6 @@ impl Journal {
         self.or_poison(written)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
-        if let Some(last) = self.pending.last() {
-            self.claimed = self.claimed.max(last.durable_upto);
-        }
         let pending = &self.pending;
         self.live.extend(|index| pending.iter().for_each(|header| index.push(header)));
         self.pending.clear();
@@ -328,6 +325,7 @@ impl Journal {
 fn create_file(disk: &dyn Disk, header: &JournalHeader) -> Result<JournalFile, StorageError> {
     let name = journal_name(header.first);
     let file = disk.create(&name)?;
+    // A full disk is met here, before a byte is written.
     file.reserve(0, JOURNAL_HEADER_BYTES as u64)?;
     file.write_at(0, &header.encode())?;
     file.sync_data()?;

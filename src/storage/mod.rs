@@ -12,11 +12,11 @@
 //!                        Disk (RealDisk or SimulatedDisk)
 //! ```
 //!
-//! Reading order: [`disk`], [`header`], [`frame`], [`journal`], [`records`], [`scan`], [`sealed`].
+//! Reading order: [`disk`], [`header`], [`frame`], [`journal`], [`records`], [`mod@scan`], [`sealed`].
 //! The byte diagrams are in `docs/disk-format.md`.
 //!
 //! Promises: every byte is checksummed and checked before it is decoded, on every read; a torn
-//! tail is told from damage ([`scan`]); nothing is retried after a failed write or sync.
+//! tail is told from damage ([`mod@scan`]); nothing is retried after a failed write or sync.
 //!
 //! Tested by seeded power cuts on [`SimulatedDisk`], by flipping every bit and cutting at every
 //! byte of a small journal, by golden files, and by mutants that each must be caught.

@@ -194,7 +194,8 @@ impl Pass {
         visit: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<Option<TornTail>, StorageError> {
         let mut index = SparseIndex::new(file.header.first);
-        let mut window = Window::new(&*file.file, CHUNK_BYTES);
+        let whole_file = usize::try_from(file.bytes).unwrap_or(CHUNK_BYTES);
+        let mut window = Window::new(&*file.file, CHUNK_BYTES.min(whole_file));
         let mut torn = None;
         while index.end < file.bytes {
             match self.next_frame(&mut window, &index)? {

@@ -178,12 +178,17 @@ mod tests {
 
     #[test]
     fn the_heaviest_features_come_first_with_their_spelling() {
-        let (_, explanation) = explain(Source::Text("tea tea tea")).unwrap();
+        let (_, explanation) = explain(Source::Text("AAAAA b")).unwrap();
         let heaviest = &explanation.heaviest[..];
-        assert_eq!(heaviest.len(), 4);
-        let weights: Vec<_> = heaviest.iter().map(|f| f.weight.to_string()).collect();
-        assert_eq!(weights, ["2", "2", "2", "2"]);
-        assert!(heaviest.iter().all(|f| f.hash == xxh3_64(f.feature.as_bytes())));
+        assert_eq!(heaviest.len(), 3);
+        assert_eq!(heaviest[0].feature, "aaaa");
+        assert_eq!(heaviest[0].weight.to_string(), "2");
+        let spelt = |f: &HeavyFeature| f.hash == xxh3_64(f.feature.as_bytes());
+        assert!(heaviest.iter().all(spelt));
+        let weights = [("a", 1.0), ("b", -3.0), ("c", 2.0)].map(|(t, w)| (t.to_owned(), w));
+        let (_, explanation) = explain(Source::Features(&weights)).unwrap();
+        let order: Vec<_> = explanation.heaviest.iter().map(|f| &f.feature[..]).collect();
+        assert_eq!(order, ["b", "c", "a"]);
     }
 
     #[test]

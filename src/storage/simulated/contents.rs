@@ -85,12 +85,12 @@ fn grow(bytes: &mut Vec<u8>, length: usize) {
 /// Applies a part of a write: its beginning up to any byte, some of its sectors, or only the
 /// length it gives the file.
 fn tear(bytes: &mut Vec<u8>, offset: usize, written: &[u8], dice: &mut Dice) {
-    match dice.below(3) {
+    match dice.below(4) {
         0 => {
             let kept = dice.below(written.len() + 1);
             Change::Write(offset, written[..kept].to_vec()).apply(bytes);
         }
-        1 => {
+        1 | 2 => {
             let end = offset + written.len();
             let mut start = offset;
             while start < end {

@@ -67,6 +67,8 @@ pub enum Failure {
 pub struct Faults {
     /// The n-th operation of a sort fails (from 1, counted since the faults were set).
     pub fail: Vec<(Operation, u64, Failure)>,
+    /// Decides what a failed sync loses.
+    pub seed: u64,
     /// The power goes in the N-th operation of any sort (from 1); all later ones fail.
     pub crash_at_operation: Option<u64>,
     /// No more than this many bytes in all files together.
@@ -423,7 +425,7 @@ impl DiskFile for SimulatedFile {
     fn sync_data(&self) -> Result<(), StorageError> {
         let mut state = self.disk.state();
         if let Err(error) = state.begin(Operation::Sync, &self.name) {
-            let mut dice = Dice::new(state.counts.values().sum());
+            let mut dice = Dice::new(state.faults.seed);
             let contents = self.contents(&mut state);
             for change in std::mem::take(&mut contents.unsynced) {
                 if dice.below(2) == 0 {

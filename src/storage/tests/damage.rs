@@ -28,8 +28,10 @@ fn damage_of(result: Result<(Tail, Vec<Remembered>), StorageError>) -> (u64, u64
 
 #[test]
 fn no_flipped_bit_is_a_wrong_or_a_missing_record() {
-    let (disk, records) = written_journal(40, 4_096);
-    assert!(journal_files(&disk).len() > 1);
+    let (disk, records) = written_journal(40, 5_000);
+    let names = journal_files(&disk);
+    let newest = names.last().map(|name| frame_starts(&file_bytes(&disk, name)));
+    assert!(names.len() > 1 && newest.unwrap().len() > 4, "old and new files hold records");
     let mut refused = 0;
     for name in journal_files(&disk) {
         for bit in 0..file_bytes(&disk, &name).len() * 8 {
@@ -172,7 +174,8 @@ fn a_payload_cannot_pass_for_a_claim_of_another_directory() {
 fn a_bad_frame_at_or_before_the_snapshot_is_damage() {
     let (disk, first_at) = two_groups(false);
     disk.edit(&journal_name(1), |bytes| bytes.truncate(first_at + 3));
-    assert_eq!(damage_of(recover(&disk, 2)).1, 1);
+    let short = Damage::Frame(frame::BadFrame::Short);
+    assert_eq!(damage_of(recover(&disk, 2)), (first_at as u64, 1, short));
     disk.edit(&journal_name(1), |bytes| bytes.truncate(first_at));
     assert_eq!(damage_of(recover(&disk, 2)).2, Damage::EndsEarly);
 }
@@ -197,11 +200,130 @@ fn a_cut_in_an_older_file_is_damage_even_between_frames() {
     let (disk, _) = written_journal(60, 2_048);
     let name = &journal_files(&disk)[1];
     let starts = frame_starts(&file_bytes(&disk, name));
-    for cut in [starts[2], starts[2] + 7, 20, 0] {
+    let last = recover(&disk, 0).unwrap().0.last;
+    for (cut, damage) in [
+        (starts[2], Damage::MissingFile),
+        (starts[2] + 7, Damage::Frame(frame::BadFrame::Short)),
+        (20, Damage::FileHeader),
+        (0, Damage::FileHeader),
+    ] {
         let disk = disk.copy();
         disk.edit(name, |bytes| bytes.truncate(cut));
-        damage_of(recover(&disk, 0));
+        assert_eq!(damage_of(recover(&disk, 0)).2, damage);
+        // Its header is looked at even when a snapshot covers the file.
+        assert_eq!(recover(&disk, last).is_err(), damage == Damage::FileHeader);
     }
+}
+
+#[test]
+fn a_file_whose_successor_was_begun_cannot_be_torn() {
+    let disk = SimulatedDisk::new();
+    let mut journal = open(&disk, 1 << 20).unwrap();
+    journal.append(b"synced before the rotation", 1).unwrap();
+    journal.sync().unwrap();
+    let starts = frame_starts(&file_bytes(&disk, &journal_name(1)));
+    disk.edit(&journal_name(1), |bytes| bytes.truncate(starts[1] - 1));
+    assert_eq!(recover(&disk, 0).unwrap().0.last, 0);
+    disk.edit(&journal_name(2), Vec::clear);
+    assert_eq!(damage_of(recover(&disk, 0)).1, 1);
+}
+
+/// The same journal with other payloads of the same lengths.
+fn fork(file_bytes: u64) -> (SimulatedDisk, SimulatedDisk) {
+    let written = |byte| {
+        let disk = SimulatedDisk::new();
+        let mut journal = open(&disk, file_bytes).unwrap();
+        for _ in 0..8 {
+            journal.append(&[byte; 100], 1).unwrap();
+            journal.sync().unwrap();
+        }
+        disk
+    };
+    (written(1), written(2))
+}
+
+#[test]
+fn frames_and_files_of_a_fork_do_not_continue_the_journal() {
+    let (disk, other) = fork(1 << 20);
+    let foreign = file_bytes(&other, &journal_name(1));
+    let second = frame_starts(&foreign)[1..3].to_vec();
+    disk.edit(&journal_name(1), |bytes| {
+        bytes[second[0]..second[1]].copy_from_slice(&foreign[second[0]..second[1]]);
+    });
+    assert_eq!(damage_of(recover(&disk, 0)), (second[0] as u64, 2, Damage::Chain));
+
+    let (disk, other) = fork(300);
+    let name = journal_files(&disk)[1].clone();
+    let foreign = file_bytes(&other, &name);
+    disk.edit(&name, |bytes| *bytes = foreign);
+    assert_eq!(damage_of(recover(&disk, 0)).2, Damage::Chain);
+}
+
+#[test]
+fn a_frame_with_another_sequence_does_not_continue_the_journal() {
+    let (disk, _) = two_groups(true);
+    let tail = recover(&disk, 0).unwrap().0;
+    let header = FrameHeader {
+        payload_bytes: 0,
+        count: 1,
+        sequence: tail.last + 2,
+        chain: tail.chain,
+        durable_upto: tail.last + 1,
+    };
+    disk.edit(&journal_name(1), |bytes| {
+        frame::encode(bytes, identity().seed(), &header, b"");
+    });
+    assert_eq!(damage_of(recover(&disk, 0)).2, Damage::Chain);
+}
+
+#[test]
+fn swapped_frames_are_never_served() {
+    let (disk, _) = fork(1 << 20);
+    let records = open(&disk, 1 << 20).unwrap().records();
+    let frame = frame::FRAME_OVERHEAD_BYTES + 100;
+    disk.edit(&journal_name(1), |bytes| {
+        bytes[JOURNAL_HEADER_BYTES..][..2 * frame].rotate_left(frame);
+    });
+    let error = records.read(1).unwrap_err();
+    assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
+    for sequence in 2..=8 {
+        assert_eq!(records.read(sequence).unwrap().first, sequence);
+    }
+}
+
+#[test]
+fn a_renamed_file_is_damage() {
+    use crate::storage::Disk;
+    let (disk, _) = written_journal(3, 1 << 20);
+    disk.rename(&journal_name(1), &journal_name(2)).unwrap();
+    assert_eq!(damage_of(recover(&disk, 0)).2, Damage::FileName);
+    // Not the name of a journal file, so not one.
+    disk.rename(&journal_name(2), "journal-1.log").unwrap();
+    assert_eq!(recover(&disk, 0).unwrap().0.last, 0);
+}
+
+#[test]
+fn a_claim_is_found_at_whatever_byte_it_begins() {
+    // The header behind the damage crosses the end of the first piece that is searched.
+    for straddle in 0..60 {
+        let disk = SimulatedDisk::new();
+        let mut journal = open(&disk, 1 << 20).unwrap();
+        let payload = vec![0; (256 << 10) - frame::FRAME_OVERHEAD_BYTES - 50 + straddle];
+        journal.append(&payload, 1).unwrap();
+        journal.sync().unwrap();
+        journal.seal().unwrap();
+        disk.edit(&journal_name(1), |bytes| bytes[JOURNAL_HEADER_BYTES] ^= 1);
+        assert_eq!(damage_of(recover(&disk, 0)).1, 1, "{straddle}");
+    }
+}
+
+#[test]
+fn a_restart_seals_so_that_a_later_flip_is_seen() {
+    let (disk, _) = two_groups(true);
+    drop(open(&disk, 1 << 20).unwrap());
+    let starts = frame_starts(&file_bytes(&disk, &journal_name(1)));
+    disk.edit(&journal_name(1), |bytes| bytes[starts[1]] ^= 1);
+    assert_eq!(damage_of(recover(&disk, 0)).1, 2);
 }
 
 #[test]
@@ -210,15 +332,18 @@ fn an_old_file_cut_short_is_damage_at_the_first_read() {
     let name = &journal_files(&disk)[0];
     let starts = frame_starts(&file_bytes(&disk, name));
     let from = records.last().unwrap().first;
-    // The last frame of the file is its seal, the one before it a record.
-    disk.edit(name, |bytes| bytes.truncate(starts[starts.len() - 3]));
-    let (tail, _) = recover(&disk, from).unwrap();
-    let options = JournalOptions { file_bytes: 2_048 };
-    let journal = Journal::open(Arc::new(disk.clone()), identity(), tail, options).unwrap();
     let second: u64 = journal_files(&disk)[1][8..28].parse().unwrap();
-    let error = journal.records().read(second - 1).unwrap_err();
-    assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
-    assert!(journal.records().read(1).is_ok());
+    // The last frame of the file is its seal, the one before it a record.
+    let record = starts[starts.len() - 3];
+    for cut in [record, record + 20, record + 50] {
+        let disk = disk.copy();
+        disk.edit(name, |bytes| bytes.truncate(cut));
+        let (tail, _) = recover(&disk, from).unwrap();
+        let options = JournalOptions { file_bytes: 2_048 };
+        let journal = Journal::open(Arc::new(disk), identity(), tail, options).unwrap();
+        let error = journal.records().read(second - 1).unwrap_err();
+        assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
+    }
 }
 
 #[test]
@@ -261,14 +386,30 @@ fn a_foreign_file_is_refused_by_name() {
 }
 
 #[test]
-fn an_impossible_length_is_refused_before_anything_is_allocated() {
+fn an_impossible_kind_or_length_is_refused_before_anything_is_allocated() {
     let header = FrameHeader { payload_bytes: 0, count: 1, sequence: 1, chain: 0, durable_upto: 0 };
-    let mut bytes = Vec::new();
-    frame::encode(&mut bytes, identity().seed(), &header, b"payload");
-    let covered = bytes.len() - frame::FRAME_CHECKSUM_BYTES - b"payload".len() - 4;
-    bytes[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
-    let crc = crc32c::crc32c_append(identity().seed().0 as u32, &bytes[..covered]);
-    bytes[covered..covered + 4].copy_from_slice(&crc.to_le_bytes());
-    let bad = frame::decode_header(&bytes, identity().seed());
-    assert_eq!(bad, Err(frame::BadFrame::HeaderFields));
+    for (field, value) in [(4, 2), (4, 3), (8, u32::MAX), (8, (16 << 20) + 1)] {
+        let mut bytes = Vec::new();
+        frame::encode(&mut bytes, identity().seed(), &header, b"payload");
+        bytes[field..field + 4].copy_from_slice(&value.to_le_bytes());
+        let (covered, crc) = bytes.split_at_mut(frame::FRAME_HEADER_BYTES - 4);
+        let fits = crc32c::crc32c_append(identity().seed().0 as u32, covered);
+        crc[..4].copy_from_slice(&fits.to_le_bytes());
+        let bad = frame::decode_header(&bytes, identity().seed());
+        assert_eq!(bad, Err(frame::BadFrame::HeaderFields), "{value} at {field}");
+    }
+}
+
+#[test]
+fn an_intact_header_that_says_the_impossible_is_no_frame() {
+    let header = FrameHeader { payload_bytes: 0, count: 1, sequence: 5, chain: 0, durable_upto: 4 };
+    let claims_itself = FrameHeader { durable_upto: 5, ..header };
+    let counts_too_far = FrameHeader { sequence: u64::MAX, ..header };
+    let seal = FrameHeader { count: 0, ..header };
+    for (header, payload) in [(claims_itself, ""), (counts_too_far, ""), (seal, "payload")] {
+        let mut bytes = Vec::new();
+        frame::encode(&mut bytes, identity().seed(), &header, payload.as_bytes());
+        let bad = frame::decode_header(&bytes, identity().seed());
+        assert_eq!(bad, Err(frame::BadFrame::HeaderFields), "{header:?}");
+    }
 }

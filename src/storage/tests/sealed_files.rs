@@ -29,12 +29,9 @@ fn sealed(body_bytes: usize) -> (SimulatedDisk, Vec<u8>) {
 }
 
 #[track_caller]
-fn refused(disk: &SimulatedDisk) {
+fn damaged(disk: &SimulatedDisk) {
     let error = read(disk, "file").unwrap_err();
-    assert!(
-        matches!(error, StorageError::DamagedSealed { .. } | StorageError::Refused { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StorageError::DamagedSealed { .. }), "{error}");
 }
 
 #[test]
@@ -72,7 +69,7 @@ fn every_flipped_bit_of_header_and_trailer_is_refused() {
     for bit in ends.flat_map(|byte| byte * 8..byte * 8 + 8) {
         let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
         disk.edit("file", flip);
-        refused(&disk);
+        damaged(&disk);
         disk.edit("file", flip);
     }
     assert!(read(&disk, "file").is_ok());
@@ -86,15 +83,15 @@ fn random_flips_and_cuts_and_extensions_are_refused() {
     for _ in 0..300 {
         let (at, bit) = (dice.below(whole.len()), dice.below(8));
         disk.edit("file", |bytes| bytes[at] ^= 1 << bit);
-        refused(&disk);
+        damaged(&disk);
         disk.edit("file", |bytes| bytes.truncate(at));
-        refused(&disk);
+        damaged(&disk);
         let longer = dice.bytes(1 + at % 100);
         disk.edit("file", |bytes| {
             bytes.clone_from(&whole);
             bytes.extend(longer);
         });
-        refused(&disk);
+        damaged(&disk);
         disk.edit("file", |bytes| bytes.clone_from(&whole));
     }
 }
@@ -106,10 +103,30 @@ fn swapped_and_zeroed_blocks_are_refused() {
         let blocks = &mut bytes[SEALED_HEADER_BYTES..][..2 * BLOCK_ON_DISK];
         blocks.rotate_left(BLOCK_ON_DISK);
     });
-    refused(&disk);
+    damaged(&disk);
     let (disk, _) = sealed(3 * BLOCK_BYTES);
     disk.edit("file", |bytes| bytes[8_192..12_288].fill(0));
-    refused(&disk);
+    damaged(&disk);
+}
+
+#[test]
+fn a_missing_block_is_seen_when_the_file_is_opened() {
+    let (disk, _) = sealed(3 * BLOCK_BYTES);
+    disk.edit("file", |bytes| {
+        bytes.drain(SEALED_HEADER_BYTES..SEALED_HEADER_BYTES + BLOCK_ON_DISK);
+    });
+    assert!(SealedReader::open(&disk, "file", KIND, &identity()).is_err());
+}
+
+#[test]
+fn an_unfinished_file_does_not_stand_in_the_way() {
+    let disk = SimulatedDisk::new();
+    let shared = Arc::new(disk.clone());
+    drop(SealedWriter::create(shared, "file", KIND, identity()).unwrap());
+    assert_eq!(disk.list().unwrap(), ["file.tmp"]);
+    write(&disk, "file", b"body").unwrap();
+    assert_eq!(read(&disk, "file").unwrap(), b"body");
+    assert_eq!(disk.list().unwrap(), ["file"]);
 }
 
 #[test]
