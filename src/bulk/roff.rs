@@ -130,7 +130,7 @@ mod tests {
     fn the_words_of_a_page_stay_and_its_markup_goes() {
         let page = concat!(
             ".\\\" a comment\n",
-            ".de XX\nnot shown\n..\n",
+            ".de XX\nnot\nshown\n..\n",
             ".TH LS \"1\" \"2022\"\n",
             ".SH NAME\n",
             "ls \\- list \\fBdirectory\\fR contents\n",

@@ -27,14 +27,14 @@ fn row(summary: &str, name: &str) -> u64 {
     count.replace(',', "").parse().expect("a number")
 }
 
-/// A folder of texts: the first ten documents of the corpus, and each once more with a line added.
+/// A folder of texts: the ten longest of the corpus, and each once more with other punctuation.
 fn lay_out(folder: &Path) {
     fs::create_dir_all(folder.join("copies")).expect("there is room");
-    let documents = corpus::documents();
-    let long = documents.iter().filter(|document| document.text.len() > 4_000);
-    for (at, document) in long.take(10).enumerate() {
+    let mut documents = corpus::documents();
+    documents.sort_by_key(|document| std::cmp::Reverse(document.text.len()));
+    for (at, document) in documents.iter().take(10).enumerate() {
         write(&folder.join(format!("{at}.txt")), &document.text);
-        let copy = format!("{}\nOne more line.\n", document.text);
+        let copy = format!("* * *\n\n{} ...\n", document.text);
         write(&folder.join(format!("copies/{at}.md")), &copy);
     }
 }

@@ -1,55 +1,102 @@
 //! Real documents with their near-duplicates.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
 
+use nearprint::config::Config;
 use nearprint::fingerprint::Fingerprint;
-use nearprint::text;
+use nearprint::machine::query::Verification;
+use nearprint::sketch::{MinResemblance, Sketch};
+use nearprint::text::{self, Analysis};
 use serde_json::Value;
 
 /// The labelled documents are large; so many of each file are plenty here.
 const DOCUMENTS_MAX: usize = 400;
 
-/// A text and the fingerprint that it must have.
+/// So many characters of the own texts make a near-duplicate where they are missing.
+const LAST_CHARACTERS: usize = 12;
+
+/// The distance and the resemblance that a request gets which says nothing.
+static DEFAULTS: LazyLock<(u64, MinResemblance)> = LazyLock::new(|| {
+    let query = Config::default().query;
+    let least = MinResemblance::of_similarity(query.min_similarity);
+    (query.distance, least.expect("verification is on"))
+});
+
+/// A text with what the recipe makes of it.
 pub(crate) struct Document {
     pub(crate) text: String,
     pub(crate) fingerprint: Fingerprint,
+    short: bool,
+    sketch: Option<Box<Sketch>>,
+}
+
+impl Document {
+    /// Whether the default settings take it for a near-duplicate of a stored document: by the
+    /// definition, without an index.
+    pub(crate) fn is_near(&self, stored: &Self) -> bool {
+        let distance = self.fingerprint.distance(stored.fingerprint);
+        let verification = match (&self.sketch, &stored.sketch) {
+            (Some(a), Some(b)) => {
+                let resemblance = a.resemblance(b);
+                let confirmed = resemblance.reaches(DEFAULTS.1);
+                Verification::Compared { resemblance, confirmed }
+            }
+            _ => Verification::Unverifiable,
+        };
+        u64::from(distance.get()) <= DEFAULTS.0 && verification.counts(distance, self.short)
+    }
 }
 
 /// The labelled documents where they are present, and otherwise the project's own small corpus.
 pub(crate) fn documents() -> Vec<Document> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let labelled = root.join("../shared/quality/dev");
-    let files = if labelled.is_dir() {
-        vec![labelled.join("docs.jsonl"), labelled.join("short.jsonl")]
+    let texts = if labelled.is_dir() {
+        let files = ["docs.jsonl", "short.jsonl"];
+        files.map(|name| labelled_texts(&labelled.join(name))).concat()
     } else {
-        own_corpus(&root.join("tests/corpus"))
+        own_texts(&root.join("tests/corpus"))
     };
-    let documents: Vec<Document> = files.iter().flat_map(|file| read(file)).collect();
-    assert!(documents.len() >= 20, "a corpus of {} documents", documents.len());
+    let documents = texts.into_iter().filter_map(|text| {
+        let Analysis { fingerprint, short, sketch, .. } = text::analyse_text(&text).ok()?;
+        Some(Document { text, fingerprint, short, sketch })
+    });
+    let documents: Vec<Document> = documents.collect();
+    assert!(documents.len() >= 100, "a corpus of {}", documents.len());
     documents
 }
 
-fn own_corpus(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("tests/corpus is part of the project");
-    let mut files: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
-    files.retain(|file| file.extension().is_some_and(|ending| ending == "jsonl"));
-    files.sort();
-    files
+fn labelled_texts(file: &Path) -> Vec<String> {
+    let text_of = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("a JSON object a line");
+        line["text"].as_str().expect("with a text").to_owned()
+    };
+    let lines = read(file);
+    lines.lines().take(DOCUMENTS_MAX).map(text_of).collect()
 }
 
-fn read(file: &Path) -> Vec<Document> {
-    let open = File::options().read(true).open(file);
-    let open = open.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    BufReader::new(open)
-        .lines()
-        .filter_map(|line| {
-            let line: Value = serde_json::from_str(&line.expect("readable")).expect("JSON");
-            let text = line["text"].as_str().expect("a text").to_owned();
-            let fingerprint = text::analyse_text(&text).ok()?.fingerprint;
-            Some(Document { text, fingerprint })
+/// Some texts of many languages: too few, so each is joined with each other, in full and without
+/// its end, which makes near-duplicates.
+fn own_texts(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("tests/corpus is part of the project");
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("readable").path())
+        .filter(|file| file.extension().is_some_and(|ending| ending == "txt"))
+        .collect();
+    files.sort();
+    let texts: Vec<String> = files.iter().map(|file| read(file)).collect();
+    let pairs = texts.iter().flat_map(|a| texts.iter().map(move |b| (a, b)));
+    pairs
+        .flat_map(|(a, b)| {
+            let whole = format!("{a}\n{b}");
+            let most = whole.chars().count().saturating_sub(LAST_CHARACTERS);
+            [whole.chars().take(most).collect(), whole]
         })
-        .take(DOCUMENTS_MAX)
         .collect()
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }

@@ -14,7 +14,7 @@ mod random;
 mod server;
 mod worker;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Barrier, mpsc};
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use random::Random;
 use server::{Client, Server};
-use worker::{Winner, Worker};
+use worker::Worker;
 
 const WORKERS: usize = 6;
 const CYCLES_DEFAULT: u64 = 10;
@@ -206,9 +206,12 @@ fn compare(workers: &mut [Worker], client: &Client) -> usize {
     for worker in &mut *workers {
         worker.check_documents(client, sequence);
     }
-    let stored: HashSet<Winner> = workers.iter().flat_map(Worker::stored).collect();
-    let workers = workers.iter_mut();
-    workers.map(|worker| worker.check_verdicts(client, |winner| stored.contains(winner))).sum()
+    let all: HashMap<String, usize> = workers.iter().flat_map(Worker::stored).collect();
+    let check = |worker: &mut Worker| {
+        worker.check_queries(client, &all);
+        worker.check_verdicts(client, &all)
+    };
+    workers.iter_mut().map(check).sum()
 }
 
 /// Lets the load run for a while: how much of it is done by then is what shall vary.

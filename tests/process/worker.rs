@@ -5,7 +5,7 @@
 //! that were sent and never answered. Near-duplicates are shared by all workers, so verdicts are
 //! made against each other's documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -18,6 +18,8 @@ use crate::server::{Client, Reply};
 const IDS: usize = 150;
 /// Documents of one NDJSON request.
 const LINES: usize = 16;
+/// Look-ups of each worker that are held against all documents.
+const QUERIES: usize = 30;
 
 /// What may be stored under an id: the number of a document of the corpus, or nothing.
 type Stored = Option<usize>;
@@ -44,12 +46,9 @@ struct Page {
 struct Verdict {
     document: usize,
     duplicate: bool,
-    /// What the answer named as stored near it.
-    winners: Vec<Winner>,
+    /// The ids that the answer named as near it.
+    winners: Vec<String>,
 }
-
-/// A stored document: its id and its fingerprint.
-pub(crate) type Winner = (String, String);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Write {
@@ -238,21 +237,25 @@ impl Worker {
     }
 
     /// A verdict is the same when its request is sent again, as long as what it rests on is there.
+    /// How many were repeated.
     pub(crate) fn check_verdicts(
         &mut self,
         client: &Client,
-        is_stored: impl Fn(&Winner) -> bool,
+        all: &HashMap<String, usize>,
     ) -> usize {
         let mut checked = 0;
-        for (id, page) in &mut self.ledger {
+        for (id, page) in &self.ledger {
             let Some(verdict) = &page.verdict else {
                 continue;
             };
-            if verdict.duplicate && !verdict.winners.iter().any(&is_stored) {
+            let document = &self.corpus[verdict.document];
+            let is_near = |winner: &String| {
+                all.get(winner).is_some_and(|&stored| document.is_near(&self.corpus[stored]))
+            };
+            if verdict.duplicate && !verdict.winners.iter().any(is_near) {
                 continue;
             }
-            let text = &self.corpus[verdict.document].text;
-            let body = json!({"id": id, "text": text});
+            let body = json!({"id": id, "text": document.text});
             let reply = Client::expect(client.post("/v1/check-and-insert", &body));
             let expected = if verdict.duplicate { "duplicate" } else { "already_present" };
             assert_eq!(reply["outcome"], expected, "{id} on retry: {reply}");
@@ -261,27 +264,32 @@ impl Worker {
         checked
     }
 
-    /// What is certainly stored.
-    pub(crate) fn stored(&self) -> impl Iterator<Item = Winner> {
+    /// What a look-up finds is what a look at every stored document finds.
+    pub(crate) fn check_queries(&mut self, client: &Client, all: &HashMap<String, usize>) {
+        for _ in 0..QUERIES {
+            let document = &self.corpus[self.random.below(self.corpus.len())];
+            let reply = Client::expect(client.post("/v1/query", &json!({"text": document.text})));
+            let expected = all.values().any(|&stored| document.is_near(&self.corpus[stored]));
+            assert_eq!(reply["duplicate"], expected, "{:.80}: {reply}", document.text);
+        }
+    }
+
+    /// What is certainly stored: ids with the numbers of their documents.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (String, usize)> {
         let pages = self.ledger.iter();
         pages.filter_map(|(id, page)| match page.possible[..] {
-            [Some(at)] => Some((id.clone(), self.corpus[at].fingerprint.to_string())),
+            [Some(document)] => Some((id.clone(), document)),
             _ => None,
         })
     }
 }
 
 /// The documents that make a duplicate of the one that was sent.
-fn winners(reply: &Value) -> Vec<Winner> {
-    let text = |value: &Value| value.as_str().expect("a string").to_owned();
+fn winners(reply: &Value) -> Vec<String> {
     let hits = reply["hits"].as_array().expect("hits").iter();
     let counting = hits.filter(|hit| hit["confirmed"] != false);
-    counting
-        .flat_map(|hit| {
-            let ids = hit["ids"].as_array().expect("ids").iter();
-            ids.map(|id| (text(id), text(&hit["fingerprint"])))
-        })
-        .collect()
+    let ids = counting.flat_map(|hit| hit["ids"].as_array().expect("ids"));
+    ids.map(|id| id.as_str().expect("a string").to_owned()).collect()
 }
 
 /// The reply to a request that the server took; `None` when it went away or is stopping.

@@ -27,7 +27,7 @@ pub(super) struct Groups {
 #[derive(Debug)]
 struct Node {
     name: Box<str>,
-    /// Towards the oldest known document of the group, which points to itself.
+    /// Towards the root of the group, which points to itself.
     parent: u32,
     /// From its nearest hit when it came; `None` for one that was there before its group.
     distance: Option<u8>,
@@ -88,7 +88,6 @@ impl Groups {
 
     fn unite(&mut self, a: u32, b: u32) {
         let (a, b) = (self.root(a), self.root(b));
-        // The oldest stays at the root: it represents the group.
         self.nodes[a.max(b) as usize].parent = a.min(b);
     }
 
@@ -138,7 +137,7 @@ impl Groups {
             return writeln!(out, "\nno near-duplicates were found");
         }
         writeln!(out, "\nthe {} largest groups of near-duplicates", groups.len())?;
-        writeln!(out, "  size  distance:members      oldest member, and some others")?;
+        writeln!(out, "  size  distance:members      first member, and some others")?;
         for group in &groups {
             let distances: Vec<_> = group
                 .distances
