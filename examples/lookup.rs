@@ -1,5 +1,12 @@
 //! Measures look-ups of an index in process: `cargo run --release --example lookup [count]`.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a measurement reads the clock and prints"
+)]
+
 use std::sync::Arc;
 use std::time::Instant;
 
