@@ -3,7 +3,6 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
-    clippy::cast_precision_loss,
     reason = "a measurement reads the clock and prints"
 )]
 

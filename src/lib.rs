@@ -1,4 +1,24 @@
 //! nearprint: a networked near-duplicate lookup service.
+//!
+//! Send it the text of a page or a fingerprint; it tells whether nearly the same was there before.
+//! It is not a full-text search, not a cluster, and keeps no text.
+//!
+//! The map, in reading order:
+//!
+//! ```text
+//!   values    fingerprint, sketch, document
+//!   floor 1   text       text -> features -> fingerprint (the recipe np1), HTML, charsets
+//!             index      exact look-ups within a Hamming distance: tables, segments, deltas
+//!   floor 2   machine    commands decided as a pure function of the changes before them
+//!             storage    journal and sealed files: checksummed bytes under sequences
+//!   floor 3   engine     one writer, many readers, group commit, recovery, snapshots
+//!   floor 4   http       the contract of proto-free-api.md; server: sockets and shutdown
+//!             cli, bulk  the command line, and the readers of files
+//!   beside    config, metrics, telemetry
+//! ```
+//!
+//! No arrow points up; `tests/tidy.rs` holds the table of allowed imports against the code. The way
+//! of a write and of a read, step by step, is in `ARCHITECTURE.md`.
 
 pub mod bulk;
 pub mod cli;
