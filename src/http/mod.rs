@@ -3,7 +3,7 @@
 //! A handler extracts, converts, makes one call into [`crate::engine`] and converts back; the rules
 //! of matching and storing are not here. `proto-free-api.md` is the public description.
 //!
-//! - [`router`] lists every route; one file a resource holds its handlers.
+//! - [`mod@router`] lists every route; one file a resource holds its handlers.
 //! - [`fields`] and [`parameters`] read requests in one pass and name the field that is wrong;
 //!   [`prepare`] turns what they read into a document (through [`crate::text`]); [`wire`] holds the
 //!   replies.

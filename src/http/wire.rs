@@ -1,4 +1,4 @@
-//! The replies, as JSON. Their requests are described by [`super::openapi`] and read by
+//! The replies, as JSON. Their requests are described by [`mod@super::openapi`] and read by
 //! [`super::fields`].
 
 use serde::{Serialize, Serializer};
