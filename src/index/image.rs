@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
+use crate::index::array::Filling;
 use crate::index::ids::IdKey;
 use crate::index::posting::{PackedPosting, Posting};
 use crate::index::segment::{Builder, Group, Removal, Reset, Segment};
@@ -62,8 +63,11 @@ pub fn read(source: &mut dyn Read, distance_max: Distance) -> io::Result<Segment
         return Err(invalid("a segment has at most 2^32 documents"));
     }
     let documents = values + later;
-    let values = read_all(source, values, u64::from_le_bytes)?;
-    let oldest: Vec<PackedPosting> = read_all(source, values.len() as u64, |bytes| bytes)?;
+    let mut filling = Filling::with_capacity(capacity(values));
+    read_each(source, values, |bytes| filling.push(u64::from_le_bytes(bytes)))?;
+    let values = filling;
+    let mut oldest: Filling<PackedPosting> = Filling::with_capacity(values.len());
+    read_each(source, values.len() as u64, |bytes| oldest.push(bytes))?;
     let groups = read_all(source, groups, |bytes: [u8; 12]| Group {
         rank: u32_at(&bytes, 0),
         start: u32_at(&bytes, 4),
@@ -125,23 +129,35 @@ fn write_all<T, const N: usize>(
     sink.write_all(&buffer)
 }
 
-/// Memory grows with what is read, never with what the counts claim.
 fn read_all<T, const N: usize>(
     source: &mut dyn Read,
     count: u64,
     item: impl Fn([u8; N]) -> T,
 ) -> io::Result<Vec<T>> {
-    let mut items = Vec::new();
+    let mut items = Vec::with_capacity(capacity(count));
+    read_each(source, count, |bytes| items.push(item(bytes)))?;
+    Ok(items)
+}
+
+/// What is made ready for a claimed count: more is made as it is really read.
+fn capacity(count: u64) -> usize {
+    count.min(1 << 26) as usize
+}
+
+fn read_each<const N: usize>(
+    source: &mut dyn Read,
+    count: u64,
+    mut take: impl FnMut([u8; N]),
+) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES / N * N];
     let mut left = usize::try_from(count).map_err(|_| invalid("a count is too large"))?;
-    items.reserve_exact(left.min(1 << 26));
     while left > 0 {
         let now = left.min(buffer.len() / N);
         source.read_exact(&mut buffer[..now * N])?;
-        items.extend(buffer[..now * N].as_chunks::<N>().0.iter().map(|&bytes| item(bytes)));
+        buffer[..now * N].as_chunks::<N>().0.iter().for_each(|&bytes| take(bytes));
         left -= now;
     }
-    Ok(items)
+    Ok(())
 }
 
 fn pack<const N: usize>(parts: &[&[u8]]) -> [u8; N] {

@@ -30,6 +30,11 @@ impl Postings {
         Self(Array::copied(postings))
     }
 
+    /// Takes a packed list.
+    pub fn from_packed(packed: Array<PackedPosting>) -> Self {
+        Self(packed)
+    }
+
     /// The posting at `index`.
     ///
     /// # Panics

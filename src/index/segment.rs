@@ -7,6 +7,7 @@
 
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
+use crate::index::array::Filling;
 use crate::index::ids::{IdKey, IdTable};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, TablePlan};
@@ -311,13 +312,13 @@ pub(crate) fn meets(
 }
 
 /// Fingerprints in the order of the first table, oldest postings, groups, later postings.
-pub(crate) type Parts = (Vec<u64>, Vec<PackedPosting>, Vec<Group>, Vec<PackedPosting>);
+pub(crate) type Parts = (Filling<u64>, Filling<PackedPosting>, Vec<Group>, Vec<PackedPosting>);
 
 /// Takes the rows of a new segment in ascending order of fingerprint.
 #[derive(Debug, Default)]
 pub struct Builder {
-    values: Vec<Permuted>,
-    oldest: Vec<PackedPosting>,
+    values: Filling<Permuted>,
+    oldest: Filling<PackedPosting>,
     groups: Vec<Group>,
     later: Vec<PackedPosting>,
     removals: Vec<Removal>,
@@ -328,8 +329,8 @@ impl Builder {
     /// A builder with room for `fingerprints`.
     pub fn with_capacity(fingerprints: usize) -> Self {
         Self {
-            values: Vec::with_capacity(fingerprints),
-            oldest: Vec::with_capacity(fingerprints),
+            values: Filling::with_capacity(fingerprints),
+            oldest: Filling::with_capacity(fingerprints),
             ..Self::default()
         }
     }
@@ -359,12 +360,14 @@ impl Builder {
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
     ) -> Segment {
         let plan = Plan::choose(self.values.len() as u64, distance_max);
-        let tables = plan.tables().iter().map(|&table| Table::build(table, &self.values)).collect();
-        drop(self.values);
+        let (first, others) = plan.tables().split_first().expect("a plan has a table");
+        let mut tables: Vec<Table> =
+            others.iter().map(|&table| Table::build(table, &self.values)).collect();
+        tables.insert(0, Table::build_first(*first, self.values.finish()));
         let mut segment = Segment {
             plan,
             tables,
-            oldest: Postings::pack(&self.oldest),
+            oldest: Postings::from_packed(self.oldest.finish()),
             groups: self.groups,
             later: Postings::pack(&self.later),
             ids: IdTable::default(),

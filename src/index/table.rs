@@ -31,34 +31,33 @@ pub struct Table {
 
 impl Table {
     /// Builds the table of distinct permuted fingerprints, ascending. Cost: a counting pass, a
-    /// scatter, and a sort inside each bucket; none of it for a table whose key bits come first.
+    /// scatter, and a sort inside each bucket.
     pub fn build(plan: TablePlan, sorted: &[Permuted]) -> Self {
         let shift = 64 - plan.key_bits;
         let rotated = |value: &Permuted| value.rotate_left(plan.first_bit);
-        let mut starts = Array::zeros((1 << plan.key_bits) + 1);
+        let mut starts = directory(plan, sorted);
+        let mut entries = Array::zeros(sorted.len());
+        // Each start serves as its bucket's write position and ends up at the next start.
         for value in sorted {
-            starts[(rotated(value) >> shift) as usize + 1] += 1;
+            let next = &mut starts[(rotated(value) >> shift) as usize];
+            entries[*next as usize] = rotated(value);
+            *next += 1;
         }
-        for bucket in 1..starts.len() {
-            starts[bucket] += starts[bucket - 1];
+        starts.copy_within(..(1 << plan.key_bits), 1);
+        starts[0] = 0;
+        for bucket in starts.windows(2).filter(|bucket| bucket[1] - bucket[0] > 1) {
+            entries[bucket[0] as usize..bucket[1] as usize].sort_unstable();
         }
-        let entries = if plan.first_bit == 0 {
-            Array::copied(sorted)
-        } else {
-            let mut entries = Array::zeros(sorted.len());
-            // Each start serves as its bucket's write position and ends up at the next start.
-            for value in sorted {
-                let next = &mut starts[(rotated(value) >> shift) as usize];
-                entries[*next as usize] = rotated(value);
-                *next += 1;
-            }
-            starts.copy_within(..(1 << plan.key_bits), 1);
-            starts[0] = 0;
-            for bucket in starts.windows(2).filter(|bucket| bucket[1] - bucket[0] > 1) {
-                entries[bucket[0] as usize..bucket[1] as usize].sort_unstable();
-            }
-            entries
-        };
+        Self::of(plan, starts, entries)
+    }
+
+    /// The table whose key bits come first takes the fingerprints as they are.
+    pub fn build_first(plan: TablePlan, sorted: Array<Permuted>) -> Self {
+        debug_assert_eq!(plan.first_bit, 0, "other tables are rotated");
+        Self::of(plan, directory(plan, &sorted), sorted)
+    }
+
+    fn of(plan: TablePlan, starts: Array<u32>, entries: Array<u64>) -> Self {
         let flips = masks_within(plan.key_bits, plan.radius).map(|mask| mask as u32).collect();
         Self { plan, flips, starts, entries }
     }
@@ -145,6 +144,19 @@ impl Table {
     }
 }
 
+/// Where each bucket of the table starts, and the end of the last.
+fn directory(plan: TablePlan, sorted: &[Permuted]) -> Array<u32> {
+    let mut starts = Array::zeros((1 << plan.key_bits) + 1);
+    for value in sorted {
+        let key = value.rotate_left(plan.first_bit) >> (64 - plan.key_bits);
+        starts[key as usize + 1] += 1;
+    }
+    for bucket in 1..starts.len() {
+        starts[bucket] += starts[bucket - 1];
+    }
+    starts
+}
+
 /// A run of entries with one key.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
@@ -218,7 +230,7 @@ mod tests {
             values.sort_unstable();
             values.dedup();
             let plan = TablePlan { first_bit: 0, key_bits: 6, radius: 0 };
-            let table = Table::build(plan, &values);
+            let table = Table::build_first(plan, Array::copied(&values));
             for (rank, &value) in values.iter().enumerate() {
                 prop_assert_eq!(table.rank(value), Some(rank as u32));
                 prop_assert_eq!(
