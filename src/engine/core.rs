@@ -68,12 +68,13 @@ impl Core {
         &self.records
     }
 
-    /// Decides a group in order and makes it as durable as the policy promises. Each command is
-    /// answered; none may be told its answer if the group fails.
+    /// Decides a group in order. Each command is answered; none may be told its answer before
+    /// [`Self::make_durable`] has succeeded.
     ///
     /// # Errors
-    /// [`StorageError`]: a write or sync failed, and the core must not be used again.
-    pub fn commit(
+    /// [`StorageError`]: the core must not be used again. A full disk is no error: the group is
+    /// refused and nothing changed.
+    pub fn decide_group(
         &mut self,
         group: &mut [Command],
         at_ms: u64,
@@ -89,17 +90,24 @@ impl Core {
         for command in group {
             answers.push(self.decide(command, at_ms)?);
         }
-        match self.durability {
-            Durability::Always => self.sync()?,
-            Durability::Interval { .. } | Durability::None => self.journal.flush()?,
-        }
         Ok(answers)
+    }
+
+    /// Makes what was decided as durable as the policy promises.
+    ///
+    /// # Errors
+    /// [`StorageError`]: a write or sync failed, and the core must not be used again.
+    pub fn make_durable(&mut self) -> Result<(), StorageError> {
+        match self.durability {
+            Durability::Always => self.sync(),
+            Durability::Interval { .. } | Durability::None => self.journal.flush(),
+        }
     }
 
     /// Makes everything written durable.
     ///
     /// # Errors
-    /// As [`Self::commit`].
+    /// As [`Self::make_durable`].
     pub fn sync(&mut self) -> Result<(), StorageError> {
         self.journal.sync().map(drop)
     }
@@ -107,7 +115,7 @@ impl Core {
     /// Notes in the journal that everything is durable; for a moment without work.
     ///
     /// # Errors
-    /// As [`Self::commit`].
+    /// As [`Self::make_durable`].
     pub fn seal(&mut self) -> Result<(), StorageError> {
         self.journal.seal()
     }
@@ -115,7 +123,7 @@ impl Core {
     /// Closes the delta, with everything durable, so that a snapshot can cover the state.
     ///
     /// # Errors
-    /// As [`Self::commit`].
+    /// As [`Self::make_durable`].
     pub fn freeze(&mut self) -> Result<View, StorageError> {
         self.sync()?;
         self.machine.view_mut().rotate();

@@ -157,7 +157,8 @@ impl Rig {
             expected.push(self.expect(&command));
             commands.push(command);
         }
-        match self.core.commit(&mut commands, 0) {
+        let decided = self.core.decide_group(&mut commands, 0);
+        match decided.and_then(|answers| self.core.make_durable().map(|()| answers)) {
             Err(error) => Ok(Err(error)),
             Ok(answers) => {
                 for (answer, expected) in answers.iter().zip(expected) {
@@ -376,10 +377,10 @@ fn a_full_disk_refuses_the_group_and_takes_the_next_when_there_is_room() {
         fingerprints: (first..first + 50).map(Fingerprint::new).collect(),
     };
     disk.set_faults(Faults { capacity_bytes: Some(1), ..Faults::default() });
-    let refused = rig.core.commit(&mut [packed(0)], 0).unwrap();
+    let refused = rig.core.decide_group(&mut [packed(0)], 0).unwrap();
     assert!(matches!(refused[0], Err(Refused::DiskFull)), "{refused:?}");
     assert_eq!(rig.core.view().counts().documents, 0);
     disk.set_faults(Faults::default());
-    assert!(rig.core.commit(&mut [packed(100)], 0).unwrap()[0].is_ok());
+    assert!(rig.core.decide_group(&mut [packed(100)], 0).unwrap()[0].is_ok());
     assert_eq!(rig.core.view().counts().documents, 50);
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 
 use crate::engine::answers::Refused;
-use crate::engine::core::Core;
+use crate::engine::core::{Core, Decided};
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::index::view::View;
 use crate::machine::apply::Command;
@@ -16,7 +16,7 @@ use crate::storage::StorageError;
 
 /// With this many full deltas waiting to become segments, commands wait too: memory is bounded by
 /// it, and look-ups visit no more than these.
-const FULL_DELTAS_MAX: usize = 8;
+const FULL_DELTAS_MAX: usize = 4;
 
 /// The state of the writer thread.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Writer {
             }
         }
         for submission in self.waiting {
-            answer(submission, Err(refused.clone()));
+            refuse(submission, refused.clone());
         }
     }
 
@@ -119,15 +119,14 @@ impl Writer {
             if let Some(refused) = self.shared.refusal(&submission.command)
                 && refused != Refused::Stopping
             {
-                answer(submission, Err(refused));
+                refuse(submission, refused);
                 continue;
             }
             changes += submission.command.changes_max();
             commands.push(submission.command);
             answers.push((submission.answer, submission.places));
         }
-        let begun = self.shared.clock.monotonic();
-        let decided = match self.core.commit(&mut commands, self.shared.clock.now_ms()) {
+        let decided = match self.decide_durably(&mut commands) {
             Ok(decided) => decided,
             Err(error) => {
                 self.shared.enter(Life::Failed);
@@ -137,7 +136,6 @@ impl Writer {
                 return Err(error);
             }
         };
-        metrics::journal_synced(self.shared.clock.since(begun));
         metrics::group_committed(changes as u64);
         self.publish();
         for ((answer, places), decided) in answers.into_iter().zip(decided) {
@@ -146,6 +144,17 @@ impl Writer {
             drop(places);
         }
         Ok(())
+    }
+
+    fn decide_durably(
+        &mut self,
+        commands: &mut [Command],
+    ) -> Result<Vec<Result<Decided, Refused>>, StorageError> {
+        let decided = self.core.decide_group(commands, self.shared.clock.now_ms())?;
+        let begun = self.shared.clock.monotonic();
+        self.core.make_durable()?;
+        metrics::journal_synced(self.shared.clock.since(begun));
+        Ok(decided)
     }
 
     fn publish(&self) {
@@ -166,6 +175,6 @@ pub(crate) fn memory_bytes(view: &View) -> u64 {
     segments.sum::<u64>() + view.delta_bytes()
 }
 
-fn answer(submission: Submission, refused: Result<crate::engine::core::Decided, Refused>) {
-    drop(submission.answer.send(refused));
+fn refuse(submission: Submission, refused: Refused) {
+    drop(submission.answer.send(Err(refused)));
 }
