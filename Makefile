@@ -1,11 +1,12 @@
 # The commands of the house. `make` alone lists them.
 
-.PHONY: help run test torture build
+.PHONY: help run test torture figures build
 
 help:
 	@echo "make run      build, start the service, import the documents of this machine, show the groups"
 	@echo "make test     formatting, lints, all tests, documentation, a run of the release binary"
 	@echo "make torture  kill the server under load CYCLES times (default 50)"
+	@echo "make figures  measure a release build as a client does, with 10 million fingerprints"
 	@echo "make build    the release binary, target/release/nearprint"
 
 run:
@@ -16,6 +17,9 @@ test:
 
 torture:
 	@tools/torture $(CYCLES)
+
+figures: build
+	cargo run --release --locked --example figures
 
 build:
 	cargo build --release --locked

@@ -134,6 +134,7 @@ impl Engine {
             disk: Arc::clone(disk),
             requests,
             last_ms: clock.now_ms(),
+            last_failed: false,
             last_sync: Duration::ZERO,
         };
         let writer = Writer::new(core, Arc::clone(&shared), inbox);

@@ -32,6 +32,7 @@ pub(crate) struct SnapshotKeeper {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) requests: Receiver<SnapshotRequest>,
     pub(crate) last_ms: u64,
+    pub(crate) last_failed: bool,
     pub(crate) last_sync: Duration,
 }
 
@@ -54,9 +55,8 @@ impl SnapshotKeeper {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     self.look();
-                    if self.is_due() && self.take_snapshot().is_none() {
-                        // Tried again when the next one is due.
-                        self.last_ms = self.shared.clock.now_ms();
+                    if self.is_due() {
+                        self.last_failed = self.take_snapshot().is_none();
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
@@ -104,7 +104,8 @@ impl SnapshotKeeper {
         let options = &self.shared.options;
         let unsaved = self.unsaved_changes();
         let waited = self.shared.clock.now_ms().saturating_sub(self.last_ms);
-        unsaved >= options.snapshot_changes
+        // One that failed is tried again in time, not at every look.
+        (unsaved >= options.snapshot_changes && !self.last_failed)
             || (unsaved > 0 && waited >= options.snapshot_interval_ms)
     }
 
