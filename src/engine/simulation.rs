@@ -384,3 +384,44 @@ fn a_full_disk_refuses_the_group_and_takes_the_next_when_there_is_room() {
     assert!(rig.core.decide_group(&mut [packed(100)], 0).unwrap()[0].is_ok());
     assert_eq!(rig.core.view().counts().documents, 50);
 }
+
+/// A rig with thirty fingerprints in one snapshot.
+fn with_snapshot(disk: &SimulatedDisk) -> Rig {
+    let mut rig = Rig::recover(disk, vec![Model::default()], Sequence::ZERO).unwrap();
+    let fingerprints: Vec<_> = (0..30).map(|bits| Fingerprint::new(bits << 30)).collect();
+    let mut group = [Command::InsertPacked { fingerprints }];
+    group.iter().for_each(|command| drop(rig.expect(command)));
+    assert!(rig.core.decide_group(&mut group, 0).unwrap()[0].is_ok());
+    rig.core.make_durable().unwrap();
+    rig.snapshot().unwrap();
+    rig
+}
+
+#[test]
+fn a_snapshot_spares_the_replay_of_what_it_holds() {
+    let disk = SimulatedDisk::new();
+    let Rig { states, .. } = with_snapshot(&disk);
+    let rig = Rig::recover(&disk.crash(1), states, Sequence::new(30)).unwrap();
+    assert_eq!(rig.core.view().segments().iter().map(|s| s.documents()).sum::<usize>(), 30);
+    assert!(rig.core.view().deltas().all(|delta| delta.length() == 0), "nothing was replayed");
+    assert_eq!(rig.snapshots.list().len(), 1);
+}
+
+#[test]
+fn a_damaged_snapshot_is_passed_over_and_a_later_one_loads() {
+    for suffix in [".manifest", ".seg"] {
+        let disk = SimulatedDisk::new();
+        let Rig { states, .. } = with_snapshot(&disk);
+        let disk = disk.kill();
+        let name = disk.list().unwrap().into_iter().find(|name| name.ends_with(suffix)).unwrap();
+        disk.edit(&name, |bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+        });
+        let mut rig = Rig::recover(&disk, states, Sequence::new(30)).unwrap();
+        assert_eq!(rig.snapshots.list(), [], "a snapshot counts only when it is whole");
+        rig.snapshot().unwrap();
+        let rig = Rig::recover(&disk.kill(), rig.states, Sequence::new(30)).unwrap();
+        assert_eq!(rig.snapshots.list().len(), 1);
+    }
+}
