@@ -390,7 +390,9 @@ fn with_snapshot(disk: &SimulatedDisk) -> Rig {
     let mut rig = Rig::recover(disk, vec![Model::default()], Sequence::ZERO).unwrap();
     let fingerprints: Vec<_> = (0..30).map(|bits| Fingerprint::new(bits << 30)).collect();
     let mut group = [Command::InsertPacked { fingerprints }];
-    group.iter().for_each(|command| drop(rig.expect(command)));
+    for command in &group {
+        drop(rig.expect(command));
+    }
     assert!(rig.core.decide_group(&mut group, 0).unwrap()[0].is_ok());
     rig.core.make_durable().unwrap();
     rig.snapshot().unwrap();

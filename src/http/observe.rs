@@ -1,5 +1,5 @@
 //! What happens around every request: its id, its place among those in flight, its log line and
-//! metrics, the headers every reply has, and the containment of a panic.
+//! metrics, and the containment of a panic.
 //!
 //! One line a request: method, matched route, status, duration, request id; for an error its code;
 //! for a 5xx its cause, which no client sees. Never a path, an id or a text.
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::HeaderName;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -98,8 +98,6 @@ impl Seen {
         self.failure = response.extensions_mut().remove::<Failure>();
         let headers = response.headers_mut();
         headers.insert(REQUEST_ID, self.request_id.clone());
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         if response.body().size_hint().exact().is_some() {
             return response;
         }
