@@ -143,7 +143,7 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn any_changes_in_any_levels_answer_as_the_oracle(
@@ -224,6 +224,20 @@ proptest! {
             drop(image::read(&mut &bytes[..], distance(3)));
         }
     }
+}
+
+/// A replacement is two events of one change. Found by the property above.
+#[test]
+fn a_change_never_lies_in_two_deltas() {
+    let (mut view, mut naive) = (empty(3, 4), Naive::default());
+    for bits in [0, 1, 2] {
+        take(&mut view, &mut naive, &Step::Put(bits, Some(bits as u8)));
+    }
+    let since = view.sequence();
+    take(&mut view, &mut naive, &Step::Put(1 << 40, Some(0)));
+    settle_deltas(&mut view);
+    let changed = view.near_changed_since(since, Fingerprint::new(0), distance(0));
+    assert!(changed.is_none_or(|changed| changed.len() == 1), "the removal is not forgotten");
 }
 
 /// All 41,664 + 2,016 + 64 + 1 neighbours of a stored fingerprint hit, and no neighbour beyond.

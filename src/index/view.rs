@@ -264,7 +264,7 @@ impl View {
         }
         let posting =
             Posting { sequence: at, has_id: put.id.is_some(), has_sketch: put.sketch.is_some() };
-        self.append(at, value, Happened::Put { posting, sketch: put.sketch }, put.id);
+        self.append(value, (Happened::Put { posting, sketch: put.sketch }, put.id), 0);
         self.documents += 1;
         self.sequence = at;
     }
@@ -274,7 +274,8 @@ impl View {
     pub fn remove(&mut self, located: Located) {
         let value = self.shape.permutation.apply(located.fingerprint);
         let happened = Happened::Removed { posting: located.posting };
-        self.append(self.sequence.next(), value, happened, None);
+        // A put may follow in the same change, and then finds its room.
+        self.append(value, (happened, None), 1);
         self.documents -= 1;
         if self.held_value(value).documents == 0 {
             self.fingerprints -= 1;
@@ -287,7 +288,7 @@ impl View {
         let held = self.held_value(value).documents;
         self.documents -= held;
         self.fingerprints -= u64::from(held > 0);
-        self.append(self.sequence.next(), value, Happened::Reset, None);
+        self.append(value, (Happened::Reset, None), 0);
     }
 
     /// Completes a change that put nothing.
@@ -326,12 +327,15 @@ impl View {
         self.segments = before.iter().chain([merged]).chain(after).cloned().collect();
     }
 
-    /// A change needs at most two events: a removal and a put.
-    fn append(&mut self, at: Sequence, value: Permuted, what: Happened, id: Option<IdKey>) {
-        if self.deltas[self.deltas.len() - 1].room() == 0 {
+    /// Appends an event to the newest delta, in a new one where there is no room for it and for
+    /// `more` events of the same change: a change that lay in two deltas would be half forgotten
+    /// when the older one becomes a segment.
+    fn append(&mut self, value: Permuted, event: (Happened, Option<IdKey>), more: usize) {
+        if self.deltas[self.deltas.len() - 1].room() <= more {
             self.rotate();
         }
-        self.deltas[self.deltas.len() - 1].append(at, value, what, id);
+        let (what, id) = event;
+        self.deltas[self.deltas.len() - 1].append(self.sequence.next(), value, what, id);
         self.live_length += 1;
     }
 

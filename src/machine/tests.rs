@@ -227,7 +227,7 @@ fn packed_command(view: &View, batch: &[Fingerprint], distance: Distance) -> Com
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
     fn verdicts_are_those_of_the_model_whatever_the_age_of_the_search(
