@@ -14,7 +14,6 @@ use super::prepare::{self, Prepared};
 use super::problem::{Code, Problem};
 use super::service::{INLINE_BYTES_MAX, Service, blocking};
 use super::wire::{self, CompareReply, Subject};
-use crate::engine::QueryOptions;
 use crate::machine::query::Verification;
 
 /// The query parameters it takes: none, for both documents are in the body.
@@ -49,7 +48,11 @@ fn compare(json: &[u8], defaults: &QueryDefaults) -> Result<CompareReply, Proble
     let a = side(fields.a, "a", fields.asked, defaults)?;
     let b = side(fields.b, "b", fields.asked, defaults)?;
     let distance = a.document.fingerprint.distance(b.document.fingerprint);
-    let verification = verify(&a, &b, options);
+    let verification = Verification::between(
+        a.document.sketch.as_deref(),
+        b.document.sketch.as_deref(),
+        options.criteria.min_resemblance,
+    );
     let short = a.document.short || b.document.short;
     let (similarity, confirmed) = wire::verified(verification, a.min_similarity);
     Ok(CompareReply {
@@ -72,15 +75,4 @@ fn side(
         || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");
     let fields = fields.ok_or_else(|| missing().of_field(name))?;
     prepare::of_fields(fields, asked, defaults).map_err(|problem| problem.inside(name))
-}
-
-fn verify(a: &Prepared, b: &Prepared, options: QueryOptions) -> Verification {
-    let sketches = a.document.sketch.as_ref().zip(b.document.sketch.as_ref());
-    match (sketches, options.criteria.min_resemblance) {
-        (Some((one, other)), Some(least)) => {
-            let resemblance = one.resemblance(other);
-            Verification::Compared { resemblance, confirmed: resemblance.reaches(least) }
-        }
-        (None, _) | (_, None) => Verification::Unverifiable,
-    }
 }

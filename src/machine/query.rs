@@ -2,7 +2,7 @@
 
 use crate::document::DocumentId;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::sketch::{MinResemblance, Resemblance};
+use crate::sketch::{MinResemblance, Resemblance, Sketch};
 
 /// By what a match counts as a near-duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,40 @@ pub enum Verification {
 }
 
 impl Verification {
+    /// What the sketches of two documents say, where both have one and a threshold is asked for.
+    pub fn between(
+        one: Option<&Sketch>,
+        other: Option<&Sketch>,
+        threshold: Option<MinResemblance>,
+    ) -> Self {
+        match (one.zip(other), threshold) {
+            (Some((one, other)), Some(threshold)) => {
+                let resemblance = one.resemblance(other);
+                Self::Compared { resemblance, confirmed: resemblance.reaches(threshold) }
+            }
+            (None, _) | (_, None) => Self::Unverifiable,
+        }
+    }
+
+    /// The larger resemblance of the two; any is more than none.
+    #[must_use]
+    pub fn better(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unverifiable, other) => other,
+            (known, Self::Unverifiable) => known,
+            (
+                Self::Compared { resemblance: known, .. },
+                Self::Compared { resemblance: found, .. },
+            ) => {
+                if known.total_cmp(found).is_ge() {
+                    self
+                } else {
+                    other
+                }
+            }
+        }
+    }
+
     /// Whether a match at `distance` counts, for a query that is `short` or not.
     ///
     /// A verified match counts when it is confirmed; one that could not be verified counts by

@@ -9,7 +9,7 @@ use crate::index::ids::IdKey;
 use crate::index::posting::Posting;
 use crate::index::view::{Located, Near, View};
 use crate::machine::query::{Criteria, Verification};
-use crate::sketch::{Resemblance, Sketch};
+use crate::sketch::Sketch;
 
 /// Of a fingerprint with many documents, the sketches of the oldest this many are compared.
 pub const DOCUMENTS_COMPARED_MAX: usize = 16;
@@ -118,7 +118,9 @@ impl Search {
             .near_changed_since(self.since, probe.document.fingerprint, distance)
             .ok_or(Stale)?;
         let own = probe.key.and_then(|key| view.find_id(key));
-        if own != self.own || self.matches.len() + changed.len() > MATCHES_VERIFIED_MAX {
+        // Beyond that number a new match could push a verified one out.
+        let crowded = self.matches.len() + changed.len() > MATCHES_VERIFIED_MAX;
+        if own != self.own || (crowded && !changed.is_empty()) {
             return Err(Stale);
         }
         for near in changed {
@@ -213,18 +215,7 @@ impl<'a> Verifier<'a> {
 
     /// The better of what is known and what this sketch says.
     fn better(&self, known: Verification, stored: &Sketch) -> Verification {
-        let resemblance: Resemblance = self.sketch.resemblance(stored);
         let threshold = self.criteria.min_resemblance;
-        let confirmed = threshold.is_some_and(|threshold| resemblance.reaches(threshold));
-        match known {
-            Verification::Compared { resemblance: best, .. }
-                if best.total_cmp(resemblance).is_ge() =>
-            {
-                known
-            }
-            Verification::Compared { .. } | Verification::Unverifiable => {
-                Verification::Compared { resemblance, confirmed }
-            }
-        }
+        known.better(Verification::between(Some(self.sketch), Some(stored), threshold))
     }
 }
