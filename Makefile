@@ -5,7 +5,7 @@
 help:
 	@echo "make run      build, start the service, import the documents of this machine, show the groups"
 	@echo "make test     formatting, lints, all tests, documentation, a run of the release binary"
-	@echo "make torture  kill the server under load CYCLES times (default 50)"
+	@echo "make torture  the long crash tests: SEEDS simulated (20000), CYCLES real kills (50)"
 	@echo "make figures  measure a release build as a client does, with 10 million fingerprints"
 	@echo "make build    the release binary, target/release/nearprint"
 
