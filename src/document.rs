@@ -106,12 +106,6 @@ impl Sequence {
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
-
-    /// The change `count` after this one.
-    #[must_use]
-    pub const fn advanced(self, count: u64) -> Self {
-        Self(self.0 + count)
-    }
 }
 
 impl fmt::Display for Sequence {

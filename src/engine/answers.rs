@@ -165,8 +165,6 @@ pub struct Stats {
     pub recipe: &'static str,
     /// Each segment of the index, oldest first.
     pub segments: Vec<SegmentStats>,
-    /// Documents in segments, those removed by newer levels included.
-    pub segment_documents: u64,
     /// Changes in deltas, which are not in a segment yet.
     pub delta_events: u64,
     /// Memory of the index by part.

@@ -11,16 +11,15 @@ use crate::index::view::View;
 use crate::machine::apply::NO_HIT;
 use crate::machine::change::{Change, Record};
 use crate::machine::query::{Hit, IDS_SHOWN_MAX};
-use crate::machine::search::{Match, Probe, Search, others};
+use crate::machine::search::{DOCUMENTS_COMPARED_MAX, Match, Probe, Search, others};
 use crate::sketch::Sketch;
 use crate::storage::Records;
 
 /// Whether verifying or showing these matches reads records.
 pub fn reads_records(view: &View, search: &Search) -> bool {
     search.matches.iter().any(|found| {
-        others(view, found.fingerprint, search.own)
-            .take(IDS_SHOWN_MAX)
-            .any(|posting| posting.has_id || posting.has_sketch)
+        let mut compared = others(view, found.fingerprint, search.own).take(DOCUMENTS_COMPARED_MAX);
+        view.held(found.fingerprint).with_id > 0 || compared.any(|posting| posting.has_sketch)
     })
 }
 
@@ -91,16 +90,18 @@ fn unreadable(sequence: Sequence, error: &str) -> Refused {
 fn hit(view: &View, records: &Records, search: &Search, found: &Match) -> Result<Hit, Refused> {
     let own = search.own.filter(|own| own.fingerprint == found.fingerprint);
     let own_ids = own.map_or(0, |own| u64::from(own.posting.has_id));
+    let id_count = view.held(found.fingerprint).with_id - own_ids;
+    // Not one posting is visited where no document has an id.
     let ids = others(view, found.fingerprint, search.own)
         .filter(|posting| posting.has_id)
-        .take(IDS_SHOWN_MAX)
+        .take(IDS_SHOWN_MAX.min(id_count as usize))
         .map(|posting| id(records, posting));
     Ok(Hit {
         fingerprint: found.fingerprint,
         distance: found.distance,
         verification: found.verification,
         ids: ids.collect::<Result<_, _>>()?,
-        id_count: view.held(found.fingerprint).with_id - own_ids,
+        id_count,
     })
 }
 

@@ -325,7 +325,6 @@ impl Engine {
         let counts = view.counts();
         let extent = self.shared.records.extent();
         let options = &self.shared.options;
-        let in_segments: u64 = view.segments().iter().map(|s| s.documents() as u64).sum();
         Stats {
             documents: counts.documents,
             fingerprints: counts.fingerprints,
@@ -334,7 +333,6 @@ impl Engine {
             durability: options.durability,
             recipe: options.recipe,
             segments: view.segments().iter().map(|segment| segment_stats(segment)).collect(),
-            segment_documents: in_segments,
             delta_events: view.deltas().map(|delta| u64::from(delta.length())).sum(),
             memory: memory_stats(&view),
             journal_bytes: extent.bytes,
@@ -482,11 +480,10 @@ fn written(verdict: Verdict, decided: &Decided, findings: Findings) -> Written {
 }
 
 fn segment_stats(segment: &crate::index::segment::Segment) -> SegmentStats {
-    let bytes = segment.bytes();
     SegmentStats {
         documents: segment.documents() as u64,
         fingerprints: segment.fingerprints() as u64,
-        bytes: bytes.tables + bytes.postings + bytes.ids + bytes.removals,
+        bytes: segment.bytes().total(),
         plan: segment.plan().to_string(),
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::engine::answers::{Refused, SnapshotInfo};
+use crate::engine::options::Durability;
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::snapshots::Snapshots;
 use crate::index::merge;
@@ -76,7 +77,7 @@ impl SnapshotKeeper {
             let free = self.disk.free_bytes().unwrap_or(u64::MAX);
             self.shared.disk_full.store(free < options.disk_free_bytes_min, Ordering::Relaxed);
         }
-        if let crate::engine::options::Durability::Interval { ms } = options.durability
+        if let Durability::Interval { ms } = options.durability
             && self.shared.clock.since(self.last_sync) >= Duration::from_millis(ms)
         {
             self.last_sync = self.shared.clock.monotonic();

@@ -427,3 +427,25 @@ fn a_damaged_snapshot_is_passed_over_and_a_later_one_loads() {
         assert_eq!(rig.snapshots.list().len(), 1);
     }
 }
+
+/// An id behind many documents without one is a record to be read, off the async threads.
+#[test]
+fn an_id_behind_many_documents_without_one_is_shown() {
+    let disk = SimulatedDisk::new();
+    let mut rig = Rig::recover(&disk, vec![Model::default()], Sequence::ZERO).unwrap();
+    let fingerprint = Fingerprint::new(7);
+    let id = DocumentId::new("the last").unwrap();
+    let document = Document { id: Some(id.clone()), ..Document::bare(fingerprint) };
+    let mut group = [
+        Command::InsertPacked { fingerprints: vec![fingerprint; 40] },
+        Command::Insert { document },
+    ];
+    rig.core.decide_group(&mut group, 0).unwrap();
+    rig.core.make_durable().unwrap();
+    let (view, bare) = (rig.core.view(), Document::bare(fingerprint));
+    let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
+    let search = Search::begin(view, &Probe { document: &bare, key: None, criteria });
+    assert!(finder::reads_records(view, &search));
+    let findings = finder::show(view, rig.core.records(), &search, false, 10).unwrap();
+    assert_eq!((findings.hits[0].id_count, &findings.hits[0].ids), (1, &vec![id]));
+}

@@ -66,7 +66,9 @@ impl Writer {
             while let Ok(message) = self.inbox.try_recv() {
                 self.take(message)?;
             }
-            let blocked = self.core.view().full_deltas().len() >= FULL_DELTAS_MAX;
+            // The keepers end before the writer does: then nobody makes room, and nobody waits for it.
+            let full_deltas = self.core.view().full_deltas().len();
+            let blocked = full_deltas >= FULL_DELTAS_MAX && !self.stopping;
             if !self.waiting.is_empty() && !blocked {
                 self.commit_group()?;
                 continue;
@@ -136,7 +138,6 @@ impl Writer {
                 return Err(error);
             }
         };
-        metrics::group_committed(changes as u64);
         self.publish();
         for ((answer, places), decided) in answers.into_iter().zip(decided) {
             // The caller may have left; what was decided stays decided.
@@ -150,10 +151,16 @@ impl Writer {
         &mut self,
         commands: &mut [Command],
     ) -> Result<Vec<Result<Decided, Refused>>, StorageError> {
+        let before = self.core.view().sequence();
         let decided = self.core.decide_group(commands, self.shared.clock.now_ms())?;
         let begun = self.shared.clock.monotonic();
         self.core.make_durable()?;
-        metrics::journal_synced(self.shared.clock.since(begun));
+        // Duplicates and retries change nothing, and are not counted as changes.
+        let changes = self.core.view().sequence().get() - before.get();
+        if changes > 0 {
+            metrics::journal_synced(self.shared.clock.since(begun));
+            metrics::group_committed(changes);
+        }
         Ok(decided)
     }
 
@@ -168,10 +175,7 @@ impl Writer {
 
 /// Memory of the whole index.
 pub(crate) fn memory_bytes(view: &View) -> u64 {
-    let segments = view.segments().iter().map(|segment| {
-        let bytes = segment.bytes();
-        bytes.tables + bytes.postings + bytes.ids + bytes.removals
-    });
+    let segments = view.segments().iter().map(|segment| segment.bytes().total());
     segments.sum::<u64>() + view.delta_bytes()
 }
 

@@ -94,6 +94,13 @@ pub struct Bytes {
     pub removals: u64,
 }
 
+impl Bytes {
+    /// All parts together.
+    pub fn total(self) -> u64 {
+        self.tables + self.postings + self.ids + self.removals
+    }
+}
+
 impl Segment {
     /// Finds, for each of a few queries, every fingerprint within `distance`, each once: `found`
     /// gets the query's place and the fingerprint.

@@ -1,0 +1,46 @@
+//! Promise: closing the engine answers every write that has its place, however full the queue is.
+//! Method: a queue that fills many deltas, closed at once; the real threads and a real disk.
+
+use std::time::Duration;
+
+use nearprint::engine::{Admission, Durability, Engine, Options};
+use nearprint::fingerprint::{Distance, Fingerprint};
+
+/// A hang is a failure; nothing here takes a second.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+fn options(directory: &std::path::Path) -> Options {
+    Options {
+        data: directory.to_owned(),
+        recipe: "np1",
+        distance_max: Distance::new(3).expect("at most 64"),
+        durability: Durability::Always,
+        delta_events: 256,
+        queue_changes_max: 65_536,
+        group_changes_max: 4_096,
+        journal_file_bytes: 1 << 20,
+        snapshot_interval_ms: 60_000,
+        snapshot_changes: 1 << 30,
+        memory_bytes_max: 0,
+        disk_free_bytes_min: 0,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_in_a_full_queue_are_answered_when_the_engine_closes() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::open(options(directory.path())).unwrap();
+    let mut pending = Vec::new();
+    for first in (0..65_536_u64).step_by(4_096) {
+        let chunk = (first..first + 4_096).map(|bits| Fingerprint::new(bits << 20)).collect();
+        pending.push(engine.begin_insert_packed(chunk, Admission::Wait).await.unwrap());
+    }
+    let closing = tokio::task::spawn_blocking(move || engine.close());
+    tokio::time::timeout(DEADLINE, closing).await.expect("closing ends").unwrap();
+    for write in pending {
+        assert_eq!(write.wait().await.map(|answer| answer.inserted), Ok(4_096));
+    }
+    let reopened = Engine::open(options(directory.path())).unwrap();
+    assert_eq!(reopened.stats().documents, 65_536);
+    reopened.close();
+}
