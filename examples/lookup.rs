@@ -3,6 +3,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
+    clippy::cast_precision_loss,
     reason = "a measurement reads the clock and prints"
 )]
 
@@ -10,48 +11,41 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nearprint::fingerprint::{Distance, Fingerprint};
-use nearprint::index::merge;
+use nearprint::index::lookup::Lookup;
 use nearprint::index::permutation::Permutation;
-use nearprint::index::view::{Put, Shape, View};
+use nearprint::index::view::{Shape, View};
 
 fn main() {
     let count: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(10_000_000);
-    let distance = Distance::new(3).expect("below 64");
+    let distance: u8 = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(3);
+    let distance = Distance::new(distance).expect("below 64");
     let shape = Shape {
         distance_max: distance,
         delta_events: 65_536,
         permutation: Arc::new(Permutation::from_secret(42)),
     };
-    let mut view = View::new(shape);
-    let (begun, mut putting) = (Instant::now(), 0.0);
-    for i in 0..count {
-        let put = Instant::now();
-        view.put(Fingerprint::new(random(i)), Put::default());
-        putting += put.elapsed().as_secs_f64();
-        while let Some(delta) = view.full_deltas().first() {
-            let segment = Arc::new(delta.at(u32::MAX).to_segment());
-            view.install_oldest_delta(segment);
-            let sizes: Vec<u64> = view.segments().iter().map(|s| merge::size(s)).collect();
-            if let Some(range) = merge::choose(&sizes, merge::RATIO) {
-                let from = view.segments()[range.clone()].to_vec();
-                let merged = merge::merge(&from, distance, range.start == 0);
-                view.install_merged(&from, &Arc::new(merged));
-            }
-        }
-    }
-    let all = view.segments().to_vec();
-    view.install_merged(&all, &Arc::new(merge::merge(&all, distance, true)));
-    println!("built in {:.2} s, puts {putting:.2} s", begun.elapsed().as_secs_f64());
-    for segment in view.segments().iter() {
-        println!("  {:9} {}", segment.documents(), segment.plan());
-    }
+    let begun = Instant::now();
+    let view =
+        View::filled(shape, (0..count as u32).map(|i| Fingerprint::new(random(u64::from(i)))));
+    println!("built in {:.2} s", begun.elapsed().as_secs_f64());
+    let bytes: u64 =
+        view.segments().iter().map(|s| s.bytes().total()).sum::<u64>() + view.others_bytes();
+    println!(
+        "{:.2} bytes each; {:?}",
+        bytes as f64 / count as f64,
+        view.segments()[0].table().geometry()
+    );
     let queries: Vec<Fingerprint> = (0..1_000_000)
         .map(|i| if i % 2 == 0 { random(i * 7 % count) ^ (1 << (i % 64)) } else { random(!i) })
         .map(Fingerprint::new)
         .collect();
     for _ in 0..3 {
+        let mut lookup = Lookup::default();
         let begun = cpu_ns();
-        let hits = queries.iter().filter(|&&query| !view.near(query, distance).is_empty()).count();
+        let hits = queries
+            .iter()
+            .filter(|&&query| !view.near_with(&mut lookup, query, distance).is_empty())
+            .count();
         let one = (cpu_ns() - begun) / queries.len() as u64;
         let begun = cpu_ns();
         let found = view.nearest(&queries, distance).flatten().count();

@@ -81,6 +81,11 @@ impl Distance {
         if bits <= 64 { Some(Self(bits)) } else { None }
     }
 
+    /// A distance that was counted, if it is one.
+    pub const fn counted(ones: u32) -> Option<Self> {
+        if ones <= 64 { Some(Self(ones as u8)) } else { None }
+    }
+
     /// The number of differing bits.
     pub const fn get(self) -> u8 {
         self.0

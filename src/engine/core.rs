@@ -6,14 +6,12 @@
 //! their records are written and synced together. When a write or sync fails, the state in memory
 //! is ahead of the disk and the core must not be used again.
 
-use std::sync::Arc;
-
 use crate::document::Sequence;
 use crate::engine::answers::Refused;
 use crate::engine::finder;
 use crate::engine::options::Durability;
-use crate::index::segment::Segment;
 use crate::index::view::View;
+use crate::index::work::Built;
 use crate::machine::apply::{Applied, Command, Machine, Outcome, PackedSearch};
 use crate::machine::change::Record;
 use crate::machine::search::{Probe, Search};
@@ -130,14 +128,9 @@ impl Core {
         Ok(self.view().clone())
     }
 
-    /// Takes in a segment that was built from the oldest full delta.
-    pub fn install_oldest_delta(&mut self, segment: Arc<Segment>) {
-        self.machine.view_mut().install_oldest_delta(segment);
-    }
-
-    /// Takes in a segment that was merged from others.
-    pub fn install_merged(&mut self, from: &[Arc<Segment>], merged: &Arc<Segment>) {
-        self.machine.view_mut().install_merged(from, merged);
+    /// Takes in what was built from parts of the view.
+    pub fn install(&mut self, built: &Built) {
+        self.machine.view_mut().install(built);
     }
 
     fn decide(

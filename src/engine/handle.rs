@@ -23,6 +23,7 @@ use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::engine::writer::Writer;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::ids::IdKey;
+use crate::index::plan::Plan;
 use crate::index::view::View;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::PACKED_MAX;
@@ -332,7 +333,11 @@ impl Engine {
             distance_max: view.shape().distance_max,
             durability: options.durability,
             recipe: options.recipe,
-            segments: view.segments().iter().map(|segment| segment_stats(segment)).collect(),
+            segments: view
+                .segments()
+                .iter()
+                .map(|segment| segment_stats(segment, view.plan()))
+                .collect(),
             delta_events: view.deltas().map(|delta| u64::from(delta.length())).sum(),
             memory: memory_stats(&view),
             journal_bytes: extent.bytes,
@@ -479,19 +484,23 @@ fn written(verdict: Verdict, decided: &Decided, findings: Findings) -> Written {
     Written { outcome, stored, sequence: decided.sequence, findings }
 }
 
-fn segment_stats(segment: &crate::index::segment::Segment) -> SegmentStats {
+fn segment_stats(segment: &crate::index::segment::Segment, plan: &Plan) -> SegmentStats {
     SegmentStats {
         documents: segment.documents() as u64,
         fingerprints: segment.fingerprints() as u64,
         bytes: segment.bytes().total(),
-        plan: segment.plan().to_string(),
+        plan: plan.to_string(),
     }
 }
 
 fn memory_stats(view: &View) -> MemoryStats {
-    let mut memory = MemoryStats { deltas: view.delta_bytes(), ..MemoryStats::default() };
+    let mut memory = MemoryStats {
+        deltas: view.delta_bytes(),
+        tables: view.others_bytes(),
+        ..MemoryStats::default()
+    };
     for bytes in view.segments().iter().map(|segment| segment.bytes()) {
-        memory.tables += bytes.tables;
+        memory.tables += bytes.table;
         memory.documents += bytes.postings;
         memory.ids += bytes.ids;
         memory.removals += bytes.removals;

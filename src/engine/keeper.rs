@@ -16,6 +16,8 @@ use crate::engine::options::Durability;
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::snapshots::Snapshots;
 use crate::index::merge;
+use crate::index::view::Parts;
+use crate::index::work::Work;
 use crate::metrics;
 use crate::storage::Disk;
 
@@ -88,9 +90,9 @@ impl SnapshotKeeper {
 
     /// Builds a segment of each full delta, oldest first.
     fn flush_deltas(&self) {
-        while let Some(delta) = self.shared.view.load_full().full_deltas().first() {
-            let segment = Arc::new(delta.at(u32::MAX).to_segment());
-            if tell(&self.shared, |done| Message::Flushed { segment, done }).is_err() {
+        while let Some(work) = Work::flush(&self.shared.view.load()) {
+            let built = work.run();
+            if tell(&self.shared, |done| Message::Built { built, done }).is_err() {
                 return;
             }
         }
@@ -118,18 +120,18 @@ impl SnapshotKeeper {
         let counts = view.blocking_recv().ok()?.counts();
         // Only this thread turns deltas into segments, so that after this the segments hold what
         // was frozen and nothing newer; a merge in between changes none of it.
-        let segments = loop {
+        let parts = loop {
             let view = self.shared.view.load_full();
-            match view.full_deltas().first() {
-                Some(delta) if delta.after() < counts.sequence => {
-                    let segment = Arc::new(delta.at(u32::MAX).to_segment());
-                    tell(&self.shared, |done| Message::Flushed { segment, done }).ok()?;
+            match Work::flush(&view) {
+                Some(work) if view.full_deltas()[0].after() < counts.sequence => {
+                    let built = work.run();
+                    tell(&self.shared, |done| Message::Built { built, done }).ok()?;
                 }
-                _ => break Arc::clone(view.segments()),
+                _ => break Parts { counts, ..view.parts() },
             }
         };
         self.last_ms = self.shared.clock.now_ms();
-        let taken = self.snapshots.take(&segments, counts, self.last_ms);
+        let taken = self.snapshots.take(&parts, self.last_ms);
         self.shared.snapshots.store(Arc::new(self.snapshots.list()));
         let took = self.shared.clock.since(begun);
         match taken {
@@ -164,17 +166,11 @@ pub(crate) fn keep_merged(shared: &Arc<Shared>, stop: &Receiver<()>) {
 }
 
 fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
-    let view = shared.view.load_full();
-    let sizes: Vec<u64> = view.segments().iter().map(|segment| merge::size(segment)).collect();
-    let range = merge::choose(&sizes, ratio)?;
-    let begun = shared.clock.monotonic();
-    let from = view.segments()[range.clone()].to_vec();
-    let distance_max = view.shape().distance_max;
-    drop(view);
-    let segment = Arc::new(merge::merge(&from, distance_max, range.start == 0));
-    let documents = segment.documents() as u64;
-    tell(shared, |done| Message::Merged { from, segment, done }).ok()?;
-    metrics::merge_finished(shared.clock.since(begun), documents);
+    let work = Work::merge(&shared.view.load(), ratio)?;
+    let (begun, size) = (shared.clock.monotonic(), work.size());
+    let built = work.run();
+    tell(shared, |done| Message::Built { built, done }).ok()?;
+    metrics::merge_finished(shared.clock.since(begun), size);
     Some(())
 }
 

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use crate::document::Sequence;
 use crate::engine::core::Core;
 use crate::engine::directory::{Directory, Entropy};
 use crate::engine::options::Options;
-use crate::engine::snapshots::{Loaded, Snapshots};
+use crate::engine::snapshots::Snapshots;
 use crate::index::merge;
 use crate::index::permutation::Permutation;
-use crate::index::view::{Shape, View};
+use crate::index::view::{Parts, Shape, View};
+use crate::index::work::Work;
 use crate::machine::apply::Machine;
 use crate::machine::change::{NotARecord, Record};
 use crate::storage::{Disk, Journal, JournalOptions, StorageError, scan, sealed};
@@ -139,14 +139,10 @@ pub fn recover(
 
 /// Builds segments of the full deltas and merges what is to be merged, on this thread.
 pub fn settle(view: &mut View) {
-    while let Some(delta) = view.full_deltas().first() {
-        let segment = Arc::new(delta.at(u32::MAX).to_segment());
-        view.install_oldest_delta(segment);
-        let sizes: Vec<u64> = view.segments().iter().map(|segment| merge::size(segment)).collect();
-        if let Some(range) = merge::choose(&sizes, merge::RATIO) {
-            let from = view.segments()[range.clone()].to_vec();
-            let merged = merge::merge(&from, view.shape().distance_max, range.start == 0);
-            view.install_merged(&from, &Arc::new(merged));
+    while let Some(work) = Work::flush(view) {
+        view.install(&work.run());
+        while let Some(work) = Work::merge(view, merge::RATIO) {
+            view.install(&work.run());
         }
     }
 }
@@ -178,13 +174,11 @@ fn open_directory(
     Ok(directory)
 }
 
-fn restore(directory: &Directory, loaded: Loaded, delta_events: usize) -> Machine {
+fn restore(directory: &Directory, loaded: Parts, delta_events: usize) -> Machine {
     let shape = Shape {
         distance_max: directory.distance_max,
         delta_events,
         permutation: Arc::new(Permutation::from_secret(directory.permutation_secret)),
     };
-    let Loaded { segments, counts } = loaded;
-    debug_assert!(segments.is_empty() || counts.sequence > Sequence::ZERO, "segments have changes");
-    Machine::new(View::restored(shape, segments, counts), directory.id_secret)
+    Machine::new(View::restored(shape, loaded), directory.id_secret)
 }

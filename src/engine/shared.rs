@@ -10,8 +10,8 @@ use crate::engine::answers::{Readiness, Refused, SnapshotInfo};
 use crate::engine::clock::Clock;
 use crate::engine::core::Decided;
 use crate::engine::options::Options;
-use crate::index::segment::Segment;
 use crate::index::view::View;
+use crate::index::work::Built;
 use crate::machine::apply::Command;
 use crate::storage::Records;
 
@@ -46,10 +46,8 @@ pub(crate) enum Life {
 pub(crate) enum Message {
     /// Decide a command.
     Write(Submission),
-    /// A segment was built from the oldest full delta.
-    Flushed { segment: Arc<Segment>, done: oneshot::Sender<()> },
-    /// A segment was merged from others.
-    Merged { from: Vec<Arc<Segment>>, segment: Arc<Segment>, done: oneshot::Sender<()> },
+    /// Something was built from parts of the published view.
+    Built { built: Built, done: oneshot::Sender<()> },
     /// Close the delta and publish; everything in the view is durable then.
     Freeze { frozen: oneshot::Sender<View> },
     /// Sync what was written (policy `interval`).

@@ -12,9 +12,12 @@ use crate::engine::answers::Refused;
 use crate::engine::core::{Core, Decided};
 use crate::engine::finder;
 use crate::engine::options::{Durability, Options};
-use crate::engine::recovery::{Recovered, recover, settle};
+use crate::engine::recovery::{Recovered, recover};
 use crate::engine::snapshots::Snapshots;
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::merge;
+use crate::index::view::Parts;
+use crate::index::work::Work;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::Change;
 use crate::machine::model::Model;
@@ -132,19 +135,18 @@ impl Rig {
     }
 
     fn settle(&mut self) {
-        let mut view = self.core.view().clone();
-        settle(&mut view);
-        while let Some(delta) = self.core.view().full_deltas().first() {
-            let segment = Arc::new(delta.at(u32::MAX).to_segment());
-            self.core.install_oldest_delta(segment);
+        while let Some(work) =
+            Work::flush(self.core.view()).or_else(|| Work::merge(self.core.view(), merge::RATIO))
+        {
+            self.core.install(&work.run());
         }
     }
 
     fn snapshot(&mut self) -> Result<(), StorageError> {
         let counts = self.core.freeze()?.counts();
         self.settle();
-        let segments = Arc::clone(self.core.view().segments());
-        self.snapshots.take(&segments, counts, 0).map(drop)
+        let parts = Parts { counts, ..self.core.view().parts() };
+        self.snapshots.take(&parts, 0).map(drop)
     }
 
     /// Commits a random group; `Err` of the inner result is the disk, of the outer a broken promise.

@@ -1,9 +1,9 @@
-//! Snapshots: the segments of a view as files, and a manifest that names them.
+//! Snapshots: the segments and tables of a view as files, and a manifest that names them.
 //!
-//! Segments never change, so each is written once, whichever snapshots it is part of; a manifest
-//! `snapshot-<sequence>.manifest` lists the segments of one view with their checksums, and the last
-//! change they contain. The last two snapshots are kept, and every file that neither names is
-//! removed. A manifest counts only with all its segments, each verified when it is loaded.
+//! Neither ever changes, so each is written once, whichever snapshots it is part of; a manifest
+//! `snapshot-<sequence>.manifest` lists those of one view with their checksums, and the last change
+//! they contain. The last two snapshots are kept, and every file that neither names is removed. A
+//! manifest counts only with all its files, each verified when it is loaded.
 
 use std::io::{self, BufReader, Read, Write};
 use std::sync::{Arc, Weak};
@@ -12,14 +12,19 @@ use crate::document::Sequence;
 use crate::engine::answers::SnapshotInfo;
 use crate::engine::directory::Directory;
 use crate::index::image;
+use crate::index::plan::Plan;
 use crate::index::segment::Segment;
-use crate::index::view::Counts;
+use crate::index::table::Table;
+use crate::index::view::{Counts, Parts};
+use crate::index::work::Other;
 use crate::storage::{Disk, FileKind, Sealed, SealedReader, SealedWriter, StorageError};
 
-const SEGMENT_KIND: FileKind = FileKind(2);
-const MANIFEST_KIND: FileKind = FileKind(3);
+// Kinds 2 and 3 were segments and manifests before tables had files of their own.
+const MANIFEST_KIND: FileKind = FileKind(4);
+const SEGMENT_KIND: FileKind = FileKind(5);
+const TABLE_KIND: FileKind = FileKind(6);
 const MANIFEST_SUFFIX: &str = ".manifest";
-/// A manifest names a few dozen segments at most.
+/// A manifest names a few dozen files at most.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 /// How many snapshots are kept.
 const KEPT: usize = 2;
@@ -29,34 +34,56 @@ const KEPT: usize = 2;
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
     directory: Directory,
-    /// The segments in memory that are on disk already.
-    written: Vec<(Weak<Segment>, SegmentFile)>,
+    plan: Plan,
+    /// What is in memory and on disk already.
+    segments: Written<Segment>,
+    tables: Written<Table>,
     next_number: u64,
     /// Newest first.
     kept: Vec<Manifest>,
 }
 
-/// What is loaded from a snapshot.
-#[derive(Debug, Default)]
-pub struct Loaded {
-    /// Its segments, oldest first.
-    pub segments: Vec<Arc<Segment>>,
-    /// Its totals.
-    pub counts: Counts,
-}
+/// The parts in memory that have a file.
+#[derive(Debug)]
+struct Written<T>(Vec<(Weak<T>, PartFile)>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Manifest {
     taken_at_ms: u64,
     counts: Counts,
-    segments: Vec<SegmentFile>,
+    segments: Vec<PartFile>,
+    others: Vec<OtherFile>,
 }
 
+/// A file of a segment or of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct SegmentFile {
+struct PartFile {
     number: u64,
     bytes: u64,
     checksum: u128,
+}
+
+/// The file of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OtherFile {
+    file: PartFile,
+    /// How many fingerprints had been dropped from segments since it was rid of them.
+    gone: u64,
+}
+
+impl<T> Written<T> {
+    fn file_of(&self, part: &Arc<T>) -> Option<PartFile> {
+        let known = self.0.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(part));
+        known.map(|(_, file)| *file)
+    }
+
+    fn add(&mut self, part: &Arc<T>, file: PartFile) {
+        self.0.push((Arc::downgrade(part), file));
+    }
+
+    fn forget_dropped(&mut self) {
+        self.0.retain(|(part, _)| part.strong_count() > 0);
+    }
 }
 
 impl Snapshots {
@@ -65,64 +92,59 @@ impl Snapshots {
     ///
     /// # Errors
     /// [`StorageError`] where the disk fails. Damage is no error here.
-    pub fn load(disk: Arc<dyn Disk>, directory: Directory) -> Result<(Self, Loaded), StorageError> {
-        let mut snapshots =
-            Self { disk, directory, written: Vec::new(), next_number: 1, kept: Vec::new() };
+    pub fn load(disk: Arc<dyn Disk>, directory: Directory) -> Result<(Self, Parts), StorageError> {
+        let mut snapshots = Self {
+            disk,
+            plan: Plan::of(directory.distance_max),
+            directory,
+            segments: Written(Vec::new()),
+            tables: Written(Vec::new()),
+            next_number: 1,
+            kept: Vec::new(),
+        };
         let names = snapshots.disk.list()?;
-        let numbers = names.iter().filter_map(|name| segment_number(name));
+        let numbers = names.iter().filter_map(|name| part_number(name));
         snapshots.next_number = numbers.max().unwrap_or(0) + 1;
-        let mut loaded: Option<Loaded> = None;
+        let mut loaded: Option<Parts> = None;
         // Names carry the sequence in twenty digits: the newest is the last.
         for name in names.iter().rev().filter(|name| name.ends_with(MANIFEST_SUFFIX)) {
-            let manifest = match snapshots.read_manifest(name) {
-                Ok(manifest) => manifest,
-                Err(error) => {
-                    tracing::warn!(snapshot = name, %error, "passing over a snapshot");
-                    continue;
+            let read = snapshots.read_manifest(name).and_then(|manifest| {
+                if loaded.is_none() {
+                    loaded = Some(snapshots.read_parts(&manifest)?);
                 }
-            };
-            if loaded.is_none() {
-                match snapshots.read_segments(&manifest) {
-                    Ok(segments) => {
-                        let files = segments.iter().map(Arc::downgrade);
-                        snapshots.written = files.zip(manifest.segments.clone()).collect();
-                        loaded = Some(Loaded { segments, counts: manifest.counts });
-                    }
-                    Err(error) => {
-                        tracing::warn!(snapshot = name, %error, "passing over a snapshot");
-                        continue;
-                    }
-                }
-            }
-            if snapshots.kept.len() < KEPT {
-                snapshots.kept.push(manifest);
+                Ok(manifest)
+            });
+            match read {
+                Ok(manifest) if snapshots.kept.len() < KEPT => snapshots.kept.push(manifest),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(snapshot = name, %error, "passing over a snapshot"),
             }
         }
         Ok((snapshots, loaded.unwrap_or_default()))
     }
 
-    /// Writes a snapshot of these segments, oldest first, which together are the state with these
-    /// totals; then removes what no kept snapshot needs. A snapshot of the same state is not taken
-    /// twice.
+    /// Writes a snapshot of these parts; then removes what no kept snapshot needs. A snapshot of the
+    /// same state is not taken twice.
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
-    pub fn take(
-        &mut self,
-        segments: &[Arc<Segment>],
-        counts: Counts,
-        taken_at_ms: u64,
-    ) -> Result<SnapshotInfo, StorageError> {
+    pub fn take(&mut self, parts: &Parts, taken_at_ms: u64) -> Result<SnapshotInfo, StorageError> {
+        let counts = parts.counts;
         if let Some(newest) = self.kept.first().filter(|newest| newest.counts == counts) {
             return Ok(newest.info());
         }
-        self.written.retain(|(segment, _)| segment.strong_count() > 0);
-        let files: Vec<SegmentFile> =
-            segments.iter().map(|segment| self.file_of(segment)).collect::<Result<_, _>>()?;
-        let manifest = Manifest { taken_at_ms, counts, segments: files };
+        self.segments.forget_dropped();
+        self.tables.forget_dropped();
+        let segments = parts.segments.iter().map(|segment| self.segment_file(segment));
+        let segments = segments.collect::<Result<_, _>>()?;
+        let others = parts.others.iter().map(|other| {
+            let gone = parts.dropped - other.cleaned_at;
+            Ok(OtherFile { file: self.table_file(&other.table)?, gone })
+        });
+        let others = others.collect::<Result<_, StorageError>>()?;
+        let manifest = Manifest { taken_at_ms, counts, segments, others };
         let name = manifest_name(counts.sequence);
-        let writer = self.writer(&name, MANIFEST_KIND)?;
-        write(writer, &name, |sink| sink.write_all(&manifest.encode()))?;
+        self.write(&name, MANIFEST_KIND, |sink| sink.write_all(&manifest.encode()))?;
         let info = manifest.info();
         self.kept.insert(0, manifest);
         self.kept.truncate(KEPT);
@@ -135,23 +157,53 @@ impl Snapshots {
         self.kept.iter().map(Manifest::info).collect()
     }
 
-    fn file_of(&mut self, segment: &Arc<Segment>) -> Result<SegmentFile, StorageError> {
-        let known = self.written.iter().find(|(w, _)| w.as_ptr() == Arc::as_ptr(segment));
-        if let Some((_, file)) = known {
-            return Ok(*file);
+    fn segment_file(&mut self, segment: &Arc<Segment>) -> Result<PartFile, StorageError> {
+        if let Some(file) = self.segments.file_of(segment) {
+            return Ok(file);
         }
-        let number = self.next_number;
-        self.next_number += 1;
-        let name = segment_name(number);
-        let writer = self.writer(&name, SEGMENT_KIND)?;
-        let sealed = write(writer, &name, |sink| image::write(segment, sink))?;
-        let file = SegmentFile { number, bytes: sealed.file_bytes, checksum: sealed.checksum };
-        self.written.push((Arc::downgrade(segment), file));
+        let write = |sink: &mut dyn Write| image::write_segment(segment, sink);
+        let file = self.write_part(SEGMENT_KIND, segment_name, write)?;
+        self.segments.add(segment, file);
         Ok(file)
     }
 
-    fn writer(&self, name: &str, kind: FileKind) -> Result<SealedWriter, StorageError> {
-        SealedWriter::create(Arc::clone(&self.disk), name, kind, self.directory.identity)
+    fn table_file(&mut self, table: &Arc<Table>) -> Result<PartFile, StorageError> {
+        if let Some(file) = self.tables.file_of(table) {
+            return Ok(file);
+        }
+        let write = |sink: &mut dyn Write| image::write_table(table, sink);
+        let file = self.write_part(TABLE_KIND, table_name, write)?;
+        self.tables.add(table, file);
+        Ok(file)
+    }
+
+    fn write_part(
+        &mut self,
+        kind: FileKind,
+        name: fn(u64) -> String,
+        body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<PartFile, StorageError> {
+        let number = self.next_number;
+        self.next_number += 1;
+        let sealed = self.write(&name(number), kind, body)?;
+        Ok(PartFile { number, bytes: sealed.file_bytes, checksum: sealed.checksum })
+    }
+
+    fn write(
+        &self,
+        name: &str,
+        kind: FileKind,
+        body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<Sealed, StorageError> {
+        let (disk, identity) = (Arc::clone(&self.disk), self.directory.identity);
+        let mut writer = SealedWriter::create(disk, name, kind, identity)?;
+        match body(&mut writer) {
+            Ok(()) => writer.finish(),
+            Err(error) => {
+                writer.abandon()?;
+                Err(StorageError::from_io(error, "write", name))
+            }
+        }
     }
 
     fn read_manifest(&self, name: &str) -> Result<Manifest, StorageError> {
@@ -162,45 +214,61 @@ impl Snapshots {
             .map_err(|error| StorageError::from_io(error, "decode", name))
     }
 
-    /// Reads, verifies and builds the segments, on all cores.
-    fn read_segments(&self, manifest: &Manifest) -> Result<Vec<Arc<Segment>>, StorageError> {
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = manifest
-                .segments
-                .iter()
-                .map(|file| scope.spawn(|| self.read_segment(*file)))
-                .collect();
-            let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-            joined.map(|segment| segment.expect("reading a segment does not panic")).collect()
-        })
+    /// Reads and verifies the segments and tables, on all cores.
+    fn read_parts(&self, manifest: &Manifest) -> Result<Parts, StorageError> {
+        let Manifest { counts, segments, others, .. } = manifest;
+        let dropped = others.iter().map(|other| other.gone).max().unwrap_or(0);
+        let segment = |file: PartFile| {
+            self.read_part(&segment_name(file.number), SEGMENT_KIND, file, |source| {
+                image::read_segment(source, &self.plan)
+            })
+        };
+        let other = |other: OtherFile| {
+            let name = table_name(other.file.number);
+            let table = self.read_part(&name, TABLE_KIND, other.file, |source| {
+                image::read_table(source, &self.plan)
+            });
+            Ok(Other { table: table?, cleaned_at: dropped - other.gone })
+        };
+        let (segments, others) = std::thread::scope(|scope| {
+            let segments: Vec<_> =
+                segments.iter().map(|&file| scope.spawn(move || segment(file))).collect();
+            let others: Vec<_> =
+                others.iter().map(|&file| scope.spawn(move || other(file))).collect();
+            (joined(segments), joined(others))
+        });
+        Ok(Parts { segments: segments?, others: others?, dropped, counts: *counts })
     }
 
-    fn read_segment(&self, file: SegmentFile) -> Result<Arc<Segment>, StorageError> {
-        let name = segment_name(file.number);
-        let Directory { identity, distance_max, .. } = &self.directory;
-        let reader = SealedReader::open(&*self.disk, &name, SEGMENT_KIND, identity)?;
+    fn read_part<T>(
+        &self,
+        name: &str,
+        kind: FileKind,
+        file: PartFile,
+        body: impl FnOnce(&mut dyn Read) -> io::Result<T>,
+    ) -> Result<Arc<T>, StorageError> {
+        let reader = SealedReader::open(&*self.disk, name, kind, &self.directory.identity)?;
         let sealed = reader.sealed();
-        let read = |error| StorageError::from_io(error, "read", &name);
+        let read = |error| StorageError::from_io(error, "read", name);
         if (sealed.file_bytes, sealed.checksum) != (file.bytes, file.checksum) {
             return Err(read(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "not the segment that the manifest names",
+                "not the file that the manifest names",
             )));
         }
         let mut reader = BufReader::new(reader);
-        let segment = image::read(&mut reader, *distance_max).map_err(read)?;
+        let part = body(&mut reader).map_err(read)?;
         // The end verifies the whole.
-        let rest = reader.read(&mut [0]).map_err(read)?;
-        if rest > 0 {
-            let longer = io::Error::new(io::ErrorKind::InvalidData, "the segment has a tail");
+        if reader.read(&mut [0]).map_err(read)? > 0 {
+            let longer = io::Error::new(io::ErrorKind::InvalidData, "the file has a tail");
             return Err(read(longer));
         }
-        Ok(Arc::new(segment))
+        Ok(Arc::new(part))
     }
 
     fn remove_unneeded(&self) -> Result<(), StorageError> {
-        let needed = |name: &str| match segment_number(name) {
-            Some(number) => self.kept.iter().any(|m| m.segments.iter().any(|s| s.number == number)),
+        let needed = |name: &str| match part_number(name) {
+            Some(number) => self.kept.iter().any(|m| m.files().any(|file| file.number == number)),
             None => {
                 !name.ends_with(MANIFEST_SUFFIX)
                     || self.kept.iter().any(|m| manifest_name(m.counts.sequence) == name)
@@ -222,18 +290,11 @@ impl Snapshots {
     }
 }
 
-fn write(
-    mut writer: SealedWriter,
-    name: &str,
-    body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<Sealed, StorageError> {
-    match body(&mut writer) {
-        Ok(()) => writer.finish(),
-        Err(error) => {
-            writer.abandon()?;
-            Err(StorageError::from_io(error, "write", name))
-        }
-    }
+type Reading<'scope, T> = std::thread::ScopedJoinHandle<'scope, Result<T, StorageError>>;
+
+fn joined<T>(threads: Vec<Reading<'_, T>>) -> Result<Vec<T>, StorageError> {
+    let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+    joined.map(|read| read.expect("reading a file does not panic")).collect()
 }
 
 fn manifest_name(sequence: Sequence) -> String {
@@ -244,8 +305,14 @@ fn segment_name(number: u64) -> String {
     format!("segment-{number:020}.seg")
 }
 
-fn segment_number(name: &str) -> Option<u64> {
-    name.strip_prefix("segment-")?.strip_suffix(".seg")?.parse().ok()
+fn table_name(number: u64) -> String {
+    format!("table-{number:020}.seg")
+}
+
+/// The number of a segment's or a table's file; they share one counter.
+fn part_number(name: &str) -> Option<u64> {
+    let name = name.strip_prefix("segment-").or_else(|| name.strip_prefix("table-"))?;
+    name.strip_suffix(".seg")?.parse().ok()
 }
 
 impl Manifest {
@@ -253,44 +320,63 @@ impl Manifest {
         SnapshotInfo {
             sequence: self.counts.sequence,
             taken_at_ms: self.taken_at_ms,
-            bytes: self.segments.iter().map(|segment| segment.bytes).sum(),
+            bytes: self.files().map(|file| file.bytes).sum(),
             documents: self.counts.documents,
         }
+    }
+
+    fn files(&self) -> impl Iterator<Item = PartFile> {
+        let others = self.others.iter().map(|other| other.file);
+        self.segments.iter().copied().chain(others)
     }
 
     fn encode(&self) -> Vec<u8> {
         let Counts { sequence, documents, fingerprints } = self.counts;
         let mut out = Vec::new();
-        let segments = self.segments.len() as u64;
-        for number in [self.taken_at_ms, sequence.get(), documents, fingerprints, segments] {
+        let (segments, others) = (self.segments.len() as u64, self.others.len() as u64);
+        let numbers = [self.taken_at_ms, sequence.get(), documents, fingerprints, segments, others];
+        for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        for segment in &self.segments {
-            out.extend_from_slice(&segment.number.to_le_bytes());
-            out.extend_from_slice(&segment.bytes.to_le_bytes());
-            out.extend_from_slice(&segment.checksum.to_le_bytes());
+        for file in self.files() {
+            out.extend_from_slice(&file.number.to_le_bytes());
+            out.extend_from_slice(&file.bytes.to_le_bytes());
+            out.extend_from_slice(&file.checksum.to_le_bytes());
+        }
+        for other in &self.others {
+            out.extend_from_slice(&other.gone.to_le_bytes());
         }
         out
     }
 
     fn decode(source: &mut dyn Read) -> io::Result<Self> {
-        let mut number = || -> io::Result<u64> {
-            let mut bytes = [0; 8];
-            source.read_exact(&mut bytes)?;
-            Ok(u64::from_le_bytes(bytes))
-        };
-        let taken_at_ms = number()?;
+        let taken_at_ms = read_number(source)?;
         let counts = Counts {
-            sequence: Sequence::new(number()?),
-            documents: number()?,
-            fingerprints: number()?,
+            sequence: Sequence::new(read_number(source)?),
+            documents: read_number(source)?,
+            fingerprints: read_number(source)?,
         };
-        let mut segments = Vec::new();
-        for _ in 0..number()? {
-            let (file, bytes) = (number()?, number()?);
-            let (low, high) = (u128::from(number()?), u128::from(number()?));
-            segments.push(SegmentFile { number: file, bytes, checksum: high << 64 | low });
-        }
-        Ok(Self { taken_at_ms, counts, segments })
+        let (segments, others) = (read_number(source)?, read_number(source)?);
+        let files: Vec<PartFile> =
+            (0..segments).map(|_| PartFile::decode(source)).collect::<io::Result<_>>()?;
+        let tables: Vec<PartFile> =
+            (0..others).map(|_| PartFile::decode(source)).collect::<io::Result<_>>()?;
+        let other = |file| Ok(OtherFile { file, gone: read_number(source)? });
+        let others = tables.into_iter().map(other).collect::<io::Result<_>>()?;
+        Ok(Self { taken_at_ms, counts, segments: files, others })
     }
+}
+
+impl PartFile {
+    fn decode(source: &mut dyn Read) -> io::Result<Self> {
+        let (number, bytes) = (read_number(source)?, read_number(source)?);
+        let (low, high) = (u128::from(read_number(source)?), u128::from(read_number(source)?));
+        Ok(Self { number, bytes, checksum: high << 64 | low })
+    }
+}
+
+fn read_number(source: &mut dyn Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    source.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
 }

@@ -88,13 +88,8 @@ impl Writer {
     fn take(&mut self, message: Message) -> Result<(), StorageError> {
         match message {
             Message::Write(submission) => self.waiting.push_back(submission),
-            Message::Flushed { segment, done } => {
-                self.core.install_oldest_delta(segment);
-                self.publish();
-                drop(done);
-            }
-            Message::Merged { from, segment, done } => {
-                self.core.install_merged(&from, &segment);
+            Message::Built { built, done } => {
+                self.core.install(&built);
                 self.publish();
                 drop(done);
             }
@@ -176,7 +171,7 @@ impl Writer {
 /// Memory of the whole index.
 pub(crate) fn memory_bytes(view: &View) -> u64 {
     let segments = view.segments().iter().map(|segment| segment.bytes().total());
-    segments.sum::<u64>() + view.delta_bytes()
+    segments.sum::<u64>() + view.others_bytes() + view.delta_bytes()
 }
 
 fn refuse(submission: Submission, refused: Refused) {

@@ -33,20 +33,27 @@ enum Memory<T> {
 
 impl<T: Pod> Array<T> {
     /// An array of `count` zeros.
+    ///
+    /// # Panics
+    /// When there is no memory for it.
     pub fn zeros(count: usize) -> Self {
-        let bytes = count * size_of::<T>();
+        Self::try_zeros(count).expect("there is memory")
+    }
+
+    /// An array of `count` zeros, if there is memory for it; what is not written takes none.
+    pub fn try_zeros(count: usize) -> Option<Self> {
+        let bytes = count.checked_mul(size_of::<T>())?;
         let huge = bytes >= HUGE_FROM_BYTES;
         let mapped = if huge { bytes.next_multiple_of(HUGE_PAGE_BYTES) } else { bytes };
-        if bytes >= PAGES_FROM_BYTES
-            && let Ok(map) = MmapMut::map_anon(mapped)
-        {
+        if bytes >= PAGES_FROM_BYTES {
+            let map = MmapMut::map_anon(mapped).ok()?;
             if huge {
                 // Without huge pages it is slower and just as right.
                 let _advised: std::io::Result<()> = map.advise(Advice::HugePage);
             }
-            return Self(Memory::Pages { map, bytes, of: PhantomData });
+            return Some(Self(Memory::Pages { map, bytes, of: PhantomData }));
         }
-        Self(Memory::Heap(vec![T::zeroed(); count].into()))
+        Some(Self(Memory::Heap(vec![T::zeroed(); count].into())))
     }
 
     /// A copy of a slice.

@@ -8,17 +8,19 @@
 //! Each distinct fingerprint is one node however many documents it gets, so that a flood of equal
 //! pages lengthens no chain but its own. Memory: about 170 bytes an event of capacity, fixed.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
 use crate::index::ids::IdKey;
 use crate::index::permutation::Permuted;
-use crate::index::plan::Plan;
-use crate::index::posting::Posting;
-use crate::index::segment::{Row, Segment, Tally, meets};
-use crate::index::{segment, table};
+use crate::index::plan::{Key, Plan, TablePlan, masks_within};
+use crate::index::posting::{Common, Posting};
+use crate::index::segment::{self, Row, Tally};
+use crate::index::table::Table;
+use crate::index::table::build::Counts;
+use crate::index::work::Level;
 use crate::sketch::Sketch;
 
 /// The end of a chain.
@@ -27,7 +29,6 @@ const NONE: u32 = u32::MAX;
 /// A level under construction.
 pub struct Delta {
     plan: Plan,
-    distance_max: Distance,
     after: Sequence,
     /// For each table and key, the newest node.
     heads: Vec<Box<[AtomicU32]>>,
@@ -91,7 +92,6 @@ impl Delta {
             heads: plan.tables().iter().map(|table| empty(table.key_bits)).collect(),
             id_heads: empty(plan.tables()[0].key_bits),
             plan,
-            distance_max,
             after,
             nodes: (0..capacity).map(|_| OnceLock::new()).collect(),
             events: (0..capacity).map(|_| OnceLock::new()).collect(),
@@ -223,6 +223,11 @@ impl Delta {
     }
 }
 
+/// Whether `value` lies in a chain that a look-up of `query` walks in a table.
+fn meets(plan: TablePlan, radius: Option<u32>, query: Permuted, value: Permuted) -> bool {
+    radius.is_some_and(|radius| ((query ^ value) & plan.mask()).count_ones() <= radius)
+}
+
 impl std::fmt::Debug for Delta {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Delta(after {}, {} of {} events)", self.after, self.len(), self.events.len())
@@ -258,7 +263,7 @@ impl<'a> DeltaAt<'a> {
         for (i, radius) in self.delta.plan.radii(distance).enumerate() {
             let Some(radius) = radius else { continue };
             let key = self.delta.key(i, query);
-            for flips in table::masks_within(plans[i].key_bits, radius) {
+            for flips in masks_within(plans[i].key_bits, radius) {
                 for (_, node) in self.delta.chain(i, key ^ flips as usize) {
                     if (node.value ^ query).count_ones() > u32::from(distance.get())
                         || node.first_event >= self.length
@@ -322,28 +327,55 @@ impl<'a> DeltaAt<'a> {
         None
     }
 
-    /// The segment that says the same.
-    pub fn to_segment(self) -> Segment {
+    /// The level that says the same: a segment, and the other tables of its fingerprints.
+    pub fn to_level(self, plan: &Plan) -> Level {
+        let (first, others) = plan.tables().split_first().expect("a plan has a table");
         let nodes = self.delta.node_count.load(Ordering::Acquire);
-        let mut values: Vec<Permuted> = (0..nodes)
+        let mut keys: Vec<Key> = (0..nodes)
             .map(|i| self.delta.node(i))
             .filter(|node| node.first_event < self.length)
-            .map(|node| node.value)
+            .map(|node| first.key(node.value))
             .collect();
-        values.sort_unstable();
-        let mut builder = segment::Builder::with_capacity(values.len());
+        keys.sort_unstable();
+        let mut counts = Counts::new(*first, keys.len() as u64);
+        for &key in &keys {
+            counts.add(key);
+        }
+        let postings = (0..self.length).filter_map(|i| match &self.delta.event(i).what {
+            Happened::Put { posting, .. } => Some(Common::of(*posting)),
+            Happened::Removed { .. } | Happened::Reset => None,
+        });
+        let common = postings.reduce(Common::and).unwrap_or(Common::NONE);
+        let mut builder = segment::Builder::new(&counts, common);
         let mut row = Row::default();
-        for value in values {
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
             row.clear();
-            for (at, happened) in self.happened(value) {
+            for (at, happened) in self.happened(first.value(key)) {
                 match happened {
                     Happened::Put { posting, .. } => row.put(*posting),
                     Happened::Removed { posting } => row.remove(*posting),
                     Happened::Reset => row.reset(at),
                 }
             }
-            builder.push(value, &row);
+            if !row.postings.is_empty() {
+                values.push(first.value(key));
+            }
+            builder.push(key, &row);
         }
+        let table = |(role, plan): (usize, &TablePlan)| {
+            let mut keys: Vec<Key> = values.iter().map(|&value| plan.key(value)).collect();
+            keys.sort_unstable();
+            Arc::new(Table::build(*plan, role, &keys))
+        };
+        Level {
+            segment: Arc::new(builder.finish(self.ids())),
+            others: (1..).zip(others).map(table).collect(),
+        }
+    }
+
+    /// The newest document of each id, by key.
+    fn ids(self) -> impl Iterator<Item = (IdKey, Permuted, Sequence)> {
         let mut ids: Vec<(IdKey, Sequence, Permuted)> = (0..self.length)
             .map(|i| self.delta.event(i))
             .filter_map(|e| Some((e.id?, e.at, self.delta.node(e.node).value)))
@@ -351,8 +383,7 @@ impl<'a> DeltaAt<'a> {
         // The newest document of each id comes first and is the one that stays.
         ids.sort_unstable_by_key(|&(key, at, _)| (key, std::cmp::Reverse(at)));
         ids.dedup_by_key(|(key, ..)| *key);
-        let ids = ids.into_iter().map(|(key, at, value)| (key, value, at));
-        builder.finish(self.delta.distance_max, ids)
+        ids.into_iter().map(|(key, at, value)| (key, value, at))
     }
 
     fn last_event(self, value: Permuted) -> Option<&'a Event> {

@@ -77,7 +77,7 @@ impl IdTable {
     }
 
     /// All pairs, by key.
-    pub fn iter(&self) -> impl Iterator<Item = (IdKey, u32)> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (IdKey, u32)> + '_ {
         (0..self.len())
             .map(|i| (IdKey { high: self.highs[i], low: self.lows[i] }, self.documents[i]))
     }

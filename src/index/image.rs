@@ -1,183 +1,224 @@
-//! A segment as bytes: what a snapshot keeps of it.
+//! Segments and tables as bytes: what a snapshot keeps of them.
 //!
-//! Written are the distinct fingerprints in the order of the first table, the postings, the ids and
-//! the removals; tables are derived and built again. All numbers are little-endian. The bytes carry
-//! no checksum: the sealed file around them does.
+//! Lines, directories and postings are written as they lie in memory, so that loading is reading:
+//! nothing is sorted or built. All numbers are little-endian. The bytes carry no checksum: the
+//! sealed file around them does. What leads from one part to another is checked all the same.
 
 use std::io::{self, Read, Write};
 
+use bytemuck::{Pod, Zeroable};
+
 use crate::document::Sequence;
-use crate::fingerprint::Distance;
-use crate::index::array::Filling;
-use crate::index::ids::IdKey;
-use crate::index::posting::{PackedPosting, Posting};
-use crate::index::segment::{Builder, Group, Removal, Reset, Segment};
+use crate::index::array::Array;
+use crate::index::geometry::Geometry;
+use crate::index::ids::{IdKey, IdTable};
+use crate::index::plan::Plan;
+use crate::index::posting::{Common, Posting, Postings};
+use crate::index::segment::{Group, Removal, Reset, Segment};
+use crate::index::table::{Extra, Table};
 
-/// Bytes read or written at a time.
-const CHUNK_BYTES: usize = 64 * 1024;
+#[cfg(target_endian = "big")]
+compile_error!("images are memory as it lies, and little-endian");
 
-/// Writes the segment.
+/// Bytes read at a time, so that a count that lies does not take memory that is not filled.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Writes a segment.
 ///
 /// # Errors
 /// Those of the sink.
-pub fn write(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> {
-    let (values, oldest, groups, later) = segment.parts();
-    let counts = [
-        values.len(),
-        groups.len(),
-        later.len(),
-        segment.ids().len(),
-        segment.removals().len(),
-        segment.resets().len(),
-    ];
-    write_all(sink, counts.iter(), |count| (**count as u64).to_le_bytes())?;
-    write_all(sink, values.iter(), |value| value.to_le_bytes())?;
-    write_all(sink, oldest.packed().iter(), |posting| **posting)?;
-    write_all(sink, groups.iter(), |group| {
-        pack::<12>(&[
-            &group.rank.to_le_bytes(),
-            &group.start.to_le_bytes(),
-            &group.with_id.to_le_bytes(),
-        ])
-    })?;
-    write_all(sink, later.packed().iter(), |posting| **posting)?;
-    write_all(sink, segment.ids().iter(), |(key, number)| {
-        pack::<16>(&[&key.high.to_le_bytes(), &key.low.to_le_bytes(), &number.to_le_bytes()])
-    })?;
-    write_all(sink, segment.removals().iter(), |removal| removal.value.to_le_bytes())?;
-    write_all(sink, segment.removals().iter(), |removal| removal.posting.pack())?;
-    write_all(sink, segment.resets().iter(), |reset| {
-        pack::<16>(&[&reset.value.to_le_bytes(), &reset.sequence.get().to_le_bytes()])
-    })
+pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> {
+    write_table(segment.table(), sink)?;
+    let (oldest, groups, later) = segment.postings_parts();
+    write_postings(oldest, sink)?;
+    write_postings(later, sink)?;
+    write_list(groups.iter().map(|group| [group.number, group.start, group.with_id]), sink)?;
+    let ids = segment.ids().iter();
+    write_list(ids.map(|(key, number)| pack_id(key, number)), sink)?;
+    let removals = segment.removals().iter();
+    write_list(removals.map(|removal| [removal.value, pack_posting(removal.posting)]), sink)?;
+    let resets = segment.resets().iter();
+    write_list(resets.map(|reset| [reset.value, reset.sequence.get()]), sink)
 }
 
-/// Reads a segment and builds its tables.
+/// Reads a segment of an index with a plan.
 ///
 /// # Errors
-/// Those of the source, and `InvalidData` where the bytes are no segment.
-pub fn read(source: &mut dyn Read, distance_max: Distance) -> io::Result<Segment> {
-    let counts: Vec<u64> = read_all(source, 6, u64::from_le_bytes)?;
-    let [values, groups, later, ids, removals, resets]: [u64; 6] =
-        counts.try_into().expect("six were read");
-    if [values, groups, later, ids].iter().any(|&count| count > u64::from(u32::MAX)) {
-        return Err(invalid("a segment has at most 2^32 documents"));
+/// Those of the source, and `InvalidData` where the bytes are no such segment.
+pub fn read_segment(source: &mut dyn Read, plan: &Plan) -> io::Result<Segment> {
+    let table = read_table(source, plan)?;
+    let (oldest, later) = (read_postings(source)?, read_postings(source)?);
+    let groups =
+        read_list(source, |[number, start, with_id]: [u32; 3]| Group { number, start, with_id })?;
+    let ids: Vec<(IdKey, u32)> = read_list(source, unpack_id)?;
+    let removals = read_list(source, |[value, packed]: [u64; 2]| Removal {
+        value,
+        posting: unpack_posting(packed),
+    })?;
+    let resets = read_list(source, |[value, sequence]: [u64; 2]| Reset {
+        value,
+        sequence: Sequence::new(sequence),
+    })?;
+    if !ids.is_sorted_by(|a, b| a.0 < b.0) {
+        return Err(invalid("the ids of the segment are not in order"));
     }
-    let documents = values + later;
-    let mut filling = Filling::with_capacity(capacity(values));
-    read_each(source, values, |bytes| filling.push(u64::from_le_bytes(bytes)))?;
-    let values = filling;
-    let mut oldest: Filling<PackedPosting> = Filling::with_capacity(values.len());
-    read_each(source, values.len() as u64, |bytes| oldest.push(bytes))?;
-    let groups = read_all(source, groups, |bytes: [u8; 12]| Group {
-        rank: u32_at(&bytes, 0),
-        start: u32_at(&bytes, 4),
-        with_id: u32_at(&bytes, 8),
-    })?;
-    let later: Vec<PackedPosting> = read_all(source, later, |bytes| bytes)?;
-    let ids = read_all(source, ids, |bytes: [u8; 16]| {
-        (IdKey { high: u64_at(&bytes, 0), low: u32_at(&bytes, 8) }, u32_at(&bytes, 12))
-    })?;
-    let removed: Vec<u64> = read_all(source, removals, u64::from_le_bytes)?;
-    let postings: Vec<PackedPosting> = read_all(source, removals, |bytes| bytes)?;
-    let removals = removed.iter().zip(&postings);
-    let removal = |(&value, &packed)| Removal { value, posting: Posting::unpack(packed) };
-    let removals = removals.map(removal).collect();
-    let resets = read_all(source, resets, |bytes: [u8; 16]| Reset {
-        value: u64_at(&bytes, 0),
-        sequence: Sequence::new(u64_at(&bytes, 8)),
-    })?;
-    let ascending = values.is_sorted_by(|a, b| a < b)
-        && groups.is_sorted_by(|a, b| a.rank < b.rank && a.start < b.start)
-        && groups.last().is_none_or(|group| (group.rank as usize) < values.len())
-        && groups.last().is_none_or(|group| (group.start as usize) < later.len())
-        && ids.is_sorted_by(|a, b| a.0 < b.0)
-        && ids.iter().all(|(_, number)| u64::from(*number) < documents);
-    if !ascending {
-        return Err(invalid("the parts of the segment are not in order"));
-    }
-    let located: Vec<(IdKey, u64, Sequence)> = {
-        let document = |number: u32| -> (u64, Posting) {
-            match (number as usize).checked_sub(values.len()) {
-                None => (values[number as usize], Posting::unpack(oldest[number as usize])),
-                Some(at) => {
-                    let group = groups.partition_point(|group| group.start as usize <= at) - 1;
-                    (values[groups[group].rank as usize], Posting::unpack(later[at]))
-                }
-            }
-        };
-        ids.iter()
-            .map(|&(key, number)| (key, document(number).0, document(number).1.sequence))
-            .collect()
-    };
-    let parts = (values, oldest, groups, later);
-    Ok(Builder::from_parts(parts, removals, resets).finish(distance_max, located))
+    let ids = IdTable::from_sorted(ids.into_iter());
+    Segment::from_parts(table, (oldest, groups, later), ids, (removals, resets))
+        .ok_or_else(|| invalid("the parts of the segment do not fit each other"))
 }
 
-fn write_all<T, const N: usize>(
+/// Writes a table.
+///
+/// # Errors
+/// Those of the sink.
+pub fn write_table(table: &Table, sink: &mut dyn Write) -> io::Result<()> {
+    let geometry = table.geometry();
+    let shape = [
+        table.role() as u64,
+        u64::from(geometry.layout.slots),
+        u64::from(geometry.range_bits),
+        u64::from(geometry.cell_bits),
+        u64::from(geometry.whole_cells),
+        table.len(),
+    ];
+    sink.write_all(bytemuck::bytes_of(&shape))?;
+    let (directory, lines, extras, extra_lines) = table.parts();
+    write_array(directory, sink)?;
+    write_array(lines, sink)?;
+    write_list(extras.iter().map(|extra| [extra.home, extra.first, extra.count]), sink)?;
+    write_array(extra_lines, sink)
+}
+
+/// Reads a table of an index with a plan.
+///
+/// # Errors
+/// Those of the source, and `InvalidData` where the bytes are no such table.
+pub fn read_table(source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
+    let [role, slots, range_bits, cell_bits, whole_cells, count]: [u64; 6] = read_one(source)?;
+    let byte = |number: u64| u8::try_from(number).unwrap_or(u8::MAX);
+    let geometry =
+        Geometry::stored(byte(slots), byte(range_bits), byte(cell_bits), whole_cells == 1)
+            .ok_or_else(|| invalid("there is no table of this shape"))?;
+    let role = usize::try_from(role).unwrap_or(usize::MAX);
+    let table_plan =
+        *plan.tables().get(role).ok_or_else(|| invalid("the index has no such table"))?;
+    let (directory, lines) = (read_array(source)?, read_array(source)?);
+    let extras = read_list(source, |[home, first, count]: [u32; 3]| Extra { home, first, count })?;
+    let extra_lines = read_array(source)?;
+    let parts = (table_plan, role, geometry, count);
+    Table::from_parts(parts, directory, lines, (extras, extra_lines))
+        .ok_or_else(|| invalid("the parts of the table do not fit each other"))
+}
+
+fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {
+    let Common { first, last, flags } = postings.common();
+    let flags = flags.map_or(u64::MAX, u64::from);
+    let head = [first.get(), last.get(), flags, postings.len() as u64];
+    sink.write_all(bytemuck::bytes_of(&head))?;
+    write_array(postings.words(), sink)
+}
+
+fn read_postings(source: &mut dyn Read) -> io::Result<Postings> {
+    let [first, last, flags, len]: [u64; 4] = read_one(source)?;
+    let (first, last) = (Sequence::new(first), Sequence::new(last));
+    let flags = (flags != u64::MAX).then_some(u8::try_from(flags).unwrap_or(u8::MAX));
+    let common = Common { first, last, flags };
+    let words: Array<u64> = read_array(source)?;
+    // A number's bits are less than its words'.
+    let len = u32::try_from(len).ok().map(|len| len as usize);
+    match len {
+        Some(len) if Postings::words_of(common, len) == Some(words.len()) => {
+            Ok(Postings::from_words(common, len, words))
+        }
+        _ => Err(invalid("the postings do not fit their list")),
+    }
+}
+
+fn pack_id(key: IdKey, number: u32) -> [u64; 2] {
+    [key.high, u64::from(key.low) << 32 | u64::from(number)]
+}
+
+fn unpack_id([high, low]: [u64; 2]) -> (IdKey, u32) {
+    (IdKey { high, low: (low >> 32) as u32 }, low as u32)
+}
+
+fn pack_posting(posting: Posting) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..6].copy_from_slice(&posting.pack());
+    u64::from_le_bytes(bytes)
+}
+
+fn unpack_posting(packed: u64) -> Posting {
+    Posting::unpack(*packed.to_le_bytes().first_chunk().expect("six of eight bytes"))
+}
+
+fn write_array<T: Pod>(array: &[T], sink: &mut dyn Write) -> io::Result<()> {
+    sink.write_all(&(array.len() as u64).to_le_bytes())?;
+    sink.write_all(bytemuck::cast_slice(array))
+}
+
+fn write_list<T: Pod>(
+    items: impl ExactSizeIterator<Item = T>,
     sink: &mut dyn Write,
-    items: impl Iterator<Item = T>,
-    bytes: impl Fn(&T) -> [u8; N],
 ) -> io::Result<()> {
-    let mut buffer = Vec::with_capacity(CHUNK_BYTES + N);
+    sink.write_all(&(items.len() as u64).to_le_bytes())?;
+    let mut chunk: Vec<T> = Vec::new();
     for item in items {
-        buffer.extend_from_slice(&bytes(&item));
-        if buffer.len() >= CHUNK_BYTES {
-            sink.write_all(&buffer)?;
-            buffer.clear();
+        chunk.push(item);
+        if size_of_val(&*chunk) >= CHUNK_BYTES {
+            sink.write_all(bytemuck::cast_slice(&chunk))?;
+            chunk.clear();
         }
     }
-    sink.write_all(&buffer)
+    sink.write_all(bytemuck::cast_slice(&chunk))
 }
 
-fn read_all<T, const N: usize>(
-    source: &mut dyn Read,
-    count: u64,
-    item: impl Fn([u8; N]) -> T,
-) -> io::Result<Vec<T>> {
-    let mut items = Vec::with_capacity(capacity(count));
-    read_each(source, count, |bytes| items.push(item(bytes)))?;
-    Ok(items)
+fn read_one<T: Pod + Zeroable>(source: &mut dyn Read) -> io::Result<T> {
+    let mut one = T::zeroed();
+    source.read_exact(bytemuck::bytes_of_mut(&mut one))?;
+    Ok(one)
 }
 
-/// What is made ready for a claimed count: more is made as it is really read.
-fn capacity(count: u64) -> usize {
-    count.min(1 << 26) as usize
+fn read_array<T: Pod>(source: &mut dyn Read) -> io::Result<Array<T>> {
+    let count: u64 = read_one(source)?;
+    // Memory that is not written takes none, so a count that lies does no harm.
+    let array = usize::try_from(count).ok().and_then(Array::try_zeros);
+    let mut array = array.ok_or_else(|| invalid("an array is too long for the memory"))?;
+    for chunk in array.chunks_mut((CHUNK_BYTES / size_of::<T>()).max(1)) {
+        source.read_exact(bytemuck::cast_slice_mut(chunk))?;
+    }
+    Ok(array)
 }
 
-fn read_each<const N: usize>(
-    source: &mut dyn Read,
-    count: u64,
-    mut take: impl FnMut([u8; N]),
-) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK_BYTES / N * N];
-    let mut left = usize::try_from(count).map_err(|_| invalid("a count is too large"))?;
+fn read_list<T: Pod, I>(source: &mut dyn Read, item: impl Fn(T) -> I) -> io::Result<Vec<I>> {
+    let mut left: u64 = read_one(source)?;
+    let chunk_max = (CHUNK_BYTES / size_of::<T>()) as u64;
+    let (mut items, mut chunk) = (Vec::new(), Vec::new());
     while left > 0 {
-        let now = left.min(buffer.len() / N);
-        source.read_exact(&mut buffer[..now * N])?;
-        buffer[..now * N].as_chunks::<N>().0.iter().for_each(|&bytes| take(bytes));
+        let now = left.min(chunk_max);
+        chunk.resize(now as usize, T::zeroed());
+        source.read_exact(bytemuck::cast_slice_mut(&mut chunk))?;
+        items.extend(chunk.iter().map(|&raw| item(raw)));
         left -= now;
     }
-    Ok(())
-}
-
-fn pack<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
-    let mut all = [0; N];
-    let mut at = 0;
-    for part in parts {
-        all[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
-    }
-    all
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    items.shrink_to_fit();
+    Ok(items)
 }
 
 fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_lies_is_refused_without_taking_its_memory() {
+        use crate::index::line::Line;
+        let claimed = u64::from(u32::MAX).to_le_bytes();
+        assert!(read_array::<Line>(&mut &claimed[..]).is_err());
+        assert!(read_list(&mut &u64::MAX.to_le_bytes()[..], |raw: [u64; 2]| raw).is_err());
+        assert!(read_array::<u64>(&mut &u64::MAX.to_le_bytes()[..]).is_err());
+    }
 }

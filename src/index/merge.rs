@@ -1,20 +1,24 @@
-//! Merging adjacent segments into one, and choosing which.
+//! Merging adjacent segments into one, and tables into one; choosing which.
 //!
 //! Sizes stay geometric: a segment is at least `ratio` times as large as all newer ones together, so
 //! there are about log4 of (all / one delta) of them under load, and each entry is rewritten a
 //! handful of times on its way. When writes pause, a larger ratio leaves fewer segments, and
-//! look-ups get quicker. A merge needs the memory of its result beside that of its inputs.
+//! look-ups get quicker. All inputs are in one order, so a merge is two passes (one counts) and sorts
+//! nothing. It needs the memory of its result beside that of its inputs, and nothing else; segments
+//! and the other tables are merged one after the other, so that is never twice the whole.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::document::Sequence;
-use crate::fingerprint::Distance;
 use crate::index::ids::IdKey;
 use crate::index::permutation::Permuted;
+use crate::index::plan::{Key, TablePlan};
+use crate::index::posting::Common;
 use crate::index::segment::{Builder, Row, Segment};
+use crate::index::table::build::{self, Counts};
+use crate::index::table::entries::Entries;
+use crate::index::table::{Number, Table};
 
 /// How many times as large as all newer ones together a segment has to be to be left alone.
 pub const RATIO: u64 = 3;
@@ -40,35 +44,122 @@ pub fn size(segment: &Segment) -> u64 {
     (segment.documents() + segment.hiding()) as u64
 }
 
+/// A merged segment.
+#[derive(Debug)]
+pub struct Merged {
+    /// It.
+    pub segment: Segment,
+    /// How many fingerprints of the inputs have no document in it.
+    pub dropped: u64,
+}
+
 /// Merges adjacent segments, oldest first, into the segment that says the same.
 ///
 /// With `oldest`, nothing lies below them: removals and resets have done their work and go.
-/// Cost: one pass over all fingerprints, and building the tables.
-pub fn merge(segments: &[Arc<Segment>], distance_max: Distance, oldest: bool) -> Segment {
-    let fingerprints = segments.iter().map(|segment| segment.fingerprints()).sum();
-    let mut builder = Builder::with_capacity(fingerprints);
+///
+/// # Panics
+/// When there is no segment.
+pub fn merge(segments: &[Arc<Segment>], oldest: bool) -> Merged {
+    let plan = segments.first().expect("there is something to merge").table().plan();
+    let tables = || segments.iter().map(|segment| segment.table());
+    let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
+    let counts = if segments.iter().all(|segment| segment.hiding() == 0) {
+        count(plan, tables)
+    } else {
+        count_rows(plan, segments, oldest)
+    };
+    let mut builder = Builder::new(&counts, common.unwrap_or(Common::NONE));
+    let mut dropped = 0;
+    each_row(segments, oldest, |key, row| {
+        dropped += u64::from(row.postings.is_empty());
+        builder.push(key, row);
+    });
+    Merged { segment: builder.finish(newest_ids(segments)), dropped }
+}
+
+/// Counts what will have a document: what is gone gets no room.
+fn count_rows(plan: TablePlan, segments: &[Arc<Segment>], oldest: bool) -> Counts {
+    let mut left = 0;
+    each_row(segments, oldest, |_, row| left += u64::from(!row.postings.is_empty()));
+    let mut counts = Counts::new(plan, left);
+    each_row(segments, oldest, |key, row| {
+        if !row.postings.is_empty() {
+            counts.add(key);
+        }
+    });
+    counts
+}
+
+/// Calls `each` with all that the segments together say about each fingerprint, by key.
+fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &Row)) {
     let mut cursors: Vec<Cursor<'_>> =
         segments.iter().map(|segment| Cursor::new(segment)).collect();
-    let mut heads: BinaryHeap<Reverse<Permuted>> =
-        cursors.iter().filter_map(|cursor| cursor.value().map(Reverse)).collect();
     let mut row = Row::default();
-    let mut last = None;
-    while let Some(Reverse(value)) = heads.pop() {
-        if last.replace(value) == Some(value) {
-            continue;
-        }
+    while let Some(key) = cursors.iter().filter_map(|cursor| cursor.key).min() {
         row.clear();
-        for cursor in cursors.iter_mut().filter(|cursor| cursor.value() == Some(value)) {
+        for cursor in cursors.iter_mut().filter(|cursor| cursor.key == Some(key)) {
             cursor.fold_into(&mut row);
-            heads.extend(cursor.value().map(Reverse));
         }
         if oldest {
             row.removals.clear();
             row.reset = None;
         }
-        builder.push(value, &row);
+        each(key, &row);
     }
-    builder.finish(distance_max, newest_ids(segments))
+}
+
+/// Merges tables of one role; with `kept`, without the fingerprints that are not.
+///
+/// # Panics
+/// When there is no table.
+pub fn merge_tables(tables: &[Arc<Table>], kept: Option<&dyn Fn(Permuted) -> bool>) -> Table {
+    let (plan, role) = {
+        let first = tables.first().expect("there is something to merge");
+        (first.plan(), first.role())
+    };
+    let counts = if kept.is_some() {
+        let mut left = 0;
+        each_key(tables, kept, |_| left += 1);
+        let mut counts = Counts::new(plan, left);
+        each_key(tables, kept, |key| counts.add(key));
+        counts
+    } else {
+        count(plan, || tables.iter().map(|table| &**table))
+    };
+    let mut builder = build::Builder::new(role, &counts);
+    each_key(tables, kept, |key| {
+        builder.push(key);
+    });
+    builder.finish()
+}
+
+/// Calls `each` with every key in some tables, ascending.
+fn each_key(
+    tables: &[Arc<Table>],
+    kept: Option<&dyn Fn(Permuted) -> bool>,
+    mut each: impl FnMut(Key),
+) {
+    let Some(plan) = tables.first().map(|table| table.plan()) else { return };
+    let mut sources: Vec<Entries<'_>> = tables.iter().map(|table| table.entries()).collect();
+    let mut next = |source: &mut Entries<'_>| source.next().map(|(key, _)| key);
+    let mut keys: Vec<Option<Key>> = sources.iter_mut().map(&mut next).collect();
+    while let Some(least) = keys.iter().copied().flatten().min() {
+        for (key, source) in keys.iter_mut().zip(&mut sources) {
+            if *key == Some(least) {
+                *key = next(source);
+            }
+        }
+        if kept.is_none_or(|kept| kept(plan.value(least))) {
+            each(least);
+        }
+    }
+}
+
+/// Counts the entries of some tables, for one of all of them.
+fn count<'a, I: Iterator<Item = &'a Table>>(plan: TablePlan, tables: impl Fn() -> I) -> Counts {
+    let mut counts = Counts::new(plan, tables().map(Table::len).sum());
+    tables().flat_map(Table::entries).for_each(|(key, _)| counts.add(key));
+    counts
 }
 
 /// The newest document of each id, by key.
@@ -88,49 +179,67 @@ fn newest_ids(segments: &[Arc<Segment>]) -> impl Iterator<Item = (IdKey, Permute
     })
 }
 
-/// Walks over everything that a segment says, by fingerprint.
+/// Walks over everything that a segment says, by key.
 struct Cursor<'a> {
     segment: &'a Segment,
-    rank: usize,
+    plan: TablePlan,
+    entries: Entries<'a>,
+    entry: Option<(Key, Number)>,
     removal: usize,
     reset: usize,
+    /// The key that it stands at.
+    key: Option<Key>,
 }
 
 impl<'a> Cursor<'a> {
     fn new(segment: &'a Segment) -> Self {
-        Self { segment, rank: 0, removal: 0, reset: 0 }
-    }
-
-    /// The fingerprint it stands at.
-    fn value(&self) -> Option<Permuted> {
-        let row =
-            (self.rank < self.segment.fingerprints()).then(|| self.segment.value(self.rank as u32));
-        let removal = self.segment.removals().get(self.removal).map(|removal| removal.value);
-        let reset = self.segment.resets().get(self.reset).map(|reset| reset.value);
-        [row, removal, reset].into_iter().flatten().min()
+        let mut entries = segment.table().entries();
+        let (entry, plan) = (entries.next(), segment.table().plan());
+        let mut cursor = Self { segment, plan, entries, entry, removal: 0, reset: 0, key: None };
+        cursor.key = cursor.least();
+        cursor
     }
 
     /// Adds what the segment says about the fingerprint to what older ones said, and moves on.
     fn fold_into(&mut self, row: &mut Row) {
-        let value = self.value();
+        let key = self.key;
+        if self.segment.hiding() > 0 {
+            self.fold_hiding_into(row);
+        }
+        if let Some((entry, number)) = self.entry
+            && Some(entry) == key
+        {
+            self.segment.postings_at(number).for_each(|posting| row.put(posting));
+            self.entry = self.entries.next();
+        }
+        self.key = self.least();
+    }
+
+    fn fold_hiding_into(&mut self, row: &mut Row) {
+        let here = |value| Some(self.plan.key(value)) == self.key;
         if let Some(reset) = self.segment.resets().get(self.reset)
-            && Some(reset.value) == value
+            && here(reset.value)
         {
             row.reset(reset.sequence);
             self.reset += 1;
         }
         while let Some(removal) = self.segment.removals().get(self.removal)
-            && Some(removal.value) == value
+            && here(removal.value)
         {
             row.remove(removal.posting);
             self.removal += 1;
         }
-        if self.rank < self.segment.fingerprints()
-            && Some(self.segment.value(self.rank as u32)) == value
-        {
-            self.segment.postings_at(self.rank as u32).for_each(|posting| row.put(posting));
-            self.rank += 1;
+    }
+
+    fn least(&self) -> Option<Key> {
+        let entry = self.entry.map(|(key, _)| key);
+        if self.segment.hiding() == 0 {
+            return entry;
         }
+        let removal = self.segment.removals().get(self.removal).map(|removal| removal.value);
+        let reset = self.segment.resets().get(self.reset).map(|reset| reset.value);
+        let hiding = [removal, reset].into_iter().flatten().map(|value| self.plan.key(value));
+        entry.into_iter().chain(hiding).min()
     }
 }
 

@@ -2,9 +2,14 @@
 //!
 //! ```text
 //!   View                the state at one sequence; immutable, shared, what readers load
-//!     segments          oldest first; immutable sorted tables, merged in the background
+//!     segments          oldest first; each the plan's first table, and what is known of documents
+//!     others            the plan's other tables; both are merged in the background
 //!     deltas            the newest changes; the one writer appends to the last of them
 //! ```
+//!
+//! In reading order: [`plan`] (which tables), [`fold`] (fewer places to look), [`geometry`] and
+//! [`line`] (how a table lies in memory), [`kernel`] (SIMD), [`table`], [`segment`], [`delta`],
+//! [`view`], [`lookup`], [`merge`] and [`work`].
 //!
 //! The index stores, for each fingerprint, the [`posting::Posting`]s of its documents: their
 //! sequence and what their journal record holds. It knows no text, no id but its keyed hash, no
@@ -19,8 +24,13 @@
 
 pub mod array;
 pub mod delta;
+pub mod fold;
+pub mod geometry;
 pub mod ids;
 pub mod image;
+pub mod kernel;
+pub mod line;
+pub mod lookup;
 pub mod merge;
 pub mod naive;
 pub mod permutation;
@@ -29,6 +39,7 @@ pub mod posting;
 pub mod segment;
 pub mod table;
 pub mod view;
+pub mod work;
 
 #[cfg(test)]
 mod tests;

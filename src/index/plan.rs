@@ -1,33 +1,37 @@
-//! Which tables a segment gets: how many, on how many key bits, searched how far.
+//! Which tables an index has: on which bits each is sorted, and how far it is searched.
 //!
 //! The generalised pigeonhole principle: give table i a key of `b_i` bits (disjoint key bits) and a
 //! search radius `r_i`. If the sum of `r_i + 1` is at least `k + 1`, every fingerprint within
 //! distance k of the query differs from it in at most `r_i` key bits of some table i (otherwise the
-//! differences would add up to more than k). So a look-up that visits, in each table, every bucket
+//! differences would add up to more than k). So a look-up that visits, in each table, every cell
 //! within `r_i` of its key meets every match: Manku et al. is the case of all radii 0.
 //!
-//! [`Plan::choose`] weighs the plans for a segment's size by a cost model: cost is the number of
-//! independent cache misses, plus the candidates to compare. The model's constants are those of one
-//! Zen 4/5 core; they change the choice, never the answer.
-#![expect(
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "an estimate of nanoseconds decides nothing but the layout"
-)]
+//! The plan follows from the largest distance alone, so that every segment of an index has the same
+//! tables in the same orders, and merging is one pass over sorted entries. What depends on a
+//! table's size (lines, bits kept, probes) is its [`crate::index::geometry`].
 
 use std::fmt;
 
 use crate::fingerprint::Distance;
+use crate::index::fold::{self, Head};
+use crate::index::permutation::Permuted;
+
+/// What a table is sorted by: a rotated fingerprint, its upper half perhaps folded.
+///
+/// The upper 32 bits are the head, the lower ones are bits of the fingerprint as they are.
+pub type Key = u64;
 
 /// One table of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TablePlan {
     /// The first of the key bits, counted from the most significant bit.
     pub first_bit: u32,
-    /// How many bits select the bucket: 1 to [`KEY_BITS_MAX`].
+    /// How many bits are the table's own: 1 to 32.
     pub key_bits: u32,
-    /// How many of the key bits may differ.
+    /// How many of them may differ.
     pub radius: u32,
+    /// Whether the upper half is folded (see [`crate::index::fold`]): 32 key bits, radius 0 or 1.
+    pub folded: bool,
 }
 
 impl TablePlan {
@@ -36,94 +40,87 @@ impl TablePlan {
         (u64::MAX << (64 - self.key_bits)).rotate_right(self.first_bit)
     }
 
-    /// How many buckets a look-up visits.
-    pub fn probes(self) -> u64 {
-        (0..=self.radius).map(|flips| choose(self.key_bits, flips)).sum()
+    /// What the table sorts a fingerprint by; a bijection.
+    pub fn key(self, value: Permuted) -> Key {
+        let rotated = value.rotate_left(self.first_bit);
+        if self.folded {
+            u64::from(fold::fold(head(rotated))) << 32 | u64::from(low(rotated))
+        } else {
+            rotated
+        }
+    }
+
+    /// The inverse of [`Self::key`].
+    pub fn value(self, key: Key) -> Permuted {
+        let rotated = if self.folded {
+            u64::from(fold::unfold(head(key))) << 32 | u64::from(low(key))
+        } else {
+            key
+        };
+        rotated.rotate_right(self.first_bit)
     }
 }
 
-/// The tables of a segment, exact up to `distance_max`.
+/// The upper half of a key.
+pub fn head(key: Key) -> Head {
+    (key >> 32) as u32
+}
+
+/// The lower half of a key.
+pub fn low(key: Key) -> u32 {
+    key as u32
+}
+
+/// The tables of an index, exact up to `distance_max`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     tables: Vec<TablePlan>,
     distance_max: Distance,
 }
 
-/// Longer keys would make directories larger than any segment wants.
-pub const KEY_BITS_MAX: u32 = 28;
-
-/// Tables of a segment of this size or more must fit into [`BYTES_MAX_LARGE`] a fingerprint.
-const LARGE: u64 = 3_000_000;
-const BYTES_MAX_LARGE: f64 = 28.0;
-const BYTES_MAX_SMALL: f64 = 64.0;
-
 impl Plan {
-    /// The cheapest plan for a segment of `count` fingerprints that is exact up to `distance_max`.
-    pub fn choose(count: u64, distance_max: Distance) -> Self {
-        let bytes_max = if count < LARGE { BYTES_MAX_SMALL } else { BYTES_MAX_LARGE };
-        let budget = bytes_max * count.max(1_000) as f64;
-        radii_of(u32::from(distance_max.get()))
-            .iter()
-            .map(|radii| Self::with_radii(count, radii, distance_max, budget))
-            .min_by(|a, b| {
-                // Whatever is above the budget loses to what is below it.
-                let rank =
-                    |plan: &Self| ((plan.bytes(count) - budget).max(0.0), plan.cost_ns(count));
-                let ((over_a, cost_a), (over_b, cost_b)) = (rank(a), rank(b));
-                over_a.total_cmp(&over_b).then(cost_a.total_cmp(&cost_b))
-            })
-            .expect("there is a plan for every distance")
+    /// The plan of an index that is exact up to `distance_max`.
+    ///
+    /// Up to 3: two halves, each searched within one bit at most, folded where it is. From 4 on:
+    /// three thirds. What else was tried, and by how much it lost, is in `docs/benchmarks.md`.
+    pub fn of(distance_max: Distance) -> Self {
+        let half =
+            |first_bit, radius| TablePlan { first_bit, key_bits: 32, radius, folded: radius > 0 };
+        let tables = match distance_max.get() {
+            0 => vec![half(0, 0)],
+            1 => vec![half(0, 0), half(32, 0)],
+            2 => vec![half(0, 1), half(32, 0)],
+            3 => vec![half(0, 1), half(32, 1)],
+            more => Self::equal(3, 64, u32::from(more)),
+        };
+        Self { tables, distance_max }
     }
 
-    /// Key bits for given radii: one more bit for whichever table saves most by it, while any does
-    /// and the directories stay within the budget.
-    fn with_radii(count: u64, radii: &[u32], distance_max: Distance, budget: f64) -> Self {
-        let cap = KEY_BITS_MAX.min(64 / radii.len() as u32).max(1);
-        let total_max = KEY_BITS_MAX.min(count.max(2).ilog2() + 2);
-        let mut tables: Vec<TablePlan> = radii
-            .iter()
-            .map(|&radius| TablePlan {
-                first_bit: 0,
-                key_bits: (radius + 1).max(4).min(cap),
-                radius,
-            })
-            .collect();
-        loop {
-            let used: u32 = tables.iter().map(|table| table.key_bits).sum();
-            let bytes = bytes(&tables, count);
-            let fits = |table: &TablePlan| bytes + 4.0 * (1_u64 << table.key_bits) as f64 <= budget;
-            let best = (0..tables.len())
-                .filter(|&i| used < 64 && tables[i].key_bits < total_max && fits(&tables[i]))
-                .map(|i| {
-                    let longer = TablePlan { key_bits: tables[i].key_bits + 1, ..tables[i] };
-                    (table_cost_ns(longer, count) - table_cost_ns(tables[i], count), i)
-                })
-                .min_by(|a, b| a.0.total_cmp(&b.0));
-            match best {
-                Some((change, i)) if change < 0.0 => tables[i].key_bits += 1,
-                _ => break,
-            }
-        }
-        let mut first_bit = 0;
-        for table in &mut tables {
-            table.first_bit = first_bit;
-            first_bit += table.key_bits;
-        }
+    /// Equal blocks of `bits` bits in all, the radii as equal as can be, the larger ones first.
+    pub fn equal_blocks(blocks: u32, bits: u32, distance_max: Distance) -> Self {
+        let tables = Self::equal(blocks, bits, u32::from(distance_max.get()));
         Self { tables, distance_max }
+    }
+
+    fn equal(blocks: u32, bits: u32, distance: u32) -> Vec<TablePlan> {
+        let needed = distance + 1;
+        let start = |i: u32| i * bits / blocks;
+        (0..blocks.min(needed))
+            .map(|i| TablePlan {
+                first_bit: start(i),
+                key_bits: (start(i + 1) - start(i)).min(32),
+                radius: needed / blocks.min(needed) - 1
+                    + u32::from(i < needed % blocks.min(needed)),
+                folded: false,
+            })
+            .collect()
     }
 
     /// A plan of at most four tables on equal blocks of at most `key_bits` bits: what a delta uses.
     pub fn blocks(key_bits: u32, distance_max: Distance) -> Self {
-        let needed = u32::from(distance_max.get()) + 1;
-        let count = needed.min(4);
-        let tables = (0..count)
-            .map(|i| TablePlan {
-                first_bit: i * 16,
-                key_bits: key_bits.clamp(4, 16),
-                radius: needed / count - 1 + u32::from(i < needed % count),
-            })
-            .collect();
-        Self { tables, distance_max }
+        let key_bits = key_bits.clamp(4, 16);
+        let blocks = (u32::from(distance_max.get()) + 1).min(4);
+        Self::equal_blocks(blocks, blocks * key_bits, distance_max)
     }
 
     /// The tables.
@@ -151,92 +148,44 @@ impl Plan {
         }
         radii.into_iter().take(self.tables.len())
     }
-
-    /// Expected bytes of the tables: entries and directories.
-    pub fn bytes(&self, count: u64) -> f64 {
-        bytes(&self.tables, count)
-    }
-
-    /// Expected nanoseconds of one look-up at the largest distance.
-    pub fn cost_ns(&self, count: u64) -> f64 {
-        self.tables.iter().map(|&table| table_cost_ns(table, count)).sum()
-    }
 }
 
-fn bytes(tables: &[TablePlan], count: u64) -> f64 {
-    tables.iter().map(|t| 8.0 * count as f64 + 4.0 * (1_u64 << t.key_bits) as f64).sum()
-}
-
-/// `22r1+21r0+21r0`: key bits and radius of each table.
+/// `32r1f+32r1f`: key bits and radius of each table, and whether it is folded.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, table) in self.tables.iter().enumerate() {
             let plus = if i == 0 { "" } else { "+" };
-            write!(f, "{plus}{}r{}", table.key_bits, table.radius)?;
+            let folded = if table.folded { "f" } else { "" };
+            write!(f, "{plus}{}r{}{folded}", table.key_bits, table.radius)?;
         }
         Ok(())
     }
 }
 
-/// The cost model for one table: cache lines, and what happens to them.
-///
-/// Lines of one step are loaded side by side, so that each costs a share of a miss; neighbouring
-/// keys under flips of the four low bits share a directory line; a bucket lies at a random place,
-/// so that each further entry adds an eighth of a line.
-fn table_cost_ns(table: TablePlan, count: u64) -> f64 {
-    const PROBE_NS: f64 = 3.0;
-    const COMPARE_NS: f64 = 0.8;
-    let buckets = (1_u64 << table.key_bits) as f64;
-    let in_bucket = count as f64 / buckets;
-    let line_ns = |bytes: f64| match bytes as u64 {
-        0..500_000 => 2.0,
-        500_000..4_000_000 => 7.0,
-        _ => 12.0,
-    };
-    let probes = table.probes() as f64;
-    let high_flips = TablePlan { key_bits: table.key_bits.saturating_sub(4), ..table };
-    let directory_lines = high_flips.probes() as f64;
-    let filled = 1.0 - (-in_bucket).exp();
-    let data_lines = filled + (in_bucket - filled).max(0.0) / 8.0;
-    directory_lines * line_ns(4.0 * buckets)
-        + probes * data_lines * line_ns(8.0 * count as f64)
-        + probes * (PROBE_NS + in_bucket * COMPARE_NS)
-}
-
-/// Every non-increasing list of radii whose `r + 1` add up to `distance + 1`.
-fn radii_of(distance: u32) -> Vec<Vec<u32>> {
-    fn extend(left: u32, most: u32, prefix: &mut Vec<u32>, all: &mut Vec<Vec<u32>>) {
-        if left == 0 {
-            all.push(prefix.clone());
-            return;
-        }
-        for part in 1..=left.min(most) {
-            prefix.push(part - 1);
-            extend(left - part, part, prefix, all);
-            prefix.pop();
-        }
-    }
-    let mut all = Vec::new();
-    // A radius above 3 visits thousands of buckets; no size wants it.
-    extend(distance + 1, 4, &mut Vec::new(), &mut all);
-    all
-}
-
-/// The binomial coefficient.
-fn choose(n: u32, k: u32) -> u64 {
-    (0..u64::from(k)).fold(1, |product, i| product * (u64::from(n).saturating_sub(i)) / (i + 1))
+/// Every mask over the low `bits` bits with at most `ones` bits set, fewest first.
+pub fn masks_within(bits: u32, ones: u32) -> impl Iterator<Item = u64> {
+    let end = 1_u64 << bits;
+    (0..=ones.min(bits)).flat_map(move |count| {
+        // Gosper's hack: the next larger number with the same number of ones.
+        std::iter::successors(Some((1_u64 << count) - 1), |&mask| {
+            let lowest = mask & mask.wrapping_neg();
+            let carried = mask.checked_add(lowest).filter(|_| mask != 0)?;
+            Some(carried | (((mask ^ carried) >> 2) / lowest))
+        })
+        .take_while(move |&mask| mask < end)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn plans() -> impl Iterator<Item = (Distance, Plan)> {
         (0..=8).map(|d| Distance::new(d).unwrap()).flat_map(|distance| {
-            [0, 1, 100, 65_536, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000]
+            [Plan::of(distance), Plan::blocks(16, distance), Plan::blocks(6, distance)]
                 .into_iter()
-                .map(move |count| Plan::choose(count, distance))
-                .chain([Plan::blocks(16, distance), Plan::blocks(6, distance)])
+                .chain((1..=8).map(move |blocks| Plan::equal_blocks(blocks, 64, distance)))
                 .map(move |plan| (distance, plan))
         })
     }
@@ -252,6 +201,8 @@ mod tests {
                 masks.map(u64::count_ones).sum::<u32>(),
                 "{plan}: key bits overlap"
             );
+            let folds = plan.tables().iter().filter(|table| table.folded);
+            assert!(folds.into_iter().all(|table| (table.key_bits, table.radius) == (32, 1)));
         }
     }
 
@@ -267,12 +218,30 @@ mod tests {
     }
 
     #[test]
-    fn large_segments_stay_within_their_memory() {
-        for count in [LARGE, 10_000_000, 100_000_000] {
-            for distance in [3, 6] {
-                let plan = Plan::choose(count, Distance::new(distance).unwrap());
-                let each = plan.bytes(count) / count as f64;
-                assert!(each <= BYTES_MAX_LARGE, "{plan}: {each} bytes at {count}");
+    fn a_plan_shows_its_tables() {
+        let show = |distance| Plan::of(Distance::new(distance).unwrap()).to_string();
+        assert_eq!(show(3), "32r1f+32r1f");
+        assert_eq!(show(6), "21r2+21r1+22r1");
+    }
+
+    #[test]
+    fn masks_are_all_and_each_once() {
+        for (bits, ones) in [(1, 0), (1, 1), (5, 2), (22, 1), (9, 3), (4, 8)] {
+            let mut masks: Vec<u64> = masks_within(bits, ones).collect();
+            masks.sort_unstable();
+            let expected: Vec<u64> =
+                (0..1 << bits).filter(|mask: &u64| mask.count_ones() <= ones).collect();
+            assert_eq!(masks, expected, "{bits} bits, {ones} ones");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_a_bijection_that_keeps_the_low_half(value: u64, distance in 0..=8_u8) {
+            for table in Plan::of(Distance::new(distance).unwrap()).tables() {
+                let key = table.key(value);
+                prop_assert_eq!(table.value(key), value);
+                prop_assert_eq!(low(key), low(value.rotate_left(table.first_bit)));
             }
         }
     }

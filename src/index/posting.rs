@@ -17,67 +17,169 @@ pub struct Posting {
     pub has_sketch: bool,
 }
 
-/// A list of postings, packed to six bytes each: 46 bits of sequence and the two flags.
-#[derive(Debug, Default)]
-pub struct Postings(Array<[u8; 6]>);
-
 /// The largest sequence that a posting can hold: 7e13.
 pub const SEQUENCE_MAX: u64 = (1 << 46) - 1;
 
+/// What a list of postings has in common, so that it need not be kept with each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Common {
+    /// The smallest sequence.
+    pub first: Sequence,
+    /// The largest sequence.
+    pub last: Sequence,
+    /// The flags of all, where they are the same.
+    pub flags: Option<u8>,
+}
+
+impl Common {
+    /// Of no posting at all.
+    pub const NONE: Self = Self { first: Sequence::ZERO, last: Sequence::ZERO, flags: Some(0) };
+
+    /// What a posting has in common with itself.
+    pub fn of(posting: Posting) -> Self {
+        let Posting { sequence, .. } = posting;
+        Self { first: sequence, last: sequence, flags: Some(posting.flags()) }
+    }
+
+    /// What two lists have in common.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            flags: self.flags.filter(|_| self.flags == other.flags),
+        }
+    }
+
+    /// Bits a posting takes.
+    fn bits(self) -> u32 {
+        let most = self.last.get().saturating_sub(self.first.get());
+        (u64::BITS - most.leading_zeros()) + if self.flags.is_some() { 0 } else { 2 }
+    }
+}
+
+/// A list of postings, each packed into as many bits as the list needs.
+///
+/// The sequence is kept as its distance from the first; the two flags only where they differ. 100
+/// million fingerprints without ids take 27 bits each.
+#[derive(Debug)]
+pub struct Postings {
+    common: Common,
+    bits: u32,
+    words: Array<u64>,
+    len: usize,
+}
+
 impl Postings {
-    /// Packs a list.
-    pub fn pack(postings: &[PackedPosting]) -> Self {
-        Self(Array::copied(postings))
+    /// A list of `len` places, not filled.
+    pub fn new(common: Common, len: usize) -> Self {
+        debug_assert!(common.last.get() <= SEQUENCE_MAX, "46 bits outlast any disk");
+        let bits = common.bits();
+        Self { common, bits, words: Array::zeros(words(len, bits)), len }
     }
 
-    /// Takes a packed list.
-    pub fn from_packed(packed: Array<PackedPosting>) -> Self {
-        Self(packed)
+    /// Makes places up to `len`.
+    pub fn extend_to(&mut self, len: usize) {
+        self.len = self.len.max(len);
+        if self.words.len() < words(self.len, self.bits) {
+            let mut larger = Array::zeros(words(self.len + self.len / 8, self.bits));
+            larger[..self.words.len()].copy_from_slice(&self.words);
+            self.words = larger;
+        }
     }
 
-    /// The posting at `index`.
+    /// Puts a posting into a place that was not filled; places beyond the end come into being.
+    pub fn set(&mut self, index: usize, posting: Posting) {
+        if index >= self.len {
+            self.extend_to(index + 1);
+        }
+        let mut packed = posting.sequence.get() - self.common.first.get();
+        if self.common.flags.is_none() {
+            packed = packed << 2 | u64::from(posting.flags());
+        }
+        let bit = index * self.bits as usize;
+        let two = u128::from(packed) << (bit % 64);
+        self.words[bit / 64] |= two as u64;
+        self.words[bit / 64 + 1] |= (two >> 64) as u64;
+    }
+
+    /// The posting at a place.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there is no such place.
     pub fn get(&self, index: usize) -> Posting {
-        Posting::unpack(self.0[index])
+        let bit = index * self.bits as usize;
+        let two = u128::from(self.words[bit / 64]) | u128::from(self.words[bit / 64 + 1]) << 64;
+        let packed = (two >> (bit % 64)) as u64 & ((1 << self.bits) - 1);
+        let (offset, flags) = match self.common.flags {
+            Some(flags) => (packed, flags),
+            None => (packed >> 2, packed as u8 & 3),
+        };
+        Posting {
+            sequence: Sequence::new(self.common.first.get() + offset),
+            has_id: flags & 1 == 1,
+            has_sketch: flags & 2 == 2,
+        }
     }
 
-    /// How many there are.
+    /// How many places there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.len
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len == 0
+    }
+
+    /// What all have in common.
+    pub fn common(&self) -> Common {
+        self.common
     }
 
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.words.bytes()
     }
 
-    /// The packed form.
-    pub fn packed(&self) -> &[PackedPosting] {
-        &self.0
+    /// The packed form: what an image keeps.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words[..words(self.len, self.bits)]
+    }
+
+    /// How many words an image of such a list has; `None` where there is no such list.
+    pub(crate) fn words_of(common: Common, len: usize) -> Option<usize> {
+        let possible = common.last.get() <= SEQUENCE_MAX
+            && common.first <= common.last
+            && common.flags.is_none_or(|flags| flags < 4);
+        possible.then(|| words(len, common.bits()))
+    }
+
+    /// The list with this packed form.
+    pub(crate) fn from_words(common: Common, len: usize, words: Array<u64>) -> Self {
+        Self { common, bits: common.bits(), words, len }
     }
 }
 
-/// A posting in six bytes.
-pub type PackedPosting = [u8; 6];
+/// Words of so many places. One more, so that any two adjacent ones can be read.
+fn words(len: usize, bits: u32) -> usize {
+    if len == 0 { 0 } else { (len * bits as usize).div_ceil(64).max(1) + 1 }
+}
 
 impl Posting {
-    /// Into six bytes.
-    pub fn pack(self) -> PackedPosting {
-        debug_assert!(self.sequence.get() <= SEQUENCE_MAX, "46 bits outlast any disk");
-        let packed =
-            self.sequence.get() << 2 | u64::from(self.has_sketch) << 1 | u64::from(self.has_id);
+    /// The flags as two bits.
+    fn flags(self) -> u8 {
+        u8::from(self.has_sketch) << 1 | u8::from(self.has_id)
+    }
+
+    /// Into six bytes: 46 bits of sequence and the flags.
+    pub fn pack(self) -> [u8; 6] {
+        let packed = self.sequence.get() << 2 | u64::from(self.flags());
         *packed.to_le_bytes().first_chunk().expect("six of eight bytes")
     }
 
     /// From six bytes.
-    pub fn unpack(packed: PackedPosting) -> Self {
+    pub fn unpack(packed: [u8; 6]) -> Self {
         let mut bytes = [0; 8];
         bytes[..6].copy_from_slice(&packed);
         let packed = u64::from_le_bytes(bytes);
@@ -92,19 +194,53 @@ impl Posting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn postings_come_back_as_they_went_in() {
-        let mut expected = Vec::new();
-        for sequence in [0, 1, 255, 1 << 40, SEQUENCE_MAX] {
-            for (has_id, has_sketch) in [(false, false), (true, false), (false, true), (true, true)]
-            {
-                expected.push(Posting { sequence: Sequence::new(sequence), has_id, has_sketch });
+    fn posting() -> impl Strategy<Value = Posting> {
+        let sequence = prop_oneof![0..20_u64, 0..=SEQUENCE_MAX, Just(SEQUENCE_MAX)];
+        (sequence, any::<bool>(), any::<bool>()).prop_map(|(sequence, has_id, has_sketch)| {
+            Posting { sequence: Sequence::new(sequence), has_id, has_sketch }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn postings_come_back_as_they_went_in(
+            postings in prop::collection::vec(posting(), 1..60),
+            room in 0..60_usize,
+            same_flags: bool,
+        ) {
+            let postings: Vec<Posting> = postings
+                .iter()
+                .map(|p| if same_flags { Posting { has_id: true, has_sketch: false, ..*p } } else { *p })
+                .collect();
+            let common = postings.iter().copied().map(Common::of).reduce(Common::and).unwrap();
+            prop_assert!(!same_flags || common.flags == Some(1));
+            let mut packed = Postings::new(common, room);
+            for (i, &posting) in postings.iter().enumerate().rev() {
+                packed.set(i, posting);
+            }
+            prop_assert_eq!(packed.len(), room.max(postings.len()));
+            let words = Array::copied(packed.words());
+            prop_assert_eq!(Postings::words_of(common, packed.len()), Some(words.len()));
+            let again = Postings::from_words(common, packed.len(), words);
+            for (i, &posting) in postings.iter().enumerate() {
+                prop_assert_eq!(packed.get(i), posting);
+                prop_assert_eq!(again.get(i), posting);
+                prop_assert_eq!(Posting::unpack(posting.pack()), posting);
             }
         }
-        let packed: Vec<PackedPosting> = expected.iter().map(|posting| posting.pack()).collect();
-        let postings = Postings::pack(&packed);
-        let read: Vec<Posting> = (0..postings.len()).map(|i| postings.get(i)).collect();
-        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn a_hundred_million_bare_postings_take_27_bits_each() {
+        let bare = |sequence| {
+            Common::of(Posting {
+                sequence: Sequence::new(sequence),
+                has_id: false,
+                has_sketch: false,
+            })
+        };
+        assert_eq!(bare(1).and(bare(100_000_000)).bits(), 27);
     }
 }

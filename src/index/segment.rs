@@ -1,37 +1,38 @@
-//! A segment: an immutable level of the index, as sorted tables.
+//! A segment: an immutable level of the index, with all that it says about documents.
 //!
-//! All tables hold the same distinct fingerprints. The order of the first table numbers them: the
-//! *rank* of a fingerprint. Per rank there is the oldest posting (6 bytes); the few fingerprints
-//! with more documents have a group of later postings aside. A *document number* is a rank, or,
-//! for a later posting, the number of ranks plus its place: the id index points to these.
+//! Its distinct fingerprints lie in a table sorted by the first key of the plan. The *number* of a
+//! fingerprint is its place in there; at the same place of the postings is its oldest document. The
+//! few fingerprints with more documents have a group of later postings aside. A *document number* is
+//! that of its fingerprint, or, for a later posting, the count of numbers plus its place: the id
+//! index points to these. The plan's other tables are kept apart, see [`crate::index::view`].
 
 use crate::document::Sequence;
-use crate::fingerprint::Distance;
-use crate::index::array::Filling;
 use crate::index::ids::{IdKey, IdTable};
 use crate::index::permutation::Permuted;
-use crate::index::plan::{Plan, TablePlan};
-use crate::index::posting::{PackedPosting, Posting, Postings};
-use crate::index::table::{Bucket, Table};
+use crate::index::plan::{Key, TablePlan};
+use crate::index::posting::{Common, Posting, Postings};
+use crate::index::table::build;
+use crate::index::table::{Number, Table};
 
 /// An immutable level of the index.
 #[derive(Debug)]
 pub struct Segment {
-    plan: Plan,
-    tables: Vec<Table>,
+    table: Table,
     oldest: Postings,
+    /// By number.
     groups: Vec<Group>,
     later: Postings,
     ids: IdTable,
+    /// By key.
     removals: Vec<Removal>,
+    /// By key.
     resets: Vec<Reset>,
 }
 
-/// The later postings of a fingerprint with several documents; they end where the next group
-/// starts.
+/// The later postings of a fingerprint with several documents: they end where the next group starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Group {
-    pub(crate) rank: u32,
+    pub(crate) number: Number,
     pub(crate) start: u32,
     /// How many of all its postings, the oldest included, have an id.
     pub(crate) with_id: u32,
@@ -84,8 +85,8 @@ impl Tally {
 /// Memory of a segment by part, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bytes {
-    /// Tables.
-    pub tables: u64,
+    /// The first table.
+    pub table: u64,
     /// Postings.
     pub postings: u64,
     /// The id index.
@@ -97,60 +98,19 @@ pub struct Bytes {
 impl Bytes {
     /// All parts together.
     pub fn total(self) -> u64 {
-        self.tables + self.postings + self.ids + self.removals
+        self.table + self.postings + self.ids + self.removals
     }
 }
 
 impl Segment {
-    /// Finds, for each of a few queries, every fingerprint within `distance`, each once: `found`
-    /// gets the query's place and the fingerprint.
-    ///
-    /// In three steps over all queries and tables (find the buckets, load them, compare), since a
-    /// look-up costs cache misses and these overlap within a step.
-    pub fn near(
-        &self,
-        queries: &[Permuted],
-        distance: Distance,
-        buckets: &mut Vec<Bucket>,
-        found: &mut impl FnMut(usize, Permuted),
-    ) {
-        let visits: Vec<Visit<'_>> = self.visits(distance);
-        buckets.clear();
-        for &query in queries {
-            for visit in &visits {
-                visit.table.buckets(query, visit.radius, buckets);
-            }
-        }
-        let mut loaded = 0;
-        let mut next = buckets.iter();
-        for _ in queries {
-            for visit in &visits {
-                loaded ^= visit.table.load(next.by_ref().take(visit.probes));
-            }
-        }
-        std::hint::black_box(loaded);
-        let mut next = buckets.iter();
-        for (place, &query) in queries.iter().enumerate() {
-            for (i, visit) in visits.iter().enumerate() {
-                for &bucket in next.by_ref().take(visit.probes) {
-                    visit.table.compare(bucket, query, u32::from(distance.get()), &mut |value| {
-                        if !visits[..i].iter().any(|earlier| earlier.meets(query, value)) {
-                            found(place, value);
-                        }
-                    });
-                }
-            }
-        }
-    }
-
     /// What it says about the documents of a fingerprint.
     pub fn tally(&self, value: Permuted) -> Tally {
         let mut tally = Tally::default();
-        if let Some(rank) = self.tables[0].rank(value) {
-            let group = self.group(rank);
+        if let Some(number) = self.table.find(value) {
+            let group = self.group(number);
             tally.documents = 1 + group.map_or(0, |group| self.later_of(group).len() as i64);
             tally.with_id = group.map_or_else(
-                || i64::from(self.oldest.get(rank as usize).has_id),
+                || i64::from(self.oldest.get(number as usize).has_id),
                 |group| i64::from(self.groups[group].with_id),
             );
         }
@@ -164,12 +124,14 @@ impl Segment {
 
     /// The postings of a fingerprint, oldest first, those removed by newer levels included.
     pub fn postings(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
-        self.tables[0].rank(value).into_iter().flat_map(|rank| self.postings_at(rank))
+        self.table.find(value).into_iter().flat_map(|number| self.postings_at(number))
     }
 
     /// The removals of a fingerprint's documents, by sequence of the document.
     pub fn removals_of(&self, value: Permuted) -> &[Removal] {
-        let start = self.removals.partition_point(|removal| removal.value < value);
+        let plan = self.table.plan();
+        let key = plan.key(value);
+        let start = self.removals.partition_point(|removal| plan.key(removal.value) < key);
         let count = self.removals[start..].partition_point(|removal| removal.value == value);
         &self.removals[start..start + count]
     }
@@ -181,12 +143,12 @@ impl Segment {
 
     /// How many distinct fingerprints it has.
     pub fn fingerprints(&self) -> usize {
-        self.oldest.len()
+        self.table.len() as usize
     }
 
     /// How many documents it has.
     pub fn documents(&self) -> usize {
-        self.oldest.len() + self.later.len()
+        self.fingerprints() + self.later.len()
     }
 
     /// How many removals and resets it carries.
@@ -194,15 +156,21 @@ impl Segment {
         self.removals.len() + self.resets.len()
     }
 
-    /// Its table plan.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    /// Its fingerprints, in the order of the plan's first table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// What its oldest and later postings have in common; nothing where it has none.
+    pub(crate) fn common(&self) -> Option<Common> {
+        let oldest = (!self.table.is_empty()).then(|| self.oldest.common())?;
+        Some(if self.later.is_empty() { oldest } else { oldest.and(self.later.common()) })
     }
 
     /// Its memory.
     pub fn bytes(&self) -> Bytes {
         Bytes {
-            tables: self.tables.iter().map(|table| table.bytes() as u64).sum(),
+            table: self.table.bytes() as u64,
             postings: (self.oldest.bytes()
                 + self.later.bytes()
                 + self.groups.capacity() * size_of::<Group>()) as u64,
@@ -212,30 +180,26 @@ impl Segment {
         }
     }
 
-    /// The fingerprint of a rank.
-    pub(crate) fn value(&self, rank: u32) -> Permuted {
-        self.tables[0].entries()[rank as usize]
-    }
-
-    /// The postings of a rank, oldest first.
-    pub(crate) fn postings_at(&self, rank: u32) -> impl Iterator<Item = Posting> + '_ {
-        let later = self.group(rank).map_or(0..0, |group| self.later_of(group));
-        std::iter::once(self.oldest.get(rank as usize)).chain(later.map(|i| self.later.get(i)))
+    /// The postings of a fingerprint's number, oldest first.
+    pub(crate) fn postings_at(&self, number: Number) -> impl Iterator<Item = Posting> + '_ {
+        let later = self.group(number).map_or(0..0, |group| self.later_of(group));
+        std::iter::once(self.oldest.get(number as usize)).chain(later.map(|i| self.later.get(i)))
     }
 
     pub(crate) fn reset_of(&self, value: Permuted) -> Option<Sequence> {
-        let at = self.resets.binary_search_by_key(&value, |reset| reset.value).ok()?;
+        let plan = self.table.plan();
+        let key = plan.key(value);
+        let at = self.resets.binary_search_by_key(&key, |reset| plan.key(reset.value)).ok()?;
         Some(self.resets[at].sequence)
     }
 
     /// The document with a number.
     pub(crate) fn document(&self, number: u32) -> (Permuted, Posting) {
-        let ranks = self.oldest.len();
-        match (number as usize).checked_sub(ranks) {
-            None => (self.value(number), self.oldest.get(number as usize)),
+        match (number as usize).checked_sub(self.table.numbers()) {
+            None => (self.table.value(number), self.oldest.get(number as usize)),
             Some(later) => {
                 let group = self.groups.partition_point(|group| group.start as usize <= later) - 1;
-                (self.value(self.groups[group].rank), self.later.get(later))
+                (self.table.value(self.groups[group].number), self.later.get(later))
             }
         }
     }
@@ -252,21 +216,13 @@ impl Segment {
         &self.resets
     }
 
-    /// The parts that an image keeps: all but what is built from them.
-    pub(crate) fn parts(&self) -> (&[u64], &Postings, &[Group], &Postings) {
-        (self.tables[0].entries(), &self.oldest, &self.groups, &self.later)
+    /// The parts of an image besides the table, ids, removals and resets.
+    pub(crate) fn postings_parts(&self) -> (&Postings, &[Group], &Postings) {
+        (&self.oldest, &self.groups, &self.later)
     }
 
-    fn visits(&self, distance: Distance) -> Vec<Visit<'_>> {
-        let tables = self.tables.iter().zip(self.plan.radii(distance));
-        let visited = tables.filter_map(|(table, radius)| Some((table, radius?)));
-        visited
-            .map(|(table, radius)| Visit { table, radius, probes: table.probes(radius) })
-            .collect()
-    }
-
-    fn group(&self, rank: u32) -> Option<usize> {
-        self.groups.binary_search_by_key(&rank, |group| group.rank).ok()
+    fn group(&self, number: Number) -> Option<usize> {
+        self.groups.binary_search_by_key(&number, |group| group.number).ok()
     }
 
     fn later_of(&self, group: usize) -> std::ops::Range<usize> {
@@ -275,12 +231,12 @@ impl Segment {
     }
 
     fn number_of(&self, value: Permuted, sequence: Sequence) -> Option<u32> {
-        let rank = self.tables[0].rank(value)?;
-        if self.oldest.get(rank as usize).sequence == sequence {
-            return Some(rank);
+        let number = self.table.find(value)?;
+        if self.oldest.get(number as usize).sequence == sequence {
+            return Some(number);
         }
         // Later postings ascend by sequence.
-        let range = self.later_of(self.group(rank)?);
+        let range = self.later_of(self.group(number)?);
         let (mut low, mut high) = (range.start, range.end);
         while low < high {
             let middle = low.midpoint(high);
@@ -291,92 +247,67 @@ impl Segment {
             }
         }
         (low < range.end && self.later.get(low).sequence == sequence)
-            .then(|| (self.oldest.len() + low) as u32)
+            .then(|| (self.table.numbers() + low) as u32)
     }
 }
 
-/// A table in a look-up.
-struct Visit<'a> {
-    table: &'a Table,
-    radius: u32,
-    probes: usize,
-}
-
-impl Visit<'_> {
-    fn meets(&self, query: Permuted, value: Permuted) -> bool {
-        meets(self.table.plan(), Some(self.radius), query, value)
-    }
-}
-
-/// Whether `value` lies in a bucket that a look-up of `query` visits in the table.
-pub(crate) fn meets(
-    plan: TablePlan,
-    radius: Option<u32>,
-    query: Permuted,
-    value: Permuted,
-) -> bool {
-    radius.is_some_and(|radius| ((query ^ value) & plan.mask()).count_ones() <= radius)
-}
-
-/// Fingerprints in the order of the first table, oldest postings, groups, later postings.
-pub(crate) type Parts = (Filling<u64>, Filling<PackedPosting>, Vec<Group>, Vec<PackedPosting>);
-
-/// Takes the rows of a new segment in ascending order of fingerprint.
-#[derive(Debug, Default)]
+/// Takes the rows of a new segment in ascending order of key.
+#[derive(Debug)]
 pub struct Builder {
-    values: Filling<Permuted>,
-    oldest: Filling<PackedPosting>,
+    table: build::Builder,
+    oldest: Postings,
     groups: Vec<Group>,
-    later: Vec<PackedPosting>,
+    later: Vec<Posting>,
     removals: Vec<Removal>,
     resets: Vec<Reset>,
+    plan: TablePlan,
 }
 
 impl Builder {
-    /// A builder with room for `fingerprints`.
-    pub fn with_capacity(fingerprints: usize) -> Self {
+    /// A builder for counted fingerprints, whose postings have something in common.
+    pub fn new(counts: &build::Counts, common: Common) -> Self {
+        let table = build::Builder::new(0, counts);
         Self {
-            values: Filling::with_capacity(fingerprints),
-            oldest: Filling::with_capacity(fingerprints),
-            ..Self::default()
+            oldest: Postings::new(common, table.numbers()),
+            plan: counts.plan(),
+            table,
+            groups: Vec::new(),
+            later: Vec::new(),
+            removals: Vec::new(),
+            resets: Vec::new(),
         }
     }
 
-    /// Adds what the level says about the next larger fingerprint.
-    pub fn push(&mut self, value: Permuted, row: &Row) {
-        debug_assert!(self.values.last().is_none_or(|&last| last < value), "values ascend");
+    /// Adds what the level says about the fingerprint with the next larger key.
+    pub fn push(&mut self, key: Key, row: &Row) {
         if let Some((&oldest, later)) = row.postings.split_first() {
+            let number = self.table.push(key);
+            self.oldest.set(number as usize, oldest);
             if !later.is_empty() {
                 let with_id = row.postings.iter().filter(|posting| posting.has_id).count() as u32;
-                let (rank, start) = (self.values.len() as u32, self.later.len() as u32);
-                self.groups.push(Group { rank, start, with_id });
-                self.later.extend(later.iter().map(|posting| posting.pack()));
+                let start = self.later.len() as u32;
+                self.later.extend(later);
+                self.groups.push(Group { number, start, with_id });
             }
-            self.values.push(value);
-            self.oldest.push(oldest.pack());
         }
-        self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
-        self.resets.extend(row.reset.map(|sequence| Reset { value, sequence }));
+        if !row.removals.is_empty() || row.reset.is_some() {
+            let value = self.plan.value(key);
+            self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
+            self.resets.extend(row.reset.map(|sequence| Reset { value, sequence }));
+        }
     }
 
-    /// Builds the tables. `ids` are sorted by key, no key twice; those whose document is not among
-    /// the rows are dropped.
-    pub fn finish(
-        self,
-        distance_max: Distance,
-        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
-    ) -> Segment {
-        let plan = Plan::choose(self.values.len() as u64, distance_max);
-        let (first, others) = plan.tables().split_first().expect("a plan has a table");
-        let mut tables: Vec<Table> =
-            others.iter().map(|&table| Table::build(table, &self.values)).collect();
-        tables.insert(0, Table::build_first(*first, self.values.finish()));
+    /// The segment. `ids` are sorted by key, no key twice; those whose document is not among the
+    /// rows are dropped.
+    pub fn finish(mut self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
+        let (groups, later) = self.grouped_by_number();
+        let table = self.table.finish();
+        self.oldest.extend_to(table.numbers());
         let mut segment = Segment {
-            plan,
-            tables,
-            oldest: Postings::from_packed(self.oldest.finish()),
-            groups: self.groups,
-            later: Postings::pack(&self.later),
+            table,
+            oldest: self.oldest,
+            groups,
+            later,
             ids: IdTable::default(),
             removals: self.removals,
             resets: self.resets,
@@ -388,14 +319,54 @@ impl Builder {
         segment.ids = IdTable::from_sorted(numbered.into_iter());
         segment
     }
+}
 
-    /// Puts back the parts of an image (see [`crate::index::image`]).
+impl Builder {
+    /// Rows came by key; the numbers of those in extra lines are the last.
+    fn grouped_by_number(&mut self) -> (Vec<Group>, Postings) {
+        let mut groups = std::mem::take(&mut self.groups);
+        let mut ends: Vec<u32> = groups.iter().skip(1).map(|group| group.start).collect();
+        ends.push(self.later.len() as u32);
+        let mut ends: Vec<(Group, u32)> = groups.drain(..).zip(ends).collect();
+        ends.sort_unstable_by_key(|(group, _)| group.number);
+        let common = self.later.iter().copied().map(Common::of).reduce(Common::and);
+        let mut later = Postings::new(common.unwrap_or(Common::NONE), self.later.len());
+        let mut next = 0;
+        for (group, end) in ends {
+            groups.push(Group { start: next as u32, ..group });
+            for &posting in &self.later[group.start as usize..end as usize] {
+                later.set(next, posting);
+                next += 1;
+            }
+        }
+        (groups, later)
+    }
+}
+
+/// The parts of an image; `None` where they do not fit each other.
+impl Segment {
     pub(crate) fn from_parts(
-        (values, oldest, groups, later): Parts,
-        removals: Vec<Removal>,
-        resets: Vec<Reset>,
-    ) -> Self {
-        Self { values, oldest, groups, later, removals, resets }
+        table: Table,
+        (oldest, groups, later): (Postings, Vec<Group>, Postings),
+        ids: IdTable,
+        (removals, resets): (Vec<Removal>, Vec<Reset>),
+    ) -> Option<Self> {
+        let plan = table.plan();
+        let numbers = table.numbers();
+        let in_order = |a: &Group, b: &Group| a.number < b.number && a.start < b.start;
+        let within = |group: &Group| {
+            (group.number as usize) < numbers && (group.start as usize) < later.len()
+        };
+        let sound = table.role() == 0
+            && oldest.len() >= numbers
+            && groups.iter().all(within)
+            && groups.is_sorted_by(in_order)
+            && groups.first().map_or(later.is_empty(), |group| group.start == 0)
+            && ids.iter().all(|(_, number)| (number as usize) < numbers + later.len())
+            && removals.is_sorted_by_key(|removal| plan.key(removal.value))
+            && resets.is_sorted_by(|a, b| plan.key(a.value) < plan.key(b.value));
+        let segment = Self { table, oldest, groups, later, ids, removals, resets };
+        sound.then_some(segment)
     }
 }
 

@@ -10,7 +10,10 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::ids::IdKey;
 use crate::index::naive::Naive;
 use crate::index::permutation::Permutation;
+use crate::index::plan::Plan;
+use crate::index::segment::Segment;
 use crate::index::view::{Put, Shape, View};
+use crate::index::work::{Built, Other, Work};
 use crate::index::{image, merge};
 
 fn distance(bits: u8) -> Distance {
@@ -25,29 +28,52 @@ fn empty(distance_max: u8, delta_events: usize) -> View {
     })
 }
 
-/// Turns full deltas into segments.
+/// Turns full deltas into levels.
 fn settle_deltas(view: &mut View) {
-    while let Some(delta) = view.full_deltas().first() {
-        let segment = Arc::new(delta.at(u32::MAX).to_segment());
-        view.install_oldest_delta(segment);
+    while let Some(work) = Work::flush(view) {
+        view.install(&work.run());
     }
 }
 
-/// Turns everything into one segment, and that into bytes and back.
+/// Turns everything into one segment and one table of each role, and these into bytes and back.
 fn settle(view: &mut View) {
     view.rotate();
     settle_deltas(view);
-    let all: Vec<_> = view.segments().to_vec();
-    if all.is_empty() {
+    while let Some(work) = Work::merge(view, u64::MAX / 1_000_000) {
+        view.install(&work.run());
+    }
+    if view.segments().is_empty() {
         return;
     }
-    let merged = merge::merge(&all, view.shape().distance_max, true);
-    view.install_merged(&all, &Arc::new(merged));
+    let from = view.segments().to_vec();
+    if from[0].hiding() > 0 {
+        let merge::Merged { segment, dropped } = merge::merge(&from, true);
+        view.install(&Built::Segments { from, merged: Arc::new(segment), dropped });
+        // What was dropped leaves the other tables too.
+        while let Some(work) = Work::merge(view, merge::RATIO) {
+            view.install(&work.run());
+        }
+    }
+    let (segments, others) = (view.segments().to_vec(), view.others().to_vec());
+    let dropped = 0;
+    let merged = Arc::new(read(&written(&segments[0]), view.plan()).unwrap());
+    view.install(&Built::Segments { from: segments, merged, dropped });
+    for Other { table, cleaned_at } in others {
+        let mut bytes = Vec::new();
+        image::write_table(&table, &mut bytes).unwrap();
+        let merged = Arc::new(image::read_table(&mut &bytes[..], view.plan()).unwrap());
+        view.install(&Built::Tables { from: vec![table], merged, cleaned_at });
+    }
+}
+
+fn written(segment: &Segment) -> Vec<u8> {
     let mut bytes = Vec::new();
-    image::write(&view.segments()[0], &mut bytes).unwrap();
-    let read = image::read(&mut &bytes[..], view.shape().distance_max).unwrap();
-    let all: Vec<_> = view.segments().to_vec();
-    view.install_merged(&all, &Arc::new(read));
+    image::write_segment(segment, &mut bytes).unwrap();
+    bytes
+}
+
+fn read(bytes: &[u8], plan: &Plan) -> std::io::Result<Segment> {
+    image::read_segment(&mut &bytes[..], plan)
 }
 
 /// What a view answers, in the oracle's form.
@@ -130,12 +156,8 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
         Step::Rotate => view.rotate(),
         Step::SettleDeltas => settle_deltas(view),
         Step::Merge => {
-            let sizes: Vec<_> =
-                view.segments().iter().map(|segment| merge::size(segment)).collect();
-            if let Some(range) = merge::choose(&sizes, merge::RATIO) {
-                let from: Vec<_> = view.segments()[range.clone()].to_vec();
-                let merged = merge::merge(&from, view.shape().distance_max, range.start == 0);
-                view.install_merged(&from, &Arc::new(merged));
+            if let Some(work) = Work::merge(view, merge::RATIO) {
+                view.install(&work.run());
             }
         }
         Step::SettleAll => settle(view),
@@ -216,12 +238,16 @@ proptest! {
         }
         settle(&mut view);
         if let Some(segment) = view.segments().first() {
-            let mut bytes = Vec::new();
-            image::write(segment, &mut bytes).unwrap();
+            let mut bytes = written(segment);
             let at = at.index(bytes.len());
-            prop_assert!(image::read(&mut &bytes[..at], distance(3)).is_err(), "cut");
+            prop_assert!(read(&bytes[..at], view.plan()).is_err(), "cut");
             bytes[at] ^= flip;
-            drop(image::read(&mut &bytes[..], distance(3)));
+            if let Ok(segment) = read(&bytes, view.plan()) {
+                // Every way through it stays inside.
+                prop_assert!(segment.table().entries().count() >= segment.fingerprints());
+                let value = view.shape().permutation.apply(Fingerprint::new(0));
+                segment.postings(value).count();
+            }
         }
     }
 }
@@ -340,6 +366,8 @@ fn memory_comes_back_after_deletes_are_merged() {
     }
     settle(&mut view);
     let bytes = view.segments()[0].bytes();
-    assert_eq!((bytes.postings, bytes.ids, bytes.removals), (0, 0, 0));
+    assert!(bytes.total() < 2_048, "{bytes:?}");
+    assert!(view.others_bytes() < 1_024, "no table has what is gone");
+    assert_eq!((bytes.ids, bytes.removals), (0, 0));
     assert_eq!(view.counts().fingerprints, 0);
 }

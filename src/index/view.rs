@@ -1,5 +1,11 @@
 //! The view: the whole index at one sequence.
 //!
+//! ```text
+//!   segments   the plan's first table with all that is known of documents; oldest first
+//!   others     the plan's other tables: fingerprints alone; by role, oldest first
+//!   deltas     the newest changes; the last one is appended to
+//! ```
+//!
 //! The writer owns the newest view and changes it; what it publishes (a clone: a few reference
 //! counts) never changes again, and readers keep it as long as they like. A look-up visits every
 //! level, so its cost is that of the segments' probes together; only for hits are the levels asked
@@ -11,15 +17,17 @@ use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::delta::{Delta, DeltaAt, Happened};
 use crate::index::ids::IdKey;
+use crate::index::lookup::{Lookup, Visitor};
 use crate::index::permutation::{Permutation, Permuted};
+use crate::index::plan::Plan;
 use crate::index::posting::Posting;
 use crate::index::segment::{Segment, Tally};
-use crate::index::table::Bucket;
+use crate::index::table::Table;
+use crate::index::work::{Built, Level, Other};
 use crate::sketch::Sketch;
 
-/// How many look-ups of a batch are under way at a time: enough to keep the memory busy, few enough
-/// that what they load stays in the first cache.
-const QUERIES_AT_A_TIME: usize = 8;
+/// How many look-ups of a batch are answered at a time.
+const QUERIES_AT_A_TIME: usize = 64;
 
 /// What every view of a data directory shares.
 #[derive(Debug, Clone)]
@@ -36,7 +44,11 @@ pub struct Shape {
 #[derive(Debug, Clone)]
 pub struct View {
     shape: Arc<Shape>,
+    plan: Arc<Plan>,
     segments: Arc<[Arc<Segment>]>,
+    others: Arc<[Other]>,
+    /// How many fingerprints merges of segments have dropped.
+    dropped: u64,
     /// Oldest first; the last one is appended to. Never empty.
     deltas: Arc<[Arc<Delta>]>,
     live_length: u32,
@@ -75,15 +87,19 @@ pub struct Located {
 impl View {
     /// An empty index.
     pub fn new(shape: Shape) -> Self {
-        Self::restored(shape, Vec::new(), Counts::default())
+        Self::restored(shape, Parts::default())
     }
 
-    /// The index that these segments, oldest first, make.
-    pub fn restored(shape: Shape, segments: Vec<Arc<Segment>>, counts: Counts) -> Self {
+    /// The index that these parts make.
+    pub fn restored(shape: Shape, parts: Parts) -> Self {
+        let Parts { segments, others, dropped, counts } = parts;
         let delta = Delta::new(shape.delta_events, shape.distance_max, counts.sequence);
         Self {
+            plan: Arc::new(Plan::of(shape.distance_max)),
             shape: Arc::new(shape),
             segments: segments.into(),
+            others: others.into(),
+            dropped,
             deltas: [Arc::new(delta)].into(),
             live_length: 0,
             sequence: counts.sequence,
@@ -92,12 +108,43 @@ impl View {
         }
     }
 
+    /// The index after bare documents were put, one after the other. Much quicker than putting
+    /// them; needs 24 bytes a fingerprint beside the index while it works.
+    pub fn filled(shape: Shape, fingerprints: impl ExactSizeIterator<Item = Fingerprint>) -> Self {
+        let documents = fingerprints.len() as u64;
+        let plan = Plan::of(shape.distance_max);
+        let values = fingerprints.map(|fingerprint| shape.permutation.apply(fingerprint));
+        let Level { segment, others } = Level::of_bare(&plan, values);
+        let fingerprints = segment.fingerprints() as u64;
+        let counts = Counts { sequence: Sequence::new(documents), documents, fingerprints };
+        let other = |table| Other { table, cleaned_at: 0 };
+        let others = others.into_iter().map(other).collect();
+        Self::restored(shape, Parts { segments: vec![segment], others, dropped: 0, counts })
+    }
+
     /// Every stored fingerprint within `distance` of the query, each once, in no particular order.
     pub fn near(&self, query: Fingerprint, distance: Distance) -> Vec<Near> {
+        self.near_with(&mut Lookup::default(), query, distance)
+    }
+
+    /// The same with buffers that were used before: saves some allocations.
+    pub fn near_with(
+        &self,
+        lookup: &mut Lookup,
+        query: Fingerprint,
+        distance: Distance,
+    ) -> Vec<Near> {
         let query = self.shape.permutation.apply(query);
         let mut values = Vec::new();
-        self.near_values(&[query], distance, &mut Vec::new(), &mut values);
-        values.into_iter().map(|(_, value)| self.near_of(query, value)).collect()
+        lookup.run(&self.visitor(distance), &[query], &mut |_, value| values.push(value));
+        if values.len() > 1 {
+            values.sort_unstable();
+            values.dedup();
+        }
+        if self.hides() {
+            values.retain(|&value| self.holds(value));
+        }
+        values.into_iter().map(|value| self.near_of(query, value)).collect()
     }
 
     /// For each query the distance of the nearest stored fingerprint within `distance`.
@@ -108,23 +155,20 @@ impl View {
         queries: &[Fingerprint],
         distance: Distance,
     ) -> impl Iterator<Item = Option<Distance>> {
-        let mut buckets = Vec::new();
-        let mut values = Vec::new();
-        let permutation = &self.shape.permutation;
+        let (mut lookup, visitor, hides) =
+            (Lookup::default(), self.visitor(distance), self.hides());
         queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
             let mut permuted = [0; QUERIES_AT_A_TIME];
             for (permuted, &query) in permuted.iter_mut().zip(queries) {
-                *permuted = permutation.apply(query);
+                *permuted = self.shape.permutation.apply(query);
             }
-            values.clear();
-            let permuted = &permuted[..queries.len()];
-            self.near_values(permuted, distance, &mut buckets, &mut values);
-            let mut nearest = [None; QUERIES_AT_A_TIME];
-            for &(place, value) in &values {
-                let found = self.near_of(permuted[place], value).distance;
-                nearest[place] = Some(nearest[place].map_or(found, |other| found.min(other)));
-            }
-            nearest.into_iter().take(queries.len())
+            let mut nearest = [u32::MAX; QUERIES_AT_A_TIME];
+            lookup.run(&visitor, &permuted[..queries.len()], &mut |at, value| {
+                if !hides || self.holds(value) {
+                    nearest[at] = nearest[at].min((permuted[at] ^ value).count_ones());
+                }
+            });
+            nearest.into_iter().take(queries.len()).map(Distance::counted)
         })
     }
 
@@ -226,6 +270,16 @@ impl View {
         }
     }
 
+    /// What it can be restored from when its deltas are empty.
+    pub fn parts(&self) -> Parts {
+        Parts {
+            segments: self.segments.to_vec(),
+            others: self.others.to_vec(),
+            dropped: self.dropped,
+            counts: self.counts(),
+        }
+    }
+
     /// What every view of the directory shares.
     pub fn shape(&self) -> &Shape {
         &self.shape
@@ -241,6 +295,21 @@ impl View {
         &self.deltas[..self.deltas.len() - 1]
     }
 
+    /// Its tables but those of the segments, by role, oldest first.
+    pub fn others(&self) -> &[Other] {
+        &self.others
+    }
+
+    /// How many fingerprints merges of segments have dropped in all.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Its plan.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
     /// All deltas as this view sees them, oldest first.
     pub fn deltas(&self) -> impl DoubleEndedIterator<Item = DeltaAt<'_>> {
         let last = self.deltas.len() - 1;
@@ -248,6 +317,11 @@ impl View {
             .iter()
             .enumerate()
             .map(move |(i, delta)| delta.at(if i == last { self.live_length } else { u32::MAX }))
+    }
+
+    /// Memory of its tables but those of the segments, in bytes.
+    pub fn others_bytes(&self) -> u64 {
+        self.others.iter().map(|other| other.table.bytes() as u64).sum()
     }
 
     /// Memory of its deltas, in bytes.
@@ -306,25 +380,47 @@ impl View {
         }
     }
 
-    /// Puts a segment in the place of the oldest full delta, which it was built from.
+    /// Puts in what was built from parts of this view or of an earlier one. What was merged from
+    /// levels that are no longer all there leaves everything as it was.
     ///
     /// # Panics
-    /// When there is no full delta.
-    pub fn install_oldest_delta(&mut self, segment: Arc<Segment>) {
-        assert!(self.deltas.len() > 1, "only a full delta becomes a segment");
-        self.segments = self.segments.iter().cloned().chain([segment]).collect();
-        self.deltas = self.deltas[1..].into();
+    /// When a delta was flushed that was not full.
+    pub fn install(&mut self, built: &Built) {
+        match built {
+            Built::Flushed(level) => {
+                assert!(self.deltas.len() > 1, "only a full delta becomes a segment");
+                self.deltas = self.deltas[1..].into();
+                let segment = Arc::clone(&level.segment);
+                self.segments = self.segments.iter().cloned().chain([segment]).collect();
+                let cleaned_at = self.dropped;
+                let others = level.others.iter().map(Arc::clone);
+                let others = others.map(|table| Other { table, cleaned_at });
+                let mut others: Vec<Other> = self.others.iter().cloned().chain(others).collect();
+                others.sort_by_key(|other| other.table.role());
+                self.others = others.into();
+            }
+            Built::Segments { from, merged, dropped } => {
+                let segments = replaced(&self.segments, from.len(), merged, |at| {
+                    self.segments[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(a, b))
+                });
+                if let Some(segments) = segments {
+                    self.segments = segments;
+                    self.dropped += dropped;
+                }
+            }
+            Built::Tables { from, merged, cleaned_at } => {
+                let other = Other { table: Arc::clone(merged), cleaned_at: *cleaned_at };
+                let others = replaced(&self.others, from.len(), &other, |at| {
+                    self.others[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(&a.table, b))
+                });
+                self.others = others.unwrap_or_else(|| Arc::clone(&self.others));
+            }
+        }
     }
 
-    /// Puts a segment in the place of adjacent ones, which it was merged from. Segments that are
-    /// no longer all there leave everything as it was.
-    pub fn install_merged(&mut self, from: &[Arc<Segment>], merged: &Arc<Segment>) {
-        let same = |a: &[Arc<Segment>]| a.iter().zip(from).all(|(a, b)| Arc::ptr_eq(a, b));
-        let Some(at) = self.segments.windows(from.len()).position(same) else {
-            return;
-        };
-        let (before, after) = (&self.segments[..at], &self.segments[at + from.len()..]);
-        self.segments = before.iter().chain([merged]).chain(after).cloned().collect();
+    /// Whether a fingerprint has a document.
+    pub(crate) fn holds(&self, value: Permuted) -> bool {
+        self.held_value(value).documents > 0
     }
 
     /// Appends an event to the newest delta, in a new one where there is no room for it and for
@@ -339,28 +435,18 @@ impl View {
         self.live_length += 1;
     }
 
-    /// Appends each query's place with each stored fingerprint near it, once.
-    fn near_values(
-        &self,
-        queries: &[Permuted],
-        distance: Distance,
-        buckets: &mut Vec<Bucket>,
-        values: &mut Vec<(usize, Permuted)>,
-    ) {
-        for segment in self.segments.iter() {
-            segment.near(queries, distance, buckets, &mut |at, value| values.push((at, value)));
-        }
-        for delta in self.deltas().filter(|delta| delta.length() > 0) {
-            for (at, &query) in queries.iter().enumerate() {
-                delta.near(query, distance, &mut |value| values.push((at, value)));
-            }
-        }
-        if values.len() > 1 {
-            values.sort_unstable();
-            values.dedup();
-        }
-        if self.hides() {
-            values.retain(|&(_, value)| self.held_value(value).documents > 0);
+    /// What a look-up of this distance visits.
+    fn visitor(&self, distance: Distance) -> Visitor<'_> {
+        let radii: Vec<Option<u32>> = self.plan.radii(distance).collect();
+        let firsts = self.segments.iter().map(|segment| segment.table());
+        let tables = firsts.chain(self.others.iter().map(|other| &*other.table));
+        Visitor {
+            tables: tables
+                .filter(|table| !table.is_empty())
+                .filter_map(|table: &Table| Some((table, radii[table.role()]?)))
+                .collect(),
+            deltas: self.deltas().filter(|delta| delta.length() > 0).collect(),
+            distance,
         }
     }
 
@@ -379,10 +465,11 @@ impl View {
         }
     }
 
-    /// Whether anything in any level is removed or reset.
+    /// Whether anything in any level is removed or reset, or gone but still in a table.
     fn hides(&self) -> bool {
         self.segments.iter().any(|segment| segment.hiding() > 0)
             || self.deltas.iter().any(|delta| delta.hiding() > 0)
+            || self.others.iter().any(|other| other.cleaned_at < self.dropped)
     }
 
     fn hidden(&self, value: Permuted) -> Hidden {
@@ -404,6 +491,30 @@ impl View {
         hidden.removed.sort_unstable();
         hidden
     }
+}
+
+/// A list with one item in the place of `count` adjacent ones, where there is such a place.
+fn replaced<T: Clone>(
+    list: &[T],
+    count: usize,
+    one: &T,
+    is_place: impl Fn(usize) -> bool,
+) -> Option<Arc<[T]>> {
+    let at = (0..(list.len() + 1).saturating_sub(count)).find(|&at| is_place(at))?;
+    Some(list[..at].iter().chain([one]).chain(&list[at + count..]).cloned().collect())
+}
+
+/// What a view is restored from.
+#[derive(Debug, Clone, Default)]
+pub struct Parts {
+    /// Oldest first.
+    pub segments: Vec<Arc<Segment>>,
+    /// By role, oldest first.
+    pub others: Vec<Other>,
+    /// How many fingerprints merges had dropped.
+    pub dropped: u64,
+    /// The totals.
+    pub counts: Counts,
 }
 
 /// What a put document brings besides its fingerprint.

@@ -10,6 +10,7 @@ use crate::document::{Document, DocumentId};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::permutation::Permutation;
 use crate::index::view::{Shape, View};
+use crate::index::work::Work;
 use crate::machine::apply::{Applied, Command, Machine, NO_HIT, Outcome, PackedSearch};
 use crate::machine::change::{Change, Record};
 use crate::machine::model::Model;
@@ -184,9 +185,8 @@ impl Rig {
             Step::Rotate => self.machine.view_mut().rotate(),
             Step::SettleDeltas => {
                 let view = self.machine.view_mut();
-                while let Some(delta) = view.full_deltas().first() {
-                    let segment = Arc::new(delta.at(u32::MAX).to_segment());
-                    view.install_oldest_delta(segment);
+                while let Some(work) = Work::flush(view) {
+                    view.install(&work.run());
                 }
             }
         }

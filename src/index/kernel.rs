@@ -1,0 +1,307 @@
+//! The kernel: compares lines with a query, 16 lanes at a time. The only module with `unsafe`.
+//!
+//! A lane is 32 bits: the low half of an entry's key, or, beyond the slots, something else; the last
+//! one ends in the line's flags. For each line the kernel gives 16 bits: which slots lie within the
+//! distance in the low half, and whether there is more to visit. What it finds are candidates; the
+//! caller compares whole fingerprints.
+//!
+//! Three variants, chosen at run time, each tested against [`portable`] on random and adversarial
+//! lines: AVX-512 with VPOPCNTDQ (four instructions a line), AVX2 (population counts by nibble
+//! shuffles), and plain Rust. `unsafe` here means: calling a function that needs an instruction set
+//! (after asking the processor for it), and prefetching an address (which cannot fault).
+#![expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")]
+
+use std::sync::LazyLock;
+
+use crate::index::line::{Line, MORE};
+
+/// How many lines a scan compares at most.
+pub const SCAN_MAX: usize = 32;
+
+/// An instruction set that the kernel knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Simd {
+    /// AVX-512 F and VPOPCNTDQ.
+    Avx512,
+    /// AVX2.
+    Avx2,
+    /// Any processor.
+    Portable,
+}
+
+impl Simd {
+    /// The best that this processor has.
+    pub fn best() -> Self {
+        static BEST: LazyLock<Simd> =
+            LazyLock::new(|| Simd::available().next().unwrap_or(Simd::Portable));
+        *BEST
+    }
+
+    /// All that this processor has, the best first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        [Self::Avx512, Self::Avx2, Self::Portable].into_iter().filter(|simd| simd.is_available())
+    }
+
+    fn is_available(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx512 | Self::Avx2 => false,
+            Self::Portable => true,
+        }
+    }
+}
+
+/// What lines are compared with.
+#[derive(Debug, Clone, Copy)]
+pub struct Pattern {
+    /// The low half of the query's key.
+    pub low: u32,
+    /// The largest distance in it.
+    pub distance: u32,
+    /// Slots a line: at most 15.
+    pub slots: u32,
+}
+
+/// What a scan found in each of its lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[repr(align(64))]
+pub struct Found {
+    /// For each line, bit i for slot i; bit 15: there is more to visit.
+    pub lanes: [u16; SCAN_MAX],
+    /// Which lines have a slot within the distance.
+    pub near: u32,
+    /// Which lines have more to visit.
+    pub more: u32,
+}
+
+/// Says that a line will be read soon. Does nothing where there is none.
+#[inline]
+pub fn prefetch(lines: &[Line], at: u32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let line = lines.as_ptr().wrapping_add(at as usize);
+        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of
+        // every x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast::<i8>()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (lines, at);
+}
+
+/// Compares the lines at some places (the first [`SCAN_MAX`] of them) with a pattern.
+///
+/// # Panics
+/// When there is no line at one of the places.
+#[inline]
+pub fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern) -> Found {
+    match simd {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the variant is only made after the processor was asked for these instructions.
+        Simd::Avx512 => unsafe { x86::scan_avx512(lines, at, pattern) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Simd::Avx2 => unsafe { x86::scan_avx2(lines, at, pattern) },
+        #[cfg(not(target_arch = "x86_64"))]
+        Simd::Avx512 | Simd::Avx2 => portable(lines, at, pattern),
+        Simd::Portable => portable(lines, at, pattern),
+    }
+}
+
+/// The definition.
+pub fn portable(lines: &[Line], at: &[u32], pattern: Pattern) -> Found {
+    let mut lanes = [0; SCAN_MAX];
+    for (lanes, &at) in lanes.iter_mut().zip(at) {
+        let line = &lines[at as usize];
+        let near = line.0.iter().take(pattern.slots as usize).enumerate().map(|(slot, low)| {
+            u16::from((low ^ pattern.low).count_ones() <= pattern.distance) << slot
+        });
+        let more = u16::from(line.0[15] & MORE != 0) << 15;
+        *lanes = near.fold(more, |all, lane| all | lane);
+    }
+    summed_up(lanes)
+}
+
+fn summed_up(lanes: [u16; SCAN_MAX]) -> Found {
+    let (mut near, mut more) = (0, 0);
+    for (i, lane) in lanes.iter().enumerate() {
+        near |= u32::from(lane & 0x7fff != 0) << i;
+        more |= u32::from(lane >> 15) << i;
+    }
+    Found { lanes, near, more }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    #[allow(
+        clippy::wildcard_imports,
+        clippy::allow_attributes,
+        reason = "twenty intrinsics, named by Intel"
+    )]
+    use std::arch::x86_64::*;
+
+    use super::{Found, Pattern, SCAN_MAX, summed_up};
+    use crate::index::line::{Line, MORE};
+
+    /// In each lane: what to flip, what to look at, how many ones at most.
+    ///
+    /// The last lane looks at the flag alone, flipped, and takes no ones: it is taken where the
+    /// flag is set. Lanes beyond the slots are never taken.
+    #[repr(C, align(64))]
+    struct Lanes {
+        flip: [u32; 16],
+        mask: [u32; 16],
+        most: [i32; 16],
+    }
+
+    impl Lanes {
+        fn of(pattern: Pattern) -> Self {
+            let mut lanes = Self { flip: [MORE; 16], mask: [MORE; 16], most: [-1; 16] };
+            lanes.most[15] = 0;
+            for i in 0..pattern.slots.min(15) as usize {
+                lanes.flip[i] = pattern.low;
+                lanes.mask[i] = u32::MAX;
+                lanes.most[i] = pattern.distance.cast_signed();
+            }
+            lanes
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    pub(super) fn scan_avx512(lines: &[Line], at: &[u32], pattern: Pattern) -> Found {
+        let slots: u16 = (1 << pattern.slots.min(15)) - 1;
+        let flag = _mm512_set1_epi32(MORE.cast_signed());
+        let flip = _mm512_mask_set1_epi32(flag, slots, pattern.low.cast_signed());
+        let mask = _mm512_mask_set1_epi32(flag, slots, -1);
+        let most = _mm512_maskz_set1_epi32(!(1 << 15), -1);
+        let most = _mm512_mask_set1_epi32(most, slots, pattern.distance.cast_signed());
+        let mut found = Found { lanes: [0; SCAN_MAX], near: 0, more: 0 };
+        for (i, (lanes, &at)) in found.lanes.iter_mut().zip(at).enumerate() {
+            let line = &lines[at as usize];
+            // SAFETY: a line is 64 bytes at an address that is a multiple of 64.
+            let line = unsafe { _mm512_load_si512(std::ptr::from_ref(line).cast()) };
+            // (line ^ flip) & mask
+            let different = _mm512_ternarylogic_epi32::<0x28>(line, flip, mask);
+            *lanes = _mm512_cmple_epi32_mask(_mm512_popcnt_epi32(different), most);
+            found.near |= u32::from(*lanes & 0x7fff != 0) << i;
+            found.more |= u32::from(*lanes >> 15) << i;
+        }
+        found
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn scan_avx2(lines: &[Line], at: &[u32], pattern: Pattern) -> Found {
+        let lanes = Lanes::of(pattern);
+        let mut found = [0; SCAN_MAX];
+        for (found, &at) in found.iter_mut().zip(at) {
+            let line = &lines[at as usize].0;
+            let taken = |first: usize| {
+                let load = |from: *const u32| {
+                    // SAFETY: 8 of 16 lanes are read, from an address that is a multiple of 32.
+                    unsafe { _mm256_load_si256(from.wrapping_add(first).cast()) }
+                };
+                let different = _mm256_and_si256(
+                    _mm256_xor_si256(load(line.as_ptr()), load(lanes.flip.as_ptr())),
+                    load(lanes.mask.as_ptr()),
+                );
+                let more_than =
+                    _mm256_cmpgt_epi32(ones(different), load(lanes.most.as_ptr().cast()));
+                let more_than = _mm256_movemask_ps(_mm256_castsi256_ps(more_than));
+                !more_than.cast_unsigned() as u16 & 0xff
+            };
+            *found = taken(0) | taken(8) << 8;
+        }
+        summed_up(found)
+    }
+
+    /// The ones of each 32-bit lane: those of each nibble by a shuffle, then sums (Mula 2016).
+    #[target_feature(enable = "avx2")]
+    fn ones(lanes: __m256i) -> __m256i {
+        let nibble = _mm256_set1_epi8(0x0f);
+        let counts = _mm256_setr_epi8(
+            0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, //
+            0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+        );
+        let low = _mm256_shuffle_epi8(counts, _mm256_and_si256(lanes, nibble));
+        let high = _mm256_and_si256(_mm256_srli_epi16::<4>(lanes), nibble);
+        let bytes = _mm256_add_epi8(low, _mm256_shuffle_epi8(counts, high));
+        let pairs = _mm256_maddubs_epi16(bytes, _mm256_set1_epi8(1));
+        _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Words that are near a pattern, and near the limits of the distance.
+    fn words(low: u32) -> impl Strategy<Value = u32> {
+        prop_oneof![
+            any::<u32>(),
+            prop::collection::vec(0..32_u32, 0..10)
+                .prop_map(move |flips| flips.iter().fold(low, |word, bit| word ^ 1 << bit)),
+            Just(0),
+            Just(u32::MAX),
+            Just(!low),
+        ]
+    }
+
+    fn lines_for(low: u32) -> impl Strategy<Value = Vec<Line>> {
+        let line = prop::collection::vec(words(low), 16)
+            .prop_map(|words| Line(words.try_into().expect("16 words")));
+        prop::collection::vec(line, 1..40)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        #[test]
+        fn every_variant_finds_what_the_definition_finds(
+            (low, lines) in prop_oneof![any::<u32>(), Just(0), Just(u32::MAX)]
+                .prop_flat_map(|low| (Just(low), lines_for(low))),
+            distance in 0..=32_u32,
+            slots in 1..=15_u32,
+            visits in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+        ) {
+            let at: Vec<u32> = visits.iter().map(|visit| visit.index(lines.len()) as u32).collect();
+            let pattern = Pattern { low, distance, slots };
+            let expected = portable(&lines, &at, pattern);
+            for simd in Simd::available() {
+                prop_assert_eq!(&scan(simd, &lines, &at, pattern), &expected, "{:?}", simd);
+            }
+        }
+    }
+
+    #[test]
+    fn the_definition_counts_ones_and_tells_of_more() {
+        let mut words = [u32::MAX; 16];
+        words[1] = 0b111;
+        words[2] = 0b1111;
+        words[15] = 0;
+        let mut with_more = words;
+        with_more[15] = MORE;
+        let lines = [Line(words), Line(with_more)];
+        let found = portable(&lines, &[1, 0, 1], Pattern { low: 0, distance: 3, slots: 15 });
+        assert_eq!(found.lanes[..4], [0x8002, 0x0002, 0x8002, 0]);
+        assert_eq!((found.near, found.more), (0b111, 0b101));
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_place_without_a_line_is_a_bug() {
+        scan(Simd::best(), &[], &[0], Pattern { low: 0, distance: 0, slots: 1 });
+    }
+
+    #[test]
+    fn any_place_can_be_prefetched() {
+        prefetch(&[], 0);
+        prefetch(&[], u32::MAX);
+    }
+}

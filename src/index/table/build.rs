@@ -1,0 +1,124 @@
+//! Building a table: counted first, then filled by one pass over ascending keys.
+
+use super::{Extra, Number, Table};
+use crate::index::array::Array;
+use crate::index::geometry::Geometry;
+use crate::index::line::{Line, SPAN_MAX};
+use crate::index::plan::{Key, TablePlan, head, low};
+
+/// How many entries each range of a table to be built has.
+#[derive(Debug)]
+pub struct Counts {
+    plan: TablePlan,
+    geometry: Geometry,
+    ranges: Vec<u32>,
+}
+
+impl Counts {
+    /// No entries yet, of about `count`.
+    pub fn new(plan: TablePlan, count: u64) -> Self {
+        let geometry = Geometry::of(plan, count);
+        Self { plan, geometry, ranges: vec![0; 1 << geometry.range_bits] }
+    }
+
+    /// What the table will be built by.
+    pub fn plan(&self) -> TablePlan {
+        self.plan
+    }
+
+    /// Counts one.
+    pub fn add(&mut self, key: Key) {
+        self.ranges[(key >> (64 - self.geometry.range_bits)) as usize] += 1;
+    }
+}
+
+/// Takes the keys of a new table in ascending order.
+#[derive(Debug)]
+pub struct Builder {
+    table: Table,
+    /// Lines with a home of their own; a few follow for what is moved on.
+    line_count: u32,
+    /// The line that was filled last.
+    line: u32,
+    /// The home of the last entry.
+    home: u32,
+    extra_lines: Vec<Line>,
+}
+
+impl Builder {
+    /// A builder of a table whose entries were counted.
+    pub fn new(role: usize, counts: &Counts) -> Self {
+        let mut table = Table::empty(counts.plan, role, counts.geometry);
+        let mut directory = Array::zeros(counts.ranges.len());
+        let mut next = 0_u64;
+        for (range, &entries) in directory.iter_mut().zip(&counts.ranges) {
+            let lines = u64::from(counts.geometry.lines_of_range(entries));
+            *range = next | lines << 32;
+            next += lines;
+        }
+        table.directory = directory;
+        table.lines = Array::zeros(next as usize + SPAN_MAX as usize);
+        assert!(table.is_numbered(), "a segment has at most 2^32 slots");
+        Self { table, line_count: next as u32, line: 0, home: 0, extra_lines: Vec::new() }
+    }
+
+    /// At least as many as the numbers of all entries but those in extra lines.
+    pub fn numbers(&self) -> usize {
+        self.table.numbers()
+    }
+
+    /// Adds the next larger key; tells where it lies.
+    pub fn push(&mut self, key: Key) -> Number {
+        let home = self.table.homes().home(head(key));
+        self.close_homes_before(home);
+        let layout = self.table.geometry.layout;
+        self.table.count += 1;
+        self.line = self.line.max(home);
+        if self.table.lines[self.line as usize].count() == layout.slots {
+            if self.line == home + SPAN_MAX {
+                return self.push_extra(key);
+            }
+            self.line += 1;
+        }
+        let line = &mut self.table.lines[self.line as usize];
+        let number = self.line * layout.slots + line.count();
+        line.push(layout, head(key), low(key));
+        number
+    }
+
+    /// The finished table.
+    pub fn finish(mut self) -> Table {
+        self.close_homes_before(self.line_count);
+        self.table.extra_lines = Array::copied(&self.extra_lines);
+        assert!(self.table.is_numbered(), "a segment has at most 2^32 slots");
+        self.table
+    }
+
+    /// The homes from the last entry's up to another get no more entries: notes how far theirs go.
+    fn close_homes_before(&mut self, home: u32) {
+        for closed in self.home..home.min(self.line) {
+            self.table.lines[closed as usize].set_span(self.line - closed);
+        }
+        self.home = home;
+    }
+
+    fn push_extra(&mut self, key: Key) -> Number {
+        let layout = self.table.geometry.layout;
+        let next = self.extra_lines.len() as u32;
+        let same_home = self.table.extras.last().is_some_and(|extra| extra.home == self.home);
+        if !same_home {
+            self.table.lines[self.home as usize].set_extra();
+            self.table.extras.push(Extra { home: self.home, first: next, count: 0 });
+        }
+        let full = self.extra_lines.last().is_none_or(|line| line.count() == layout.slots);
+        if !same_home || full {
+            self.extra_lines.push(bytemuck::Zeroable::zeroed());
+            self.table.extras.last_mut().expect("it was pushed").count += 1;
+        }
+        let at = self.extra_lines.len() - 1;
+        let line = &mut self.extra_lines[at];
+        let number = (self.table.lines.len() as u32 + at as u32) * layout.slots + line.count();
+        line.push(layout, head(key), low(key));
+        number
+    }
+}

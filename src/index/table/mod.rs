@@ -1,0 +1,471 @@
+//! One table: all fingerprints of some segments, sorted by a key, in lines of one cache line each.
+//!
+//! A probe costs one cache line, and with a probability of a tenth to a quarter the next one: the
+//! directory is small enough for the second-level cache, and the lines of all probes of a look-up
+//! are known before any is read, so that their misses overlap. See [`crate::index::geometry`] for
+//! where a key belongs, [`crate::index::line`] for what a line holds.
+//!
+//! [`build`] makes it, [`entries`] walks over it.
+//!
+//! Memory: about 7 to 10 bytes an entry. Immutable; built by one pass over sorted keys.
+
+pub mod build;
+pub mod entries;
+
+use build::{Builder, Counts};
+use entries::Entries;
+
+use crate::index::array::Array;
+use crate::index::fold::{self, Head};
+use crate::index::geometry::{self, Geometry};
+use crate::index::kernel::{self, Found, Pattern, SCAN_MAX, Simd};
+use crate::index::line::{Line, SPAN_MAX};
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Key, TablePlan, head, low};
+
+/// An immutable sorted table.
+#[derive(Debug)]
+pub struct Table {
+    plan: TablePlan,
+    /// Which of the plan's tables it is.
+    role: usize,
+    geometry: Geometry,
+    /// What to flip in a head to get the cells near it, the nearest first; not for folded heads.
+    flips: Box<[Head]>,
+    directory: Array<Range>,
+    lines: Array<Line>,
+    /// By home.
+    extras: Vec<Extra>,
+    extra_lines: Array<Line>,
+    count: u64,
+}
+
+/// The lines of a range: the first in the lower half, how many in the upper.
+type Range = u64;
+
+/// Lines behind the table, full of entries with one home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extra {
+    pub(crate) home: u32,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+/// Where an entry lies: its line times the slots of a line, plus its slot. Extra lines follow the
+/// others. Not all numbers have an entry.
+pub type Number = u32;
+
+/// The lines that look-ups are to visit, in the order of their cells.
+#[derive(Debug, Default)]
+pub struct Visits {
+    lines: Vec<u32>,
+    /// For each a head near those in the line.
+    nears: Vec<Head>,
+}
+
+impl Visits {
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.lines.clear();
+        self.nears.clear();
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
+impl Table {
+    /// Builds the table of distinct keys, ascending.
+    pub fn build(plan: TablePlan, role: usize, keys: &[Key]) -> Self {
+        let mut counts = Counts::new(plan, keys.len() as u64);
+        for &key in keys {
+            counts.add(key);
+        }
+        let mut builder = Builder::new(role, &counts);
+        for &key in keys {
+            builder.push(key);
+        }
+        builder.finish()
+    }
+
+    /// The first step of a look-up: appends the lines to visit, and has them loaded. The loads
+    /// depend on nothing before them, so that their cache misses overlap.
+    pub fn locate(&self, query: Permuted, radius: u32, visits: &mut Visits) {
+        let head = head(self.plan.key(query));
+        let from = visits.len();
+        let cell_low = 32 - self.geometry.cell_bits;
+        let cell = head.wrapping_shr(cell_low).wrapping_shl(cell_low);
+        let flips = if self.plan.folded {
+            fold::neighbours(head, radius)
+        } else {
+            let near = |flips: &Head| flips.count_ones() <= radius;
+            &self.flips[..self.flips.partition_point(near)]
+        };
+        let directory = &*self.directory;
+        let homes = Homes::of(&self.geometry, directory);
+        if self.geometry.whole_cells {
+            visits.lines.extend(flips.iter().map(|flips| homes.home(cell ^ flips)));
+            visits.nears.extend(flips.iter().map(|flips| cell ^ flips));
+        } else {
+            let rest = 1_u32.checked_shl(cell_low).map_or(0, |cell| cell - 1);
+            for cell in flips.iter().map(|flips| cell ^ flips) {
+                let (first, last) = (homes.home(cell), homes.home(cell | rest));
+                let step = rest / (last - first + 1);
+                for (i, line) in (first..=last).enumerate() {
+                    visits.lines.push(line);
+                    visits.nears.push(cell + step * i as u32);
+                }
+            }
+        }
+        let lines = &*self.lines;
+        for &line in &visits.lines[from..] {
+            kernel::prefetch(lines, line);
+        }
+    }
+
+    /// The second step: calls `found` with every fingerprint within `distance` of the query in the
+    /// lines to visit. One that lies in several cells' lines may be found more than once.
+    pub fn compare(
+        &self,
+        query: Permuted,
+        distance: u32,
+        visits: Visited<'_>,
+        found: &mut impl FnMut(Permuted),
+    ) {
+        let pattern = Pattern {
+            low: low(query.rotate_left(self.plan.first_bit)),
+            distance,
+            slots: self.geometry.layout.slots,
+        };
+        let probe = Probe { query, distance, pattern, simd: Simd::best() };
+        let chunks = visits.lines.chunks(SCAN_MAX).zip(visits.nears.chunks(SCAN_MAX));
+        for (at, nears) in chunks {
+            let visited = Lines { among: &self.lines, at, nears };
+            let more = self.scan(&probe, visited, found);
+            if more != 0 {
+                self.go_on(&probe, visited, more, found);
+            }
+        }
+    }
+
+    /// Where the entry with a key lies, if it is there.
+    pub fn find(&self, value: Permuted) -> Option<Number> {
+        let key = self.plan.key(value);
+        let home = self.homes().home(head(key));
+        let line = &self.lines[home as usize];
+        let slots = self.geometry.layout.slots;
+        let in_line = |lines: &[Line], at: u32| {
+            let layout = self.geometry.layout;
+            let line = &lines[at as usize];
+            (0..line.count()).find(|&slot| {
+                line.low(slot) == low(key) && line.head(layout, slot, head(key)) == head(key)
+            })
+        };
+        let here =
+            (home..=home + line.span()).find_map(|at| Some(at * slots + in_line(&self.lines, at)?));
+        here.or_else(|| {
+            let extra = line.extra().then(|| self.extra_of(home)).flatten()?;
+            let after = self.lines.len() as u32;
+            (extra.first..extra.first + extra.count)
+                .find_map(|at| Some((after + at) * slots + in_line(&self.extra_lines, at)?))
+        })
+    }
+
+    /// The fingerprint with a number that [`Self::find`] or [`Self::entries`] gave.
+    pub fn value(&self, number: Number) -> Permuted {
+        let slots = self.geometry.layout.slots;
+        let (at, slot) = (number / slots, number % slots);
+        let (line, near) = match at.checked_sub(self.lines.len() as u32) {
+            None => (&self.lines[at as usize], self.homes().first_head(at)),
+            Some(extra) => {
+                let after = self.extras.partition_point(|other| other.first <= extra);
+                let home = self.extras[after - 1].home;
+                (&self.extra_lines[extra as usize], self.homes().first_head(home))
+            }
+        };
+        let head = line.head(self.geometry.layout, slot, near);
+        self.plan.value(u64::from(head) << 32 | u64::from(line.low(slot)))
+    }
+
+    /// All entries, ascending by key, with their numbers.
+    pub fn entries(&self) -> Entries<'_> {
+        Entries::new(self)
+    }
+
+    /// Which of the plan's tables it is.
+    pub fn role(&self) -> usize {
+        self.role
+    }
+
+    /// What it was built by.
+    pub fn plan(&self) -> TablePlan {
+        self.plan
+    }
+
+    /// How it is laid out.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// One more than the largest number that an entry can have.
+    pub fn numbers(&self) -> usize {
+        (self.lines.len() + self.extra_lines.len()) * self.geometry.layout.slots as usize
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.flips)
+            + self.directory.bytes()
+            + self.lines.bytes()
+            + self.extra_lines.bytes()
+            + self.extras.capacity() * size_of::<Extra>()
+    }
+
+    /// What an image keeps of it.
+    pub(crate) fn parts(&self) -> (&[u64], &[Line], &[Extra], &[Line]) {
+        (&self.directory, &self.lines, &self.extras, &self.extra_lines)
+    }
+
+    /// Puts the parts of an image together; `None` where they do not fit each other.
+    pub(crate) fn from_parts(
+        (plan, role, geometry, count): (TablePlan, usize, Geometry, u64),
+        directory: Array<u64>,
+        lines: Array<Line>,
+        (extras, extra_lines): (Vec<Extra>, Array<Line>),
+    ) -> Option<Self> {
+        let table = Self::empty(plan, role, geometry);
+        let table = Self { directory, lines, extras, extra_lines, count, ..table };
+        table.is_sound().then_some(table)
+    }
+
+    fn empty(plan: TablePlan, role: usize, geometry: Geometry) -> Self {
+        let flips = if plan.folded {
+            Box::default()
+        } else {
+            geometry::flips(geometry.cell_bits, plan.radius)
+        };
+        Self {
+            plan,
+            role,
+            geometry,
+            flips,
+            directory: Array::default(),
+            lines: Array::default(),
+            extras: Vec::new(),
+            extra_lines: Array::default(),
+            count: 0,
+        }
+    }
+
+    /// Whether all that leads from one part to another stays inside.
+    fn is_sound(&self) -> bool {
+        let mut next = 0;
+        let mut in_order = self.directory.len() == 1 << self.geometry.range_bits;
+        for &range in self.directory.iter() {
+            in_order &= range & 0xffff_ffff == next && range >> 32 > 0;
+            next = (range & 0xffff_ffff) + (range >> 32);
+        }
+        let slots = self.geometry.layout.slots;
+        let counted = self.lines.iter().chain(self.extra_lines.iter());
+        let entries = counted.clone().map(|line| u64::from(line.count())).sum::<u64>();
+        let mut next_extra = 0;
+        let mut last_home = None;
+        let extras_in_order = self.extras.iter().all(|extra| {
+            let ordered = extra.first == next_extra && last_home < Some(extra.home);
+            next_extra = extra.first.saturating_add(extra.count);
+            last_home = Some(extra.home);
+            ordered && extra.count > 0 && u64::from(extra.home) < next
+        });
+        in_order
+            && next + u64::from(SPAN_MAX) == self.lines.len() as u64
+            && self.is_numbered()
+            && extras_in_order
+            && next_extra as usize == self.extra_lines.len()
+            && entries == self.count
+            && counted.clone().all(|line| line.count() <= slots && line.span() <= SPAN_MAX)
+            && self.lines[next as usize..].iter().all(|line| line.span() == 0)
+    }
+
+    /// Whether every entry has a number.
+    fn is_numbered(&self) -> bool {
+        u32::try_from(self.numbers()).is_ok()
+    }
+
+    fn homes(&self) -> Homes<'_> {
+        Homes::of(&self.geometry, &self.directory)
+    }
+
+    fn extra_of(&self, home: u32) -> Option<Extra> {
+        let at = self.extras.binary_search_by_key(&home, |extra| extra.home).ok()?;
+        Some(self.extras[at])
+    }
+
+    /// Finds what is near in some lines, at most [`SCAN_MAX`]; tells which of them have more.
+    fn scan(&self, probe: &Probe, lines: Lines<'_>, found: &mut impl FnMut(Permuted)) -> u32 {
+        let scanned = kernel::scan(probe.simd, lines.among, lines.at, probe.pattern);
+        if scanned.near != 0 {
+            self.verify(probe, lines, &scanned, found);
+        }
+        scanned.more
+    }
+
+    /// Compares whole fingerprints where the low halves are near.
+    fn verify(
+        &self,
+        probe: &Probe,
+        lines: Lines<'_>,
+        scanned: &Found,
+        found: &mut impl FnMut(Permuted),
+    ) {
+        let layout = self.geometry.layout;
+        for i in ones(scanned.near) {
+            let line = &lines.among[lines.at[i] as usize];
+            let filled = (1_u32 << line.count()) - 1;
+            for slot in ones(u32::from(scanned.lanes[i]) & filled) {
+                let head = line.head(layout, slot as u32, lines.nears[i]);
+                let key = u64::from(head) << 32 | u64::from(line.low(slot as u32));
+                let value = self.plan.value(key);
+                if (value ^ probe.query).count_ones() <= probe.distance {
+                    found(value);
+                }
+            }
+        }
+    }
+
+    /// Visits what belongs to some lines and did not fit into them.
+    #[inline(never)]
+    fn go_on(&self, probe: &Probe, lines: Lines<'_>, more: u32, found: &mut impl FnMut(Permuted)) {
+        const FOLLOWING_MAX: usize = SPAN_MAX as usize * SCAN_MAX;
+        let (mut at, mut nears) = ([0; FOLLOWING_MAX], [0; FOLLOWING_MAX]);
+        let mut count = 0;
+        for i in ones(more) {
+            let (home, near) = (lines.at[i], lines.nears[i]);
+            let line = &self.lines[home as usize];
+            // The next visit leads further where it is the next line.
+            if lines.at.get(i + 1) != Some(&(home + 1)) {
+                for following in home + 1..=home + line.span() {
+                    (at[count], nears[count]) = (following, near);
+                    count += 1;
+                }
+            }
+            if line.extra()
+                && let Some(extra) = self.extra_of(home)
+            {
+                self.scan_extra(probe, extra, near, found);
+            }
+        }
+        let chunks = at[..count].chunks(SCAN_MAX).zip(nears[..count].chunks(SCAN_MAX));
+        for (at, nears) in chunks {
+            self.scan(probe, Lines { among: &self.lines, at, nears }, found);
+        }
+    }
+
+    fn scan_extra(
+        &self,
+        probe: &Probe,
+        extra: Extra,
+        near: Head,
+        found: &mut impl FnMut(Permuted),
+    ) {
+        let all: Vec<u32> = (extra.first..extra.first + extra.count).collect();
+        let nears = [near; SCAN_MAX];
+        for at in all.chunks(SCAN_MAX) {
+            self.scan(probe, Lines { among: &self.extra_lines, at, nears: &nears }, found);
+        }
+    }
+}
+
+/// Lines that are visited, and for each a head near those in it.
+#[derive(Clone, Copy)]
+struct Lines<'a> {
+    among: &'a [Line],
+    at: &'a [u32],
+    nears: &'a [Head],
+}
+
+/// Some of the [`Visits`]: those of one query in one table.
+#[derive(Debug, Clone, Copy)]
+pub struct Visited<'a> {
+    lines: &'a [u32],
+    nears: &'a [Head],
+}
+
+impl Visits {
+    /// Those from one place to another.
+    pub fn part(&self, from: usize, to: usize) -> Visited<'_> {
+        Visited { lines: &self.lines[from..to], nears: &self.nears[from..to] }
+    }
+}
+
+/// A look-up in one table.
+struct Probe {
+    query: Permuted,
+    distance: u32,
+    pattern: Pattern,
+    simd: Simd,
+}
+
+/// The places of the ones.
+fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let one = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(one)
+    })
+}
+
+/// Where heads belong.
+#[derive(Clone, Copy)]
+struct Homes<'a> {
+    directory: &'a [Range],
+    range_bits: u32,
+    /// The bits of a head that its home depends on.
+    mask: Head,
+}
+
+impl<'a> Homes<'a> {
+    fn of(geometry: &Geometry, directory: &'a [Range]) -> Self {
+        let whole = if geometry.whole_cells { 32 - geometry.cell_bits } else { 0 };
+        Self { directory, range_bits: geometry.range_bits, mask: u32::MAX << whole }
+    }
+
+    /// The line of a head: as far into the lines of its range as the head is into its heads.
+    fn home(self, head: Head) -> u32 {
+        let range = self.directory[(head >> (32 - self.range_bits)) as usize];
+        let within = (head & self.mask).wrapping_shl(self.range_bits);
+        let line = u64::from(within).wrapping_mul(range >> 32) >> 32;
+        (range as u32).wrapping_add(line as u32)
+    }
+
+    /// A head whose home is the line, about the first.
+    fn first_head(self, line: u32) -> Head {
+        let after = self.directory.partition_point(|range| *range as u32 <= line);
+        self.first_head_in(after - 1, line)
+    }
+
+    fn first_head_in(self, range: usize, line: u32) -> Head {
+        let lines = self.directory[range];
+        let heads = u64::from(line - lines as u32) << (32 - self.range_bits);
+        ((range as u64) << (32 - self.range_bits)).wrapping_add(heads / (lines >> 32)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Background work on a view: what there is to build, building it, and what comes of it.
+//!
+//! A full delta becomes a *level*: a segment, and a table for each further one of the plan. Segments
+//! are merged with segments, tables with tables of their role, each list by itself; both say the
+//! same before and after, so nobody waits for the work and it may end at any time. The owner of the
+//! newest view puts the result in ([`View::install`]). Pure: no thread, no clock.
+
+use std::sync::Arc;
+
+use crate::document::Sequence;
+use crate::index::delta::Delta;
+use crate::index::merge;
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Key, Plan, TablePlan};
+use crate::index::posting::{Common, Posting};
+use crate::index::segment::{Builder, Row, Segment};
+use crate::index::table::Table;
+use crate::index::table::build::Counts;
+use crate::index::view::View;
+
+/// What was a delta.
+#[derive(Debug, Clone)]
+pub struct Level {
+    /// All it says about documents, and the plan's first table.
+    pub segment: Arc<Segment>,
+    /// The plan's other tables, by role.
+    pub others: Vec<Arc<Table>>,
+}
+
+impl Level {
+    /// The level of bare documents, put one after the other from the first change on. Sorts; for
+    /// collections that are known as a whole.
+    pub fn of_bare(plan: &Plan, values: impl ExactSizeIterator<Item = Permuted>) -> Self {
+        let (first, others) = plan.tables().split_first().expect("a plan has a table");
+        let posting = |sequence| Posting { sequence, has_id: false, has_sketch: false };
+        let last = Sequence::new(values.len() as u64);
+        let common = Common::of(posting(Sequence::ZERO.next())).and(Common::of(posting(last)));
+        let mut counts = Counts::new(*first, last.get());
+        let mut sequence = Sequence::ZERO;
+        let mut puts: Vec<(Key, Sequence)> = values
+            .map(|value| {
+                sequence = sequence.next();
+                (first.key(value), sequence)
+            })
+            .inspect(|(key, _)| counts.add(*key))
+            .collect();
+        puts.sort_unstable();
+        let mut builder = Builder::new(&counts, common);
+        let mut row = Row::default();
+        for puts in puts.chunk_by(|a, b| a.0 == b.0) {
+            row.clear();
+            for &(_, sequence) in puts {
+                row.put(posting(sequence));
+            }
+            builder.push(puts[0].0, &row);
+        }
+        let values: Vec<Permuted> = {
+            puts.dedup_by_key(|put| put.0);
+            puts.into_iter().map(|(key, _)| first.value(key)).collect()
+        };
+        let table = |(role, plan): (usize, &TablePlan)| {
+            let mut keys: Vec<Key> = values.iter().map(|&value| plan.key(value)).collect();
+            keys.sort_unstable();
+            Arc::new(Table::build(*plan, role, &keys))
+        };
+        let others = (1..).zip(others).map(table).collect();
+        Self { segment: Arc::new(builder.finish(std::iter::empty())), others }
+    }
+}
+
+/// Something to build.
+#[derive(Debug)]
+pub enum Work {
+    /// A level of the oldest full delta.
+    Flush {
+        /// The delta.
+        delta: Arc<Delta>,
+        /// The index's plan.
+        plan: Arc<Plan>,
+    },
+    /// One segment of some adjacent ones.
+    MergeSegments {
+        /// Oldest first.
+        from: Vec<Arc<Segment>>,
+        /// Nothing is older.
+        oldest: bool,
+    },
+    /// One table of some of one role.
+    MergeTables {
+        /// Oldest first.
+        from: Vec<Arc<Table>>,
+        /// Knows which fingerprints have a document.
+        view: View,
+    },
+}
+
+/// What was built.
+#[derive(Debug)]
+pub enum Built {
+    /// Of a delta.
+    Flushed(Level),
+    /// Of segments.
+    Segments {
+        /// What it takes the place of.
+        from: Vec<Arc<Segment>>,
+        /// The segment.
+        merged: Arc<Segment>,
+        /// How many fingerprints went, of which other tables may still have entries.
+        dropped: u64,
+    },
+    /// Of tables.
+    Tables {
+        /// What it takes the place of.
+        from: Vec<Arc<Table>>,
+        /// The table.
+        merged: Arc<Table>,
+        /// It has no entry of a fingerprint that had been dropped when so many had been.
+        cleaned_at: u64,
+    },
+}
+
+/// A table is built again when so large a part of it may be fingerprints that are gone.
+const GONE_SHARE: u64 = 8;
+
+impl Work {
+    /// The oldest full delta, if there is one.
+    pub fn flush(view: &View) -> Option<Self> {
+        let delta = view.full_deltas().first().map(Arc::clone)?;
+        Some(Self::Flush { delta, plan: Arc::clone(view.plan()) })
+    }
+
+    /// What to merge, where a level is to be `ratio` times as large as all newer ones.
+    pub fn merge(view: &View, ratio: u64) -> Option<Self> {
+        Self::merge_segments(view, ratio).or_else(|| Self::merge_tables(view, ratio))
+    }
+
+    /// How many entries it goes over.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Flush { delta, .. } => u64::from(delta.len()),
+            Self::MergeSegments { from, .. } => from.iter().map(|s| merge::size(s)).sum(),
+            Self::MergeTables { from, .. } => from.iter().map(|table| table.len()).sum(),
+        }
+    }
+
+    /// Does it.
+    pub fn run(self) -> Built {
+        match self {
+            Self::Flush { delta, plan } => Built::Flushed(delta.at(u32::MAX).to_level(&plan)),
+            Self::MergeSegments { from, oldest } => {
+                let merge::Merged { segment, dropped } = merge::merge(&from, oldest);
+                Built::Segments { from, merged: Arc::new(segment), dropped }
+            }
+            Self::MergeTables { from, view } => {
+                let cleaned_at = view.dropped();
+                let gone = view.others().iter().any(|other| other.cleaned_at < cleaned_at);
+                let holds = |value| view.holds(value);
+                let merged = merge::merge_tables(&from, if gone { Some(&holds) } else { None });
+                Built::Tables { from, merged: Arc::new(merged), cleaned_at }
+            }
+        }
+    }
+
+    fn merge_segments(view: &View, ratio: u64) -> Option<Self> {
+        let sizes: Vec<u64> = view.segments().iter().map(|s| merge::size(s)).collect();
+        let range = merge::choose(&sizes, ratio)?;
+        let from = view.segments()[range.clone()].to_vec();
+        Some(Self::MergeSegments { from, oldest: range.start == 0 })
+    }
+
+    fn merge_tables(view: &View, ratio: u64) -> Option<Self> {
+        let of_role =
+            |role: usize| view.others().iter().filter(move |other| other.table.role() == role);
+        (1..view.plan().tables().len()).find_map(|role| {
+            let sizes: Vec<u64> = of_role(role).map(|other| other.table.len()).collect();
+            let gone = |other: &Other| {
+                let gone = view.dropped() - other.cleaned_at;
+                gone > 0 && gone >= other.table.len() / GONE_SHARE
+            };
+            let range = merge::choose(&sizes, ratio).or_else(|| {
+                let at = of_role(role).position(gone)?;
+                Some(at..at + 1)
+            })?;
+            let from = of_role(role).skip(range.start).take(range.len());
+            let from = from.map(|other| Arc::clone(&other.table)).collect();
+            Some(Self::MergeTables { from, view: view.clone() })
+        })
+    }
+}
+
+/// A table of a further role.
+#[derive(Debug, Clone)]
+pub struct Other {
+    /// The table.
+    pub table: Arc<Table>,
+    /// How many fingerprints had been dropped from segments when it was last rid of them.
+    pub cleaned_at: u64,
+}
