@@ -68,6 +68,7 @@ def number(name, default):
 
 
 def run_all():
+    about_it = about()
     settings = {
         "queries": number("QUERIES", 100_000),
         "repetitions": number("REPETITIONS", 5),
@@ -91,7 +92,7 @@ def run_all():
             rows.append({**row, "name": name, "count": count})
             print(row.get("skipped") or f"{median(row, 'one'):12,.0f} ns", flush=True)
     same_data(rows)
-    return {"rows": rows, "settings": settings, "about": about()}
+    return {"rows": rows, "settings": settings, "about": about_it}
 
 
 def run(peer, count, settings, limits):
@@ -171,6 +172,7 @@ def about():
             f"vector instructions: {', '.join(vector) or 'none of avx2, avx512'}",
             f"{meminfo('MemTotal') / 2**30:.0f} GiB of memory, huge pages: {pages[0]}",
             f"{platform.system()} {platform.release()}",
+            f"other work in the minute before: a load of {os.getloadavg()[0]:.1f}",
         ],
         "versions": versions(),
     }
