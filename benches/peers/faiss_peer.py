@@ -1,0 +1,205 @@
+"""faiss from Python: `faiss_peer.py KIND COUNT SEED QUERIES REPETITIONS SECONDS [SETTINGS]`.
+
+KIND is `multihash` (IndexBinaryMultiHash; settings NHASH,B,NFLIP) or `flat` (IndexBinaryFlat, which
+scans). The Python side of the harness in src/: the same data as data.rs, the same steps as
+bench.rs, the same line of JSON. faiss finds what is *below* a radius, so 4 asks for up to 3.
+
+A look-up of a single vector goes through Python and numpy, which costs some microseconds; what
+that is, is measured on an index of one vector and noted as `call_ns`. Batches pay it once.
+"""
+
+import json
+import statistics
+import sys
+import time
+
+KIND, COUNT, SEED, QUERIES, REPETITIONS = sys.argv[1], *map(int, sys.argv[2:6])
+SECONDS = float(sys.argv[6])
+
+try:
+    import faiss
+    import numpy as np
+except ImportError as missing:
+    print(json.dumps({"skipped": "not installed", "why": str(missing)}))
+    sys.exit(0)
+
+DISTANCE = 3
+RADIUS = DISTANCE + 1
+BITS = 64
+TOGETHER = 8
+DIGESTED = 1000
+CHUNK = 1 << 16
+
+MASK = (1 << 64) - 1
+GOLDEN = 0x9E37_79B9_7F4A_7C15
+FIRST = 0xBF58_476D_1CE4_E5B9
+SECOND = 0x94D0_49BB_1331_11EB
+
+
+def mix(z):
+    """SplitMix64's finish, of a number of Python or an array of numpy."""
+    if isinstance(z, int):
+        z = ((z ^ (z >> 30)) * FIRST) & MASK
+        z = ((z ^ (z >> 27)) * SECOND) & MASK
+        return z ^ (z >> 31)
+    u = np.uint64
+    z = (z ^ (z >> u(30))) * u(FIRST)
+    z = (z ^ (z >> u(27))) * u(SECOND)
+    return z ^ (z >> u(31))
+
+
+def draw(seed, places):
+    """The numbers at some places of the sequence with this seed."""
+    return mix(np.uint64(seed) + (places + np.uint64(1)) * np.uint64(GOLDEN))
+
+
+def stored(places):
+    return draw(SEED, places)
+
+
+def queries(begin, end):
+    """The queries of these numbers, and the places they were planted at (all, also the odd ones')."""
+    u = np.uint64
+    numbers = np.arange(begin, end, dtype=u)
+    seed = mix(~SEED & MASK)
+    first = draw(seed, numbers * u(8))
+    places = first % u(COUNT)
+    distances = numbers // u(2) % u(DISTANCE + 1)
+    flips = np.zeros_like(numbers)
+    n = 0
+    while (few := np.bitwise_count(flips) < distances).any():
+        n += 1
+        bits = u(1) << (draw(seed, numbers * u(8) + u(n)) >> u(58))
+        flips = np.where(few, flips | bits, flips)
+    return np.where(numbers % u(2) == 1, first, stored(places) ^ flips), places
+
+
+def digest():
+    result = int(stored(np.array([COUNT - 1], dtype=np.uint64))[0])
+    for query in queries(0, DIGESTED)[0]:
+        result = mix(result ^ int(query))
+    return f"{result:016x}"
+
+
+def vectors(fingerprints):
+    """As faiss wants them: eight bytes each."""
+    return fingerprints.view(np.uint8).reshape(-1, BITS // 8)
+
+
+def kibibytes(file, name):
+    with open(file, encoding="ascii") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def resident():
+    return kibibytes("/proc/self/smaps_rollup", "Rss:") * 1024
+
+
+def peak():
+    return kibibytes("/proc/self/status", "VmHWM:") * 1024
+
+
+class Clock:
+    """The time of the process on a core, and the wall clock."""
+
+    def __init__(self):
+        self.core, self.wall = time.process_time(), time.perf_counter()
+
+    def seconds(self):
+        return time.process_time() - self.core, time.perf_counter() - self.wall
+
+
+def new_index(count):
+    if KIND == "flat":
+        return faiss.IndexBinaryFlat(BITS), "a linear scan"
+    nhash, b, nflip = map(int, sys.argv[7].split(",")) if len(sys.argv) > 7 else best(count)
+    # The pigeonhole principle: otherwise neighbours are missed, and the comparison is of unlikes.
+    assert nhash * (nflip + 1) > DISTANCE and nhash * b <= BITS, "these settings are not exact"
+    index = faiss.IndexBinaryMultiHash(BITS, nhash, b)
+    index.nflip = nflip
+    return index, f"nhash {nhash}, b {b}, nflip {nflip}"
+
+
+def best(count):
+    """The settings that were quickest, in batches, among the exact ones tried at this size: 4,16,0
+    and 2,B,1 with B from 16 to 28."""
+    if count < 500_000:
+        return 4, 16, 0
+    return (2, 24, 1) if count < 5_000_000 else (2, 26, 1)
+
+
+def build(report):
+    stored(np.arange(CHUNK, dtype=np.uint64))  # room for drawing, which is not the index's
+    clock, before = Clock(), resident()
+    index, report["settings"] = new_index(COUNT)
+    for begin in range(0, COUNT, CHUNK):
+        places = np.arange(begin, min(begin + CHUNK, COUNT), dtype=np.uint64)
+        index.add(vectors(stored(places)))
+    report["build_seconds"], report["build_wall_seconds"] = clock.seconds()
+    del places
+    report["bytes"], report["peak_bytes"] = max(resident() - before, 0), max(peak() - before, 0)
+    return index
+
+
+def check(index, report):
+    """Every answer, not timed; ends early where that takes too long."""
+    clock, asked, planted, found, wrong = Clock(), 0, 0, 0, 0
+    while asked < QUERIES and (asked == 0 or clock.seconds()[0] < SECONDS):
+        asking, places = queries(asked, asked + TOGETHER)
+        for number, (query, place) in enumerate(zip(asking, places), asked):
+            _, distances, ids = index.range_search(vectors(np.array([query])), RADIUS)
+            if number % 2 == 0:
+                planted += 1
+                found += int(place) in ids
+            near = np.bitwise_count(stored(ids.astype(np.uint64)) ^ query)
+            wrong += int(((near > DISTANCE) | (ids >= COUNT) | (near != distances)).sum())
+        asked += TOGETHER
+    report |= {"queries": asked, "planted": planted, "found": found, "false_hits": wrong}
+    return asked
+
+
+def one_by_one(index, each):
+    times = []
+    for repetition in range(1, REPETITIONS + 1):
+        asking = vectors(queries(repetition * each, (repetition + 1) * each)[0])
+        asking = [asking[i : i + 1] for i in range(each)]
+        clock = Clock()
+        for query in asking:
+            index.range_search(query, RADIUS)
+        times.append([seconds * 1e9 / each for seconds in clock.seconds()])
+    return times
+
+
+def batch(index, each, report):
+    times = []
+    for repetition in range(REPETITIONS + 1):
+        begin = (REPETITIONS + 1 + repetition) * each
+        asking = queries(begin, begin + each)[0]
+        clock = Clock()
+        limits, _, _ = index.range_search(vectors(asking), RADIUS)
+        if repetition > 0:
+            times.append([seconds * 1e9 / each for seconds in clock.seconds()])
+        else:
+            hits = np.diff(limits.astype(np.int64)) > 0
+            planted = np.arange(begin, begin + each) % 2 == 0
+            report["batch_found"] = int((hits & planted).sum())
+            report["batch_stray"] = int((hits & ~planted).sum())
+    return times
+
+
+def main():
+    faiss.omp_set_num_threads(1)
+    report = {"peer": f"faiss {KIND}", "count": COUNT, "digest": digest()}
+    # What is loaded at the first use is not the index's.
+    tiny, _ = new_index(1)
+    tiny.add(vectors(stored(np.arange(1, dtype=np.uint64))))
+    report["call_ns"] = statistics.median(core for core, _ in one_by_one(tiny, 8 * TOGETHER))
+    index = build(report)
+    each = check(index, report)
+    for name, times in ("one", one_by_one(index, each)), ("batch", batch(index, each, report)):
+        report[f"{name}_ns"] = [core for core, _ in times]
+        report[f"{name}_wall_ns"] = [wall for _, wall in times]
+    print(json.dumps(report))
+
+
+main()
