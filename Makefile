@@ -1,12 +1,13 @@
 # The commands of the house. `make` alone lists them.
 
-.PHONY: help run test torture figures bench-peers build
+.PHONY: help run test torture figures bench bench-peers build
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
 	@echo "make torture      the long crash tests: SEEDS simulated (20000), CYCLES real kills (50)"
-	@echo "make figures      measure a release build as a client does, with 10 million fingerprints"
+	@echo "make figures      measure a release build with COUNT fingerprints (10m): the figures of README.md"
+	@echo "make bench        measure it quickly, and compare with the last time (Criterion)"
 	@echo "make bench-peers  nearprint beside mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
 	@echo "make build        the release binary, target/release/nearprint"
 
@@ -19,8 +20,19 @@ test:
 torture:
 	@tools/torture $(CYCLES)
 
+COUNT ?= 10m
+
 figures: build
-	cargo run --release --locked --example figures
+	target/release/nearprint bench lookup --count 1m,$(COUNT)
+	target/release/nearprint bench lookup --count 1m --adversarial
+	target/release/nearprint bench insert --count $(COUNT)
+	target/release/nearprint bench mixed --count $(COUNT)
+	target/release/nearprint bench text
+	target/release/nearprint bench http --count $(COUNT)
+
+bench: build
+	target/release/nearprint bench lookup
+	cargo bench --locked --bench lookup --bench text -- --warm-up-time 1 --measurement-time 3
 
 bench-peers:
 	@tools/bench-peers

@@ -9,6 +9,7 @@
 
 #![expect(clippy::print_stderr, reason = "speaking to people is what this room is for")]
 
+pub mod bench;
 mod check_config;
 mod client;
 mod compare;
@@ -63,6 +64,8 @@ enum Command {
     CheckConfig(check_config::Args),
     /// Ask a running service whether it is well (for HEALTHCHECK)
     Health(health::Args),
+    /// Measure look-ups, inserts, texts and requests on this machine
+    Bench(bench::Args),
 }
 
 /// Runs the command line of the process.
@@ -95,6 +98,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
+        Command::Bench(args) => bench::run(&args, &mut out),
     }?;
     out.flush()?;
     Ok(())

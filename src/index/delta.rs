@@ -260,8 +260,9 @@ impl<'a> DeltaAt<'a> {
     /// had a document removed.
     pub fn near(self, query: Permuted, distance: Distance, found: &mut impl FnMut(Permuted)) {
         let plans = self.delta.plan.tables();
-        for (i, radius) in self.delta.plan.radii(distance).enumerate() {
-            let Some(radius) = radius else { continue };
+        let radii = self.delta.plan.radii(distance);
+        for (i, (radius, _)) in radii.iter().zip(plans).enumerate() {
+            let &Some(radius) = radius else { continue };
             let key = self.delta.key(i, query);
             for flips in masks_within(plans[i].key_bits, radius) {
                 for (_, node) in self.delta.chain(i, key ^ flips as usize) {
@@ -270,8 +271,8 @@ impl<'a> DeltaAt<'a> {
                     {
                         continue;
                     }
-                    let earlier = plans.iter().zip(self.delta.plan.radii(distance)).take(i);
-                    if !earlier.into_iter().any(|(p, r)| meets(*p, r, query, node.value)) {
+                    let mut earlier = plans.iter().zip(radii).take(i);
+                    if !earlier.any(|(plan, radius)| meets(*plan, *radius, query, node.value)) {
                         found(node.value);
                     }
                 }

@@ -45,12 +45,14 @@ struct Code {
 }
 
 /// Folds half a fingerprint.
+#[inline]
 pub fn fold(half: u32) -> Head {
     let syndrome = sum(half) ^ (half & SYNDROME);
     ((half & !SYNDROME) ^ CODE.wrong[syndrome as usize]) | syndrome
 }
 
 /// The inverse of [`fold`].
+#[inline]
 pub fn unfold(head: Head) -> u32 {
     let syndrome = head & SYNDROME;
     let half = (head & !SYNDROME) ^ CODE.wrong[syndrome as usize];
@@ -58,6 +60,7 @@ pub fn unfold(head: Head) -> u32 {
 }
 
 /// What to flip in the cell of a head to get every cell with a word within `radius` (0 or 1) of it.
+#[inline]
 pub fn neighbours(head: Head, radius: u32) -> &'static [u32] {
     let syndrome = head & SYNDROME;
     let count = match (radius, syndrome) {
@@ -70,6 +73,7 @@ pub fn neighbours(head: Head, radius: u32) -> &'static [u32] {
 }
 
 /// What the 26 bits of a half add to the syndrome.
+#[inline]
 fn sum(half: u32) -> u32 {
     let bytes = half.to_le_bytes();
     let mut sum = 0;

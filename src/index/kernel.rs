@@ -21,7 +21,7 @@ pub const SCAN_MAX: usize = 32;
 /// An instruction set that the kernel knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Simd {
-    /// AVX-512 F and VPOPCNTDQ.
+    /// AVX-512 F and VPOPCNTDQ, with BMI2.
     Avx512,
     /// AVX2.
     Avx2,
@@ -46,7 +46,9 @@ impl Simd {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
-                is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq")
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512vpopcntdq")
+                    && is_x86_feature_detected!("bmi2")
             }
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2"),
@@ -69,8 +71,7 @@ pub struct Pattern {
 }
 
 /// What a scan found in each of its lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[repr(align(64))]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// For each line, bit i for slot i; bit 15: there is more to visit.
     pub lanes: [u16; SCAN_MAX],
@@ -95,46 +96,46 @@ pub fn prefetch(lines: &[Line], at: u32) {
     let _ = (lines, at);
 }
 
-/// Compares the lines at some places (the first [`SCAN_MAX`] of them) with a pattern.
+/// Compares the lines at some places (the first [`SCAN_MAX`] of them) with a pattern; what `found`
+/// held of as many is overwritten.
 ///
 /// # Panics
 /// When there is no line at one of the places.
 #[inline]
-pub fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern) -> Found {
+pub fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
     match simd {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the variant is only made after the processor was asked for these instructions.
-        Simd::Avx512 => unsafe { x86::scan_avx512(lines, at, pattern) },
+        Simd::Avx512 => unsafe { x86::scan_avx512(lines, at, pattern, found) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Simd::Avx2 => unsafe { x86::scan_avx2(lines, at, pattern) },
+        Simd::Avx2 => unsafe { x86::scan_avx2(lines, at, pattern, found) },
         #[cfg(not(target_arch = "x86_64"))]
-        Simd::Avx512 | Simd::Avx2 => portable(lines, at, pattern),
-        Simd::Portable => portable(lines, at, pattern),
+        Simd::Avx512 | Simd::Avx2 => portable(lines, at, pattern, found),
+        Simd::Portable => portable(lines, at, pattern, found),
     }
 }
 
 /// The definition.
-pub fn portable(lines: &[Line], at: &[u32], pattern: Pattern) -> Found {
-    let mut lanes = [0; SCAN_MAX];
-    for (lanes, &at) in lanes.iter_mut().zip(at) {
+pub fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+    (found.near, found.more) = (0, 0);
+    for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
         let line = &lines[at as usize];
         let near = line.0.iter().take(pattern.slots as usize).enumerate().map(|(slot, low)| {
             u16::from((low ^ pattern.low).count_ones() <= pattern.distance) << slot
         });
         let more = u16::from(line.0[15] & MORE != 0) << 15;
-        *lanes = near.fold(more, |all, lane| all | lane);
+        found.note(i, near.fold(more, |all, lane| all | lane));
     }
-    summed_up(lanes)
 }
 
-fn summed_up(lanes: [u16; SCAN_MAX]) -> Found {
-    let (mut near, mut more) = (0, 0);
-    for (i, lane) in lanes.iter().enumerate() {
-        near |= u32::from(lane & 0x7fff != 0) << i;
-        more |= u32::from(lane >> 15) << i;
+impl Found {
+    #[inline]
+    fn note(&mut self, i: usize, lanes: u16) {
+        self.lanes[i % SCAN_MAX] = lanes;
+        self.near |= u32::from(lanes & 0x7fff != 0) << (i % SCAN_MAX);
+        self.more |= u32::from(lanes >> 15) << (i % SCAN_MAX);
     }
-    Found { lanes, near, more }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -146,7 +147,7 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{Found, Pattern, SCAN_MAX, summed_up};
+    use super::{Found, Pattern, SCAN_MAX};
     use crate::index::line::{Line, MORE};
 
     /// In each lane: what to flip, what to look at, how many ones at most.
@@ -173,33 +174,30 @@ mod x86 {
         }
     }
 
-    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-    pub(super) fn scan_avx512(lines: &[Line], at: &[u32], pattern: Pattern) -> Found {
+    #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
+    pub(super) fn scan_avx512(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
         let slots: u16 = (1 << pattern.slots.min(15)) - 1;
         let flag = _mm512_set1_epi32(MORE.cast_signed());
         let flip = _mm512_mask_set1_epi32(flag, slots, pattern.low.cast_signed());
         let mask = _mm512_mask_set1_epi32(flag, slots, -1);
         let most = _mm512_maskz_set1_epi32(!(1 << 15), -1);
         let most = _mm512_mask_set1_epi32(most, slots, pattern.distance.cast_signed());
-        let mut found = Found { lanes: [0; SCAN_MAX], near: 0, more: 0 };
-        for (i, (lanes, &at)) in found.lanes.iter_mut().zip(at).enumerate() {
+        (found.near, found.more) = (0, 0);
+        for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
             let line = &lines[at as usize];
             // SAFETY: a line is 64 bytes at an address that is a multiple of 64.
             let line = unsafe { _mm512_load_si512(std::ptr::from_ref(line).cast()) };
             // (line ^ flip) & mask
             let different = _mm512_ternarylogic_epi32::<0x28>(line, flip, mask);
-            *lanes = _mm512_cmple_epi32_mask(_mm512_popcnt_epi32(different), most);
-            found.near |= u32::from(*lanes & 0x7fff != 0) << i;
-            found.more |= u32::from(*lanes >> 15) << i;
+            found.note(i, _mm512_cmple_epi32_mask(_mm512_popcnt_epi32(different), most));
         }
-        found
     }
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn scan_avx2(lines: &[Line], at: &[u32], pattern: Pattern) -> Found {
+    pub(super) fn scan_avx2(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
         let lanes = Lanes::of(pattern);
-        let mut found = [0; SCAN_MAX];
-        for (found, &at) in found.iter_mut().zip(at) {
+        (found.near, found.more) = (0, 0);
+        for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
             let line = &lines[at as usize].0;
             let taken = |first: usize| {
                 let load = |from: *const u32| {
@@ -215,9 +213,8 @@ mod x86 {
                 let more_than = _mm256_movemask_ps(_mm256_castsi256_ps(more_than));
                 !more_than.cast_unsigned() as u16 & 0xff
             };
-            *found = taken(0) | taken(8) << 8;
+            found.note(i, taken(0) | taken(8) << 8);
         }
-        summed_up(found)
     }
 
     /// The ones of each 32-bit lane: those of each nibble by a shuffle, then sums (Mula 2016).
@@ -272,9 +269,12 @@ mod tests {
         ) {
             let at: Vec<u32> = visits.iter().map(|visit| visit.index(lines.len()) as u32).collect();
             let pattern = Pattern { low, distance, slots };
-            let expected = portable(&lines, &at, pattern);
+            let mut expected = Found::default();
+            portable(&lines, &at, pattern, &mut expected);
             for simd in Simd::available() {
-                prop_assert_eq!(&scan(simd, &lines, &at, pattern), &expected, "{:?}", simd);
+                let mut found = Found { near: 7, more: 7, ..Found::default() };
+                scan(simd, &lines, &at, pattern, &mut found);
+                prop_assert_eq!(&found, &expected, "{:?}", simd);
             }
         }
     }
@@ -288,7 +288,8 @@ mod tests {
         let mut with_more = words;
         with_more[15] = MORE;
         let lines = [Line(words), Line(with_more)];
-        let found = portable(&lines, &[1, 0, 1], Pattern { low: 0, distance: 3, slots: 15 });
+        let mut found = Found::default();
+        portable(&lines, &[1, 0, 1], Pattern { low: 0, distance: 3, slots: 15 }, &mut found);
         assert_eq!(found.lanes[..4], [0x8002, 0x0002, 0x8002, 0]);
         assert_eq!((found.near, found.more), (0b111, 0b101));
     }
@@ -296,7 +297,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "index out of bounds")]
     fn a_place_without_a_line_is_a_bug() {
-        scan(Simd::best(), &[], &[0], Pattern { low: 0, distance: 0, slots: 1 });
+        let pattern = Pattern { low: 0, distance: 0, slots: 1 };
+        scan(Simd::best(), &[], &[0], pattern, &mut Found::default());
     }
 
     #[test]

@@ -46,12 +46,14 @@ impl Layout {
     }
 
     /// The number, modulo 2^kept bits as that of a head, that lies nearest to another head.
+    #[inline]
     fn nearest(self, kept: u32, near: Head) -> Head {
         let unused = 32 - self.kept_bits;
         let difference = kept.wrapping_sub(near) << unused;
         near.wrapping_add((difference.cast_signed() >> unused).cast_unsigned())
     }
 
+    #[inline]
     fn kept_at(self, slot: u32) -> (usize, u32) {
         let bit = 32 * self.slots + slot * self.kept_bits;
         ((bit / 32) as usize, bit % 32)
@@ -84,6 +86,7 @@ impl Line {
     }
 
     /// The head of an entry, given another one that is near it.
+    #[inline]
     pub fn head(&self, layout: Layout, slot: u32, near: Head) -> Head {
         let (word, shift) = layout.kept_at(slot);
         let two = u64::from(self.0[word]) | u64::from(self.0[(word + 1).min(15)]) << 32;

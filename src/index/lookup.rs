@@ -5,23 +5,36 @@
 //! compared. The deltas are asked last.
 
 use crate::fingerprint::Distance;
-use crate::index::delta::DeltaAt;
 use crate::index::permutation::Permuted;
-use crate::index::table::{Table, Visits};
+use crate::index::plan::Radii;
+use crate::index::table::Table;
+use crate::index::view::View;
 
 /// How many queries' lines are loaded together: enough to keep the memory busy, few enough that
 /// they stay in the first cache until they are read.
 const QUERIES_AHEAD: usize = 4;
 
-/// What a look-up visits.
-#[derive(Debug)]
-pub struct Visitor<'a> {
-    /// Tables, and how far to search each.
-    pub tables: Vec<(&'a Table, u32)>,
-    /// Deltas that are not empty.
-    pub deltas: Vec<DeltaAt<'a>>,
+/// How far a look-up searches in which tables.
+#[derive(Debug, Clone, Copy)]
+pub struct Reach {
+    /// For each role.
+    radii: Radii,
     /// The largest distance of a hit.
     pub distance: Distance,
+}
+
+impl Reach {
+    /// That of a look-up in a view.
+    pub fn of(view: &View, distance: Distance) -> Self {
+        Self { radii: *view.plan().radii(distance), distance }
+    }
+
+    /// The tables to visit, and how far to search each.
+    fn tables(self, view: &View) -> impl Iterator<Item = (&Table, u32)> {
+        let firsts = view.segments().iter().map(|segment| segment.table());
+        let others = view.others().iter().map(|other| &*other.table);
+        firsts.chain(others).filter_map(move |table| Some((table, self.radii[table.role()]?)))
+    }
 }
 
 /// The buffers of look-ups.
@@ -34,7 +47,7 @@ pub struct Lookup {
 /// The lines of a few queries.
 #[derive(Debug, Default)]
 struct Group {
-    visits: Visits,
+    visits: Vec<u32>,
     /// For each query and table, where its visits end.
     ends: Vec<usize>,
 }
@@ -44,33 +57,33 @@ impl Lookup {
     /// than once, and may be one whose documents are gone.
     pub fn run(
         &mut self,
-        visitor: &Visitor<'_>,
+        view: &View,
+        reach: Reach,
         queries: &[Permuted],
         found: &mut impl FnMut(usize, Permuted),
     ) {
-        let groups = || queries.chunks(QUERIES_AHEAD).enumerate();
-        let mut following = groups().map(|(_, queries)| queries);
-        self.next.locate(visitor, following.next().unwrap_or_default());
-        for (i, queries) in groups() {
+        let mut following = queries.chunks(QUERIES_AHEAD);
+        self.next.locate(view, reach, following.next().unwrap_or_default());
+        for (i, queries) in queries.chunks(QUERIES_AHEAD).enumerate() {
             std::mem::swap(&mut self.now, &mut self.next);
-            self.next.locate(visitor, following.next().unwrap_or_default());
-            self.now
-                .compare(visitor, queries, &mut |at, value| found(i * QUERIES_AHEAD + at, value));
+            self.next.locate(view, reach, following.next().unwrap_or_default());
+            let first = i * QUERIES_AHEAD;
+            self.now.compare(view, reach, queries, &mut |at, value| found(first + at, value));
         }
-        for delta in &visitor.deltas {
+        for delta in view.deltas().filter(|delta| delta.length() > 0) {
             for (at, &query) in queries.iter().enumerate() {
-                delta.near(query, visitor.distance, &mut |value| found(at, value));
+                delta.near(query, reach.distance, &mut |value| found(at, value));
             }
         }
     }
 }
 
 impl Group {
-    fn locate(&mut self, visitor: &Visitor<'_>, queries: &[Permuted]) {
+    fn locate(&mut self, view: &View, reach: Reach, queries: &[Permuted]) {
         self.visits.clear();
         self.ends.clear();
         for &query in queries {
-            for &(table, radius) in &visitor.tables {
+            for (table, radius) in reach.tables(view) {
                 table.locate(query, radius, &mut self.visits);
                 self.ends.push(self.visits.len());
             }
@@ -79,16 +92,17 @@ impl Group {
 
     fn compare(
         &self,
-        visitor: &Visitor<'_>,
+        view: &View,
+        reach: Reach,
         queries: &[Permuted],
         found: &mut impl FnMut(usize, Permuted),
     ) {
-        let distance = u32::from(visitor.distance.get());
+        let distance = u32::from(reach.distance.get());
         let (mut from, mut ends) = (0, self.ends.iter());
         for (at, &query) in queries.iter().enumerate() {
-            for ((table, _), &end) in visitor.tables.iter().zip(ends.by_ref()) {
-                let visits = self.visits.part(from, end);
-                table.compare(query, distance, visits, &mut |value| found(at, value));
+            for ((table, radius), &end) in reach.tables(view).zip(ends.by_ref()) {
+                let visits = &self.visits[from..end];
+                table.compare((query, radius), distance, visits, &mut |value| found(at, value));
                 from = end;
             }
         }

@@ -41,6 +41,7 @@ impl TablePlan {
     }
 
     /// What the table sorts a fingerprint by; a bijection.
+    #[inline]
     pub fn key(self, value: Permuted) -> Key {
         let rotated = value.rotate_left(self.first_bit);
         if self.folded {
@@ -51,6 +52,7 @@ impl TablePlan {
     }
 
     /// The inverse of [`Self::key`].
+    #[inline]
     pub fn value(self, key: Key) -> Permuted {
         let rotated = if self.folded {
             u64::from(fold::unfold(head(key))) << 32 | u64::from(low(key))
@@ -76,7 +78,12 @@ pub fn low(key: Key) -> u32 {
 pub struct Plan {
     tables: Vec<TablePlan>,
     distance_max: Distance,
+    /// For look-ups of each distance, those of the tables.
+    radii: [Radii; 9],
 }
+
+/// The radius of each table in a look-up: `None` where it need not be visited.
+pub type Radii = [Option<u32>; 9];
 
 impl Plan {
     /// The plan of an index that is exact up to `distance_max`.
@@ -93,13 +100,18 @@ impl Plan {
             3 => vec![half(0, 1), half(32, 1)],
             more => Self::equal(3, 64, u32::from(more)),
         };
-        Self { tables, distance_max }
+        Self::with(tables, distance_max)
     }
 
     /// Equal blocks of `bits` bits in all, the radii as equal as can be, the larger ones first.
     pub fn equal_blocks(blocks: u32, bits: u32, distance_max: Distance) -> Self {
         let tables = Self::equal(blocks, bits, u32::from(distance_max.get()));
-        Self { tables, distance_max }
+        Self::with(tables, distance_max)
+    }
+
+    fn with(tables: Vec<TablePlan>, distance_max: Distance) -> Self {
+        let radii = std::array::from_fn(|distance| radii_for(&tables, distance as u32));
+        Self { tables, distance_max, radii }
     }
 
     fn equal(blocks: u32, bits: u32, distance: u32) -> Vec<TablePlan> {
@@ -133,21 +145,25 @@ impl Plan {
         self.distance_max
     }
 
-    /// The radius of each table for a look-up of `distance`: `None` where the table need not be
-    /// visited. The radii that cost most are lowered first.
-    pub fn radii(&self, distance: Distance) -> impl Iterator<Item = Option<u32>> {
-        let mut radii: [Option<u32>; 9] = [None; 9];
-        for (radius, table) in radii.iter_mut().zip(&self.tables) {
-            *radius = Some(table.radius);
-        }
-        let covered: u32 = self.tables.iter().map(|table| table.radius + 1).sum();
-        for _ in u32::from(distance.get()) + 1..covered {
-            if let Some(most) = radii.iter_mut().max_by_key(|radius| radius.map_or(0, |r| r + 1)) {
-                *most = most.and_then(|radius| radius.checked_sub(1));
-            }
-        }
-        radii.into_iter().take(self.tables.len())
+    /// The radius of each table for a look-up of `distance`, at most the largest.
+    pub fn radii(&self, distance: Distance) -> &Radii {
+        &self.radii[usize::from(distance.get()).min(8)]
     }
+}
+
+/// The radii that cost most are lowered until they just cover the distance.
+fn radii_for(tables: &[TablePlan], distance: u32) -> Radii {
+    let mut radii = [None; 9];
+    for (radius, table) in radii.iter_mut().zip(tables) {
+        *radius = Some(table.radius);
+    }
+    let covered: u32 = tables.iter().map(|table| table.radius + 1).sum();
+    for _ in distance + 1..covered {
+        if let Some(most) = radii.iter_mut().max_by_key(|radius| radius.map_or(0, |r| r + 1)) {
+            *most = most.and_then(|radius| radius.checked_sub(1));
+        }
+    }
+    radii
 }
 
 /// `32r1f+32r1f`: key bits and radius of each table, and whether it is folded.
@@ -211,7 +227,7 @@ mod tests {
         for (max, plan) in plans() {
             for asked in 0..=max.get() {
                 let radii = plan.radii(Distance::new(asked).unwrap());
-                let covered: u32 = radii.map(|radius| radius.map_or(0, |r| r + 1)).sum();
+                let covered: u32 = radii.iter().map(|radius| radius.map_or(0, |r| r + 1)).sum();
                 assert_eq!(covered, u32::from(asked) + 1, "{plan} asked {asked}");
             }
         }

@@ -17,12 +17,11 @@ use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::delta::{Delta, DeltaAt, Happened};
 use crate::index::ids::IdKey;
-use crate::index::lookup::{Lookup, Visitor};
+use crate::index::lookup::{Lookup, Reach};
 use crate::index::permutation::{Permutation, Permuted};
 use crate::index::plan::Plan;
 use crate::index::posting::Posting;
 use crate::index::segment::{Segment, Tally};
-use crate::index::table::Table;
 use crate::index::work::{Built, Level, Other};
 use crate::sketch::Sketch;
 
@@ -108,13 +107,16 @@ impl View {
         }
     }
 
-    /// The index after bare documents were put, one after the other. Much quicker than putting
+    /// The index after so many bare documents were put, one after the other. Much quicker than putting
     /// them; needs 24 bytes a fingerprint beside the index while it works.
-    pub fn filled(shape: Shape, fingerprints: impl ExactSizeIterator<Item = Fingerprint>) -> Self {
-        let documents = fingerprints.len() as u64;
+    pub fn filled(
+        shape: Shape,
+        documents: u64,
+        fingerprints: impl Iterator<Item = Fingerprint>,
+    ) -> Self {
         let plan = Plan::of(shape.distance_max);
         let values = fingerprints.map(|fingerprint| shape.permutation.apply(fingerprint));
-        let Level { segment, others } = Level::of_bare(&plan, values);
+        let Level { segment, others } = Level::of_bare(&plan, documents, values);
         let fingerprints = segment.fingerprints() as u64;
         let counts = Counts { sequence: Sequence::new(documents), documents, fingerprints };
         let other = |table| Other { table, cleaned_at: 0 };
@@ -136,7 +138,8 @@ impl View {
     ) -> Vec<Near> {
         let query = self.shape.permutation.apply(query);
         let mut values = Vec::new();
-        lookup.run(&self.visitor(distance), &[query], &mut |_, value| values.push(value));
+        let reach = Reach::of(self, distance);
+        lookup.run(self, reach, &[query], &mut |_, value| values.push(value));
         if values.len() > 1 {
             values.sort_unstable();
             values.dedup();
@@ -155,15 +158,15 @@ impl View {
         queries: &[Fingerprint],
         distance: Distance,
     ) -> impl Iterator<Item = Option<Distance>> {
-        let (mut lookup, visitor, hides) =
-            (Lookup::default(), self.visitor(distance), self.hides());
+        let (mut lookup, reach, hides) =
+            (Lookup::default(), Reach::of(self, distance), self.hides());
         queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
             let mut permuted = [0; QUERIES_AT_A_TIME];
             for (permuted, &query) in permuted.iter_mut().zip(queries) {
                 *permuted = self.shape.permutation.apply(query);
             }
             let mut nearest = [u32::MAX; QUERIES_AT_A_TIME];
-            lookup.run(&visitor, &permuted[..queries.len()], &mut |at, value| {
+            lookup.run(self, reach, &permuted[..queries.len()], &mut |at, value| {
                 if !hides || self.holds(value) {
                     nearest[at] = nearest[at].min((permuted[at] ^ value).count_ones());
                 }
@@ -433,21 +436,6 @@ impl View {
         let (what, id) = event;
         self.deltas[self.deltas.len() - 1].append(self.sequence.next(), value, what, id);
         self.live_length += 1;
-    }
-
-    /// What a look-up of this distance visits.
-    fn visitor(&self, distance: Distance) -> Visitor<'_> {
-        let radii: Vec<Option<u32>> = self.plan.radii(distance).collect();
-        let firsts = self.segments.iter().map(|segment| segment.table());
-        let tables = firsts.chain(self.others.iter().map(|other| &*other.table));
-        Visitor {
-            tables: tables
-                .filter(|table| !table.is_empty())
-                .filter_map(|table: &Table| Some((table, radii[table.role()]?)))
-                .collect(),
-            deltas: self.deltas().filter(|delta| delta.length() > 0).collect(),
-            distance,
-        }
     }
 
     fn near_of(&self, query: Permuted, value: Permuted) -> Near {

@@ -28,22 +28,21 @@ pub struct Level {
 }
 
 impl Level {
-    /// The level of bare documents, put one after the other from the first change on. Sorts; for
-    /// collections that are known as a whole.
-    pub fn of_bare(plan: &Plan, values: impl ExactSizeIterator<Item = Permuted>) -> Self {
+    /// The level of `count` bare documents, put one after the other from the first change on.
+    /// Sorts; for collections that are known as a whole.
+    pub fn of_bare(plan: &Plan, count: u64, values: impl Iterator<Item = Permuted>) -> Self {
         let (first, others) = plan.tables().split_first().expect("a plan has a table");
         let posting = |sequence| Posting { sequence, has_id: false, has_sketch: false };
-        let last = Sequence::new(values.len() as u64);
+        let last = Sequence::new(count);
         let common = Common::of(posting(Sequence::ZERO.next())).and(Common::of(posting(last)));
         let mut counts = Counts::new(*first, last.get());
         let mut sequence = Sequence::ZERO;
-        let mut puts: Vec<(Key, Sequence)> = values
-            .map(|value| {
-                sequence = sequence.next();
-                (first.key(value), sequence)
-            })
-            .inspect(|(key, _)| counts.add(*key))
-            .collect();
+        let mut puts: Vec<(Key, Sequence)> = Vec::with_capacity(count as usize);
+        for value in values.take(count as usize) {
+            sequence = sequence.next();
+            puts.push((first.key(value), sequence));
+            counts.add(first.key(value));
+        }
         puts.sort_unstable();
         let mut builder = Builder::new(&counts, common);
         let mut row = Row::default();

@@ -12,6 +12,8 @@
 pub mod build;
 pub mod entries;
 
+use std::ops::RangeInclusive;
+
 use build::{Builder, Counts};
 use entries::Entries;
 
@@ -55,32 +57,6 @@ pub(crate) struct Extra {
 /// others. Not all numbers have an entry.
 pub type Number = u32;
 
-/// The lines that look-ups are to visit, in the order of their cells.
-#[derive(Debug, Default)]
-pub struct Visits {
-    lines: Vec<u32>,
-    /// For each a head near those in the line.
-    nears: Vec<Head>,
-}
-
-impl Visits {
-    /// Forgets them.
-    pub fn clear(&mut self) {
-        self.lines.clear();
-        self.nears.clear();
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-}
-
 impl Table {
     /// Builds the table of distinct keys, ascending.
     pub fn build(plan: TablePlan, role: usize, keys: &[Key]) -> Self {
@@ -97,46 +73,29 @@ impl Table {
 
     /// The first step of a look-up: appends the lines to visit, and has them loaded. The loads
     /// depend on nothing before them, so that their cache misses overlap.
-    pub fn locate(&self, query: Permuted, radius: u32, visits: &mut Visits) {
-        let head = head(self.plan.key(query));
-        let from = visits.len();
-        let cell_low = 32 - self.geometry.cell_bits;
-        let cell = head.wrapping_shr(cell_low).wrapping_shl(cell_low);
-        let flips = if self.plan.folded {
-            fold::neighbours(head, radius)
-        } else {
-            let near = |flips: &Head| flips.count_ones() <= radius;
-            &self.flips[..self.flips.partition_point(near)]
-        };
-        let directory = &*self.directory;
-        let homes = Homes::of(&self.geometry, directory);
+    pub fn locate(&self, query: Permuted, radius: u32, visits: &mut Vec<u32>) {
+        let (cell, flips) = self.cells(query, radius);
+        let (homes, lines) = (self.homes(), &*self.lines);
         if self.geometry.whole_cells {
-            visits.lines.extend(flips.iter().map(|flips| homes.home(cell ^ flips)));
-            visits.nears.extend(flips.iter().map(|flips| cell ^ flips));
+            visits.extend(flips.iter().map(|flips| {
+                let line = homes.home(cell ^ flips);
+                kernel::prefetch(lines, line);
+                line
+            }));
         } else {
-            let rest = 1_u32.checked_shl(cell_low).map_or(0, |cell| cell - 1);
             for cell in flips.iter().map(|flips| cell ^ flips) {
-                let (first, last) = (homes.home(cell), homes.home(cell | rest));
-                let step = rest / (last - first + 1);
-                for (i, line) in (first..=last).enumerate() {
-                    visits.lines.push(line);
-                    visits.nears.push(cell + step * i as u32);
-                }
+                visits.extend(self.lines_of(cell).inspect(|&line| kernel::prefetch(lines, line)));
             }
-        }
-        let lines = &*self.lines;
-        for &line in &visits.lines[from..] {
-            kernel::prefetch(lines, line);
         }
     }
 
     /// The second step: calls `found` with every fingerprint within `distance` of the query in the
-    /// lines to visit. One that lies in several cells' lines may be found more than once.
+    /// lines that were located. One that lies in several of them may be found more than once.
     pub fn compare(
         &self,
-        query: Permuted,
+        (query, radius): (Permuted, u32),
         distance: u32,
-        visits: Visited<'_>,
+        visits: &[u32],
         found: &mut impl FnMut(Permuted),
     ) {
         let pattern = Pattern {
@@ -144,13 +103,18 @@ impl Table {
             distance,
             slots: self.geometry.layout.slots,
         };
-        let probe = Probe { query, distance, pattern, simd: Simd::best() };
-        let chunks = visits.lines.chunks(SCAN_MAX).zip(visits.nears.chunks(SCAN_MAX));
-        for (at, nears) in chunks {
-            let visited = Lines { among: &self.lines, at, nears };
-            let more = self.scan(&probe, visited, found);
-            if more != 0 {
-                self.go_on(&probe, visited, more, found);
+        let probe = Probe { query, radius, pattern, simd: Simd::best(), visits };
+        let lines = &*self.lines;
+        let mut scanned = Found::default();
+        for first in (0..visits.len()).step_by(SCAN_MAX) {
+            let at = &visits[first..visits.len().min(first + SCAN_MAX)];
+            kernel::scan(probe.simd, lines, at, pattern, &mut scanned);
+            for i in ones(scanned.near) {
+                let (line, slots) = (&lines[at[i] as usize], scanned.lanes[i]);
+                self.verify(&probe, line, slots, first + i, found);
+            }
+            if scanned.more != 0 {
+                self.go_on(&probe, first, scanned.more, found);
             }
         }
     }
@@ -317,109 +281,112 @@ impl Table {
         Some(self.extras[at])
     }
 
-    /// Finds what is near in some lines, at most [`SCAN_MAX`]; tells which of them have more.
-    fn scan(&self, probe: &Probe, lines: Lines<'_>, found: &mut impl FnMut(Permuted)) -> u32 {
-        let scanned = kernel::scan(probe.simd, lines.among, lines.at, probe.pattern);
-        if scanned.near != 0 {
-            self.verify(probe, lines, &scanned, found);
+    /// The cell of a query, and what to flip in it to get those near it.
+    #[inline]
+    fn cells(&self, query: Permuted, radius: u32) -> (Head, &[Head]) {
+        let head = head(self.plan.key(query));
+        let cell = head & (u32::MAX << (32 - self.geometry.cell_bits));
+        if self.plan.folded {
+            return (cell, fold::neighbours(head, radius));
         }
-        scanned.more
+        let near = |flips: &Head| flips.count_ones() <= radius;
+        (cell, &self.flips[..self.flips.partition_point(near)])
+    }
+
+    /// The homes of all heads of a cell.
+    fn lines_of(&self, cell: Head) -> RangeInclusive<u32> {
+        let rest = !(u32::MAX << (32 - self.geometry.cell_bits));
+        self.homes().home(cell)..=self.homes().home(cell | rest)
+    }
+
+    /// A head near those in the line of a visit.
+    #[cold]
+    fn near(&self, probe: &Probe<'_>, visit: usize) -> Head {
+        let (cell, flips) = self.cells(probe.query, probe.radius);
+        if self.geometry.whole_cells {
+            cell ^ flips[visit]
+        } else {
+            self.homes().first_head(probe.visits[visit])
+        }
     }
 
     /// Compares whole fingerprints where the low halves are near.
     fn verify(
         &self,
-        probe: &Probe,
-        lines: Lines<'_>,
-        scanned: &Found,
+        probe: &Probe<'_>,
+        line: &Line,
+        slots: u16,
+        visit: usize,
         found: &mut impl FnMut(Permuted),
     ) {
-        let layout = self.geometry.layout;
-        for i in ones(scanned.near) {
-            let line = &lines.among[lines.at[i] as usize];
-            let filled = (1_u32 << line.count()) - 1;
-            for slot in ones(u32::from(scanned.lanes[i]) & filled) {
-                let head = line.head(layout, slot as u32, lines.nears[i]);
-                let key = u64::from(head) << 32 | u64::from(line.low(slot as u32));
-                let value = self.plan.value(key);
-                if (value ^ probe.query).count_ones() <= probe.distance {
-                    found(value);
-                }
+        let near = self.near(probe, visit);
+        let filled = (1_u32 << line.count()) - 1;
+        for slot in ones(u32::from(slots) & filled) {
+            let head = line.head(self.geometry.layout, slot as u32, near);
+            let value = self.plan.value(u64::from(head) << 32 | u64::from(line.low(slot as u32)));
+            if (value ^ probe.query).count_ones() <= probe.pattern.distance {
+                found(value);
             }
         }
     }
 
-    /// Visits what belongs to some lines and did not fit into them.
+    /// Visits what belongs to some of the lines, counted from `begun`, and did not fit into them.
     #[inline(never)]
-    fn go_on(&self, probe: &Probe, lines: Lines<'_>, more: u32, found: &mut impl FnMut(Permuted)) {
-        const FOLLOWING_MAX: usize = SPAN_MAX as usize * SCAN_MAX;
-        let (mut at, mut nears) = ([0; FOLLOWING_MAX], [0; FOLLOWING_MAX]);
+    fn go_on(&self, probe: &Probe<'_>, begun: usize, more: u32, found: &mut impl FnMut(Permuted)) {
+        let (mut at, mut visits) = ([0_u32; FOLLOWING_MAX], [0_u8; FOLLOWING_MAX]);
         let mut count = 0;
         for i in ones(more) {
-            let (home, near) = (lines.at[i], lines.nears[i]);
+            let visit = begun + i;
+            let home = probe.visits[visit];
             let line = &self.lines[home as usize];
             // The next visit leads further where it is the next line.
-            if lines.at.get(i + 1) != Some(&(home + 1)) {
+            if probe.visits.get(visit + 1) != Some(&(home + 1)) {
                 for following in home + 1..=home + line.span() {
-                    (at[count], nears[count]) = (following, near);
+                    (at[count], visits[count]) = (following, i as u8);
                     count += 1;
                 }
             }
-            if line.extra()
-                && let Some(extra) = self.extra_of(home)
-            {
-                self.scan_extra(probe, extra, near, found);
+            if line.extra() {
+                self.visit_extra(probe, visit, found);
             }
         }
-        let chunks = at[..count].chunks(SCAN_MAX).zip(nears[..count].chunks(SCAN_MAX));
-        for (at, nears) in chunks {
-            self.scan(probe, Lines { among: &self.lines, at, nears }, found);
+        let mut scanned = Found::default();
+        for first in (0..count).step_by(SCAN_MAX) {
+            let at = &at[first..count.min(first + SCAN_MAX)];
+            kernel::scan(probe.simd, &self.lines, at, probe.pattern, &mut scanned);
+            for i in ones(scanned.near) {
+                let (line, slots) = (&self.lines[at[i] as usize], scanned.lanes[i]);
+                let visit = begun + usize::from(visits[first + i]);
+                self.verify(probe, line, slots, visit, found);
+            }
         }
     }
 
-    fn scan_extra(
-        &self,
-        probe: &Probe,
-        extra: Extra,
-        near: Head,
-        found: &mut impl FnMut(Permuted),
-    ) {
+    #[cold]
+    fn visit_extra(&self, probe: &Probe<'_>, visit: usize, found: &mut impl FnMut(Permuted)) {
+        let Some(extra) = self.extra_of(probe.visits[visit]) else { return };
         let all: Vec<u32> = (extra.first..extra.first + extra.count).collect();
-        let nears = [near; SCAN_MAX];
+        let mut scanned = Found::default();
         for at in all.chunks(SCAN_MAX) {
-            self.scan(probe, Lines { among: &self.extra_lines, at, nears: &nears }, found);
+            kernel::scan(probe.simd, &self.extra_lines, at, probe.pattern, &mut scanned);
+            for i in ones(scanned.near) {
+                let (line, slots) = (&self.extra_lines[at[i] as usize], scanned.lanes[i]);
+                self.verify(probe, line, slots, visit, found);
+            }
         }
     }
 }
 
-/// Lines that are visited, and for each a head near those in it.
-#[derive(Clone, Copy)]
-struct Lines<'a> {
-    among: &'a [Line],
-    at: &'a [u32],
-    nears: &'a [Head],
-}
-
-/// Some of the [`Visits`]: those of one query in one table.
-#[derive(Debug, Clone, Copy)]
-pub struct Visited<'a> {
-    lines: &'a [u32],
-    nears: &'a [Head],
-}
-
-impl Visits {
-    /// Those from one place to another.
-    pub fn part(&self, from: usize, to: usize) -> Visited<'_> {
-        Visited { lines: &self.lines[from..to], nears: &self.nears[from..to] }
-    }
-}
+/// The lines of a scan may lead to so many more.
+const FOLLOWING_MAX: usize = SPAN_MAX as usize * SCAN_MAX;
 
 /// A look-up in one table.
-struct Probe {
+struct Probe<'a> {
     query: Permuted,
-    distance: u32,
+    radius: u32,
     pattern: Pattern,
     simd: Simd,
+    visits: &'a [u32],
 }
 
 /// The places of the ones.
@@ -447,8 +414,9 @@ impl<'a> Homes<'a> {
     }
 
     /// The line of a head: as far into the lines of its range as the head is into its heads.
+    #[inline]
     fn home(self, head: Head) -> u32 {
-        let range = self.directory[(head >> (32 - self.range_bits)) as usize];
+        let range = self.directory[head.wrapping_shr(self.range_bits.wrapping_neg()) as usize];
         let within = (head & self.mask).wrapping_shl(self.range_bits);
         let line = u64::from(within).wrapping_mul(range >> 32) >> 32;
         (range as u32).wrapping_add(line as u32)

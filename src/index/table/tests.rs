@@ -39,10 +39,9 @@ fn build((role, plan): (usize, TablePlan), values: &[u64]) -> Table {
 }
 
 fn near(table: &Table, query: Permuted, radius: u32, distance: u32) -> BTreeSet<Permuted> {
-    let (mut visits, mut found) = (Visits::default(), BTreeSet::new());
+    let (mut visits, mut found) = (Vec::new(), BTreeSet::new());
     table.locate(query, radius, &mut visits);
-    let all = visits.part(0, visits.len());
-    table.compare(query, distance, all, &mut |value| {
+    table.compare((query, radius), distance, &visits, &mut |value| {
         found.insert(value);
     });
     found

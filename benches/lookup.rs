@@ -1,0 +1,42 @@
+//! Look-ups of an index in this process, for Criterion: `cargo bench --bench lookup`.
+//!
+//! The same index and queries as `nearprint bench lookup`, which also verifies the answers; here
+//! what counts is the comparison with an earlier run.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use nearprint::cli::bench::data::{Queries, Stored, view_of};
+use nearprint::fingerprint::Distance;
+
+const SIZES: [u64; 2] = [10_000, 1_000_000];
+const QUERIES: u64 = 10_000;
+const SEED: u64 = 1;
+
+fn lookup(criterion: &mut Criterion) {
+    let distance = Distance::new(3).expect("below 64");
+    for count in SIZES {
+        let view = view_of(count, SEED, distance);
+        let stored = Stored::random(count, SEED);
+        let queries = Queries::aimed_at((&stored, &stored.whole()), QUERIES, distance, SEED);
+        let queries = queries.fingerprints;
+
+        let mut group = criterion.benchmark_group("near");
+        let mut next = queries.iter().cycle().copied();
+        group.throughput(Throughput::Elements(1));
+        group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
+            bencher.iter(|| next.next().map(|query| view.near(black_box(query), distance)));
+        });
+        group.finish();
+
+        let mut group = criterion.benchmark_group("nearest");
+        group.throughput(Throughput::Elements(QUERIES));
+        group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
+            bencher.iter(|| view.nearest(black_box(&queries), distance).flatten().count());
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, lookup);
+criterion_main!(benches);

@@ -1,0 +1,128 @@
+//! The arguments that several benches share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+
+use super::data::Stored;
+use crate::bulk::{Body, Documents, Format};
+use crate::fingerprint::{Distance, Fingerprint};
+
+/// How many fingerprints are stored if nothing else is said.
+const COUNT_DEFAULT: u64 = 1_000_000;
+
+/// What is stored and how it is asked for.
+#[derive(Debug, clap::Args)]
+pub(super) struct Data {
+    /// How many fingerprints are stored; several sizes are measured one after the other: 1m,10m
+    /// [default: 1m, or all of --file]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = count)]
+    count: Vec<u64>,
+    /// The distances of the look-ups, each on an index made for it
+    #[arg(
+        long,
+        value_name = "BITS",
+        value_delimiter = ',',
+        default_value = "3",
+        value_parser = distance
+    )]
+    pub(super) distance: Vec<Distance>,
+    /// What is stored and asked is drawn from it; the same seed repeats a run
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Store these fingerprints (16 hex digits a line) instead of random ones
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Data {
+    /// What is stored, one set a size.
+    pub(super) fn stored(&self) -> Result<Vec<Stored>> {
+        let Some(file) = &self.file else {
+            let random = |&count: &u64| Stored::random(count, self.seed);
+            return Ok(self.counts().iter().map(random).collect());
+        };
+        let all = of_file(file.clone())?;
+        let whole = [all.len() as u64];
+        let counts = if self.count.is_empty() { &whole[..] } else { &self.count };
+        let first = |&count: &u64| {
+            Stored::listed("of the file", &all, count).with_context(|| {
+                format!("--count {count}, but {} holds {}", file.display(), all.len())
+            })
+        };
+        counts.iter().map(first).collect()
+    }
+
+    /// The sizes that were asked for, or the default.
+    pub(super) fn counts(&self) -> &[u64] {
+        if self.count.is_empty() { &[COUNT_DEFAULT] } else { &self.count }
+    }
+}
+
+/// The fingerprints of a file, of which there must be one.
+fn of_file(file: PathBuf) -> Result<Arc<[Fingerprint]>> {
+    let named = format!("cannot read {} as a list of fingerprints", file.display());
+    let mut all = Vec::new();
+    for entry in Documents::new(vec![file], Some(Format::Hex)) {
+        if let Body::Fingerprint(fingerprint) = entry.with_context(|| named.clone())?.body {
+            all.push(fingerprint);
+        }
+    }
+    ensure!(!all.is_empty(), "{named}: there is none in it");
+    Ok(all.into())
+}
+
+/// Reads `250`, `10k`, `1m` or `1g`; at least 1.
+pub(super) fn count(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, unit) = match lower.as_bytes().last() {
+        Some(b'k') => (&lower[..lower.len() - 1], 1_000),
+        Some(b'm') => (&lower[..lower.len() - 1], 1_000_000),
+        Some(b'g') => (&lower[..lower.len() - 1], 1_000_000_000),
+        Some(_) | None => (lower.as_str(), 1),
+    };
+    let number: Option<u64> = digits.parse().ok();
+    let counted = number.and_then(|number: u64| number.checked_mul(unit));
+    counted.filter(|&count| count > 0).ok_or_else(|| "is not a size such as 250, 10k or 1m".into())
+}
+
+/// Reads a number of threads; at least 1.
+pub(super) fn threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok().filter(|&threads| threads > 0);
+    threads.ok_or_else(|| "is not a number of threads from 1 on".into())
+}
+
+/// Reads a distance that an index can be made for.
+fn distance(text: &str) -> Result<Distance, String> {
+    let distance = text.parse().ok().and_then(Distance::new);
+    distance
+        .filter(|&distance| distance <= Distance::LOOKUP_MAX)
+        .ok_or_else(|| format!("is not a distance of 0 to {}", Distance::LOOKUP_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_suffixes_and_are_never_zero() {
+        for (text, read) in [("7", 7), ("10k", 10_000), ("1M", 1_000_000), ("2g", 2_000_000_000)] {
+            assert_eq!(count(text), Ok(read), "{text}");
+        }
+        for text in ["", "k", "0", "1.5m", "-1", "10 k", "99999999999g"] {
+            assert!(count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn distances_end_where_look_ups_do() {
+        assert_eq!(distance("8"), Ok(Distance::LOOKUP_MAX));
+        assert!(distance("9").is_err());
+        assert_eq!((threads("2"), threads("0").is_err()), (Ok(2), true));
+        assert!(distance("three").is_err());
+    }
+}
