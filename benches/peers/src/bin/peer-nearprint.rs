@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use nearprint::fingerprint::{Distance, Fingerprint};
-use nearprint::index::merge;
 use nearprint::index::permutation::Permutation;
-use nearprint::index::view::{Put, Shape, View};
+use nearprint::index::view::{Shape, View};
 use nearprint_peers::{Bench, DISTANCE, Data, Failure};
 
 fn main() -> Result<(), Failure> {
@@ -21,36 +20,16 @@ fn main() -> Result<(), Failure> {
         let queries: Vec<Fingerprint> = queries.iter().copied().map(Fingerprint::new).collect();
         hits.extend(view.nearest(&queries, distance).map(|nearest| nearest.is_some()));
     });
-    let largest = view.segments().iter().max_by_key(|segment| segment.documents());
-    let plan = largest.map_or("no segment".to_owned(), |segment| segment.plan().to_string());
-    bench.report("nearprint", plan);
+    bench.report("nearprint", view.plan().to_string());
     Ok(())
 }
 
-/// The index over the fingerprints that this seed draws, settled as after a pause of the writes.
+/// The index over the fingerprints that this seed draws, as after a pause of the writes.
 fn build(count: u64, seed: u64) -> View {
     let distance = distance();
-    let mut view = View::new(Shape {
-        distance_max: distance,
-        delta_events: 65_536,
-        permutation: Arc::new(Permutation::from_secret(seed)),
-    });
-    for fingerprint in (Data { count, seed }).all() {
-        view.put(Fingerprint::new(fingerprint), Put::default());
-        while let Some(delta) = view.full_deltas().first() {
-            let segment = Arc::new(delta.at(u32::MAX).to_segment());
-            view.install_oldest_delta(segment);
-            let sizes: Vec<u64> = view.segments().iter().map(|s| merge::size(s)).collect();
-            if let Some(range) = merge::choose(&sizes, merge::RATIO) {
-                let from = view.segments()[range.clone()].to_vec();
-                let merged = merge::merge(&from, distance, range.start == 0);
-                view.install_merged(&from, &Arc::new(merged));
-            }
-        }
-    }
-    let all = view.segments().to_vec();
-    view.install_merged(&all, &Arc::new(merge::merge(&all, distance, true)));
-    view
+    let permutation = Arc::new(Permutation::from_secret(seed));
+    let shape = Shape { distance_max: distance, delta_events: 32_768, permutation };
+    View::filled(shape, count, (Data { count, seed }).all().map(Fingerprint::new))
 }
 
 fn distance() -> Distance {
