@@ -18,9 +18,8 @@ use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, Plan, TablePlan, masks_within};
 use crate::index::posting::{Common, Posting};
 use crate::index::segment::{self, Row, Tally};
-use crate::index::table::Table;
 use crate::index::table::build::Counts;
-use crate::index::work::Level;
+use crate::index::work::{self, Level};
 use crate::sketch::Sketch;
 
 /// The end of a chain.
@@ -86,7 +85,8 @@ pub enum Happened {
 impl Delta {
     /// An empty delta for changes after a sequence, with room for `capacity` events.
     pub fn new(capacity: usize, distance_max: Distance, after: Sequence) -> Self {
-        let plan = Plan::blocks(capacity.max(16).ilog2(), distance_max);
+        let bits = if capacity == 0 { 0 } else { capacity.max(16).ilog2() };
+        let plan = Plan::blocks(bits, distance_max);
         let empty = |bits: u32| (0..1_usize << bits).map(|_| AtomicU32::new(NONE)).collect();
         Self {
             heads: plan.tables().iter().map(|table| empty(table.key_bits)).collect(),
@@ -297,8 +297,13 @@ impl<'a> DeltaAt<'a> {
 
     /// What happened to a fingerprint, oldest first, with the sequence of each change.
     pub fn happened(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a Happened)> {
+        let node = self.delta.node_of(value).map(|index| self.delta.node(index));
+        node.into_iter().flat_map(move |node| self.happened_to(node))
+    }
+
+    fn happened_to(self, node: &'a Node) -> impl Iterator<Item = (Sequence, &'a Happened)> {
         let link = move |index: u32| (index < self.length).then(|| self.delta.event(index));
-        let first = self.delta.node_of(value).and_then(|i| link(self.delta.node(i).first_event));
+        let first = link(node.first_event);
         std::iter::successors(first, move |event| link(event.next.load(Ordering::Acquire)))
             .map(|event| (event.at, &event.what))
     }
@@ -330,16 +335,16 @@ impl<'a> DeltaAt<'a> {
 
     /// The level that says the same: a segment, and the other tables of its fingerprints.
     pub fn to_level(self, plan: &Plan) -> Level {
-        let (first, others) = plan.tables().split_first().expect("a plan has a table");
+        let first = plan.tables().first().expect("a plan has a table");
         let nodes = self.delta.node_count.load(Ordering::Acquire);
-        let mut keys: Vec<Key> = (0..nodes)
+        let mut keys: Vec<(Key, &Node)> = (0..nodes)
             .map(|i| self.delta.node(i))
             .filter(|node| node.first_event < self.length)
-            .map(|node| first.key(node.value))
+            .map(|node| (first.key(node.value), node))
             .collect();
-        keys.sort_unstable();
+        keys.sort_unstable_by_key(|(key, _)| *key);
         let mut counts = Counts::new(*first, keys.len() as u64);
-        for &key in &keys {
+        for &(key, _) in &keys {
             counts.add(key);
         }
         let postings = (0..self.length).filter_map(|i| match &self.delta.event(i).what {
@@ -350,9 +355,9 @@ impl<'a> DeltaAt<'a> {
         let mut builder = segment::Builder::new(&counts, common);
         let mut row = Row::default();
         let mut values = Vec::with_capacity(keys.len());
-        for key in keys {
+        for (key, node) in keys {
             row.clear();
-            for (at, happened) in self.happened(first.value(key)) {
+            for (at, happened) in self.happened_to(node) {
                 match happened {
                     Happened::Put { posting, .. } => row.put(*posting),
                     Happened::Removed { posting } => row.remove(*posting),
@@ -360,19 +365,12 @@ impl<'a> DeltaAt<'a> {
                 }
             }
             if !row.postings.is_empty() {
-                values.push(first.value(key));
+                values.push(node.value);
             }
             builder.push(key, &row);
         }
-        let table = |(role, plan): (usize, &TablePlan)| {
-            let mut keys: Vec<Key> = values.iter().map(|&value| plan.key(value)).collect();
-            keys.sort_unstable();
-            Arc::new(Table::build(*plan, role, &keys))
-        };
-        Level {
-            segment: Arc::new(builder.finish(self.ids())),
-            others: (1..).zip(others).map(table).collect(),
-        }
+        let segment = Arc::new(builder.finish(self.ids()));
+        Level { segment, others: work::others(plan, &values) }
     }
 
     /// The newest document of each id, by key.

@@ -1,9 +1,10 @@
 //! Merging adjacent segments into one, and tables into one; choosing which.
 //!
-//! Sizes stay geometric: a segment is at least `ratio` times as large as all newer ones together, so
-//! there are about log4 of (all / one delta) of them under load, and each entry is rewritten a
-//! handful of times on its way. When writes pause, a larger ratio leaves fewer segments, and
-//! look-ups get quicker. All inputs are in one order, so a merge is two passes (one counts) and sorts
+//! Sizes stay geometric: a segment is at least so large in proportion to all newer ones together.
+//! Under load half as large will do: seven segments on average at a hundred million documents, and
+//! each entry is rewritten five or six times on its way (with three times as large: four segments,
+//! and eleven times). When writes pause, a larger proportion leaves fewer segments, and look-ups get
+//! quicker. All inputs are in one order, so a merge is two passes (one counts) and sorts
 //! nothing. It needs the memory of its result beside that of its inputs, and nothing else; segments
 //! and the other tables are merged one after the other, so that is never twice the whole.
 
@@ -20,18 +21,18 @@ use crate::index::table::build::{self, Counts};
 use crate::index::table::entries::Entries;
 use crate::index::table::{Number, Table};
 
-/// How many times as large as all newer ones together a segment has to be to be left alone.
-pub const RATIO: u64 = 3;
+/// How large a segment has to be to be left alone, in percent of all newer ones together.
+pub const RATIO: u64 = 50;
 
 /// The same for a time without writes.
-pub const RATIO_IDLE: u64 = 10;
+pub const RATIO_IDLE: u64 = 1_000;
 
 /// Which segments to merge next, given their sizes, oldest first.
 pub fn choose(sizes: &[u64], ratio: u64) -> Option<Range<usize>> {
-    let mut newer = 0;
+    let mut newer = 0_u64;
     let mut from = None;
     for (i, &size) in sizes.iter().enumerate().rev() {
-        if newer > 0 && size < ratio * newer {
+        if newer > 0 && size < newer.saturating_mul(ratio) / 100 {
             from = Some(i);
         }
         newer += size.max(1);
@@ -258,19 +259,19 @@ mod tests {
                 rewritten += merged;
                 sizes.push(merged);
             }
-            assert!(sizes.len() <= 8, "{sizes:?}");
+            assert!(sizes.len() <= 15, "{sizes:?}");
         }
         assert_eq!(sizes.iter().sum::<u64>(), 4_000);
-        assert!(rewritten < 4_000 * 24, "each entry was rewritten {} times", rewritten / 4_000);
+        assert!(rewritten < 4_000 * 7, "each entry was rewritten {} times", rewritten / 4_000);
     }
 
     #[test]
     fn nothing_is_chosen_where_nothing_gains() {
         assert_eq!(choose(&[], RATIO), None);
         assert_eq!(choose(&[5], RATIO), None);
-        assert_eq!(choose(&[100, 10], RATIO), None);
-        assert_eq!(choose(&[100, 10, 10], RATIO), Some(1..3));
-        assert_eq!(choose(&[20, 10], RATIO), Some(0..2));
+        assert_eq!(choose(&[100, 10, 10], RATIO), None);
+        assert_eq!(choose(&[100, 4, 10], RATIO), Some(1..3));
+        assert_eq!(choose(&[4, 10], RATIO), Some(0..2));
         assert_eq!(choose(&[50, 10], RATIO_IDLE), Some(0..2));
     }
 }

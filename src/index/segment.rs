@@ -129,6 +129,9 @@ impl Segment {
 
     /// The removals of a fingerprint's documents, by sequence of the document.
     pub fn removals_of(&self, value: Permuted) -> &[Removal] {
+        if self.removals.is_empty() {
+            return &[];
+        }
         let plan = self.table.plan();
         let key = plan.key(value);
         let start = self.removals.partition_point(|removal| plan.key(removal.value) < key);
@@ -187,6 +190,9 @@ impl Segment {
     }
 
     pub(crate) fn reset_of(&self, value: Permuted) -> Option<Sequence> {
+        if self.resets.is_empty() {
+            return None;
+        }
         let plan = self.table.plan();
         let key = plan.key(value);
         let at = self.resets.binary_search_by_key(&key, |reset| plan.key(reset.value)).ok()?;

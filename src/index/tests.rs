@@ -39,7 +39,7 @@ fn settle_deltas(view: &mut View) {
 fn settle(view: &mut View) {
     view.rotate();
     settle_deltas(view);
-    while let Some(work) = Work::merge(view, u64::MAX / 1_000_000) {
+    while let Some(work) = Work::merge(view, u64::MAX) {
         view.install(&work.run());
     }
     if view.segments().is_empty() {

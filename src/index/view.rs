@@ -92,7 +92,7 @@ impl View {
     /// The index that these parts make.
     pub fn restored(shape: Shape, parts: Parts) -> Self {
         let Parts { segments, others, dropped, counts } = parts;
-        let delta = Delta::new(shape.delta_events, shape.distance_max, counts.sequence);
+        let delta = Delta::new(0, shape.distance_max, counts.sequence);
         Self {
             plan: Arc::new(Plan::of(shape.distance_max)),
             shape: Arc::new(shape),
@@ -334,11 +334,37 @@ impl View {
 
     /// Stores a document, which is the change after the last.
     pub fn put(&mut self, fingerprint: Fingerprint, put: Put) {
-        let at = self.sequence.next();
         let value = self.shape.permutation.apply(fingerprint);
-        if self.held_value(value).documents == 0 {
-            self.fingerprints += 1;
+        let new = !self.holds(value);
+        self.put_value(value, new, put);
+    }
+
+    /// Stores a document without id and sketch for each of some fingerprints.
+    pub fn put_bare(&mut self, fingerprints: &[Fingerprint]) {
+        for fingerprints in fingerprints.chunks(QUERIES_AT_A_TIME) {
+            // Whether they are new is to be found in every segment: a cache miss each.
+            for &fingerprint in fingerprints {
+                let value = self.shape.permutation.apply(fingerprint);
+                for segment in self.segments.iter() {
+                    segment.table().expect(value);
+                }
+            }
+            for &fingerprint in fingerprints {
+                self.put(fingerprint, Put::default());
+            }
         }
+    }
+
+    /// Stores a document without id and sketch of a fingerprint that has none yet.
+    pub fn put_new(&mut self, fingerprint: Fingerprint) {
+        let value = self.shape.permutation.apply(fingerprint);
+        debug_assert!(!self.holds(value), "the fingerprint is new");
+        self.put_value(value, true, Put::default());
+    }
+
+    fn put_value(&mut self, value: Permuted, new: bool, put: Put) {
+        let at = self.sequence.next();
+        self.fingerprints += u64::from(new);
         let posting =
             Posting { sequence: at, has_id: put.id.is_some(), has_sketch: put.sketch.is_some() };
         self.append(value, (Happened::Put { posting, sketch: put.sketch }, put.id), 0);
@@ -373,14 +399,23 @@ impl View {
         self.sequence = self.sequence.next();
     }
 
-    /// Closes the delta that is appended to and opens a new one, unless it is empty.
+    /// Closes the delta that is appended to, unless it is empty. The next one has no room, and takes
+    /// no memory, until it is needed.
     pub fn rotate(&mut self) {
         if self.live_length > 0 {
-            let Shape { delta_events, distance_max, .. } = *self.shape;
-            let fresh = Arc::new(Delta::new(delta_events, distance_max, self.sequence));
-            self.deltas = self.deltas.iter().cloned().chain([fresh]).collect();
+            let closed = self.deltas.iter().cloned();
+            let fresh = Delta::new(0, self.shape.distance_max, self.sequence);
+            self.deltas = closed.chain([Arc::new(fresh)]).collect();
             self.live_length = 0;
         }
+    }
+
+    /// Makes room in the delta that is appended to, which is empty.
+    fn open_delta(&mut self) {
+        let Shape { delta_events, distance_max, .. } = *self.shape;
+        let fresh = Delta::new(delta_events, distance_max, self.sequence);
+        let closed = self.full_deltas().iter().cloned();
+        self.deltas = closed.chain([Arc::new(fresh)]).collect();
     }
 
     /// Puts in what was built from parts of this view or of an earlier one. What was merged from
@@ -432,6 +467,7 @@ impl View {
     fn append(&mut self, value: Permuted, event: (Happened, Option<IdKey>), more: usize) {
         if self.deltas[self.deltas.len() - 1].room() <= more {
             self.rotate();
+            self.open_delta();
         }
         let (what, id) = event;
         self.deltas[self.deltas.len() - 1].append(self.sequence.next(), value, what, id);

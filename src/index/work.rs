@@ -31,7 +31,7 @@ impl Level {
     /// The level of `count` bare documents, put one after the other from the first change on.
     /// Sorts; for collections that are known as a whole.
     pub fn of_bare(plan: &Plan, count: u64, values: impl Iterator<Item = Permuted>) -> Self {
-        let (first, others) = plan.tables().split_first().expect("a plan has a table");
+        let first = plan.tables().first().expect("a plan has a table");
         let posting = |sequence| Posting { sequence, has_id: false, has_sketch: false };
         let last = Sequence::new(count);
         let common = Common::of(posting(Sequence::ZERO.next())).and(Common::of(posting(last)));
@@ -57,14 +57,21 @@ impl Level {
             puts.dedup_by_key(|put| put.0);
             puts.into_iter().map(|(key, _)| first.value(key)).collect()
         };
-        let table = |(role, plan): (usize, &TablePlan)| {
-            let mut keys: Vec<Key> = values.iter().map(|&value| plan.key(value)).collect();
-            keys.sort_unstable();
-            Arc::new(Table::build(*plan, role, &keys))
-        };
-        let others = (1..).zip(others).map(table).collect();
-        Self { segment: Arc::new(builder.finish(std::iter::empty())), others }
+        Self {
+            segment: Arc::new(builder.finish(std::iter::empty())),
+            others: others(plan, &values),
+        }
     }
+}
+
+/// All tables of a plan but the first, of distinct fingerprints.
+pub(crate) fn others(plan: &Plan, values: &[Permuted]) -> Vec<Arc<Table>> {
+    let table = |(role, plan): (usize, &TablePlan)| {
+        let mut keys: Vec<Key> = values.iter().map(|&value| plan.key(value)).collect();
+        keys.sort_unstable();
+        Arc::new(Table::build(*plan, role, &keys))
+    };
+    plan.tables().iter().enumerate().skip(1).map(table).collect()
 }
 
 /// Something to build.
@@ -128,7 +135,7 @@ impl Work {
         Some(Self::Flush { delta, plan: Arc::clone(view.plan()) })
     }
 
-    /// What to merge, where a level is to be `ratio` times as large as all newer ones.
+    /// What to merge, where a level is to be `ratio` percent as large as all newer ones.
     pub fn merge(view: &View, ratio: u64) -> Option<Self> {
         Self::merge_segments(view, ratio).or_else(|| Self::merge_tables(view, ratio))
     }

@@ -276,7 +276,7 @@ impl Machine {
             let newest = newer.iter().map(|near| near.distance.get()).min();
             *nearest = newest.unwrap_or(NO_HIT).min(*nearest);
             if *nearest == NO_HIT {
-                self.view.put(fingerprint, Put::default());
+                self.view.put_new(fingerprint);
                 stored.push(fingerprint);
             }
         }
@@ -294,9 +294,7 @@ impl Machine {
                     .put(document.fingerprint, Put { id: key, sketch: document.sketch.clone() });
             }
             Change::PutPacked { fingerprints } => {
-                for &fingerprint in fingerprints {
-                    self.view.put(fingerprint, Put::default());
-                }
+                self.view.put_bare(fingerprints);
             }
             Change::Remove { id } => {
                 if let Some(own) = self.view.find_id(self.key(id)) {

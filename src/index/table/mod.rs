@@ -119,6 +119,11 @@ impl Table {
         }
     }
 
+    /// Has the line loaded where [`Self::find`] will begin.
+    pub fn expect(&self, value: Permuted) {
+        kernel::prefetch(&self.lines, self.homes().home(head(self.plan.key(value))));
+    }
+
     /// Where the entry with a key lies, if it is there.
     pub fn find(&self, value: Permuted) -> Option<Number> {
         let key = self.plan.key(value);
