@@ -80,6 +80,11 @@ impl Line {
         self.header() & EXTRA != 0
     }
 
+    /// Whether entries that belong here lie elsewhere.
+    pub fn has_more(&self) -> bool {
+        self.0[15] & MORE != 0
+    }
+
     /// The low half of an entry's key.
     pub fn low(&self, slot: u32) -> u32 {
         self.0[slot as usize]

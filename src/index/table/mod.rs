@@ -110,8 +110,8 @@ impl Table {
             let at = &visits[first..visits.len().min(first + SCAN_MAX)];
             kernel::scan(probe.simd, lines, at, pattern, &mut scanned);
             for i in ones(scanned.near) {
-                let (line, slots) = (&lines[at[i] as usize], scanned.lanes[i]);
-                self.verify(&probe, line, slots, first + i, found);
+                let near = (&lines[at[i] as usize], scanned.lanes[i]);
+                self.verify(&probe, near, first + i, found);
             }
             if scanned.more != 0 {
                 self.go_on(&probe, first, scanned.more, found);
@@ -124,27 +124,45 @@ impl Table {
         kernel::prefetch(&self.lines, self.homes().home(head(self.plan.key(value))));
     }
 
-    /// Where the entry with a key lies, if it is there.
+    /// Where the entry of a fingerprint lies, if it is there.
     pub fn find(&self, value: Permuted) -> Option<Number> {
         let key = self.plan.key(value);
         let home = self.homes().home(head(key));
-        let line = &self.lines[home as usize];
-        let slots = self.geometry.layout.slots;
-        let in_line = |lines: &[Line], at: u32| {
-            let layout = self.geometry.layout;
-            let line = &lines[at as usize];
-            (0..line.count()).find(|&slot| {
-                line.low(slot) == low(key) && line.head(layout, slot, head(key)) == head(key)
-            })
-        };
-        let here =
-            (home..=home + line.span()).find_map(|at| Some(at * slots + in_line(&self.lines, at)?));
-        here.or_else(|| {
+        let lines = &*self.lines;
+        let here = self.find_in((lines, home), key);
+        let line = &lines[home as usize];
+        if here.is_some() || !line.has_more() {
+            return Some(home * self.geometry.layout.slots + here?);
+        }
+        self.find_further(key, home)
+    }
+
+    #[cold]
+    fn find_further(&self, key: Key, home: u32) -> Option<Number> {
+        let (lines, slots) = (&*self.lines, self.geometry.layout.slots);
+        let line = &lines[home as usize];
+        let following = (home + 1..=home + line.span())
+            .find_map(|at| Some(at * slots + self.find_in((lines, at), key)?));
+        following.or_else(|| {
             let extra = line.extra().then(|| self.extra_of(home)).flatten()?;
-            let after = self.lines.len() as u32;
-            (extra.first..extra.first + extra.count)
-                .find_map(|at| Some((after + at) * slots + in_line(&self.extra_lines, at)?))
+            let after = lines.len() as u32;
+            (extra.first..extra.first + extra.count).find_map(|at| {
+                Some((after + at) * slots + self.find_in((&self.extra_lines, at), key)?)
+            })
         })
+    }
+
+    /// The slot of an entry in a line.
+    fn find_in(&self, (lines, at): (&[Line], u32), key: Key) -> Option<u32> {
+        let layout = self.geometry.layout;
+        let pattern = Pattern { low: low(key), distance: 0, slots: layout.slots };
+        let mut scanned = Found::default();
+        kernel::scan(Simd::best(), lines, &[at], pattern, &mut scanned);
+        let line = &lines[at as usize];
+        let filled = (1_u32 << line.count()) - 1;
+        ones(u32::from(scanned.lanes[0]) & filled)
+            .map(|slot| slot as u32)
+            .find(|&slot| line.head(layout, slot, head(key)) == head(key))
     }
 
     /// The fingerprint with a number that [`Self::find`] or [`Self::entries`] gave.
@@ -319,8 +337,7 @@ impl Table {
     fn verify(
         &self,
         probe: &Probe<'_>,
-        line: &Line,
-        slots: u16,
+        (line, slots): (&Line, u16),
         visit: usize,
         found: &mut impl FnMut(Permuted),
     ) {
@@ -360,9 +377,8 @@ impl Table {
             let at = &at[first..count.min(first + SCAN_MAX)];
             kernel::scan(probe.simd, &self.lines, at, probe.pattern, &mut scanned);
             for i in ones(scanned.near) {
-                let (line, slots) = (&self.lines[at[i] as usize], scanned.lanes[i]);
-                let visit = begun + usize::from(visits[first + i]);
-                self.verify(probe, line, slots, visit, found);
+                let near = (&self.lines[at[i] as usize], scanned.lanes[i]);
+                self.verify(probe, near, begun + usize::from(visits[first + i]), found);
             }
         }
     }
@@ -375,8 +391,8 @@ impl Table {
         for at in all.chunks(SCAN_MAX) {
             kernel::scan(probe.simd, &self.extra_lines, at, probe.pattern, &mut scanned);
             for i in ones(scanned.near) {
-                let (line, slots) = (&self.extra_lines[at[i] as usize], scanned.lanes[i]);
-                self.verify(probe, line, slots, visit, found);
+                let near = (&self.extra_lines[at[i] as usize], scanned.lanes[i]);
+                self.verify(probe, near, visit, found);
             }
         }
     }
