@@ -12,6 +12,7 @@
 pub mod bench;
 mod check_config;
 mod client;
+mod columns;
 mod compare;
 mod document;
 mod fingerprint;

@@ -22,11 +22,18 @@ use super::progress::Progress;
 use super::report::{Fact, Report, Row};
 use super::{limits, process, verify};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::cost::Estimate;
+use crate::index::plan::Plan;
 use crate::index::view::View;
 
 const QUERIES_DEFAULT: u64 = 1_000_000;
 /// Queries into the cluster have thousands of hits each.
 const QUERIES_ADVERSARIAL: u64 = 20_000;
+
+/// What rows are named by.
+const SINGLE: &str = "single";
+const BATCH: &str = "batch";
+const THREADS: &str = " threads";
 
 /// How often a loop is measured; the quickest pass counts.
 const PASSES: usize = 3;
@@ -37,11 +44,12 @@ const CPU_TOLD_FROM_NS: u64 = 100_000_000;
 /// The quantiles of a batch are those of parts of it with so many queries.
 const PART: usize = 1_000;
 
-const NOTES: [&str; 2] = [
+const NOTES: [&str; 3] = [
     "index B/fp: what the segments report; resident: the whole process when the index is built, \
      before there are queries, less the list of --file or --adversarial",
     "mean: the quickest of 3 passes without a clock in the loop; quantiles: each timed in a further \
      pass, less what reading the clock costs",
+    "predicted: by the cost model of `nearprint plan`, with the memory below; of random fingerprints",
 ];
 
 /// The arguments of `bench lookup`.
@@ -85,7 +93,25 @@ pub(super) fn run(args: &Args) -> Result<Report> {
         args.data.stored()?.iter().for_each(measure_all);
     }
     report.limits = limits::measure(&indexes_bytes);
+    if !args.adversarial {
+        predict(&mut report);
+    }
     Ok(report)
+}
+
+/// Notes beside each mean of one thread what the model says, with the limits of this run.
+fn predict(report: &mut Report) {
+    let costs = limits::costs(&report.limits);
+    for row in &mut report.results {
+        let Some(distance) = row.distance.and_then(Distance::new) else { continue };
+        let estimate = Estimate::of(&Plan::of(distance), row.count, distance, &costs);
+        let ns = match row.what.split_once(", ") {
+            Some((SINGLE, of)) if !of.contains(THREADS) => estimate.single_ns,
+            Some((BATCH, of)) if !of.contains(THREADS) => estimate.batch_ns,
+            _ => continue,
+        };
+        *row = std::mem::take(row).predicted(ns);
+    }
 }
 
 /// Builds and asks one index; its size in bytes.
@@ -148,7 +174,7 @@ impl Subject<'_> {
             }
             times
         };
-        self.row("single", "a look-up", threads, (&plain, &timed))
+        self.row(SINGLE, "a look-up", threads, (&plain, &timed))
     }
 
     fn batch(&self, threads: usize) -> Row {
@@ -163,7 +189,7 @@ impl Subject<'_> {
             }
             times
         };
-        self.row("batch", "a look-up, in 1,000", threads, (&found, &timed))
+        self.row(BATCH, "a look-up, in 1,000", threads, (&found, &timed))
     }
 
     fn row(
@@ -187,7 +213,7 @@ impl Subject<'_> {
         }
         let what = match threads {
             1 => what.to_owned(),
-            threads => format!("{what}, {threads} threads"),
+            threads => format!("{what}, {threads}{THREADS}"),
         };
         Row {
             mean_ns: Some(ratio(ns * threads as u64, asked)),
