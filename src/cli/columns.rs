@@ -1,6 +1,6 @@
 //! Rows in columns, as `bench` and `plan` print them.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// A column: its heading, and what it shows of a row.
 pub(super) type Column<T> = (&'static str, fn(&T) -> String);
@@ -21,14 +21,15 @@ pub(super) fn write_columns<T>(
     };
     let columns: Vec<Vec<String>> = columns.iter().filter_map(cells).collect();
     for line in 0..=rows.len() {
+        let mut text = String::new();
         for (place, column) in columns.iter().enumerate() {
             let width = column.iter().map(String::len).max().unwrap_or_default();
             match place {
-                0 => write!(f, "{:<width$}", column[line])?,
-                _ => write!(f, "  {:>width$}", column[line])?,
+                0 => write!(text, "{:<width$}", column[line])?,
+                _ => write!(text, "  {:>width$}", column[line])?,
             }
         }
-        writeln!(f)?;
+        writeln!(f, "{}", text.trim_end())?;
     }
     Ok(())
 }

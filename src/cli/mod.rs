@@ -18,6 +18,7 @@ mod document;
 mod fingerprint;
 mod health;
 mod import;
+mod plan;
 mod query;
 mod reply;
 mod serve;
@@ -65,6 +66,8 @@ enum Command {
     CheckConfig(check_config::Args),
     /// Ask a running service whether it is well (for HEALTHCHECK)
     Health(health::Args),
+    /// Reckon what an index of some size will cost: memory, time, and the alternatives
+    Plan(plan::Args),
     /// Measure look-ups, inserts, texts and requests on this machine
     Bench(bench::Args),
 }
@@ -99,6 +102,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
+        Command::Plan(args) => plan::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
     }?;
     out.flush()?;

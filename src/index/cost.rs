@@ -179,6 +179,15 @@ impl Estimate {
     }
 }
 
+/// The most fingerprints that one segment with a plan holds.
+pub fn count_max(plan: &Plan) -> u64 {
+    let fits = |&count: &u64| {
+        plan.tables().iter().all(|&table| Geometry::of(table, count).slots(count) < SLOTS_MAX)
+    };
+    // Bit by bit, from the highest.
+    (0..32).rev().fold(0, |most, bit| Some(most | 1 << bit).filter(fits).unwrap_or(most))
+}
+
 /// Bits of a posting: those of the largest sequence, counted from the first.
 fn posting_bits(count: u64) -> u32 {
     u64::BITS - count.saturating_sub(1).leading_zeros()

@@ -43,19 +43,19 @@ const PREFETCHED: usize = 128;
 #[derive(Debug, Serialize)]
 pub(in crate::cli) struct Limit {
     /// The size of the array.
-    pub(super) array_bytes: u64,
+    pub(in crate::cli) array_bytes: u64,
     /// How much of it the kernel put on huge pages, 0 to 1, where it says so.
-    pub(super) huge_pages: Option<f64>,
+    pub(in crate::cli) huge_pages: Option<f64>,
     /// A random line, when many loads are under way.
-    pub(super) independent_line_ns: f64,
+    pub(in crate::cli) independent_line_ns: f64,
     /// A random line, when its address is known only after the one before.
-    pub(super) dependent_line_ns: f64,
+    pub(in crate::cli) dependent_line_ns: f64,
     /// A random line that was prefetched together with others, as look-ups do.
-    pub(super) prefetched_line_ns: f64,
+    pub(in crate::cli) prefetched_line_ns: f64,
     /// The line behind one, when both were prefetched.
-    pub(super) next_line_ns: f64,
+    pub(in crate::cli) next_line_ns: f64,
     /// Reading the array from its start, 10^9 bytes a second.
-    pub(super) sequential_gb_s: f64,
+    pub(in crate::cli) sequential_gb_s: f64,
 }
 
 impl Limit {

@@ -19,7 +19,7 @@ use super::data::{Queries, Stored, view_holding};
 use super::latency::Latencies;
 use super::numbers::{per_second, ratio};
 use super::progress::Progress;
-use super::report::{Fact, Report, Row};
+use super::report::{Fact, Model, Report, Row};
 use super::{limits, process, verify};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::cost::Estimate;
@@ -29,11 +29,6 @@ use crate::index::view::View;
 const QUERIES_DEFAULT: u64 = 1_000_000;
 /// Queries into the cluster have thousands of hits each.
 const QUERIES_ADVERSARIAL: u64 = 20_000;
-
-/// What rows are named by.
-const SINGLE: &str = "single";
-const BATCH: &str = "batch";
-const THREADS: &str = " threads";
 
 /// How often a loop is measured; the quickest pass counts.
 const PASSES: usize = 3;
@@ -49,7 +44,8 @@ const NOTES: [&str; 3] = [
      before there are queries, less the list of --file or --adversarial",
     "mean: the quickest of 3 passes without a clock in the loop; quantiles: each timed in a further \
      pass, less what reading the clock costs",
-    "predicted: by the cost model of `nearprint plan`, with the memory below; of random fingerprints",
+    "predicted: by the model of `nearprint plan`, with the memory as measured below, for random \
+     fingerprints; ratio: the time on a core (where it is known, else the mean) to that",
 ];
 
 /// The arguments of `bench lookup`.
@@ -103,14 +99,11 @@ pub(super) fn run(args: &Args) -> Result<Report> {
 fn predict(report: &mut Report) {
     let costs = limits::costs(&report.limits);
     for row in &mut report.results {
-        let Some(distance) = row.distance.and_then(Distance::new) else { continue };
-        let estimate = Estimate::of(&Plan::of(distance), row.count, distance, &costs);
-        let ns = match row.what.split_once(", ") {
-            Some((SINGLE, of)) if !of.contains(THREADS) => estimate.single_ns,
-            Some((BATCH, of)) if !of.contains(THREADS) => estimate.batch_ns,
-            _ => continue,
+        let Some((distance, model)) = row.distance.and_then(Distance::new).zip(row.model) else {
+            continue;
         };
-        *row = std::mem::take(row).predicted(ns);
+        let estimate = Estimate::of(&Plan::of(distance), row.count, distance, &costs);
+        *row = std::mem::take(row).predicted(model(&estimate));
     }
 }
 
@@ -174,7 +167,7 @@ impl Subject<'_> {
             }
             times
         };
-        self.row(SINGLE, "a look-up", threads, (&plain, &timed))
+        self.row(("single", "a look-up", |model| model.single_ns), threads, (&plain, &timed))
     }
 
     fn batch(&self, threads: usize) -> Row {
@@ -189,13 +182,16 @@ impl Subject<'_> {
             }
             times
         };
-        self.row(BATCH, "a look-up, in 1,000", threads, (&found, &timed))
+        self.row(
+            ("batch", "a look-up, in 1,000", |model| model.batch_ns),
+            threads,
+            (&found, &timed),
+        )
     }
 
     fn row(
         &self,
-        what: &str,
-        times_of: &'static str,
+        (what, times_of, model): (&str, &'static str, Model),
         threads: usize,
         (plain, timed): (
             &(impl Fn(&[Fingerprint]) -> usize + Sync),
@@ -213,11 +209,12 @@ impl Subject<'_> {
         }
         let what = match threads {
             1 => what.to_owned(),
-            threads => format!("{what}, {threads}{THREADS}"),
+            threads => format!("{what}, {threads} threads"),
         };
         Row {
             mean_ns: Some(ratio(ns * threads as u64, asked)),
             cpu_ns: cpu_ns.map(|cpu_ns| ratio(cpu_ns, asked)),
+            model: (threads == 1).then_some(model),
             ..Row::new(what, 0).at(self.distance)
         }
         .rate(per_second(asked, ns), "look-ups")
