@@ -16,7 +16,8 @@
 )]
 
 use crate::fingerprint::Distance;
-use crate::index::geometry::Geometry;
+use crate::index::geometry::{self, Geometry};
+use crate::index::kernel::SCAN_MAX;
 use crate::index::line::SPAN_MAX;
 use crate::index::plan::{Plan, TablePlan};
 
@@ -30,14 +31,18 @@ pub struct Costs {
     pub lines: Vec<LineCost>,
     /// Locating a cell: flipping bits, one load from the directory, a multiplication.
     pub probe_ns: f64,
-    /// Comparing a line that has come.
+    /// What a cell takes besides that may be cut by borders of lines: both its ends are located, and
+    /// the processor cannot foresee how many lines lie between them.
+    pub cut_probe_ns: f64,
+    /// Comparing a line, besides reading it.
     pub compare_line_ns: f64,
-    /// Going on from a line to the one that has the rest of its entries, besides loading it: the
-    /// processor does not see it coming.
+    /// Going on from a line to one that has the rest of its entries, besides reading it.
     pub go_on_ns: f64,
+    /// Comparing a whole fingerprint whose lower half is near.
+    pub verify_ns: f64,
     /// All that a look-up in a batch does once.
     pub fixed_ns: f64,
-    /// What a single look-up does besides: nothing of it overlaps with the one before.
+    /// What a single look-up does besides.
     pub alone_ns: f64,
 }
 
@@ -46,7 +51,7 @@ pub struct Costs {
 pub struct LineCost {
     /// The size of all tables.
     pub bytes: f64,
-    /// A line at a random place, when many are under way (prefetched as look-ups do).
+    /// A line at a random place, prefetched with many others and then read, as look-ups do.
     pub random_ns: f64,
     /// The line behind one that was just loaded.
     pub next_ns: f64,
@@ -57,17 +62,18 @@ pub struct LineCost {
 impl Default for Costs {
     /// Those of one core of an AMD EPYC (Zen 4), tables on 2 MiB pages.
     fn default() -> Self {
-        let line = |bytes, random_ns, dependent_ns| LineCost {
-            bytes,
+        let line = |mib: f64, random_ns, next_ns, dependent_ns| LineCost {
+            bytes: mib * f64::from(1 << 20),
             random_ns,
-            next_ns: random_ns / 2.0,
+            next_ns,
             dependent_ns,
         };
-        let mib = f64::from(1 << 20);
         Self::with_lines(vec![
-            line(16.0 * mib, 1.9, 18.0),
-            line(180.0 * mib, 4.6, 90.0),
-            line(1_536.0 * mib, 6.2, 115.0),
+            line(4.0, 4.1, 0.5, 16.0),
+            line(24.0, 4.5, 1.1, 80.0),
+            line(64.0, 4.8, 1.5, 120.0),
+            line(218.0, 5.7, 1.5, 150.0),
+            line(1_024.0, 6.6, 2.4, 220.0),
         ])
     }
 }
@@ -82,9 +88,11 @@ impl Costs {
         lines.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
         Self {
             lines,
-            probe_ns: 1.5,
-            compare_line_ns: 2.0,
-            go_on_ns: 4.0,
+            probe_ns: 0.8,
+            cut_probe_ns: 6.0,
+            compare_line_ns: 0.8,
+            go_on_ns: 5.0,
+            verify_ns: 60.0,
             fixed_ns: 60.0,
             alone_ns: 40.0,
         }
@@ -144,7 +152,7 @@ impl Estimate {
             bytes += geometry.bytes(count);
             slots = slots.max(geometry.slots(count));
             if let Some(radius) = radius {
-                visits.add(Visits::of(table, radius, &geometry, count));
+                visits.add(Visits::of(table, (radius, distance), count));
             }
         }
         let first =
@@ -197,35 +205,60 @@ fn posting_bits(count: u64) -> u32 {
 #[derive(Debug, Clone, Copy, Default)]
 struct Visits {
     cells: f64,
+    /// Those of the cells that borders of lines may cut.
+    cut_cells: f64,
     located: f64,
     following: f64,
+    /// How often the next step has to wait for a following line, which nobody prefetched.
+    stalls: f64,
+    /// Entries whose lower half is near by chance.
+    candidates: f64,
 }
 
 impl Visits {
-    fn of(table: TablePlan, radius: u32, geometry: &Geometry, count: u64) -> Self {
+    fn of(table: TablePlan, (radius, distance): (u32, Distance), count: u64) -> Self {
+        let geometry = Geometry::of(table, count);
         let cells = geometry.cells_visited(table, radius);
-        let filling = Filling::of(geometry, count);
+        let located = cells * geometry.lines_a_cell(count);
+        let following = cells * Filling::of(&geometry, count).following();
+        let entries = (located + following) * count as f64 / geometry.lines(count);
+        // Lines are compared by the dozen; the following ones of all of these are waited for once.
+        let scans = (located / SCAN_MAX as f64).ceil();
         Self {
             cells,
-            located: cells * geometry.lines_a_cell(count),
-            following: cells * filling.following(),
+            cut_cells: if geometry.whole_cells { 0.0 } else { cells },
+            located,
+            following,
+            stalls: scans * (1.0 - (-following / scans).exp()),
+            candidates: entries * half_is_near(distance),
         }
     }
 
     fn add(&mut self, other: Self) {
         self.cells += other.cells;
+        self.cut_cells += other.cut_cells;
         self.located += other.located;
         self.following += other.following;
+        self.stalls += other.stalls;
+        self.candidates += other.candidates;
     }
 
     /// The first line of each cell lies anywhere, all others behind another one.
     fn ns(self, costs: &Costs, line: LineCost) -> f64 {
         costs.fixed_ns
             + self.cells * (costs.probe_ns + line.random_ns)
+            + self.cut_cells * costs.cut_probe_ns
             + (self.located - self.cells) * line.next_ns
             + self.following * (line.next_ns + costs.go_on_ns)
+            + self.stalls * line.dependent_ns
             + (self.located + self.following) * costs.compare_line_ns
+            + self.candidates * costs.verify_ns
     }
+}
+
+/// The probability that 32 random bits differ from others in at most `distance`.
+fn half_is_near(distance: Distance) -> f64 {
+    geometry::probes(32, u32::from(distance.get())) as f64 / (1_u64 << 32) as f64
 }
 
 /// How the lines of a table fill up.
