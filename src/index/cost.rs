@@ -133,6 +133,9 @@ pub struct Estimate {
     pub table_bytes: f64,
     /// Memory of the postings for a fingerprint.
     pub posting_bytes: f64,
+    /// What a merge into one segment takes besides, for a fingerprint, until it drops the old ones: the
+    /// first table with its postings, or another table.
+    pub merging_bytes: f64,
     /// The number of slots in the largest table: more than [`SLOTS_MAX`] do not fit.
     pub slots: f64,
     /// A look-up that waits for the one before.
@@ -146,27 +149,29 @@ impl Estimate {
     /// without ids.
     pub fn of(plan: &Plan, count: u64, distance: Distance, costs: &Costs) -> Self {
         let mut visits = Visits::default();
-        let (mut bytes, mut slots) = (0.0_f64, 0.0_f64);
+        let (mut bytes, mut largest, mut slots) = (0.0, 0.0_f64, 0.0_f64);
         for (&table, &radius) in plan.tables().iter().zip(plan.radii(distance)) {
             let geometry = Geometry::of(table, count);
             bytes += geometry.bytes(count);
+            largest = largest.max(geometry.bytes(count));
             slots = slots.max(geometry.slots(count));
             if let Some(radius) = radius {
                 visits.add(Visits::of(table, (radius, distance), count));
             }
         }
-        let first =
-            plan.tables().first().map_or(0.0, |&table| Geometry::of(table, count).slots(count));
+        let posting_bytes = posting_bytes(plan, count);
         let per_fingerprint = 1.0 / count.max(1) as f64;
-        let batch_ns = visits.ns(costs, costs.line(bytes));
+        let line = costs.line(bytes);
+        let batch_ns = visits.ns(costs, line);
         Self {
             cells: visits.cells,
             located_lines: visits.located,
             following_lines: visits.following,
             table_bytes: bytes * per_fingerprint,
-            posting_bytes: first * f64::from(posting_bits(count)) / 8.0 * per_fingerprint,
+            posting_bytes: posting_bytes * per_fingerprint,
+            merging_bytes: (largest + posting_bytes) * per_fingerprint,
             slots,
-            single_ns: batch_ns + costs.alone_ns + costs.line(bytes).dependent_ns,
+            single_ns: batch_ns + costs.alone_ns + line.dependent_ns,
             batch_ns,
         }
     }
@@ -196,9 +201,12 @@ pub fn count_max(plan: &Plan) -> u64 {
     (0..32).rev().fold(0, |most, bit| Some(most | 1 << bit).filter(fits).unwrap_or(most))
 }
 
-/// Bits of a posting: those of the largest sequence, counted from the first.
-fn posting_bits(count: u64) -> u32 {
-    u64::BITS - count.saturating_sub(1).leading_zeros()
+/// Memory of the postings: one for each slot of the first table, with as many bits as the largest
+/// sequence has, counted from the first.
+fn posting_bytes(plan: &Plan, count: u64) -> f64 {
+    let slots = plan.tables().first().map_or(0.0, |&table| Geometry::of(table, count).slots(count));
+    let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
+    slots * f64::from(bits) / 8.0
 }
 
 /// What the look-ups of a table, or of several, visit on average.
@@ -465,9 +473,9 @@ mod tests {
     fn lines_cost_between_and_beyond_known_sizes_what_the_neighbours_tell() {
         let costs = Costs::default();
         let random = |mib: f64| costs.line(mib * 1_048_576.0).random_ns;
-        assert_eq!([random(1.0), random(16.0), random(180.0)], [1.9, 1.9, 4.6]);
-        assert!(random(50.0) > 1.9 && random(50.0) < 4.6);
-        assert!(random(10_000.0) > 6.2 && random(10_000.0) < 10.0);
+        assert_eq!([random(1.0), random(4.0), random(218.0)], [4.1, 4.1, 5.7]);
+        assert!(random(100.0) > 4.8 && random(100.0) < 5.7);
+        assert!(random(10_000.0) > 6.6 && random(10_000.0) < 10.0);
     }
 
     #[test]
