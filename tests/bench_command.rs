@@ -64,7 +64,14 @@ fn assert_limits(report: &Value) {
     let limits = list(&report["limits"]);
     assert!(!limits.is_empty());
     for limit in limits {
-        for name in ["independent_line_ns", "dependent_line_ns", "sequential_gb_s", "array_bytes"] {
+        let names = [
+            "independent_line_ns",
+            "dependent_line_ns",
+            "prefetched_line_ns",
+            "sequential_gb_s",
+            "array_bytes",
+        ];
+        for name in names {
             assert!(number(&limit[name]) > 0.0, "{name} of {limit}");
         }
     }
@@ -94,6 +101,10 @@ fn lookup_measures_and_verifies_each_size_and_distance() {
     assert_eq!((&first["count"], &first["distance"]), (&1_000.into(), &2.into()));
     for name in ["p50_ns", "p99_ns", "index_bytes_a_fingerprint", "resident_bytes_a_fingerprint"] {
         assert!(number(&first[name]) > 0.0, "{name} of {first}");
+    }
+    for name in ["predicted_ns", "of_predicted"] {
+        assert!(number(&first[name]) > 0.0, "{name} of {first}");
+        assert!(report["results"][2][name].is_null(), "of one thread alone");
     }
     // Of each of the four: 200 single ones, 200 in a batch, 32 against everything.
     assert_eq!(verified(&report), (4 * 432, 4 * 216));

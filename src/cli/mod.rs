@@ -12,11 +12,13 @@
 pub mod bench;
 mod check_config;
 mod client;
+mod columns;
 mod compare;
 mod document;
 mod fingerprint;
 mod health;
 mod import;
+mod plan;
 mod query;
 mod reply;
 mod serve;
@@ -64,6 +66,8 @@ enum Command {
     CheckConfig(check_config::Args),
     /// Ask a running service whether it is well (for HEALTHCHECK)
     Health(health::Args),
+    /// Reckon what an index of some size will cost: memory, time, and the alternatives
+    Plan(plan::Args),
     /// Measure look-ups, inserts, texts and requests on this machine
     Bench(bench::Args),
 }
@@ -98,6 +102,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
+        Command::Plan(args) => plan::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
     }?;
     out.flush()?;

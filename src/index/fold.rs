@@ -72,6 +72,12 @@ pub fn neighbours(head: Head, radius: u32) -> &'static [u32] {
     &CODE.neighbours[syndrome as usize][..count]
 }
 
+/// How many [`neighbours`] heads have on average: 16.5 within one bit.
+pub fn neighbours_mean(radius: u32) -> f64 {
+    let counts = (0..=SYNDROME).map(|syndrome| neighbours(syndrome, radius).len() as u32);
+    f64::from(counts.sum::<u32>()) / f64::from(SYNDROME + 1)
+}
+
 /// What the 26 bits of a half add to the syndrome.
 #[inline]
 fn sum(half: u32) -> u32 {

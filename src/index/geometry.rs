@@ -15,7 +15,7 @@
     reason = "an estimate decides nothing but the layout"
 )]
 
-use crate::index::fold::{Head, SYNDROME_BITS};
+use crate::index::fold::{self, Head, SYNDROME_BITS};
 use crate::index::line::{Layout, SPAN_MAX};
 use crate::index::plan::{TablePlan, masks_within};
 
@@ -108,8 +108,41 @@ impl Geometry {
 
     /// Expected bytes of a table with `count` entries, for a collection without skew.
     pub fn bytes(&self, count: u64) -> f64 {
-        let lines = lines(count, self.layout, self.fill) as f64;
-        64.0 * lines + 8.0 * (1_u64 << self.range_bits) as f64
+        64.0 * self.lines(count) + 8.0 * self.ranges()
+    }
+
+    /// Expected lines of a table with `count` entries, for a collection without skew.
+    pub fn lines(&self, count: u64) -> f64 {
+        // Those of each range are rounded up.
+        lines(count, self.layout, self.fill) as f64 + 0.5 * self.ranges()
+    }
+
+    /// Expected slots of a table with `count` entries, filled or not.
+    pub fn slots(&self, count: u64) -> f64 {
+        self.lines(count) * f64::from(self.layout.slots)
+    }
+
+    /// How many cells a look-up visits, on average over all heads.
+    pub fn cells_visited(&self, plan: TablePlan, radius: u32) -> f64 {
+        if plan.folded {
+            fold::neighbours_mean(radius)
+        } else {
+            probes(self.cell_bits, radius) as f64
+        }
+    }
+
+    /// How many lines a cell touches, on average.
+    pub fn lines_a_cell(&self, count: u64) -> f64 {
+        if self.whole_cells {
+            return 1.0;
+        }
+        // One, and one more for each border of lines in it; borders of ranges cut no cell.
+        let cells = (1_u64 << self.cell_bits) as f64;
+        1.0 + (self.lines(count) - self.ranges()).max(0.0) / cells
+    }
+
+    fn ranges(&self) -> f64 {
+        (1_u64 << self.range_bits) as f64
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! In reading order: [`plan`] (which tables), [`fold`] (fewer places to look), [`geometry`] and
 //! [`line`] (how a table lies in memory), [`kernel`] (SIMD), [`table`], [`segment`], [`delta`],
-//! [`view`], [`lookup`], [`merge`] and [`work`].
+//! [`view`], [`lookup`], [`merge`] and [`work`]; [`cost`] tells what all of it will take.
 //!
 //! The index stores, for each fingerprint, the [`posting::Posting`]s of its documents: their
 //! sequence and what their journal record holds. It knows no text, no id but its keyed hash, no
@@ -23,6 +23,7 @@
 #![deny(clippy::iter_over_hash_type, reason = "replicas must agree")]
 
 pub mod array;
+pub mod cost;
 pub mod delta;
 pub mod fold;
 pub mod geometry;

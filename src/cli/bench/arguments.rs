@@ -77,7 +77,7 @@ fn of_file(file: PathBuf) -> Result<Arc<[Fingerprint]>> {
 }
 
 /// Reads `250`, `10k`, `1m` or `1g`; at least 1.
-pub(super) fn count(text: &str) -> Result<u64, String> {
+pub(in crate::cli) fn count(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let (digits, unit) = match lower.as_bytes().last() {
         Some(b'k') => (&lower[..lower.len() - 1], 1_000),
@@ -97,7 +97,7 @@ pub(super) fn threads(text: &str) -> Result<usize, String> {
 }
 
 /// Reads a distance that an index can be made for.
-fn distance(text: &str) -> Result<Distance, String> {
+pub(in crate::cli) fn distance(text: &str) -> Result<Distance, String> {
     let distance = text.parse().ok().and_then(Distance::new);
     distance
         .filter(|&distance| distance <= Distance::LOOKUP_MAX)

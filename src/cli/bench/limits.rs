@@ -16,6 +16,9 @@ use super::numbers::{float, ratio};
 use super::process;
 use super::progress::Progress;
 use crate::index::array::Array;
+use crate::index::cost::{Costs, LineCost};
+use crate::index::kernel;
+use crate::index::line::Line;
 
 /// What is measured besides the size of the index: about an L2, an L3, and far more than both.
 const SIZES_BYTES: [u64; 3] = [4 << 20, 64 << 20, 1 << 30];
@@ -33,26 +36,49 @@ const SEQUENTIAL_WORDS: usize = 1 << 20;
 
 /// Words of a cache line.
 const LINE: usize = 8;
+/// Lines prefetched together: about those of the four queries of a look-up at distance 3.
+const PREFETCHED: usize = 128;
 
 /// What the machine does with an array of one size.
 #[derive(Debug, Serialize)]
-pub(super) struct Limit {
+pub(in crate::cli) struct Limit {
     /// The size of the array.
-    pub(super) array_bytes: u64,
+    pub(in crate::cli) array_bytes: u64,
     /// How much of it the kernel put on huge pages, 0 to 1, where it says so.
-    pub(super) huge_pages: Option<f64>,
+    pub(in crate::cli) huge_pages: Option<f64>,
     /// A random line, when many loads are under way.
-    pub(super) independent_line_ns: f64,
+    pub(in crate::cli) independent_line_ns: f64,
     /// A random line, when its address is known only after the one before.
-    pub(super) dependent_line_ns: f64,
+    pub(in crate::cli) dependent_line_ns: f64,
+    /// A random line that was prefetched together with others, as look-ups do.
+    pub(in crate::cli) prefetched_line_ns: f64,
+    /// The line behind one, when both were prefetched.
+    pub(in crate::cli) next_line_ns: f64,
     /// Reading the array from its start, 10^9 bytes a second.
-    pub(super) sequential_gb_s: f64,
+    pub(in crate::cli) sequential_gb_s: f64,
+}
+
+impl Limit {
+    /// The same for the cost model of the index.
+    fn line_cost(&self) -> LineCost {
+        LineCost {
+            bytes: float(self.array_bytes),
+            random_ns: self.prefetched_line_ns,
+            next_ns: self.next_line_ns,
+            dependent_ns: self.dependent_line_ns,
+        }
+    }
+}
+
+/// What look-ups cost on a machine with these limits.
+pub(in crate::cli) fn costs(limits: &[Limit]) -> Costs {
+    Costs::with_lines(limits.iter().map(Limit::line_cost).collect())
 }
 
 /// Measures arrays as large as each index, and a few smaller ones.
 ///
 /// Cost: the memory of one array at a time, and about a second for each GiB.
-pub(super) fn measure(indexes_bytes: &[u64]) -> Vec<Limit> {
+pub(in crate::cli) fn measure(indexes_bytes: &[u64]) -> Vec<Limit> {
     let sizes = sizes(indexes_bytes);
     let progress = Progress::of("measuring the memory", sizes.len() as u64);
     let mut done = 0..;
@@ -73,11 +99,14 @@ fn limit(bytes: u64) -> Limit {
     let huge_before = process::huge_page_bytes();
     let array = filled(bytes);
     let huge = huge_before.zip(process::huge_page_bytes());
+    let prefetched_line_ns = prefetched_lines_ns(&array, 1);
     Limit {
         array_bytes: bytes,
         huge_pages: huge.map(|(before, after)| ratio(after.saturating_sub(before), bytes).min(1.0)),
         independent_line_ns: independent_line_ns(&array),
         dependent_line_ns: dependent_line_ns(&array),
+        prefetched_line_ns,
+        next_line_ns: (prefetched_lines_ns(&array, 2) - prefetched_line_ns).max(0.0),
         sequential_gb_s: sequential_gb_s(&array),
     }
 }
@@ -104,6 +133,28 @@ fn dependent_line_ns(array: &[u64]) -> f64 {
     let mut at = Walk::new(array);
     quickest_ns(DEPENDENT_LINES, || {
         (0..DEPENDENT_LINES).fold(0, |loaded, _| array[at.next(loaded)])
+    })
+}
+
+/// Prefetches `together` lines at each of some random places, while those before them are read: the
+/// time for each place.
+fn prefetched_lines_ns(array: &[u64], together: u32) -> f64 {
+    let lines: &[Line] = bytemuck::cast_slice(array);
+    let mut at = Walk::new(&array[..array.len() - LINE]);
+    let (mut now, mut next) = ([0_u32; PREFETCHED], [0_u32; PREFETCHED]);
+    quickest_ns(INDEPENDENT_LINES, || {
+        let mut sum = 0_u64;
+        for _ in 0..INDEPENDENT_LINES / PREFETCHED as u64 {
+            std::mem::swap(&mut now, &mut next);
+            for place in &mut next {
+                *place = (at.next(0) / LINE) as u32;
+                (*place..*place + together).for_each(|line| kernel::prefetch(lines, line));
+            }
+            for line in now.iter().flat_map(|&place| place..place + together) {
+                sum = sum.wrapping_add(u64::from(lines[line as usize].0[0]));
+            }
+        }
+        sum
     })
 }
 

@@ -19,9 +19,11 @@ use super::data::{Queries, Stored, view_holding};
 use super::latency::Latencies;
 use super::numbers::{per_second, ratio};
 use super::progress::Progress;
-use super::report::{Fact, Report, Row};
+use super::report::{Fact, Model, Report, Row};
 use super::{limits, process, verify};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::cost::Estimate;
+use crate::index::plan::Plan;
 use crate::index::view::View;
 
 const QUERIES_DEFAULT: u64 = 1_000_000;
@@ -37,11 +39,13 @@ const CPU_TOLD_FROM_NS: u64 = 100_000_000;
 /// The quantiles of a batch are those of parts of it with so many queries.
 const PART: usize = 1_000;
 
-const NOTES: [&str; 2] = [
+const NOTES: [&str; 3] = [
     "index B/fp: what the segments report; resident: the whole process when the index is built, \
      before there are queries, less the list of --file or --adversarial",
     "mean: the quickest of 3 passes without a clock in the loop; quantiles: each timed in a further \
      pass, less what reading the clock costs",
+    "predicted: by the model of `nearprint plan`, with the memory as measured below, for random \
+     fingerprints; ratio: the time on a core (where it is known, else the mean) to that",
 ];
 
 /// The arguments of `bench lookup`.
@@ -85,7 +89,22 @@ pub(super) fn run(args: &Args) -> Result<Report> {
         args.data.stored()?.iter().for_each(measure_all);
     }
     report.limits = limits::measure(&indexes_bytes);
+    if !args.adversarial {
+        predict(&mut report);
+    }
     Ok(report)
+}
+
+/// Notes beside each mean of one thread what the model says, with the limits of this run.
+fn predict(report: &mut Report) {
+    let costs = limits::costs(&report.limits);
+    for row in &mut report.results {
+        let Some((distance, model)) = row.distance.and_then(Distance::new).zip(row.model) else {
+            continue;
+        };
+        let estimate = Estimate::of(&Plan::of(distance), row.count, distance, &costs);
+        *row = std::mem::take(row).predicted(model(&estimate));
+    }
 }
 
 /// Builds and asks one index; its size in bytes.
@@ -148,7 +167,7 @@ impl Subject<'_> {
             }
             times
         };
-        self.row("single", "a look-up", threads, (&plain, &timed))
+        self.row(("single", "a look-up", |model| model.single_ns), threads, (&plain, &timed))
     }
 
     fn batch(&self, threads: usize) -> Row {
@@ -163,13 +182,16 @@ impl Subject<'_> {
             }
             times
         };
-        self.row("batch", "a look-up, in 1,000", threads, (&found, &timed))
+        self.row(
+            ("batch", "a look-up, in 1,000", |model| model.batch_ns),
+            threads,
+            (&found, &timed),
+        )
     }
 
     fn row(
         &self,
-        what: &str,
-        times_of: &'static str,
+        (what, times_of, model): (&str, &'static str, Model),
         threads: usize,
         (plain, timed): (
             &(impl Fn(&[Fingerprint]) -> usize + Sync),
@@ -192,6 +214,7 @@ impl Subject<'_> {
         Row {
             mean_ns: Some(ratio(ns * threads as u64, asked)),
             cpu_ns: cpu_ns.map(|cpu_ns| ratio(cpu_ns, asked)),
+            model: (threads == 1).then_some(model),
             ..Row::new(what, 0).at(self.distance)
         }
         .rate(per_second(asked, ns), "look-ups")

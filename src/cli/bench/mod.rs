@@ -13,22 +13,23 @@
 //! the standard error. What is stored and asked is drawn from `--seed`, so that a run can be
 //! repeated; answers are verified, and a wrong one ends the command with 1. To measure on some cores
 //! only, start it (or the service) under `taskset`. Nothing here is used by the service. [`data`] and [`prose`] are public because the benches of `cargo bench` measure the
-//! same things.
+//! same things; [`arguments`], [`limits`]
+//! and [`numbers`] serve `plan` as well.
 //!
 //! Tested at tiny sizes on the real binary by `tests/bench_command.rs`, without a look at a time.
 
-mod arguments;
+pub(super) mod arguments;
 mod clock;
 mod connection;
 pub mod data;
 mod http;
 mod insert;
 mod latency;
-mod limits;
+pub(super) mod limits;
 mod lookup;
 mod machine;
 mod mixed;
-mod numbers;
+pub(super) mod numbers;
 mod process;
 mod progress;
 pub mod prose;

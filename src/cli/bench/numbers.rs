@@ -4,22 +4,22 @@ use indicatif::HumanCount;
 
 /// A count for a division. Exact up to 2^53, which no count here reaches.
 #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds stay below 2^53")]
-pub(super) fn float(count: u64) -> f64 {
+pub(in crate::cli) fn float(count: u64) -> f64 {
     count as f64
 }
 
 /// How many a second; 0 where no time passed.
-pub(super) fn per_second(count: u64, ns: u64) -> f64 {
+pub(in crate::cli) fn per_second(count: u64, ns: u64) -> f64 {
     ratio(count, ns) * 1e9
 }
 
 /// A quotient; 0 of nothing.
-pub(super) fn ratio(of: u64, to: u64) -> f64 {
+pub(in crate::cli) fn ratio(of: u64, to: u64) -> f64 {
     if to == 0 { 0.0 } else { float(of) / float(to) }
 }
 
 /// A positive number with three digits or more: `1,234,567`, `12.3`, `1.23`.
-pub(super) fn number(value: f64) -> String {
+pub(in crate::cli) fn number(value: f64) -> String {
     if value >= 100.0 {
         whole(value)
     } else if value >= 10.0 {
@@ -30,12 +30,12 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A count with separators.
-pub(super) fn count(count: u64) -> String {
+pub(in crate::cli) fn count(count: u64) -> String {
     HumanCount(count).to_string()
 }
 
 /// A time in the unit that fits.
-pub(super) fn time(ns: f64) -> String {
+pub(in crate::cli) fn time(ns: f64) -> String {
     match ns {
         ns if ns < 10_000.0 => format!("{} ns", whole(ns)),
         ns if ns < 1e7 => format!("{} us", number(ns / 1e3)),
@@ -45,7 +45,7 @@ pub(super) fn time(ns: f64) -> String {
 }
 
 /// A size in binary units.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(in crate::cli) fn bytes(bytes: u64) -> String {
     match bytes {
         bytes if bytes < 10 << 10 => format!("{bytes} B"),
         bytes if bytes < 1 << 20 => format!("{} KiB", whole(ratio(bytes, 1 << 10))),

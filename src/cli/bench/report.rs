@@ -10,7 +10,9 @@ use super::limits::Limit;
 use super::machine::Machine;
 use super::numbers::{bytes, count, float, number, time};
 use super::verify::Verdict;
+use crate::cli::columns::{Column, write_columns};
 use crate::fingerprint::Distance;
+use crate::index::cost::Estimate;
 
 /// Everything a bench found out.
 #[derive(Debug, Serialize)]
@@ -59,6 +61,15 @@ pub(super) struct Row {
     /// The same, counting only the time that the thread had a core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_ns: Option<f64>,
+    /// What of an estimate predicts the mean.
+    #[serde(skip)]
+    pub(super) model: Option<Model>,
+    /// What [`crate::index::cost`] predicts for it, with the limits of this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) predicted_ns: Option<f64>,
+    /// The time on a core, or the mean, in proportion to that: more than 1 where it took longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) of_predicted: Option<f64>,
     /// Half of them took no longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p50_ns: Option<u64>,
@@ -79,6 +90,9 @@ pub(super) struct Row {
     pub(super) resident_bytes_a_fingerprint: Option<f64>,
 }
 
+/// Takes a time in nanoseconds out of an estimate.
+pub(super) type Model = fn(&Estimate) -> f64;
+
 impl Row {
     /// A row about `count` stored fingerprints or documents.
     pub(super) fn new(what: impl Into<String>, count: u64) -> Self {
@@ -93,6 +107,13 @@ impl Row {
     /// So many a second.
     pub(super) fn rate(self, per_second: f64, unit: &'static str) -> Self {
         Self { unit, per_second, ..self }
+    }
+
+    /// With what was predicted for the mean, which is held against the time on a core where it is
+    /// known: what others on the machine take is not for a model to foresee.
+    pub(super) fn predicted(self, ns: f64) -> Self {
+        let of_predicted = self.cpu_ns.or(self.mean_ns).map(|took_ns| took_ns / ns);
+        Self { predicted_ns: Some(ns), of_predicted, ..self }
     }
 
     /// With the mean and the quantiles of measured times.
@@ -170,9 +191,6 @@ impl Report {
     }
 }
 
-/// A column of the table: its heading, and what it shows of a row.
-type Column<T> = (&'static str, fn(&T) -> String);
-
 const RESULT_COLUMNS: &[Column<Row>] = &[
     ("what", |row| row.what.clone()),
     ("count", |row| count(row.count)),
@@ -181,6 +199,8 @@ const RESULT_COLUMNS: &[Column<Row>] = &[
     ("MB/s", |row| shown(row.megabytes_per_second, number)),
     ("mean", |row| shown(row.mean_ns, time)),
     ("of it CPU", |row| shown(row.cpu_ns, time)),
+    ("predicted", |row| shown(row.predicted_ns, time)),
+    ("ratio", |row| shown(row.of_predicted, number)),
     ("p50", |row| shown(row.p50_ns.map(float), time)),
     ("p99", |row| shown(row.p99_ns.map(float), time)),
     ("p99.9", |row| shown(row.p999_ns.map(float), time)),
@@ -204,6 +224,8 @@ const LIMIT_COLUMNS: &[Column<Limit>] = &[
         shown(limit.huge_pages, |part| format!("{} %", number(part * 100.0)))
     }),
     ("a random line", |limit| time_exactly(limit.independent_line_ns)),
+    ("if prefetched", |limit| time_exactly(limit.prefetched_line_ns)),
+    ("and the next", |limit| time_exactly(limit.next_line_ns)),
     ("if dependent", |limit| time_exactly(limit.dependent_line_ns)),
     ("in sequence", |limit| format!("{} GB/s", number(limit.sequential_gb_s))),
 ];
@@ -216,39 +238,15 @@ fn time_exactly(ns: f64) -> String {
     format!("{} ns", number(ns))
 }
 
-/// Writes a table with a heading: the first column to the left, the others to the right, those
-/// without content not at all.
-fn write_table<T>(f: &mut fmt::Formatter<'_>, columns: &[Column<T>], rows: &[T]) -> fmt::Result {
-    let cells = |&(heading, show): &Column<T>| {
-        let shown: Vec<String> = rows.iter().map(show).collect();
-        shown
-            .iter()
-            .any(|cell| !cell.is_empty())
-            .then(|| [vec![heading.to_owned()], shown].concat())
-    };
-    let columns: Vec<Vec<String>> = columns.iter().filter_map(cells).collect();
-    for line in 0..=rows.len() {
-        for (place, column) in columns.iter().enumerate() {
-            let width = column.iter().map(String::len).max().unwrap_or_default();
-            match place {
-                0 => write!(f, "{:<width$}", column[line])?,
-                _ => write!(f, "  {:>width$}", column[line])?,
-            }
-        }
-        writeln!(f)?;
-    }
-    Ok(())
-}
-
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_table(f, RESULT_COLUMNS, &self.results)?;
+        write_columns(f, RESULT_COLUMNS, &self.results)?;
         if !self.facts.is_empty() {
             writeln!(f)?;
-            write_table(f, FACT_COLUMNS, &self.facts)?;
+            write_columns(f, FACT_COLUMNS, &self.facts)?;
         }
         writeln!(f)?;
-        write_table(f, LIMIT_COLUMNS, &self.limits)?;
+        write_columns(f, LIMIT_COLUMNS, &self.limits)?;
         let Machine { cpu, features, cores } = &self.machine;
         writeln!(f, "\nmachine       {cpu}, cores: {cores}, features: {}", features.join(" "))?;
         writeln!(f, "repeat it by  --seed {}, nearprint {}", self.seed, self.version)?;

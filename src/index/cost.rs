@@ -1,0 +1,502 @@
+//! What an index will cost: lines visited by a look-up, time and memory, for any plan and size.
+//!
+//! A look-up costs lines: those at random places, which the memory has to bring, and those next to
+//! them, which come quicker. How many they are follows from the geometry alone, so it is computed
+//! here; what a line costs is a property of the machine, so it is passed in ([`Costs`]). A line that
+//! is too full sends its last entries to the next one: how often is the waiting line of queueing
+//! theory, customers (entries) arriving at random, and as many served a line as it has slots.
+//!
+//! Valid for random fingerprints: skewed ones fill their lines as evenly, but have more hits. Pure:
+//! no clock, nothing measured; `nearprint plan` shows it, `nearprint bench lookup` holds it against
+//! measured look-ups.
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "an estimate decides nothing that is stored"
+)]
+
+use crate::fingerprint::Distance;
+use crate::index::geometry::{self, Geometry};
+use crate::index::kernel::SCAN_MAX;
+use crate::index::line::SPAN_MAX;
+use crate::index::plan::{Plan, TablePlan};
+
+/// A table has at most so many slots, since a number of an entry has 32 bits.
+pub const SLOTS_MAX: f64 = 4_294_967_296.0;
+
+/// What a machine takes for the parts of a look-up, in nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Costs {
+    /// What lines cost in memory of some sizes, ascending; at least one.
+    pub lines: Vec<LineCost>,
+    /// Locating a cell: flipping bits, one load from the directory, a multiplication.
+    pub probe_ns: f64,
+    /// What a cell takes besides that may be cut by borders of lines: both its ends are located, and
+    /// the processor cannot foresee how many lines lie between them.
+    pub cut_probe_ns: f64,
+    /// Comparing a line, besides reading it.
+    pub compare_line_ns: f64,
+    /// Going on from a line to one that has the rest of its entries, besides reading it.
+    pub go_on_ns: f64,
+    /// Comparing a whole fingerprint whose lower half is near.
+    pub verify_ns: f64,
+    /// All that a look-up in a batch does once.
+    pub fixed_ns: f64,
+    /// What a single look-up does besides.
+    pub alone_ns: f64,
+}
+
+/// What a line of 64 bytes costs in memory of a certain size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LineCost {
+    /// The size of all tables.
+    pub bytes: f64,
+    /// A line at a random place, prefetched with many others and then read, as look-ups do.
+    pub random_ns: f64,
+    /// The line behind one that was just loaded.
+    pub next_ns: f64,
+    /// A line at a random place, when nothing else is under way.
+    pub dependent_ns: f64,
+}
+
+impl Default for Costs {
+    /// Those of one core of an AMD EPYC (Zen 4), tables on 2 MiB pages.
+    fn default() -> Self {
+        let line = |mib: f64, random_ns, next_ns, dependent_ns| LineCost {
+            bytes: mib * f64::from(1 << 20),
+            random_ns,
+            next_ns,
+            dependent_ns,
+        };
+        Self::with_lines(vec![
+            line(4.0, 4.1, 0.5, 16.0),
+            line(24.0, 4.5, 1.1, 80.0),
+            line(64.0, 4.8, 1.5, 120.0),
+            line(218.0, 5.7, 1.5, 150.0),
+            line(1_024.0, 6.6, 2.4, 220.0),
+        ])
+    }
+}
+
+impl Costs {
+    /// Lines as they were measured, the rest as on a core of an AMD EPYC (Zen 4).
+    ///
+    /// # Panics
+    /// When there is no line.
+    pub fn with_lines(mut lines: Vec<LineCost>) -> Self {
+        assert!(!lines.is_empty(), "a line costs something");
+        lines.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
+        Self {
+            lines,
+            probe_ns: 0.8,
+            cut_probe_ns: 6.0,
+            compare_line_ns: 0.8,
+            go_on_ns: 5.0,
+            verify_ns: 60.0,
+            fixed_ns: 60.0,
+            alone_ns: 40.0,
+        }
+    }
+
+    /// What lines cost in memory of a size: between two known sizes in proportion to the logarithm,
+    /// above the largest as the last two lead on.
+    pub fn line(&self, bytes: f64) -> LineCost {
+        let (first, last) = (self.lines[0], self.lines[self.lines.len() - 1]);
+        if bytes <= first.bytes || self.lines.len() == 1 {
+            return if bytes <= first.bytes { first } else { last };
+        }
+        let after = self.lines.partition_point(|line| line.bytes < bytes);
+        let after = after.clamp(1, self.lines.len() - 1);
+        let (a, b) = (self.lines[after - 1], self.lines[after]);
+        let share = (bytes / a.bytes).log2() / (b.bytes / a.bytes).log2();
+        // What was measured may fall by chance; nothing gets cheaper for being larger.
+        let between = |a: f64, b: f64| (a + share * (b - a)).max(a.min(b));
+        LineCost {
+            bytes,
+            random_ns: between(a.random_ns, b.random_ns),
+            next_ns: between(a.next_ns, b.next_ns),
+            dependent_ns: between(a.dependent_ns, b.dependent_ns),
+        }
+    }
+}
+
+/// What an index with some plan and size will cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// Cells that a look-up visits, in all tables.
+    pub cells: f64,
+    /// Lines of these cells: what is located and prefetched.
+    pub located_lines: f64,
+    /// Lines that they go on in, because they were too full.
+    pub following_lines: f64,
+    /// Memory of all tables for a fingerprint.
+    pub table_bytes: f64,
+    /// Memory of the postings for a fingerprint.
+    pub posting_bytes: f64,
+    /// What a merge into one segment takes besides, for a fingerprint, until it drops the old ones: the
+    /// first table with its postings, or another table.
+    pub merging_bytes: f64,
+    /// The number of slots in the largest table: more than [`SLOTS_MAX`] do not fit.
+    pub slots: f64,
+    /// A look-up that waits for the one before.
+    pub single_ns: f64,
+    /// A look-up in a batch.
+    pub batch_ns: f64,
+}
+
+impl Estimate {
+    /// The estimate for look-ups of a distance in `count` fingerprints, in one segment, of documents
+    /// without ids.
+    pub fn of(plan: &Plan, count: u64, distance: Distance, costs: &Costs) -> Self {
+        let mut visits = Visits::default();
+        let (mut bytes, mut largest, mut slots) = (0.0, 0.0_f64, 0.0_f64);
+        for (&table, &radius) in plan.tables().iter().zip(plan.radii(distance)) {
+            let geometry = Geometry::of(table, count);
+            bytes += geometry.bytes(count);
+            largest = largest.max(geometry.bytes(count));
+            slots = slots.max(geometry.slots(count));
+            if let Some(radius) = radius {
+                visits.add(Visits::of(table, (radius, distance), count));
+            }
+        }
+        let posting_bytes = posting_bytes(plan, count);
+        let per_fingerprint = 1.0 / count.max(1) as f64;
+        let line = costs.line(bytes);
+        let batch_ns = visits.ns(costs, line);
+        Self {
+            cells: visits.cells,
+            located_lines: visits.located,
+            following_lines: visits.following,
+            table_bytes: bytes * per_fingerprint,
+            posting_bytes: posting_bytes * per_fingerprint,
+            merging_bytes: (largest + posting_bytes) * per_fingerprint,
+            slots,
+            single_ns: batch_ns + costs.alone_ns + line.dependent_ns,
+            batch_ns,
+        }
+    }
+
+    /// Memory of tables and postings for a fingerprint.
+    pub fn bytes(&self) -> f64 {
+        self.table_bytes + self.posting_bytes
+    }
+
+    /// All lines that a look-up visits.
+    pub fn lines(&self) -> f64 {
+        self.located_lines + self.following_lines
+    }
+
+    /// Whether a segment holds so many fingerprints.
+    pub fn fits_a_segment(&self) -> bool {
+        self.slots < SLOTS_MAX
+    }
+}
+
+/// The most fingerprints that one segment with a plan holds.
+pub fn count_max(plan: &Plan) -> u64 {
+    let fits = |&count: &u64| {
+        plan.tables().iter().all(|&table| Geometry::of(table, count).slots(count) < SLOTS_MAX)
+    };
+    // Bit by bit, from the highest.
+    (0..32).rev().fold(0, |most, bit| Some(most | 1 << bit).filter(fits).unwrap_or(most))
+}
+
+/// Memory of the postings: one for each slot of the first table, with as many bits as the largest
+/// sequence has, counted from the first.
+fn posting_bytes(plan: &Plan, count: u64) -> f64 {
+    let slots = plan.tables().first().map_or(0.0, |&table| Geometry::of(table, count).slots(count));
+    let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
+    slots * f64::from(bits) / 8.0
+}
+
+/// What the look-ups of a table, or of several, visit on average.
+#[derive(Debug, Clone, Copy, Default)]
+struct Visits {
+    cells: f64,
+    /// Those of the cells that borders of lines may cut.
+    cut_cells: f64,
+    located: f64,
+    following: f64,
+    /// How often the next step has to wait for a following line, which nobody prefetched.
+    stalls: f64,
+    /// Entries whose lower half is near by chance.
+    candidates: f64,
+}
+
+impl Visits {
+    fn of(table: TablePlan, (radius, distance): (u32, Distance), count: u64) -> Self {
+        let geometry = Geometry::of(table, count);
+        let cells = geometry.cells_visited(table, radius);
+        let located = cells * geometry.lines_a_cell(count);
+        let following = cells * Filling::of(&geometry, count).following();
+        let entries = (located + following) * count as f64 / geometry.lines(count);
+        // Lines are compared by the dozen; the following ones of all of these are waited for once.
+        let scans = (located / SCAN_MAX as f64).ceil();
+        Self {
+            cells,
+            cut_cells: if geometry.whole_cells { 0.0 } else { cells },
+            located,
+            following,
+            stalls: scans * (1.0 - (-following / scans).exp()),
+            candidates: entries * half_is_near(distance),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.cells += other.cells;
+        self.cut_cells += other.cut_cells;
+        self.located += other.located;
+        self.following += other.following;
+        self.stalls += other.stalls;
+        self.candidates += other.candidates;
+    }
+
+    /// The first line of each cell lies anywhere, all others behind another one.
+    fn ns(self, costs: &Costs, line: LineCost) -> f64 {
+        costs.fixed_ns
+            + self.cells * (costs.probe_ns + line.random_ns)
+            + self.cut_cells * costs.cut_probe_ns
+            + (self.located - self.cells) * line.next_ns
+            + self.following * (line.next_ns + costs.go_on_ns)
+            + self.stalls * line.dependent_ns
+            + (self.located + self.following) * costs.compare_line_ns
+            + self.candidates * costs.verify_ns
+    }
+}
+
+/// The probability that 32 random bits differ from others in at most `distance`.
+fn half_is_near(distance: Distance) -> f64 {
+    geometry::probes(32, u32::from(distance.get())) as f64 / (1_u64 << 32) as f64
+}
+
+/// How the lines of a table fill up.
+struct Filling {
+    slots: usize,
+    /// With which probability a line gets 0, 1, .. entries.
+    arrivals: Vec<f64>,
+    /// The same of a line that is visited: where lines have different numbers of cells, that one is
+    /// rather one with more.
+    arrivals_visited: Vec<f64>,
+}
+
+impl Filling {
+    fn of(geometry: &Geometry, count: u64) -> Self {
+        let load = count as f64 / geometry.lines(count);
+        let slots = geometry.layout.slots as usize;
+        let most = (load + 8.0 * load.sqrt()).ceil() as usize + 8;
+        if !geometry.whole_cells {
+            let arrivals = poisson(load, most);
+            return Self { slots, arrivals_visited: arrivals.clone(), arrivals };
+        }
+        let cells = (1_u64 << geometry.cell_bits) as f64 / geometry.lines(count);
+        let (fewer, share) = (cells.floor(), cells.fract());
+        let with = |cells_of_line: f64| poisson(load * cells_of_line / cells, most);
+        let mixed = |share: f64| {
+            let both = with(fewer).into_iter().zip(with(fewer + 1.0));
+            both.map(|(a, b)| a * (1.0 - share) + b * share).collect()
+        };
+        Self {
+            slots,
+            arrivals: mixed(share),
+            arrivals_visited: mixed(share * (fewer + 1.0) / cells),
+        }
+    }
+
+    /// How many lines after its own a cell goes on in.
+    fn following(&self) -> f64 {
+        let waiting = self.waiting();
+        let mut following = 0.0;
+        for (there, p) in waiting.iter().enumerate() {
+            for (more, q) in self.arrivals_visited.iter().enumerate() {
+                let lines = (there + more).div_ceil(self.slots).saturating_sub(1);
+                following += p * q * lines.min(SPAN_MAX as usize) as f64;
+            }
+        }
+        following
+    }
+
+    /// With which probability 0, 1, .. entries of earlier lines lie in a line or wait behind it.
+    /// Those that would wait for longer than the following lines go to extra lines.
+    fn waiting(&self) -> Vec<f64> {
+        let most = SPAN_MAX as usize * self.slots;
+        let mut waiting = vec![0.0; most + 1];
+        waiting[0] = 1.0;
+        for _ in 0..SETTLED_AFTER {
+            let mut next = vec![0.0; most + 1];
+            for (there, p) in waiting.iter().enumerate() {
+                for (more, q) in self.arrivals.iter().enumerate() {
+                    next[(there + more).saturating_sub(self.slots).min(most)] += p * q;
+                }
+            }
+            waiting = next;
+        }
+        waiting
+    }
+}
+
+/// After so many lines it no longer matters that none waited in the first.
+const SETTLED_AFTER: usize = 40;
+
+/// The probabilities of 0 to `most` events where `mean` are expected.
+fn poisson(mean: f64, most: usize) -> Vec<f64> {
+    let next = |p: &(f64, f64)| Some((p.0 * mean / p.1, p.1 + 1.0));
+    std::iter::successors(Some(((-mean).exp(), 1.0)), next).take(most + 1).map(|p| p.0).collect()
+}
+
+/// The plans worth a look for a distance: that of an index first, then equal blocks in more and more
+/// tables. Two blocks are what [`crate::index::fold`] improves.
+pub fn alternatives(distance: Distance) -> Vec<Plan> {
+    let mut plans = vec![Plan::of(distance)];
+    for blocks in 1..=u32::from(distance.get()) + 1 {
+        let plan = Plan::equal_blocks(blocks, 64, distance);
+        if !plans.contains(&plan) {
+            plans.push(plan);
+        }
+    }
+    plans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::table::Table;
+
+    fn distance(bits: u8) -> Distance {
+        Distance::new(bits).unwrap()
+    }
+
+    fn numbers(count: u64) -> Vec<u64> {
+        // SplitMix64.
+        let mix = |z: u64| {
+            let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ z >> 31
+        };
+        (1..=count).map(|i| mix(i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
+    }
+
+    fn tables(plan: &Plan, values: &[u64]) -> Vec<Table> {
+        let build = |(role, table): (usize, &TablePlan)| {
+            let mut keys: Vec<u64> = values.iter().map(|&value| table.key(value)).collect();
+            keys.sort_unstable();
+            Table::build(*table, role, &keys)
+        };
+        plan.tables().iter().enumerate().map(build).collect()
+    }
+
+    /// Lines located and following, on average over some queries.
+    fn visited(tables: &[Table], plan: &Plan, queries: &[u64]) -> (f64, f64) {
+        let (mut located, mut following) = (0, 0);
+        for (table, radius) in tables.iter().zip(plan.radii(plan.distance_max())) {
+            let lines = table.parts().1;
+            for &query in queries {
+                let mut visits = Vec::new();
+                table.locate(query, radius.unwrap(), &mut visits);
+                located += visits.len();
+                let is_last = |i: usize| visits.get(i + 1) != Some(&(visits[i] + 1));
+                let last = (0..visits.len()).filter(|&i| is_last(i));
+                following += last.map(|i| lines[visits[i] as usize].span()).sum::<u32>();
+            }
+        }
+        let asked = queries.len() as f64;
+        (located as f64 / asked, f64::from(following) / asked)
+    }
+
+    fn assert_near(what: &str, estimated: f64, real: f64, within: f64) {
+        let ratio = estimated / real;
+        assert!(
+            (ratio - 1.0).abs() <= within,
+            "{what}: estimated {estimated:.2}, really {real:.2}"
+        );
+    }
+
+    #[test]
+    fn lines_and_bytes_are_those_of_real_tables() {
+        for count in [100_000, 1_000_000] {
+            let values = numbers(count + 2_000);
+            let (values, queries) = values.split_at(count as usize);
+            for bits in [0, 2, 3, 5, 8] {
+                for plan in alternatives(distance(bits)) {
+                    if plan.tables().iter().any(|table| table.radius > 3) {
+                        continue; // Millions of cells, which nobody builds.
+                    }
+                    let tables = tables(&plan, values);
+                    let estimate = Estimate::of(&plan, count, distance(bits), &Costs::default());
+                    let what = |part: &str| format!("{part} of {plan} at {count}");
+                    let (located, following) = visited(&tables, &plan, &queries[..200]);
+                    let lines = located + following;
+                    assert_near(&what("located lines"), estimate.located_lines, located, 0.15);
+                    assert_near(&what("lines"), estimate.lines(), lines, 0.15);
+                    let bytes = tables.iter().map(Table::bytes).sum::<usize>() as f64;
+                    let bytes = bytes / count as f64;
+                    assert_near(&what("bytes"), estimate.table_bytes, bytes, 0.10);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn costs_grow_with_the_count_and_with_the_distance() {
+        let costs = Costs::default();
+        let at =
+            |count, bits| Estimate::of(&Plan::of(distance(bits)), count, distance(bits), &costs);
+        let counts = [100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+        for bits in 0..=8 {
+            for pair in counts.windows(2) {
+                let (less, more) = (at(pair[0], bits), at(pair[1], bits));
+                assert!(
+                    less.single_ns < more.single_ns,
+                    "{bits} bits, {pair:?}: {less:?} {more:?}"
+                );
+                assert!(less.bytes() * pair[0] as f64 <= more.bytes() * pair[1] as f64);
+            }
+        }
+        for count in counts {
+            for bits in 0..8 {
+                let (less, more) = (at(count, bits), at(count, bits + 1));
+                assert!(less.batch_ns < more.batch_ns, "{bits} bits of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_smaller_distance_in_the_same_index_costs_less() {
+        let plan = Plan::of(distance(3));
+        let at = |bits| Estimate::of(&plan, 10_000_000, distance(bits), &Costs::default());
+        for bits in 0..3 {
+            assert!(at(bits).batch_ns < at(bits + 1).batch_ns);
+            assert_near("bytes", at(bits).bytes(), at(3).bytes(), 1e-9);
+        }
+    }
+
+    #[test]
+    fn lines_cost_between_and_beyond_known_sizes_what_the_neighbours_tell() {
+        let costs = Costs::default();
+        let random = |mib: f64| costs.line(mib * 1_048_576.0).random_ns;
+        for (mib, ns) in [(1.0, 4.1), (4.0, 4.1), (218.0, 5.7)] {
+            assert_near("a random line", random(mib), ns, 1e-9);
+        }
+        assert!(random(100.0) > 4.8 && random(100.0) < 5.7);
+        assert!(random(10_000.0) > 6.6 && random(10_000.0) < 10.0);
+    }
+
+    #[test]
+    fn a_segment_has_an_end() {
+        let fits = |count| {
+            let plan = Plan::of(distance(3));
+            Estimate::of(&plan, count, distance(3), &Costs::default()).fits_a_segment()
+        };
+        assert!(fits(3_000_000_000) && !fits(4_000_000_000));
+    }
+
+    #[test]
+    fn alternatives_are_different_and_the_first_is_that_of_an_index() {
+        for bits in 0..=8 {
+            let plans = alternatives(distance(bits));
+            assert_eq!(plans[0], Plan::of(distance(bits)));
+            for (i, plan) in plans.iter().enumerate() {
+                assert!(!plans[..i].contains(plan), "{plan} twice");
+            }
+        }
+    }
+}
