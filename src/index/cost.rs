@@ -17,7 +17,6 @@
 
 use crate::fingerprint::Distance;
 use crate::index::geometry::{self, Geometry};
-use crate::index::kernel::SCAN_MAX;
 use crate::index::line::SPAN_MAX;
 use crate::index::plan::{Plan, TablePlan};
 
@@ -217,8 +216,6 @@ struct Visits {
     cut_cells: f64,
     located: f64,
     following: f64,
-    /// How often the next step has to wait for a following line, which nobody prefetched.
-    stalls: f64,
     /// Entries whose lower half is near by chance.
     candidates: f64,
 }
@@ -230,14 +227,11 @@ impl Visits {
         let located = cells * geometry.lines_a_cell(count);
         let following = cells * Filling::of(&geometry, count).following();
         let entries = (located + following) * count as f64 / geometry.lines(count);
-        // Lines are compared by the dozen; the following ones of all of these are waited for once.
-        let scans = (located / SCAN_MAX as f64).ceil();
         Self {
             cells,
             cut_cells: if geometry.whole_cells { 0.0 } else { cells },
             located,
             following,
-            stalls: scans * (1.0 - (-following / scans).exp()),
             candidates: entries * half_is_near(distance),
         }
     }
@@ -247,18 +241,17 @@ impl Visits {
         self.cut_cells += other.cut_cells;
         self.located += other.located;
         self.following += other.following;
-        self.stalls += other.stalls;
         self.candidates += other.candidates;
     }
 
-    /// The first line of each cell lies anywhere, all others behind another one.
+    /// The first line of each cell lies anywhere, all others behind another one; one more than belong
+    /// to the cell is loaded, since some go on there.
     fn ns(self, costs: &Costs, line: LineCost) -> f64 {
         costs.fixed_ns
-            + self.cells * (costs.probe_ns + line.random_ns)
+            + self.cells * (costs.probe_ns + line.random_ns + line.next_ns)
             + self.cut_cells * costs.cut_probe_ns
             + (self.located - self.cells) * line.next_ns
-            + self.following * (line.next_ns + costs.go_on_ns)
-            + self.stalls * line.dependent_ns
+            + self.following * costs.go_on_ns
             + (self.located + self.following) * costs.compare_line_ns
             + self.candidates * costs.verify_ns
     }

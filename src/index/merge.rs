@@ -24,6 +24,9 @@ use crate::index::table::{Number, Table};
 /// How large a segment has to be to be left alone, in percent of all newer ones together.
 pub const RATIO: u64 = 50;
 
+/// A merged segment has at most so many documents: its slots are numbered by 32 bits.
+pub const MERGED_MAX: u64 = 2_500_000_000;
+
 /// The same for a time without writes.
 pub const RATIO_IDLE: u64 = 1_000;
 
@@ -37,7 +40,15 @@ pub fn choose(sizes: &[u64], ratio: u64) -> Option<Range<usize>> {
         }
         newer += size.max(1);
     }
-    from.map(|from| from..sizes.len())
+    let all = from.map(|from| from..sizes.len())?;
+    // What would not fit into one stays apart, the oldest first.
+    let mut sum = 0;
+    let fits = |size: &u64| {
+        sum += size;
+        sum <= MERGED_MAX
+    };
+    let count = sizes[all.clone()].iter().rev().copied().take_while(fits).count();
+    (count > 1).then(|| all.end - count..all.end)
 }
 
 /// What counts towards a segment's size: it costs to keep, to visit and to merge.
@@ -273,5 +284,7 @@ mod tests {
         assert_eq!(choose(&[100, 4, 10], RATIO), Some(1..3));
         assert_eq!(choose(&[4, 10], RATIO), Some(0..2));
         assert_eq!(choose(&[50, 10], RATIO_IDLE), Some(0..2));
+        assert_eq!(choose(&[2_000_000_000, 400_000_000, 200_000_000], RATIO_IDLE), Some(1..3));
+        assert_eq!(choose(&[2_000_000_000, 600_000_000], RATIO_IDLE), None);
     }
 }

@@ -80,11 +80,15 @@ impl Table {
             visits.extend(flips.iter().map(|flips| {
                 let line = homes.home(cell ^ flips);
                 kernel::prefetch(lines, line);
+                // One in four to eight goes on there; the wait for it would cost more than the load.
+                kernel::prefetch(lines, line + 1);
                 line
             }));
         } else {
             for cell in flips.iter().map(|flips| cell ^ flips) {
-                visits.extend(self.lines_of(cell).inspect(|&line| kernel::prefetch(lines, line)));
+                let homes = self.lines_of(cell);
+                visits.extend(homes.clone().inspect(|&line| kernel::prefetch(lines, line)));
+                kernel::prefetch(lines, homes.end() + 1);
             }
         }
     }
