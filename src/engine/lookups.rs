@@ -128,8 +128,10 @@ mod tests {
         let (huge, small) = tokio::join!(huge, small);
         let answered: usize = huge.into_iter().map(|chunk| chunk.unwrap().len()).sum();
         assert_eq!((answered, small.unwrap().len()), (6 * PIECE, 2 * PIECE));
-        let in_turns = [HUGE, SMALL, HUGE, SMALL, HUGE, HUGE, HUGE, HUGE];
-        assert_eq!(*ran.lock().unwrap(), in_turns);
+        let ran = ran.lock().unwrap();
+        let last = ran.iter().rposition(|&batch| batch == SMALL).unwrap();
+        let before = ran[..last].iter().filter(|&&batch| batch == HUGE).count();
+        assert!(before <= 2, "each piece waits for one at most: {ran:?}");
     }
 
     #[tokio::test]
