@@ -48,11 +48,12 @@ fn batch() -> Vec<Fingerprint> {
 }
 
 async fn filled(directory: &std::path::Path, threads: usize) -> Engine {
-    let engine = Engine::open(options(directory, threads)).unwrap();
+    let engine = Engine::open(options(directory, threads)).expect("it opens");
     for first in (0..STORED).step_by(4_000) {
         let chunk = (first..first + 4_000).map(stored).collect();
-        let pending = engine.begin_insert_packed(chunk, Admission::Wait).await.unwrap();
-        pending.wait().await.unwrap();
+        let pending =
+            engine.begin_insert_packed(chunk, Admission::Wait).await.expect("it has its place");
+        pending.wait().await.expect("it is stored");
     }
     engine
 }
@@ -62,7 +63,7 @@ async fn one_by_one(engine: &Engine, queries: &[Fingerprint]) -> Vec<u8> {
     let options = QueryOptions { criteria, limit: 1 };
     let mut nearest = Vec::new();
     for &query in queries {
-        let findings = engine.query(&Document::bare(query), options).await.unwrap();
+        let findings = engine.query(&Document::bare(query), options).await.expect("it is answered");
         nearest.push(findings.hits.first().map_or(NO_HIT, |hit| hit.distance.get()));
     }
     nearest
