@@ -14,6 +14,7 @@ fn options(directory: &std::path::Path) -> Options {
         data: directory.to_owned(),
         recipe: "np1",
         distance_max: Distance::new(3).expect("at most 64"),
+        lookup_threads: 0,
         durability: Durability::Always,
         delta_events: 256,
         queue_changes_max: 65_536,

@@ -83,6 +83,7 @@ pub struct QueryKeys {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml explains each key")]
 pub struct EngineKeys {
+    pub lookup_threads: u64,
     pub delta_events: u64,
     pub queue_changes_max: u64,
     pub group_changes_max: u64,

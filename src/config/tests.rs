@@ -96,6 +96,7 @@ fn every_key_has_an_effect() {
         ("QUERY__DISTANCE", "2", |s| s.http.query.distance.to_string()),
         ("QUERY__LIMIT", "108", |s| s.http.query.limit.to_string()),
         ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.query.min_similarity.to_string()),
+        ("ENGINE__LOOKUP_THREADS", "9", |s| s.engine.lookup_threads.to_string()),
         ("ENGINE__DELTA_EVENTS", "2048", |s| s.engine.delta_events.to_string()),
         ("ENGINE__QUEUE_CHANGES_MAX", "20000", |s| s.engine.queue_changes_max.to_string()),
         ("ENGINE__GROUP_CHANGES_MAX", "109", |s| s.engine.group_changes_max.to_string()),

@@ -88,6 +88,7 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
         recipe: text::recipe::ID,
         distance_max: distance("data.distance_max", data.distance_max, Distance::LOOKUP_MAX)?,
         durability: durability(config)?,
+        lookup_threads: length("engine.lookup_threads", keys.lookup_threads, 0..=1_024)?,
         delta_events: length("engine.delta_events", keys.delta_events, 1_024..=1 << 24)?,
         queue_changes_max: length("engine.queue_changes_max", queue, 1..=1 << 24)?,
         group_changes_max: length("engine.group_changes_max", keys.group_changes_max, 1..=queue)?,

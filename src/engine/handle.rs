@@ -17,6 +17,7 @@ use crate::engine::clock::{Clock, SystemClock};
 use crate::engine::core::Decided;
 use crate::engine::finder;
 use crate::engine::keeper::{self, SnapshotKeeper, SnapshotRequest};
+use crate::engine::lookups::{Share, Turns};
 use crate::engine::options::Options;
 use crate::engine::recovery::{OpenError, Recovered, recover};
 use crate::engine::shared::{Life, Message, Shared, Submission};
@@ -123,6 +124,7 @@ impl Engine {
             disk_full: false.into(),
             memory_full: false.into(),
             snapshots: ArcSwap::from_pointee(snapshots.list()),
+            turns: Turns::new(options.lookup_threads),
             options,
             clock: Arc::clone(&clock),
             writer,
@@ -182,8 +184,31 @@ impl Engine {
         .await
     }
 
-    /// The distance of the nearest stored fingerprint of each query, or 255 for none. CPU-bound:
-    /// call it off the async threads for more than a few hundred queries.
+    /// The part of one request in the threads that batches are looked up on.
+    pub fn share(&self) -> Share {
+        self.shared.turns.share()
+    }
+
+    /// The distance of the nearest stored fingerprint of each query, or 255 for none; in the turns
+    /// of the request's share, on as many threads as there are.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`].
+    pub async fn nearest_in_turn(
+        &self,
+        share: &Share,
+        queries: Vec<Fingerprint>,
+        distance: Distance,
+    ) -> Result<Vec<u8>, Refused> {
+        self.check_distance(distance)?;
+        let shared = Arc::clone(&self.shared);
+        let look_up =
+            move |piece: &[Fingerprint]| finder::nearest(&shared.view.load(), piece, distance);
+        share.look_up(&queries.into(), look_up).await
+    }
+
+    /// The same on the caller's thread, whatever else runs. CPU-bound: call it off the async
+    /// threads for more than a few hundred queries.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`].
@@ -265,12 +290,13 @@ impl Engine {
     }
 
     /// For each bare fingerprint in order, at most [`PACKED_MAX`]: the distance of the nearest hit,
-    /// or 255 and it is stored.
+    /// or 255 and it is stored. The search runs in the turns of the request's share.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
     pub async fn begin_check_and_insert_packed(
         &self,
+        share: &Share,
         fingerprints: Vec<Fingerprint>,
         distance: Distance,
         admission: Admission,
@@ -278,11 +304,11 @@ impl Engine {
         assert!(fingerprints.len() <= PACKED_MAX, "callers cut batches");
         self.check_distance(distance)?;
         let view = self.shared.view.load_full();
-        let (fingerprints, search) = off_async(move || {
-            let nearest = finder::nearest(&view, &fingerprints, distance);
-            Ok((fingerprints, PackedSearch { since: view.sequence(), nearest }))
-        })
-        .await?;
+        let (since, queries) = (view.sequence(), fingerprints.as_slice().into());
+        // All pieces see the same view: the writer adds what is newer than it.
+        let look_up = move |piece: &[Fingerprint]| finder::nearest(&view, piece, distance);
+        let nearest = share.look_up(&queries, look_up).await?;
+        let search = PackedSearch { since, nearest };
         let command = Command::CheckAndInsertPacked { fingerprints, distance, search };
         let finish = Box::new(|decided: Decided| {
             let Outcome::CheckedPacked(nearest) = decided.outcome else {

@@ -3,6 +3,7 @@
 //! ```text
 //!   handle      Engine: what http and cli call; async, cheap to clone
 //!     finder    a reader's work: search, verify, show
+//!     lookups   how the look-ups of batches share the cores
 //!     writer    the one thread that decides and journals, in groups
 //!       core    decide a group, append, sync: synchronous, no thread, no clock
 //!     keeper    background threads: deltas to segments, merges, snapshots
@@ -31,6 +32,7 @@ pub mod recovery;
 pub mod snapshots;
 
 mod keeper;
+mod lookups;
 mod shared;
 mod writer;
 
@@ -42,5 +44,6 @@ pub use answers::{
     SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
 };
 pub use handle::{Engine, Pending};
+pub use lookups::Share;
 pub use options::{Durability, Options};
 pub use recovery::OpenError;

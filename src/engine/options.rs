@@ -13,6 +13,8 @@ pub struct Options {
     pub recipe: &'static str,
     /// The largest distance a look-up may ask for; fixed when the directory is created.
     pub distance_max: Distance,
+    /// On how many threads the look-ups of batches run, all requests together; 0 is one a core.
+    pub lookup_threads: usize,
     /// When an answer is given relative to the sync of the journal.
     pub durability: Durability,
     /// How many events a delta holds before it becomes a segment.

@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use crate::engine::answers::{Readiness, Refused, SnapshotInfo};
 use crate::engine::clock::Clock;
 use crate::engine::core::Decided;
+use crate::engine::lookups::Turns;
 use crate::engine::options::Options;
 use crate::index::view::View;
 use crate::index::work::Built;
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) records: Records,
     pub(crate) id_secret: [u8; 16],
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) turns: Turns,
     pub(crate) writer: mpsc::UnboundedSender<Message>,
     /// A place for each change that may wait.
     pub(crate) places: Arc<Semaphore>,

@@ -38,6 +38,7 @@ fn options() -> Options {
         data: PathBuf::new(),
         recipe: "np1",
         distance_max: Distance::new(3).unwrap(),
+        lookup_threads: 0,
         durability: Durability::Always,
         delta_events: 10,
         queue_changes_max: 100,

@@ -1,7 +1,7 @@
 //! Batches of packed little-endian 64-bit fingerprints: the fast way in and the fast look-up.
 //!
-//! The body is cut into chunks of up to [`CHUNK`] fingerprints; look-ups of a chunk run off the
-//! async threads, a few chunks at a time, and their replies go out in order.
+//! The body is cut into chunks of up to [`CHUNK`] fingerprints; the look-ups of a few chunks at a
+//! time run on all cores, in turn with those of other requests, and their replies go out in order.
 //!
 //! A length that is no multiple of 8 is refused before anything is done. With a Content-Length
 //! that is known at once. A body without one is first read whole, up to `server.body_bytes_max`;
@@ -28,14 +28,14 @@ use super::batch::{self, Batch, Operation, Source};
 use super::body;
 use super::guard::Guarded;
 use super::problem::{Code, Problem};
-use super::service::{Service, blocking};
+use super::service::Service;
 use super::wire::PackedInsertReply;
-use crate::engine::{Admission, Engine, PackedInserted, Pending, QueryOptions, Refused};
+use crate::engine::{Admission, Engine, PackedInserted, Pending, QueryOptions, Refused, Share};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::change::PACKED_MAX;
 use crate::metrics;
 
-/// At most this many fingerprints are looked up or stored in one piece of work: about 10 ms.
+/// At most this many fingerprints are looked up or stored in one piece of work.
 const CHUNK: usize = PACKED_MAX;
 
 /// Pieces of work of one batch at one time.
@@ -160,16 +160,17 @@ type Work = JoinHandle<Result<Vec<u8>, Problem>>;
 /// Answers with one byte a fingerprint, from pieces of work that `start` starts in order.
 fn respond<S, F>(engine: Engine, words: Words, distance: Distance, count: u64, start: S) -> Response
 where
-    S: Fn(Engine, Vec<Fingerprint>, Distance) -> F + Send + 'static,
+    S: Fn(Engine, Share, Vec<Fingerprint>, Distance) -> F + Send + 'static,
     F: Future<Output = Result<Work, Problem>> + Send,
 {
     let (to_reply, work) = mpsc::channel(CHUNKS_AHEAD);
+    let share = engine.share();
     drop(tokio::spawn(async move {
         let mut words = words;
         loop {
             let begun = match words.next().await {
                 Ok(None) => return,
-                Ok(Some(chunk)) => start(engine.clone(), chunk, distance).await,
+                Ok(Some(chunk)) => start(engine.clone(), share.clone(), chunk, distance).await,
                 Err(problem) => Err(problem),
             };
             let broken = begun.is_err();
@@ -209,11 +210,12 @@ fn cut_off_on_error(
 
 async fn query(
     engine: Engine,
+    share: Share,
     chunk: Vec<Fingerprint>,
     distance: Distance,
 ) -> Result<Work, Problem> {
     Ok(tokio::spawn(async move {
-        let nearest = blocking(move || engine.nearest(&chunk, distance)).await??;
+        let nearest = engine.nearest_in_turn(&share, chunk, distance).await?;
         count_nearest(&nearest);
         Ok(nearest)
     }))
@@ -221,11 +223,13 @@ async fn query(
 
 async fn check_and_insert(
     engine: Engine,
+    share: Share,
     chunk: Vec<Fingerprint>,
     distance: Distance,
 ) -> Result<Work, Problem> {
     // The place in the queue is taken here, in order; only the waiting runs beside it.
-    let pending = engine.begin_check_and_insert_packed(chunk, distance, Admission::Wait).await?;
+    let pending =
+        engine.begin_check_and_insert_packed(&share, chunk, distance, Admission::Wait).await?;
     Ok(tokio::spawn(async move {
         let nearest = pending.wait().await?;
         let inserted = count_nearest(&nearest);

@@ -2,8 +2,8 @@
 //!
 //! Reader threads ask the engine as the service does for a request with a fingerprint, one look-up
 //! after the other: at rest; while a writer inserts packed batches, so that deltas fill up and
-//! segments are merged; while a packed query that never ends is worked on, by as many threads as
-//! the service lets work on one. Where there are fewer cores than threads, the quantiles show how
+//! segments are merged; while a packed query that never ends is worked on, as the service works on
+//! one. Where there are fewer cores than threads, the quantiles show how
 //! long the system lets a reader wait for its turn.
 
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use futures_util::future::ready;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::runtime;
 
 use super::arguments::{Data, count, threads};
@@ -25,7 +27,7 @@ use super::report::{Report, Row};
 use super::scratch::{self, BATCHES_AHEAD, Driven, Scratch, index_bytes};
 use super::verify::Verdict;
 use crate::document::Document;
-use crate::engine::{Engine, QueryOptions};
+use crate::engine::QueryOptions;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::view::Near;
 use crate::machine::change::PACKED_MAX;
@@ -202,20 +204,15 @@ impl Mixture<'_> {
     /// Looks up packed batches all the time; so many fingerprints a second.
     fn query(&self) -> Result<f64> {
         let begun = Stopwatch::start();
-        let pieces = || self.queries.fingerprints.chunks(PACKED_MAX).cycle();
-        let work = |engine: &Engine| {
-            let mut done = 0;
-            for piece in pieces().take_while(|_| begun.elapsed() < self.time()) {
-                done += engine.nearest(piece, self.distance)?.len() as u64;
-            }
-            anyhow::Ok(done)
-        };
-        let done = thread::scope(|scope| {
-            let workers: Vec<_> =
-                (0..BATCHES_AHEAD).map(|_| scope.spawn(|| work(&self.driven.engine))).collect();
-            let done = workers.into_iter().map(|worker| worker.join().expect("no panic"));
-            done.sum::<Result<u64>>()
-        })?;
+        let engine = &self.driven.engine;
+        let share = engine.share();
+        let chunks = self.queries.fingerprints.chunks(PACKED_MAX).cycle();
+        let answers = chunks
+            .take_while(|_| begun.elapsed() < self.time())
+            .map(|chunk| engine.nearest_in_turn(&share, chunk.to_vec(), self.distance));
+        let count = |done, answers: Vec<u8>| ready(Ok(done + answers.len() as u64));
+        let done = stream::iter(answers).buffered(BATCHES_AHEAD).try_fold(0, count);
+        let done = runtime::Builder::new_current_thread().build()?.block_on(done)?;
         Ok(per_second(done, begun.ns()))
     }
 }

@@ -123,12 +123,18 @@ impl Driven {
     ) -> Result<(Latencies, Verdict)> {
         let progress = Progress::of("checking and inserting", queries.fingerprints.len() as u64);
         let mut batches = Batches::new();
+        let share = self.engine.share();
         self.runtime.block_on(async {
             for batch in queries.fingerprints.chunks(PACKED_MAX) {
                 let begun = Stopwatch::start();
                 let pending = self
                     .engine
-                    .begin_check_and_insert_packed(batch.to_vec(), distance, Admission::Wait)
+                    .begin_check_and_insert_packed(
+                        &share,
+                        batch.to_vec(),
+                        distance,
+                        Admission::Wait,
+                    )
                     .await?;
                 batches.add(begun, pending).await?;
                 progress.at((batches.answers.len() * PACKED_MAX) as u64);

@@ -1,0 +1,149 @@
+//! Turns: how the look-ups of batches share the cores.
+//!
+//! A batch is looked up in pieces of [`PIECE`] fingerprints. Each piece waits for one of
+//! `engine.lookup_threads` turns, given in the order of asking, and runs off the async threads; the
+//! answers are put together in the order of the queries. A request has no more pieces asking or
+//! running at one time than there are turns, so a batch of a million stands behind a small one as
+//! often as the small one stands behind it. Single look-ups ask for no turn: they run on the async
+//! threads, and a piece is short so that they get their time.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::sync::Semaphore;
+
+use crate::engine::answers::Refused;
+use crate::fingerprint::Fingerprint;
+
+/// Fingerprints looked up in one turn: half a millisecond. Half as many would be handed over for
+/// more than a few percent of their cost.
+const PIECE: usize = 512;
+
+/// The turns that all requests take.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    threads: usize,
+    turns: Arc<Semaphore>,
+}
+
+/// One request's part in the turns; its clones are the same part.
+#[derive(Debug, Clone)]
+pub struct Share {
+    threads: usize,
+    /// How many of its pieces may ask or run. Without it a request would get more turns the more
+    /// of its pieces ask.
+    own: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
+}
+
+impl Turns {
+    /// So many at one time; 0 is one for each core.
+    pub(crate) fn new(threads: usize) -> Self {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if threads == 0 { cores() } else { threads };
+        Self { threads, turns: Arc::new(Semaphore::new(threads)) }
+    }
+
+    /// The part of a request that begins.
+    pub(crate) fn share(&self) -> Share {
+        let own = Arc::new(Semaphore::new(self.threads));
+        Share { threads: self.threads, own, turns: Arc::clone(&self.turns) }
+    }
+}
+
+impl Share {
+    /// Looks up all queries, piece by piece; one byte each, in their order.
+    pub(crate) async fn look_up<F>(
+        &self,
+        queries: &Arc<[Fingerprint]>,
+        look_up: F,
+    ) -> Result<Vec<u8>, Refused>
+    where
+        F: Fn(&[Fingerprint]) -> Vec<u8> + Clone + Send + 'static,
+    {
+        let pieces = (0..queries.len()).step_by(PIECE).map(|first| {
+            let (queries, look_up) = (Arc::clone(queries), look_up.clone());
+            let end = queries.len().min(first + PIECE);
+            self.in_turn(move || look_up(&queries[first..end]))
+        });
+        stream::iter(pieces).buffered(self.threads).try_concat().await
+    }
+
+    /// Runs a piece of work when it is its turn.
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refused> {
+        let own = Arc::clone(&self.own).acquire_owned().await;
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let held = (own.expect("never closed"), turn.expect("never closed"));
+        let work = tokio::task::spawn_blocking(move || {
+            // Held by the work, which goes on when nobody waits for it any more.
+            let _held = held;
+            work()
+        });
+        work.await.map_err(|_| Refused::Failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::{Mutex, mpsc};
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// Pieces of these are told apart by their fingerprints.
+    fn queries(bits: u64, pieces: usize) -> Arc<[Fingerprint]> {
+        vec![Fingerprint::new(bits); pieces * PIECE].into()
+    }
+
+    #[tokio::test]
+    async fn a_small_batch_does_not_wait_for_the_end_of_a_huge_one() {
+        const HUGE: u64 = 1;
+        const SMALL: u64 = 2;
+        let turns = Turns::new(1);
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        let (go, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let log = Arc::clone(&ran);
+        // The first piece runs until the gate is opened, and so does nothing before it.
+        let run = move |piece: &[Fingerprint]| {
+            assert!(gate.lock().unwrap().recv().is_err(), "it opens by closing");
+            log.lock().unwrap().push(piece[0].bits());
+            vec![0; piece.len()]
+        };
+        let (huge, small) = (turns.share(), turns.share());
+        // Several chunks of it are under way, as of a packed body.
+        let chunks = [queries(HUGE, 2), queries(HUGE, 2), queries(HUGE, 2)];
+        let chunks = chunks.each_ref().map(|chunk| huge.look_up(chunk, run.clone()));
+        let mut huge = pin!(futures_util::future::join_all(chunks));
+        let two = queries(SMALL, 2);
+        let mut small = pin!(small.look_up(&two, run));
+        assert!(huge.as_mut().now_or_never().is_none(), "its first piece runs");
+        assert!(small.as_mut().now_or_never().is_none(), "it comes later, and asks");
+        drop(go);
+        let (huge, small) = tokio::join!(huge, small);
+        let answered: usize = huge.into_iter().map(|chunk| chunk.unwrap().len()).sum();
+        assert_eq!((answered, small.unwrap().len()), (6 * PIECE, 2 * PIECE));
+        let ran = ran.lock().unwrap();
+        let last = ran.iter().rposition(|&batch| batch == SMALL).unwrap();
+        let before = ran[..last].iter().filter(|&&batch| batch == HUGE).count();
+        assert!(before <= 2, "each piece waits for one at most: {ran:?}");
+    }
+
+    #[tokio::test]
+    async fn answers_come_in_the_order_of_the_queries() {
+        let queries: Arc<[Fingerprint]> = (0..20_000).map(Fingerprint::new).collect();
+        let low_bytes = |piece: &[Fingerprint]| {
+            piece.iter().map(|query| query.bits().to_le_bytes()[0]).collect::<Vec<_>>()
+        };
+        let expected = low_bytes(&queries);
+        for threads in [0, 1, 2, 8] {
+            let share = Turns::new(threads).share();
+            assert_eq!(share.look_up(&queries, low_bytes).await.unwrap(), expected, "{threads}");
+        }
+    }
+}
