@@ -8,7 +8,7 @@
 //! ```
 //!
 //! In reading order: [`plan`] (which tables), [`fold`] (fewer places to look), [`geometry`] and
-//! [`line`] (how a table lies in memory), [`kernel`] (SIMD), [`table`], [`segment`], [`delta`],
+//! [`mod@line`] (how a table lies in memory), [`kernel`] (SIMD), [`table`], [`segment`], [`delta`],
 //! [`view`], [`lookup`], [`merge`] and [`work`]; [`cost`] tells what all of it will take.
 //!
 //! The index stores, for each fingerprint, the [`posting::Posting`]s of its documents: their
