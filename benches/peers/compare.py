@@ -315,7 +315,7 @@ def page(results):
         "- nearprint is built as it is shipped, for any x86-64, with overflow checks; the other Rust programs for the very processor",
         "  of this machine (`target-cpu=native`). faiss brings its own code for it.",
         "- nearprint answers a single query with all neighbours, a query of a batch with the distance of the nearest. Its index",
-        "  keeps 6 bytes a document (sequence, has it an id, has it a sketch), which the peers do not have.",
+        "  keeps a posting a document, 20 to 27 bits (sequence, has it an id, has it a sketch), which the peers do not have.",
         "- mih-rs chooses its blocks by itself; 2 blocks, shown from 5 million on, trade memory for time. It has no batches. gaoya",
         "  finds what is *below* its distance, so it is made with 4; its batch is a parallel loop, here of one thread. faiss has",
         "  the quickest exact settings of those tried.",
