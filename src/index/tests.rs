@@ -227,6 +227,25 @@ proptest! {
     }
 
     #[test]
+    fn a_view_filled_at_once_says_what_puts_say(
+        values in prop::collection::vec(fingerprints(), 0..200),
+        queries in prop::collection::vec(fingerprints(), 1..6),
+        distance_max in 0..=8_u8,
+    ) {
+        let mut put = empty(distance_max, 64);
+        for &bits in &values {
+            put.put(Fingerprint::new(bits), Put::default());
+        }
+        let stored = values.iter().copied().map(Fingerprint::new);
+        let filled = View::filled(put.shape().clone(), values.len() as u64, stored);
+        prop_assert_eq!(filled.counts(), put.counts());
+        for query in queries.into_iter().map(Fingerprint::new) {
+            let within = distance(distance_max);
+            prop_assert_eq!(near(&filled, query, within), near(&put, query, within));
+        }
+    }
+
+    #[test]
     fn damaged_images_are_refused_or_read_but_never_panic(
         steps in prop::collection::vec(steps(), 1..40),
         at in any::<prop::sample::Index>(),
