@@ -186,7 +186,7 @@ pub struct SegmentStats {
     pub fingerprints: u64,
     /// Its memory in bytes.
     pub bytes: u64,
-    /// Its table plan, such as `22r1+21r0+21r0` (key bits, radius).
+    /// Its table plan, such as `32r1f+32r1f` (key bits, radius, folded).
     pub plan: String,
 }
 

@@ -82,7 +82,7 @@ pub(super) struct SegmentReply {
     fingerprints: u64,
     bytes: u64,
     /// Key bits and search radius of each table.
-    #[schema(example = "22r1+21r0+21r0")]
+    #[schema(example = "32r1f+32r1f")]
     plan: String,
 }
 
