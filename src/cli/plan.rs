@@ -17,6 +17,7 @@ use super::bench::numbers::{bytes, count, float, number, time};
 use super::columns::{Column, write_columns};
 use crate::fingerprint::Distance;
 use crate::index::cost::{self, Costs, Estimate};
+use crate::index::merge;
 use crate::index::plan::Plan;
 
 /// No more fingerprints are reckoned with: eight thousand processes of the largest kind.
@@ -110,7 +111,7 @@ impl Answer {
             limits,
             choice: rows[0].plan.clone(),
             best,
-            notes: notes(args, &plans[0], &rows),
+            notes: notes(args, &rows),
             plans: rows,
         }
     }
@@ -158,14 +159,14 @@ impl Row {
 }
 
 /// What a reader should know besides the figures.
-fn notes(args: &Args, choice: &Plan, rows: &[Row]) -> Vec<String> {
+fn notes(args: &Args, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
-    let (chosen, most) = (&rows[0], cost::count_max(choice));
+    let (chosen, most) = (&rows[0], merge::MERGED_MAX);
     let smallest = rows.iter().min_by_key(|row| row.merging_bytes).unwrap_or(chosen);
     if args.count > most {
         notes.push(format!(
-            "a segment has at most 2^32 slots, which is room for {} fingerprints: {} need {} \
-             processes; the figures are those of a single one, if it could be",
+            "merges make segments of at most {} fingerprints: {} are {} segments, and a look-up \
+             visits each; the figures are those of a single one, if it could be",
             count(most),
             count(args.count),
             args.count.div_ceil(most),
@@ -315,7 +316,7 @@ mod tests {
         let many = Answer::of(&args(20_000_000_000, 3, None));
         assert_eq!(many.best, None);
         let said = many.to_string();
-        assert!(said.contains("a segment has at most 2^32 slots"), "{said}");
-        assert!(said.contains("need 6 processes"), "{said}");
+        assert!(said.contains("merges make segments of at most"), "{said}");
+        assert!(said.contains("are 20 segments"), "{said}");
     }
 }

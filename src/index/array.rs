@@ -32,12 +32,11 @@ enum Memory<T> {
 }
 
 impl<T: Pod> Array<T> {
-    /// An array of `count` zeros.
-    ///
-    /// # Panics
-    /// When there is no memory for it.
+    /// An array of `count` zeros. Without memory for it the process ends, as with any allocation: a
+    /// thread that ended alone would leave others waiting.
     pub fn zeros(count: usize) -> Self {
-        Self::try_zeros(count).expect("there is memory")
+        Self::try_zeros(count)
+            .unwrap_or_else(|| Self(Memory::Heap(vec![T::zeroed(); count].into())))
     }
 
     /// An array of `count` zeros, if there is memory for it; what is not written takes none.
@@ -61,20 +60,6 @@ impl<T: Pod> Array<T> {
         let mut array = Self::zeros(from.len());
         array.copy_from_slice(from);
         array
-    }
-
-    /// Keeps the first `count` items. The pages behind them were never touched, or stay.
-    fn truncated(self, count: usize) -> Self {
-        Self(match self.0 {
-            Memory::Heap(heap) => {
-                let mut heap = heap.into_vec();
-                heap.truncate(count);
-                Memory::Heap(heap.into())
-            }
-            Memory::Pages { map, bytes, of } => {
-                Memory::Pages { map, bytes: bytes.min(count * size_of::<T>()), of }
-            }
-        })
     }
 
     /// Memory in bytes.
@@ -109,62 +94,8 @@ impl<T: Pod> DerefMut for Array<T> {
     }
 }
 
-/// An array that is being filled. Unlike a vector's, its memory is never the allocator's to keep.
-#[derive(Debug)]
-pub struct Filling<T> {
-    array: Array<T>,
-    len: usize,
-}
-
-impl<T: Pod> Filling<T> {
-    /// With room for `count`, which costs nothing until it is used.
-    pub fn with_capacity(count: usize) -> Self {
-        Self { array: Array::zeros(count), len: 0 }
-    }
-
-    /// Appends an item.
-    pub fn push(&mut self, item: T) {
-        if self.len == self.array.len() {
-            let mut larger = Array::zeros((2 * self.len).max(64));
-            larger[..self.len].copy_from_slice(&self.array);
-            self.array = larger;
-        }
-        self.array[self.len] = item;
-        self.len += 1;
-    }
-
-    /// What it was filled with.
-    pub fn finish(self) -> Array<T> {
-        self.array.truncated(self.len)
-    }
-}
-
-impl<T: Pod> Default for Filling<T> {
-    fn default() -> Self {
-        Self::with_capacity(0)
-    }
-}
-
-impl<T: Pod> Deref for Filling<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        &self.array[..self.len]
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn an_array_is_what_it_was_filled_with() {
-        for (capacity, count) in [(0, 0), (0, 200), (100, 7), (1_000_000, 900_000), (9, 900_000)] {
-            let mut filling = Filling::with_capacity(capacity);
-            (0..count).for_each(|item: u64| filling.push(item));
-            assert!(filling.iter().copied().eq(0..count));
-            assert!(filling.finish().iter().copied().eq(0..count));
-        }
-    }
-
     use super::*;
 
     #[test]

@@ -191,15 +191,6 @@ impl Estimate {
     }
 }
 
-/// The most fingerprints that one segment with a plan holds.
-pub fn count_max(plan: &Plan) -> u64 {
-    let fits = |&count: &u64| {
-        plan.tables().iter().all(|&table| Geometry::of(table, count).slots(count) < SLOTS_MAX)
-    };
-    // Bit by bit, from the highest.
-    (0..32).rev().fold(0, |most, bit| Some(most | 1 << bit).filter(fits).unwrap_or(most))
-}
-
 /// Memory of the postings: one for each slot of the first table, with as many bits as the largest
 /// sequence has, counted from the first.
 fn posting_bytes(plan: &Plan, count: u64) -> f64 {

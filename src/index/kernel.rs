@@ -9,7 +9,10 @@
 //! lines: AVX-512 with VPOPCNTDQ (four instructions a line), AVX2 (population counts by nibble
 //! shuffles), and plain Rust. `unsafe` here means: calling a function that needs an instruction set
 //! (after asking the processor for it), and prefetching an address (which cannot fault).
-#![expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")]
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")
+)]
 
 use std::sync::LazyLock;
 

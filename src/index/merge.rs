@@ -24,11 +24,12 @@ use crate::index::table::{Number, Table};
 /// How large a segment has to be to be left alone, in percent of all newer ones together.
 pub const RATIO: u64 = 50;
 
-/// A merged segment has at most so many documents: its slots are numbered by 32 bits.
-pub const MERGED_MAX: u64 = 2_500_000_000;
-
 /// The same for a time without writes.
 pub const RATIO_IDLE: u64 = 1_000;
+
+/// A merged segment has at most so many documents: its slots are numbered by 32 bits, and a crowd may
+/// take three times as many as an even collection.
+pub const MERGED_MAX: u64 = 1_000_000_000;
 
 /// Which segments to merge next, given their sizes, oldest first.
 pub fn choose(sizes: &[u64], ratio: u64) -> Option<Range<usize>> {
@@ -284,7 +285,7 @@ mod tests {
         assert_eq!(choose(&[100, 4, 10], RATIO), Some(1..3));
         assert_eq!(choose(&[4, 10], RATIO), Some(0..2));
         assert_eq!(choose(&[50, 10], RATIO_IDLE), Some(0..2));
-        assert_eq!(choose(&[2_000_000_000, 400_000_000, 200_000_000], RATIO_IDLE), Some(1..3));
-        assert_eq!(choose(&[2_000_000_000, 600_000_000], RATIO_IDLE), None);
+        assert_eq!(choose(&[700_000_000, 200_000_000, 200_000_000], RATIO_IDLE), Some(1..3));
+        assert_eq!(choose(&[700_000_000, 400_000_000], RATIO_IDLE), None);
     }
 }

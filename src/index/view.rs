@@ -126,20 +126,10 @@ impl View {
 
     /// Every stored fingerprint within `distance` of the query, each once, in no particular order.
     pub fn near(&self, query: Fingerprint, distance: Distance) -> Vec<Near> {
-        self.near_with(&mut Lookup::default(), query, distance)
-    }
-
-    /// The same with buffers that were used before: saves some allocations.
-    pub fn near_with(
-        &self,
-        lookup: &mut Lookup,
-        query: Fingerprint,
-        distance: Distance,
-    ) -> Vec<Near> {
         let query = self.shape.permutation.apply(query);
         let mut values = Vec::new();
         let reach = Reach::of(self, distance);
-        lookup.run(self, reach, &[query], &mut |_, value| values.push(value));
+        Lookup::default().run(self, reach, &[query], &mut |_, value| values.push(value));
         if values.len() > 1 {
             values.sort_unstable();
             values.dedup();

@@ -40,8 +40,9 @@ impl Level {
         let mut puts: Vec<(Key, Sequence)> = Vec::with_capacity(count as usize);
         for value in values.take(count as usize) {
             sequence = sequence.next();
-            puts.push((first.key(value), sequence));
-            counts.add(first.key(value));
+            let key = first.key(value);
+            puts.push((key, sequence));
+            counts.add(key);
         }
         puts.sort_unstable();
         let mut builder = Builder::new(&counts, common);
