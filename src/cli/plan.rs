@@ -18,7 +18,7 @@ use super::columns::{Column, write_columns};
 use crate::fingerprint::Distance;
 use crate::index::cost::{self, Costs, Estimate};
 use crate::index::merge;
-use crate::index::plan::Plan;
+use crate::index::plan::{Plan, Plans, SMALL_MAX};
 
 /// No more fingerprints are reckoned with: eight thousand processes of the largest kind.
 const COUNT_MAX: u64 = 1_000_000_000_000;
@@ -96,8 +96,10 @@ impl Answer {
     fn of(args: &Args) -> Self {
         let limits = if args.no_measure { Vec::new() } else { measured(args) };
         let costs = if limits.is_empty() { Costs::default() } else { limits::costs(&limits) };
-        let plans = cost::alternatives(args.distance);
-        let mut rows: Vec<Row> = plans.iter().map(|plan| Row::of(plan, args, &costs)).collect();
+        let choice = Plans::of(args.distance).for_count(args.count).clone();
+        let others = cost::alternatives(args.distance).into_iter().filter(|plan| *plan != choice);
+        let mut rows: Vec<Row> = vec![Row::of(&choice, args, &costs)];
+        rows.extend(others.map(|plan| Row::of(&plan, args, &costs)));
         rows[0].is_choice = true;
         let fitting = rows.iter_mut().filter(|row| row.fits);
         let best = fitting.min_by(|a, b| a.single_ns.total_cmp(&b.single_ns)).map(|row| {
@@ -119,8 +121,9 @@ impl Answer {
 
 /// The limits of this machine for an index as large as the choice.
 fn measured(args: &Args) -> Vec<Limit> {
-    let plan = Plan::of(args.distance);
-    let estimate = Estimate::of(&plan, args.count, args.distance, &Costs::default());
+    let plans = Plans::of(args.distance);
+    let estimate =
+        Estimate::of(plans.for_count(args.count), args.count, args.distance, &Costs::default());
     let all = whole(estimate.table_bytes * float(args.count));
     limits::measure(&[all.min(MEASURED_BYTES_MAX)])
 }
@@ -183,9 +186,10 @@ fn notes(args: &Args, rows: &[Row]) -> Vec<String> {
     }
     if let Some(best) = rows.iter().find(|row| row.is_best && !row.is_choice) {
         notes.push(format!(
-            "by this model {} would be better here; nearprint builds {} at any size, since \
-             segments merge in one pass only where all have the same tables in the same orders",
-            best.plan, chosen.plan,
+            "by this model {} would be better here; nearprint builds {} for any segment of more than \
+             {} fingerprints, since these merge in one pass only where all have the same tables in \
+             the same orders",
+            best.plan, chosen.plan, count(SMALL_MAX),
         ));
     }
     notes.push(
@@ -258,7 +262,7 @@ impl fmt::Display for Answer {
         }
         writeln!(f, "times: one core of {machine}\n")?;
         write_columns(f, COLUMNS, &self.plans)?;
-        writeln!(f, "\ntables        key bits, r and the search radius, f where folded")?;
+        writeln!(f, "\ntables        key bits, r and the search radius; f: folded, b: in buckets")?;
         for note in &self.notes {
             writeln!(f, "note          {note}")?;
         }

@@ -24,7 +24,7 @@ use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::engine::writer::Writer;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::ids::IdKey;
-use crate::index::plan::Plan;
+use crate::index::plan::Plans;
 use crate::index::view::View;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::PACKED_MAX;
@@ -362,7 +362,7 @@ impl Engine {
             segments: view
                 .segments()
                 .iter()
-                .map(|segment| segment_stats(segment, view.plan()))
+                .map(|segment| segment_stats(segment, view.plans()))
                 .collect(),
             delta_events: view.deltas().map(|delta| u64::from(delta.length())).sum(),
             memory: memory_stats(&view),
@@ -510,12 +510,12 @@ fn written(verdict: Verdict, decided: &Decided, findings: Findings) -> Written {
     Written { outcome, stored, sequence: decided.sequence, findings }
 }
 
-fn segment_stats(segment: &crate::index::segment::Segment, plan: &Plan) -> SegmentStats {
+fn segment_stats(segment: &crate::index::segment::Segment, plans: &Plans) -> SegmentStats {
     SegmentStats {
         documents: segment.documents() as u64,
         fingerprints: segment.fingerprints() as u64,
         bytes: segment.bytes().total(),
-        plan: plan.to_string(),
+        plan: plans.of_segment(segment.sorted().is_small()).to_string(),
     }
 }
 
@@ -526,7 +526,7 @@ fn memory_stats(view: &View) -> MemoryStats {
         ..MemoryStats::default()
     };
     for bytes in view.segments().iter().map(|segment| segment.bytes()) {
-        memory.tables += bytes.table;
+        memory.tables += bytes.tables;
         memory.documents += bytes.postings;
         memory.ids += bytes.ids;
         memory.removals += bytes.removals;

@@ -12,6 +12,7 @@ use crate::engine::options::Options;
 use crate::engine::snapshots::Snapshots;
 use crate::index::merge;
 use crate::index::permutation::Permutation;
+use crate::index::plan::SMALL_MAX;
 use crate::index::view::{Parts, Shape, View};
 use crate::index::work::Work;
 use crate::machine::apply::Machine;
@@ -178,6 +179,7 @@ fn restore(directory: &Directory, loaded: Parts, delta_events: usize) -> Machine
     let shape = Shape {
         distance_max: directory.distance_max,
         delta_events,
+        small_max: SMALL_MAX,
         permutation: Arc::new(Permutation::from_secret(directory.permutation_secret)),
     };
     Machine::new(View::restored(shape, loaded), directory.id_secret)

@@ -12,7 +12,7 @@ use crate::document::Sequence;
 use crate::engine::answers::SnapshotInfo;
 use crate::engine::directory::Directory;
 use crate::index::image;
-use crate::index::plan::Plan;
+use crate::index::plan::Plans;
 use crate::index::segment::Segment;
 use crate::index::table::Table;
 use crate::index::view::{Counts, Parts};
@@ -34,7 +34,7 @@ const KEPT: usize = 2;
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
     directory: Directory,
-    plan: Plan,
+    plans: Plans,
     /// What is in memory and on disk already.
     segments: Written<Segment>,
     tables: Written<Table>,
@@ -95,7 +95,7 @@ impl Snapshots {
     pub fn load(disk: Arc<dyn Disk>, directory: Directory) -> Result<(Self, Parts), StorageError> {
         let mut snapshots = Self {
             disk,
-            plan: Plan::of(directory.distance_max),
+            plans: Plans::of(directory.distance_max),
             directory,
             segments: Written(Vec::new()),
             tables: Written(Vec::new()),
@@ -220,13 +220,13 @@ impl Snapshots {
         let dropped = others.iter().map(|other| other.gone).max().unwrap_or(0);
         let segment = |file: PartFile| {
             self.read_part(&segment_name(file.number), SEGMENT_KIND, file, |source| {
-                image::read_segment(source, &self.plan)
+                image::read_segment(source, &self.plans)
             })
         };
         let other = |other: OtherFile| {
             let name = table_name(other.file.number);
             let table = self.read_part(&name, TABLE_KIND, other.file, |source| {
-                image::read_table(source, &self.plan)
+                image::read_table(source, &self.plans.large)
             });
             Ok(Other { table: table?, cleaned_at: dropped - other.gone })
         };

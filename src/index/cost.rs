@@ -16,9 +16,10 @@
 )]
 
 use crate::fingerprint::Distance;
+use crate::index::buckets;
 use crate::index::geometry::{self, Geometry};
 use crate::index::line::SPAN_MAX;
-use crate::index::plan::{Plan, TablePlan};
+use crate::index::plan::{Plan, Plans, TablePlan};
 
 /// A table has at most so many slots, since a number of an entry has 32 bits.
 pub const SLOTS_MAX: f64 = 4_294_967_296.0;
@@ -33,6 +34,8 @@ pub struct Costs {
     /// What a cell takes besides that may be cut by borders of lines: both its ends are located, and
     /// the processor cannot foresee how many lines lie between them.
     pub cut_probe_ns: f64,
+    /// What a bucket takes besides: its place is loaded, and how many lines it has cannot be foreseen.
+    pub bucket_ns: f64,
     /// Comparing a line, besides reading it.
     pub compare_line_ns: f64,
     /// Going on from a line to one that has the rest of its entries, besides reading it.
@@ -89,6 +92,7 @@ impl Costs {
             lines,
             probe_ns: 0.8,
             cut_probe_ns: 6.0,
+            bucket_ns: 8.0,
             compare_line_ns: 0.8,
             go_on_ns: 5.0,
             verify_ns: 60.0,
@@ -147,6 +151,9 @@ impl Estimate {
     /// The estimate for look-ups of a distance in `count` fingerprints, in one segment, of documents
     /// without ids.
     pub fn of(plan: &Plan, count: u64, distance: Distance, costs: &Costs) -> Self {
+        if plan.in_buckets() {
+            return Self::in_buckets(plan, count, distance, costs);
+        }
         let mut visits = Visits::default();
         let (mut bytes, mut largest, mut slots) = (0.0, 0.0_f64, 0.0_f64);
         for (&table, &radius) in plan.tables().iter().zip(plan.radii(distance)) {
@@ -175,6 +182,32 @@ impl Estimate {
         }
     }
 
+    /// The same of a plan in buckets: each costs an entry of the directory and its lines.
+    fn in_buckets(plan: &Plan, count: u64, distance: Distance, costs: &Costs) -> Self {
+        let mut visits = Visits::default();
+        for (&table, radius) in plan.tables().iter().zip(plan.radii(distance)) {
+            if let &Some(radius) = radius {
+                visits.add(Visits::of_buckets(table, (radius, distance), count));
+            }
+        }
+        let bytes = buckets::bytes(plan.tables().len(), count) as f64;
+        let posting_bytes = count as f64 * posting_bits(count) / 8.0;
+        let per_fingerprint = 1.0 / count.max(1) as f64;
+        let line = costs.line(bytes);
+        let batch_ns = visits.ns(costs, line) + visits.cells * costs.bucket_ns;
+        Self {
+            cells: visits.cells,
+            located_lines: visits.located,
+            following_lines: 0.0,
+            table_bytes: bytes * per_fingerprint,
+            posting_bytes: posting_bytes * per_fingerprint,
+            merging_bytes: (bytes + posting_bytes) * per_fingerprint,
+            slots: count as f64,
+            single_ns: batch_ns + costs.alone_ns + line.dependent_ns,
+            batch_ns,
+        }
+    }
+
     /// Memory of tables and postings for a fingerprint.
     pub fn bytes(&self) -> f64 {
         self.table_bytes + self.posting_bytes
@@ -195,8 +228,11 @@ impl Estimate {
 /// sequence has, counted from the first.
 fn posting_bytes(plan: &Plan, count: u64) -> f64 {
     let slots = plan.tables().first().map_or(0.0, |&table| Geometry::of(table, count).slots(count));
-    let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
-    slots * f64::from(bits) / 8.0
+    slots * posting_bits(count) / 8.0
+}
+
+fn posting_bits(count: u64) -> f64 {
+    f64::from(u64::BITS - count.saturating_sub(1).leading_zeros())
 }
 
 /// What the look-ups of a table, or of several, visit on average.
@@ -227,6 +263,20 @@ impl Visits {
         }
     }
 
+    fn of_buckets(table: TablePlan, (radius, distance): (u32, Distance), count: u64) -> Self {
+        let cells = geometry::probes(table.key_bits, radius) as f64;
+        let entries = count as f64 / (1_u64 << table.key_bits) as f64;
+        // One line if there is an entry, and one more wherever another one crosses a border.
+        let some = 1.0 - (-entries).exp();
+        let lines = some + (entries - some) / f64::from(buckets::MIDDLES_A_LINE);
+        Self {
+            cells,
+            located: cells * lines,
+            candidates: cells * entries * half_is_near(distance),
+            ..Self::default()
+        }
+    }
+
     fn add(&mut self, other: Self) {
         self.cells += other.cells;
         self.cut_cells += other.cut_cells;
@@ -241,7 +291,7 @@ impl Visits {
         costs.fixed_ns
             + self.cells * (costs.probe_ns + line.random_ns + line.next_ns)
             + self.cut_cells * costs.cut_probe_ns
-            + (self.located - self.cells) * line.next_ns
+            + (self.located - self.cells).max(0.0) * line.next_ns
             + self.following * costs.go_on_ns
             + (self.located + self.following) * costs.compare_line_ns
             + self.candidates * costs.verify_ns
@@ -327,10 +377,11 @@ fn poisson(mean: f64, most: usize) -> Vec<f64> {
     std::iter::successors(Some(((-mean).exp(), 1.0)), next).take(most + 1).map(|p| p.0).collect()
 }
 
-/// The plans worth a look for a distance: that of an index first, then equal blocks in more and more
-/// tables. Two blocks are what [`crate::index::fold`] improves.
+/// The plans worth a look for a distance: those of small and of large segments first, then equal blocks
+/// in more and more tables. Two blocks are what [`crate::index::fold`] improves.
 pub fn alternatives(distance: Distance) -> Vec<Plan> {
-    let mut plans = vec![Plan::of(distance)];
+    let Plans { small, large, .. } = Plans::of(distance);
+    let mut plans = vec![small, large];
     for blocks in 1..=u32::from(distance.get()) + 1 {
         let plan = Plan::equal_blocks(blocks, 64, distance);
         if !plans.contains(&plan) {
@@ -343,6 +394,7 @@ pub fn alternatives(distance: Distance) -> Vec<Plan> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::buckets::Buckets;
     use crate::index::table::Table;
 
     fn distance(bits: u8) -> Distance {
@@ -386,6 +438,20 @@ mod tests {
         (located as f64 / asked, f64::from(following) / asked)
     }
 
+    /// Lines of the buckets that are visited, on average over some queries.
+    fn visited_in_buckets(buckets: &Buckets, plan: &Plan, queries: &[u64]) -> f64 {
+        let mut visits = Vec::new();
+        for &query in queries {
+            buckets.locate(query, plan.radii(plan.distance_max()), &mut visits);
+        }
+        let a_line = buckets::MIDDLES_A_LINE;
+        let lines = visits.chunks(2).map(|visit| match (visit[0], visit[1]) {
+            (start, end) if start == end => 0,
+            (start, end) => (end - 1) / a_line - start / a_line + 1,
+        });
+        f64::from(lines.sum::<u32>()) / queries.len() as f64
+    }
+
     fn assert_near(what: &str, estimated: f64, real: f64, within: f64) {
         let ratio = estimated / real;
         assert!(
@@ -397,16 +463,25 @@ mod tests {
     #[test]
     fn lines_and_bytes_are_those_of_real_tables() {
         for count in [100_000, 1_000_000] {
-            let values = numbers(count + 2_000);
+            let mut values = numbers(count + 2_000);
+            values[..count as usize].sort_unstable();
             let (values, queries) = values.split_at(count as usize);
             for bits in [0, 2, 3, 5, 8] {
                 for plan in alternatives(distance(bits)) {
                     if plan.tables().iter().any(|table| table.radius > 3) {
                         continue; // Millions of cells, which nobody builds.
                     }
-                    let tables = tables(&plan, values);
                     let estimate = Estimate::of(&plan, count, distance(bits), &Costs::default());
                     let what = |part: &str| format!("{part} of {plan} at {count}");
+                    if plan.in_buckets() {
+                        let buckets = Buckets::build(&plan, values);
+                        let located = visited_in_buckets(&buckets, &plan, &queries[..200]);
+                        assert_near(&what("lines"), estimate.lines(), located, 0.15);
+                        let bytes = buckets.bytes() as f64 / count as f64;
+                        assert_near(&what("bytes"), estimate.table_bytes, bytes, 0.10);
+                        continue;
+                    }
+                    let tables = tables(&plan, values);
                     let (located, following) = visited(&tables, &plan, &queries[..200]);
                     let lines = located + following;
                     assert_near(&what("located lines"), estimate.located_lines, located, 0.15);
@@ -474,10 +549,11 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_are_different_and_the_first_is_that_of_an_index() {
+    fn alternatives_are_different_and_the_first_are_those_of_an_index() {
         for bits in 0..=8 {
             let plans = alternatives(distance(bits));
-            assert_eq!(plans[0], Plan::of(distance(bits)));
+            let Plans { small, large, .. } = Plans::of(distance(bits));
+            assert_eq!(plans[..2], [small, large]);
             for (i, plan) in plans.iter().enumerate() {
                 assert!(!plans[..i].contains(plan), "{plan} twice");
             }

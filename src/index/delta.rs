@@ -8,18 +8,17 @@
 //! Each distinct fingerprint is one node however many documents it gets, so that a flood of equal
 //! pages lengthens no chain but its own. Memory: about 170 bytes an event of capacity, fixed.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
 use crate::index::ids::IdKey;
+use crate::index::level::{Expected, Level};
 use crate::index::permutation::Permuted;
-use crate::index::plan::{Key, Plan, TablePlan, masks_within};
+use crate::index::plan::{Plan, Plans, TablePlan, masks_within};
 use crate::index::posting::{Common, Posting};
-use crate::index::segment::{self, Row, Tally};
-use crate::index::table::build::Counts;
-use crate::index::work::{self, Level};
+use crate::index::segment::{Row, Tally};
 use crate::sketch::Sketch;
 
 /// The end of a chain.
@@ -333,44 +332,28 @@ impl<'a> DeltaAt<'a> {
         None
     }
 
-    /// The level that says the same: a segment, and the other tables of its fingerprints.
-    pub fn to_level(self, plan: &Plan) -> Level {
-        let first = plan.tables().first().expect("a plan has a table");
-        let nodes = self.delta.node_count.load(Ordering::Acquire);
-        let mut keys: Vec<(Key, &Node)> = (0..nodes)
-            .map(|i| self.delta.node(i))
-            .filter(|node| node.first_event < self.length)
-            .map(|node| (first.key(node.value), node))
-            .collect();
-        keys.sort_unstable_by_key(|(key, _)| *key);
-        let mut counts = Counts::new(*first, keys.len() as u64);
-        for &(key, _) in &keys {
-            counts.add(key);
-        }
+    /// The level that says the same.
+    pub fn to_level(self, plans: &Plans) -> Level {
         let postings = (0..self.length).filter_map(|i| match &self.delta.event(i).what {
             Happened::Put { posting, .. } => Some(Common::of(*posting)),
             Happened::Removed { .. } | Happened::Reset => None,
         });
         let common = postings.reduce(Common::and).unwrap_or(Common::NONE);
-        let mut builder = segment::Builder::new(&counts, common);
-        let mut row = Row::default();
-        let mut values = Vec::with_capacity(keys.len());
-        for (key, node) in keys {
-            row.clear();
-            for (at, happened) in self.happened_to(node) {
+        let count = self.delta.node_count.load(Ordering::Acquire);
+        let small = plans.is_small(u64::from(count));
+        let expected = Expected { plans, small, count: count as usize, common };
+        let nodes = (0..count).map(|i| (self.delta.node(i), i));
+        let nodes = nodes.filter(|(node, _)| node.first_event < self.length);
+        let add = |i: u32, row: &mut Row| {
+            for (at, happened) in self.happened_to(self.delta.node(i)) {
                 match happened {
                     Happened::Put { posting, .. } => row.put(*posting),
                     Happened::Removed { posting } => row.remove(*posting),
                     Happened::Reset => row.reset(at),
                 }
             }
-            if !row.postings.is_empty() {
-                values.push(node.value);
-            }
-            builder.push(key, &row);
-        }
-        let segment = Arc::new(builder.finish(self.ids()));
-        Level { segment, others: work::others(plan, &values) }
+        };
+        Level::of(expected, nodes.map(|(node, i)| (node.value, i)), add, self.ids())
     }
 
     /// The newest document of each id, by key.

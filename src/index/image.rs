@@ -1,7 +1,7 @@
 //! Segments and tables as bytes: what a snapshot keeps of them.
 //!
 //! Lines, directories and postings are written as they lie in memory, so that loading is reading:
-//! nothing is sorted or built. All numbers are little-endian. The bytes carry no checksum: the
+//! nothing is sorted. Of a small segment the fingerprints are written; its tables are built again. All numbers are little-endian. The bytes carry no checksum: the
 //! sealed file around them does. What leads from one part to another is checked all the same.
 
 use std::io::{self, Read, Write};
@@ -10,15 +10,21 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::document::Sequence;
 use crate::index::array::Array;
+use crate::index::buckets::Buckets;
 use crate::index::geometry::Geometry;
 use crate::index::ids::{IdKey, IdTable};
-use crate::index::plan::Plan;
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Plan, Plans};
 use crate::index::posting::{Common, Posting, Postings};
 use crate::index::segment::{Group, Removal, Reset, Segment};
+use crate::index::sorted::Sorted;
 use crate::index::table::{Extra, Table};
 
 #[cfg(target_endian = "big")]
 compile_error!("images are memory as it lies, and little-endian");
+
+/// What a small segment begins with; a large one begins with the role of its table, which is 0.
+const SMALL: u64 = 1;
 
 /// Bytes read at a time, so that a count that lies does not take memory that is not filled.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -28,7 +34,14 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// # Errors
 /// Those of the sink.
 pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> {
-    write_table(segment.table(), sink)?;
+    match segment.sorted() {
+        Sorted::Large(table) => write_table(table, sink)?,
+        Sorted::Small(buckets) => {
+            sink.write_all(bytemuck::bytes_of(&SMALL))?;
+            let values: Vec<Permuted> = buckets.entries().map(|(value, _)| value).collect();
+            write_list(values.into_iter(), sink)?;
+        }
+    }
     let (oldest, groups, later) = segment.postings_parts();
     write_postings(oldest, sink)?;
     write_postings(later, sink)?;
@@ -41,12 +54,16 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
     write_list(resets.map(|reset| [reset.value, reset.sequence.get()]), sink)
 }
 
-/// Reads a segment of an index with a plan.
+/// Reads a segment of an index with some plans.
 ///
 /// # Errors
 /// Those of the source, and `InvalidData` where the bytes are no such segment.
-pub fn read_segment(source: &mut dyn Read, plan: &Plan) -> io::Result<Segment> {
-    let table = read_table(source, plan)?;
+pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment> {
+    let sorted = match read_one(source)? {
+        SMALL => Sorted::Small(read_buckets(source, &plans.small)?),
+        0 => Sorted::Large(read_table_of(0, source, &plans.large)?),
+        _ => return Err(invalid("there is no segment of this form")),
+    };
     let (oldest, later) = (read_postings(source)?, read_postings(source)?);
     let groups =
         read_list(source, |[number, start, with_id]: [u32; 3]| Group { number, start, with_id })?;
@@ -63,7 +80,7 @@ pub fn read_segment(source: &mut dyn Read, plan: &Plan) -> io::Result<Segment> {
         return Err(invalid("the ids of the segment are not in order"));
     }
     let ids = IdTable::from_sorted(ids.into_iter());
-    Segment::from_parts(table, (oldest, groups, later), ids, (removals, resets))
+    Segment::from_parts(sorted, (oldest, groups, later), ids, (removals, resets))
         .ok_or_else(|| invalid("the parts of the segment do not fit each other"))
 }
 
@@ -94,12 +111,16 @@ pub fn write_table(table: &Table, sink: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// Those of the source, and `InvalidData` where the bytes are no such table.
 pub fn read_table(source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
-    let [role, slots, range_bits, cell_bits, whole_cells, count]: [u64; 6] = read_one(source)?;
+    let role: u64 = read_one(source)?;
+    read_table_of(usize::try_from(role).unwrap_or(usize::MAX), source, plan)
+}
+
+fn read_table_of(role: usize, source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
+    let [slots, range_bits, cell_bits, whole_cells, count]: [u64; 5] = read_one(source)?;
     let byte = |number: u64| u8::try_from(number).unwrap_or(u8::MAX);
     let geometry =
         Geometry::stored(byte(slots), byte(range_bits), byte(cell_bits), whole_cells == 1)
             .ok_or_else(|| invalid("there is no table of this shape"))?;
-    let role = usize::try_from(role).unwrap_or(usize::MAX);
     let table_plan =
         *plan.tables().get(role).ok_or_else(|| invalid("the index has no such table"))?;
     let (directory, lines) = (read_array(source)?, read_array(source)?);
@@ -108,6 +129,14 @@ pub fn read_table(source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
     let parts = (table_plan, role, geometry, count);
     Table::from_parts(parts, directory, lines, (extras, extra_lines))
         .ok_or_else(|| invalid("the parts of the table do not fit each other"))
+}
+
+fn read_buckets(source: &mut dyn Read, plan: &Plan) -> io::Result<Buckets> {
+    let values: Vec<Permuted> = read_list(source, |value| value)?;
+    if !values.is_sorted_by(|a, b| a < b) || u32::try_from(values.len()).is_err() {
+        return Err(invalid("the fingerprints of the segment are not in order"));
+    }
+    Ok(Buckets::build(plan, &values))
 }
 
 fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {

@@ -1,6 +1,7 @@
-//! The kernel: compares lines with a query, 16 lanes at a time. The only module with `unsafe`.
+//! The kernel: compares lines and buckets with a query, 16 lanes at a time. The only module with
+//! `unsafe`.
 //!
-//! A lane is 32 bits: the low half of an entry's key, or, beyond the slots, something else; the last
+//! A lane of a line is 32 bits: the low half of an entry's key, or, beyond the slots, something else; the last
 //! one ends in the line's flags. For each line the kernel gives 16 bits: which slots lie within the
 //! distance in the low half, and whether there is more to visit. What it finds are candidates; the
 //! caller compares whole fingerprints.
@@ -20,6 +21,9 @@ use crate::index::line::{Line, MORE};
 
 /// How many lines a scan compares at most.
 pub const SCAN_MAX: usize = 32;
+
+/// How many words of a bucket a scan compares at most.
+pub const WORDS_MAX: usize = 64;
 
 /// An instruction set that the kernel knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,22 +88,22 @@ pub struct Found {
     pub more: u32,
 }
 
-/// Says that a line will be read soon. Does nothing where there is none.
+/// Says that the line of an item will be read soon. Does nothing where there is none.
 ///
 /// Into the second-level cache, not the first: a Zen 4 core has about 24 misses of the first under
 /// way at a time and twice as many of the second (measured: 8.1 ns a random line, and 4.6).
 #[inline]
-pub fn prefetch(lines: &[Line], at: u32) {
+pub fn prefetch<T>(items: &[T], at: u32) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        let line = lines.as_ptr().wrapping_add(at as usize);
+        let item = items.as_ptr().wrapping_add(at as usize);
         // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of
         // every x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast::<i8>()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(item.cast::<i8>()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (lines, at);
+    let _ = (items, at);
 }
 
 /// Compares the lines at some places (the first [`SCAN_MAX`] of them) with a pattern; what `found`
@@ -135,6 +139,27 @@ pub fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found)
     }
 }
 
+/// Which of some words (the first [`WORDS_MAX`] of them) lie within a distance of one: bit i for
+/// word i.
+#[inline]
+pub fn scan_words(simd: Simd, words: &[u32], word: u32, distance: u32) -> u64 {
+    match simd {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the variant is only made after the processor was asked for these instructions.
+        Simd::Avx512 => unsafe { x86::scan_words_avx512(words, word, distance) },
+        // Few words: what AVX2 would gain goes into their rest.
+        Simd::Avx2 | Simd::Portable => portable_words(words, word, distance),
+        #[cfg(not(target_arch = "x86_64"))]
+        Simd::Avx512 => portable_words(words, word, distance),
+    }
+}
+
+/// The definition of [`scan_words`].
+pub fn portable_words(words: &[u32], word: u32, distance: u32) -> u64 {
+    let near = words.iter().take(WORDS_MAX).enumerate();
+    near.fold(0, |all, (i, other)| all | u64::from((other ^ word).count_ones() <= distance) << i)
+}
+
 impl Found {
     #[inline]
     fn note(&mut self, i: usize, lanes: u16) {
@@ -153,7 +178,7 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{Found, Pattern, SCAN_MAX};
+    use super::{Found, Pattern, SCAN_MAX, WORDS_MAX};
     use crate::index::line::{Line, MORE};
 
     /// In each lane: what to flip, what to look at, how many ones at most.
@@ -197,6 +222,28 @@ mod x86 {
             let different = _mm512_ternarylogic_epi32::<0x28>(line, flip, mask);
             found.note(i, _mm512_cmple_epi32_mask(_mm512_popcnt_epi32(different), most));
         }
+    }
+
+    #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
+    pub(super) fn scan_words_avx512(words: &[u32], word: u32, distance: u32) -> u64 {
+        let words = &words[..words.len().min(WORDS_MAX)];
+        let word = _mm512_set1_epi32(word.cast_signed());
+        let most = _mm512_set1_epi32(distance.cast_signed());
+        let near = |first: usize| {
+            let lanes = _bzhi_u32(u32::MAX, words.len().saturating_sub(first) as u32) as u16;
+            // SAFETY: as many lanes are read as there are words from the first one on.
+            let some = unsafe {
+                _mm512_maskz_loadu_epi32(lanes, words.as_ptr().wrapping_add(first).cast())
+            };
+            let ones = _mm512_popcnt_epi32(_mm512_xor_si512(some, word));
+            u64::from(_mm512_mask_cmple_epu32_mask(lanes, ones, most)) << first
+        };
+        // Two at a time: whether a bucket has more than 16 cannot be foreseen.
+        let mut all = near(0) | near(16);
+        if words.len() > 32 {
+            all |= near(32) | near(48);
+        }
+        all
     }
 
     #[target_feature(enable = "avx2")]
@@ -285,6 +332,31 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn every_variant_finds_the_words_that_the_definition_finds(
+            (word, words) in prop_oneof![any::<u32>(), Just(0), Just(u32::MAX)]
+                .prop_flat_map(|word| (Just(word), prop::collection::vec(words(word), 0..80))),
+            distance in 0..=64_u32,
+            from in 0..20_usize,
+        ) {
+            let words = &words[from.min(words.len())..];
+            for simd in Simd::available() {
+                let found = scan_words(simd, words, word, distance);
+                prop_assert_eq!(found, portable_words(words, word, distance), "{:?}", simd);
+            }
+        }
+    }
+
+    #[test]
+    fn the_definition_of_words_counts_ones_of_the_first_64() {
+        let mut words = [u32::MAX; 70];
+        (words[3], words[63], words[64]) = (0b1011, 0b11, 0);
+        assert_eq!(portable_words(&words, 0, 2), 1 << 63);
+        assert_eq!(portable_words(&words, 0, 3), 1 << 63 | 1 << 3);
+        assert_eq!(portable_words(&[], 0, 64), 0);
+    }
+
     #[test]
     fn the_definition_counts_ones_and_tells_of_more() {
         let mut words = [u32::MAX; 16];
@@ -309,7 +381,7 @@ mod tests {
 
     #[test]
     fn any_place_can_be_prefetched() {
-        prefetch(&[], 0);
-        prefetch(&[], u32::MAX);
+        prefetch::<Line>(&[], 0);
+        prefetch(&[7_u32], u32::MAX);
     }
 }

@@ -4,19 +4,22 @@
 //! Under load half as large will do: seven segments on average at a hundred million documents, and
 //! each entry is rewritten five or six times on its way (with three times as large: four segments,
 //! and eleven times). When writes pause, a larger proportion leaves fewer segments, and look-ups get
-//! quicker. All inputs are in one order, so a merge is two passes (one counts) and sorts
-//! nothing. It needs the memory of its result beside that of its inputs, and nothing else; segments
-//! and the other tables are merged one after the other, so that is never twice the whole.
+//! quicker. All inputs are in one order, so a merge is one pass and sorts nothing; only small
+//! segments that become part of a large one are brought into its order before. A merge needs the
+//! memory of its result beside that of its inputs; segments and the other tables are merged one
+//! after the other, so that is never twice the whole.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::document::Sequence;
 use crate::index::ids::IdKey;
+use crate::index::level::Level;
 use crate::index::permutation::Permuted;
-use crate::index::plan::{Key, TablePlan};
+use crate::index::plan::{Key, Plans, TablePlan};
 use crate::index::posting::Common;
 use crate::index::segment::{Builder, Row, Segment};
+use crate::index::sorted::{self, Sorted};
 use crate::index::table::build::{self, Counts};
 use crate::index::table::entries::Entries;
 use crate::index::table::{Number, Table};
@@ -62,39 +65,62 @@ pub fn size(segment: &Segment) -> u64 {
 pub struct Merged {
     /// It.
     pub segment: Segment,
-    /// How many fingerprints of the inputs have no document in it.
+    /// The other tables of small segments that became part of a large one.
+    pub others: Vec<Arc<Table>>,
+    /// How many fingerprints of the inputs have no document in it, if it is large.
     pub dropped: u64,
 }
 
 /// Merges adjacent segments, oldest first, into the segment that says the same.
 ///
-/// With `oldest`, nothing lies below them: removals and resets have done their work and go.
-///
-/// # Panics
-/// When there is no segment.
-pub fn merge(segments: &[Arc<Segment>], oldest: bool) -> Merged {
-    let plan = segments.first().expect("there is something to merge").table().plan();
-    let tables = || segments.iter().map(|segment| segment.table());
+/// It is small if all of them are and there is room. With `oldest`, nothing lies below them:
+/// removals and resets have done their work and go.
+pub fn merge(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
+    let count: usize = segments.iter().map(|segment| segment.fingerprints()).sum();
+    let all_small = segments.iter().all(|segment| segment.sorted().is_small());
     let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
-    let counts = if segments.iter().all(|segment| segment.hiding() == 0) {
-        count(plan, tables)
-    } else {
-        count_rows(plan, segments, oldest)
-    };
-    let mut builder = Builder::new(&counts, common.unwrap_or(Common::NONE));
+    let common = common.unwrap_or(Common::NONE);
+    if all_small && plans.is_small(count as u64) {
+        let mut builder = Builder::small(&plans.small, count, common);
+        each_row(segments, oldest, |key, row| builder.push(key, row));
+        let segment = builder.finish(newest_ids(segments));
+        // No other table has what was dropped.
+        return Merged { segment, others: Vec::new(), dropped: 0 };
+    }
+    let mut others = Vec::new();
+    let large: Vec<Arc<Segment>> = segments
+        .iter()
+        .map(|segment| {
+            if !segment.sorted().is_small() {
+                return Arc::clone(segment);
+            }
+            let promoted = Level::promoted(plans, segment);
+            others.extend(promoted.others);
+            promoted.segment
+        })
+        .collect();
+    let mut builder = Builder::large(&count_rows(plans, &large, oldest), common);
     let mut dropped = 0;
-    each_row(segments, oldest, |key, row| {
+    each_row(&large, oldest, |key, row| {
         dropped += u64::from(row.postings.is_empty());
         builder.push(key, row);
     });
-    Merged { segment: builder.finish(newest_ids(segments)), dropped }
+    Merged { segment: builder.finish(newest_ids(&large)), others, dropped }
 }
 
-/// Counts what will have a document: what is gone gets no room.
-fn count_rows(plan: TablePlan, segments: &[Arc<Segment>], oldest: bool) -> Counts {
+/// Counts what will have a document in a large segment: what is gone gets no room.
+fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Counts {
+    let order = *plans.large.tables().first().expect("a plan has a table");
+    if segments.iter().all(|segment| segment.hiding() == 0) {
+        let tables = segments.iter().filter_map(|segment| match segment.sorted() {
+            Sorted::Large(table) => Some(table),
+            Sorted::Small(_) => None,
+        });
+        return count(order, tables);
+    }
     let mut left = 0;
     each_row(segments, oldest, |_, row| left += u64::from(!row.postings.is_empty()));
-    let mut counts = Counts::new(plan, left);
+    let mut counts = Counts::new(order, left);
     each_row(segments, oldest, |key, row| {
         if !row.postings.is_empty() {
             counts.add(key);
@@ -137,7 +163,7 @@ pub fn merge_tables(tables: &[Arc<Table>], kept: Option<&dyn Fn(Permuted) -> boo
         each_key(tables, kept, |key| counts.add(key));
         counts
     } else {
-        count(plan, || tables.iter().map(|table| &**table))
+        count(plan, tables.iter().map(|table| &**table))
     };
     let mut builder = build::Builder::new(role, &counts);
     each_key(tables, kept, |key| {
@@ -169,9 +195,9 @@ fn each_key(
 }
 
 /// Counts the entries of some tables, for one of all of them.
-fn count<'a, I: Iterator<Item = &'a Table>>(plan: TablePlan, tables: impl Fn() -> I) -> Counts {
-    let mut counts = Counts::new(plan, tables().map(Table::len).sum());
-    tables().flat_map(Table::entries).for_each(|(key, _)| counts.add(key));
+fn count<'a>(plan: TablePlan, tables: impl Iterator<Item = &'a Table> + Clone) -> Counts {
+    let mut counts = Counts::new(plan, tables.clone().map(Table::len).sum());
+    tables.for_each(|table| counts.add_lines(table));
     counts
 }
 
@@ -195,8 +221,8 @@ fn newest_ids(segments: &[Arc<Segment>]) -> impl Iterator<Item = (IdKey, Permute
 /// Walks over everything that a segment says, by key.
 struct Cursor<'a> {
     segment: &'a Segment,
-    plan: TablePlan,
-    entries: Entries<'a>,
+    order: TablePlan,
+    entries: sorted::Entries<'a>,
     entry: Option<(Key, Number)>,
     removal: usize,
     reset: usize,
@@ -206,9 +232,9 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(segment: &'a Segment) -> Self {
-        let mut entries = segment.table().entries();
-        let (entry, plan) = (entries.next(), segment.table().plan());
-        let mut cursor = Self { segment, plan, entries, entry, removal: 0, reset: 0, key: None };
+        let mut entries = segment.sorted().entries();
+        let (entry, order) = (entries.next(), segment.sorted().order());
+        let mut cursor = Self { segment, order, entries, entry, removal: 0, reset: 0, key: None };
         cursor.key = cursor.least();
         cursor
     }
@@ -229,7 +255,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn fold_hiding_into(&mut self, row: &mut Row) {
-        let here = |value| Some(self.plan.key(value)) == self.key;
+        let here = |value| Some(self.order.key(value)) == self.key;
         if let Some(reset) = self.segment.resets().get(self.reset)
             && here(reset.value)
         {
@@ -251,7 +277,7 @@ impl<'a> Cursor<'a> {
         }
         let removal = self.segment.removals().get(self.removal).map(|removal| removal.value);
         let reset = self.segment.resets().get(self.reset).map(|reset| reset.value);
-        let hiding = [removal, reset].into_iter().flatten().map(|value| self.plan.key(value));
+        let hiding = [removal, reset].into_iter().flatten().map(|value| self.order.key(value));
         entry.into_iter().chain(hiding).min()
     }
 }

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   View                the state at one sequence; immutable, shared, what readers load
-//!     segments          oldest first; each the plan's first table, and what is known of documents
-//!     others            the plan's other tables; both are merged in the background
+//!     segments          oldest first; what is known of documents; with the tables of a small
+//!                       segment, or the first table of a large one
+//!     others            the other tables of large segments; all are merged in the background
 //!     deltas            the newest changes; the one writer appends to the last of them
 //! ```
 //!
 //! In reading order: [`plan`] (which tables), [`fold`] (fewer places to look), [`geometry`] and
-//! [`mod@line`] (how a table lies in memory), [`kernel`] (SIMD), [`table`], [`segment`], [`delta`],
-//! [`view`], [`lookup`], [`merge`] and [`work`]; [`cost`] tells what all of it will take.
+//! [`mod@line`] (how a table lies in memory), [`kernel`] (SIMD), [`table`], [`buckets`] (the tables
+//! of small segments), [`segment`], [`delta`], [`level`], [`view`], [`lookup`], [`merge`] and
+//! [`work`]; [`cost`] tells what all of it will take.
 //!
 //! The index stores, for each fingerprint, the [`posting::Posting`]s of its documents: their
 //! sequence and what their journal record holds. It knows no text, no id but its keyed hash, no
@@ -23,6 +25,7 @@
 #![deny(clippy::iter_over_hash_type, reason = "replicas must agree")]
 
 pub mod array;
+pub mod buckets;
 pub mod cost;
 pub mod delta;
 pub mod fold;
@@ -30,6 +33,7 @@ pub mod geometry;
 pub mod ids;
 pub mod image;
 pub mod kernel;
+pub mod level;
 pub mod line;
 pub mod lookup;
 pub mod merge;
@@ -38,6 +42,7 @@ pub mod permutation;
 pub mod plan;
 pub mod posting;
 pub mod segment;
+pub mod sorted;
 pub mod table;
 pub mod view;
 pub mod work;

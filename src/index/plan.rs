@@ -6,9 +6,12 @@
 //! differences would add up to more than k). So a look-up that visits, in each table, every cell
 //! within `r_i` of its key meets every match: Manku et al. is the case of all radii 0.
 //!
-//! The plan follows from the largest distance alone, so that every segment of an index has the same
-//! tables in the same orders, and merging is one pass over sorted entries. What depends on a
-//! table's size (lines, bits kept, probes) is its [`crate::index::geometry`].
+//! An index has two plans ([`Plans`]): small segments have a table for each block of 16 bits, whose
+//! buckets are so short that they are read whole ([`crate::index::buckets`]); large ones have as few
+//! tables as will do, cut into lines ([`crate::index::table`]). Both follow from the largest distance
+//! alone, so that segments of one plan have the same tables in the same orders, and merging them is
+//! one pass over sorted entries. What depends on a table's size (lines, bits kept, probes) is its
+//! [`crate::index::geometry`].
 
 use std::fmt;
 
@@ -63,6 +66,44 @@ impl TablePlan {
     }
 }
 
+/// The plans of an index, exact up to one distance: which one a segment has follows from its size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plans {
+    /// Blocks of 16 bits: of segments with at most `small_max` fingerprints.
+    pub small: Plan,
+    /// Of all others.
+    pub large: Plan,
+    /// How many fingerprints a small segment has at most.
+    pub small_max: u64,
+}
+
+/// Small segments have at most so many fingerprints: buckets of 64 on average, four lines each. Beyond,
+/// a look-up in lines visits less (measured: docs/benchmarks.md).
+pub const SMALL_MAX: u64 = 1 << 22;
+
+impl Plans {
+    /// The plans of an index that is exact up to `distance_max`.
+    pub fn of(distance_max: Distance) -> Self {
+        let small = Plan::blocks(BLOCK_BITS_MAX, distance_max);
+        Self { small, large: Plan::of(distance_max), small_max: SMALL_MAX }
+    }
+
+    /// Whether a segment with so many fingerprints is small.
+    pub fn is_small(&self, count: u64) -> bool {
+        count <= self.small_max
+    }
+
+    /// That of a segment with so many fingerprints.
+    pub fn for_count(&self, count: u64) -> &Plan {
+        self.of_segment(self.is_small(count))
+    }
+
+    /// That of small or of large segments.
+    pub fn of_segment(&self, small: bool) -> &Plan {
+        if small { &self.small } else { &self.large }
+    }
+}
+
 /// The upper half of a key.
 pub fn head(key: Key) -> Head {
     (key >> 32) as u32
@@ -73,10 +114,15 @@ pub fn low(key: Key) -> u32 {
     key as u32
 }
 
-/// The tables of an index, exact up to `distance_max`.
+/// A block of four that make a fingerprint.
+pub const BLOCK_BITS_MAX: u32 = 16;
+
+/// The tables of a segment, exact up to `distance_max`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     tables: Vec<TablePlan>,
+    /// The tables are buckets, not lines.
+    in_buckets: bool,
     distance_max: Distance,
     /// For look-ups of each distance, those of the tables.
     radii: [Radii; 9],
@@ -86,7 +132,7 @@ pub struct Plan {
 pub type Radii = [Option<u32>; 9];
 
 impl Plan {
-    /// The plan of an index that is exact up to `distance_max`.
+    /// The plan of large segments, exact up to `distance_max`.
     ///
     /// Up to 3: two halves, each searched within one bit at most, folded where it is. From 4 on:
     /// three thirds. What else was tried, and by how much it lost, is in `docs/benchmarks.md`.
@@ -111,7 +157,7 @@ impl Plan {
 
     fn with(tables: Vec<TablePlan>, distance_max: Distance) -> Self {
         let radii = std::array::from_fn(|distance| radii_for(&tables, distance as u32));
-        Self { tables, distance_max, radii }
+        Self { tables, in_buckets: false, distance_max, radii }
     }
 
     fn equal(blocks: u32, bits: u32, distance: u32) -> Vec<TablePlan> {
@@ -128,16 +174,22 @@ impl Plan {
             .collect()
     }
 
-    /// A plan of at most four tables on equal blocks of at most `key_bits` bits: what a delta uses.
+    /// A plan of at most four tables on equal blocks of at most `key_bits` bits: what deltas and small
+    /// segments have.
     pub fn blocks(key_bits: u32, distance_max: Distance) -> Self {
-        let key_bits = key_bits.clamp(4, 16);
+        let key_bits = key_bits.clamp(4, BLOCK_BITS_MAX);
         let blocks = (u32::from(distance_max.get()) + 1).min(4);
-        Self::equal_blocks(blocks, blocks * key_bits, distance_max)
+        Self { in_buckets: true, ..Self::equal_blocks(blocks, blocks * key_bits, distance_max) }
     }
 
     /// The tables.
     pub fn tables(&self) -> &[TablePlan] {
         &self.tables
+    }
+
+    /// Whether a key is that of a bucket, which is read whole; otherwise tables are cut into lines.
+    pub fn in_buckets(&self) -> bool {
+        self.in_buckets
     }
 
     /// The largest distance it is exact for.
@@ -166,13 +218,17 @@ fn radii_for(tables: &[TablePlan], distance: u32) -> Radii {
     radii
 }
 
-/// `32r1f+32r1f`: key bits and radius of each table, and whether it is folded.
+/// `32r1f+32r1f`: key bits and radius of each table; f where folded, b where in buckets.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, table) in self.tables.iter().enumerate() {
             let plus = if i == 0 { "" } else { "+" };
-            let folded = if table.folded { "f" } else { "" };
-            write!(f, "{plus}{}r{}{folded}", table.key_bits, table.radius)?;
+            let form = match (table.folded, self.in_buckets) {
+                (true, _) => "f",
+                (false, true) => "b",
+                (false, false) => "",
+            };
+            write!(f, "{plus}{}r{}{form}", table.key_bits, table.radius)?;
         }
         Ok(())
     }
@@ -238,6 +294,8 @@ mod tests {
         let show = |distance| Plan::of(Distance::new(distance).unwrap()).to_string();
         assert_eq!(show(3), "32r1f+32r1f");
         assert_eq!(show(6), "21r2+21r1+22r1");
+        let small = Plans::of(Distance::new(6).unwrap()).small;
+        assert_eq!(small.to_string(), "16r1b+16r1b+16r1b+16r0b");
     }
 
     #[test]

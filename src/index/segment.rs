@@ -1,23 +1,25 @@
 //! A segment: an immutable level of the index, with all that it says about documents.
 //!
-//! Its distinct fingerprints lie in a table sorted by the first key of the plan. The *number* of a
-//! fingerprint is its place in there; at the same place of the postings is its oldest document. The
+//! Its distinct fingerprints are sorted, in one of two forms by their count ([`crate::index::sorted`]).
+//! The *number* of a fingerprint is its place in there; at the same place of the postings is its oldest document. The
 //! few fingerprints with more documents have a group of later postings aside. A *document number* is
 //! that of its fingerprint, or, for a later posting, the count of numbers plus its place: the id
-//! index points to these. The plan's other tables are kept apart, see [`crate::index::view`].
+//! index points to these. A small segment has all tables of its plan; the other tables of large ones
+//! are kept apart, see [`crate::index::view`].
 
 use crate::document::Sequence;
 use crate::index::ids::{IdKey, IdTable};
 use crate::index::permutation::Permuted;
-use crate::index::plan::{Key, TablePlan};
+use crate::index::plan::{Key, Plan, TablePlan};
 use crate::index::posting::{Common, Posting, Postings};
-use crate::index::table::build;
-use crate::index::table::{Number, Table};
+use crate::index::sorted::{self, Sorted};
+use crate::index::table::Number;
+use crate::index::table::build::Counts;
 
 /// An immutable level of the index.
 #[derive(Debug)]
 pub struct Segment {
-    table: Table,
+    sorted: Sorted,
     oldest: Postings,
     /// By number.
     groups: Vec<Group>,
@@ -85,8 +87,8 @@ impl Tally {
 /// Memory of a segment by part, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bytes {
-    /// The first table.
-    pub table: u64,
+    /// Its tables: of a large one the first.
+    pub tables: u64,
     /// Postings.
     pub postings: u64,
     /// The id index.
@@ -98,7 +100,7 @@ pub struct Bytes {
 impl Bytes {
     /// All parts together.
     pub fn total(self) -> u64 {
-        self.table + self.postings + self.ids + self.removals
+        self.tables + self.postings + self.ids + self.removals
     }
 }
 
@@ -106,7 +108,7 @@ impl Segment {
     /// What it says about the documents of a fingerprint.
     pub fn tally(&self, value: Permuted) -> Tally {
         let mut tally = Tally::default();
-        if let Some(number) = self.table.find(value) {
+        if let Some(number) = self.sorted.find(value) {
             let group = self.group(number);
             tally.documents = 1 + group.map_or(0, |group| self.later_of(group).len() as i64);
             tally.with_id = group.map_or_else(
@@ -124,7 +126,7 @@ impl Segment {
 
     /// The postings of a fingerprint, oldest first, those removed by newer levels included.
     pub fn postings(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
-        self.table.find(value).into_iter().flat_map(|number| self.postings_at(number))
+        self.sorted.find(value).into_iter().flat_map(|number| self.postings_at(number))
     }
 
     /// The removals of a fingerprint's documents, by sequence of the document.
@@ -132,9 +134,9 @@ impl Segment {
         if self.removals.is_empty() {
             return &[];
         }
-        let plan = self.table.plan();
-        let key = plan.key(value);
-        let start = self.removals.partition_point(|removal| plan.key(removal.value) < key);
+        let order = self.sorted.order();
+        let key = order.key(value);
+        let start = self.removals.partition_point(|removal| order.key(removal.value) < key);
         let count = self.removals[start..].partition_point(|removal| removal.value == value);
         &self.removals[start..start + count]
     }
@@ -146,7 +148,7 @@ impl Segment {
 
     /// How many distinct fingerprints it has.
     pub fn fingerprints(&self) -> usize {
-        self.table.len() as usize
+        self.sorted.len()
     }
 
     /// How many documents it has.
@@ -159,21 +161,21 @@ impl Segment {
         self.removals.len() + self.resets.len()
     }
 
-    /// Its fingerprints, in the order of the plan's first table.
-    pub fn table(&self) -> &Table {
-        &self.table
+    /// Its fingerprints.
+    pub fn sorted(&self) -> &Sorted {
+        &self.sorted
     }
 
     /// What its oldest and later postings have in common; nothing where it has none.
     pub(crate) fn common(&self) -> Option<Common> {
-        let oldest = (!self.table.is_empty()).then(|| self.oldest.common())?;
+        let oldest = (!self.sorted.is_empty()).then(|| self.oldest.common())?;
         Some(if self.later.is_empty() { oldest } else { oldest.and(self.later.common()) })
     }
 
     /// Its memory.
     pub fn bytes(&self) -> Bytes {
         Bytes {
-            table: self.table.bytes() as u64,
+            tables: self.sorted.bytes() as u64,
             postings: (self.oldest.bytes()
                 + self.later.bytes()
                 + self.groups.capacity() * size_of::<Group>()) as u64,
@@ -193,19 +195,19 @@ impl Segment {
         if self.resets.is_empty() {
             return None;
         }
-        let plan = self.table.plan();
-        let key = plan.key(value);
-        let at = self.resets.binary_search_by_key(&key, |reset| plan.key(reset.value)).ok()?;
+        let order = self.sorted.order();
+        let key = order.key(value);
+        let at = self.resets.binary_search_by_key(&key, |reset| order.key(reset.value)).ok()?;
         Some(self.resets[at].sequence)
     }
 
     /// The document with a number.
     pub(crate) fn document(&self, number: u32) -> (Permuted, Posting) {
-        match (number as usize).checked_sub(self.table.numbers()) {
-            None => (self.table.value(number), self.oldest.get(number as usize)),
+        match (number as usize).checked_sub(self.sorted.numbers()) {
+            None => (self.sorted.value(number), self.oldest.get(number as usize)),
             Some(later) => {
                 let group = self.groups.partition_point(|group| group.start as usize <= later) - 1;
-                (self.table.value(self.groups[group].number), self.later.get(later))
+                (self.sorted.value(self.groups[group].number), self.later.get(later))
             }
         }
     }
@@ -237,7 +239,7 @@ impl Segment {
     }
 
     fn number_of(&self, value: Permuted, sequence: Sequence) -> Option<u32> {
-        let number = self.table.find(value)?;
+        let number = self.sorted.find(value)?;
         if self.oldest.get(number as usize).sequence == sequence {
             return Some(number);
         }
@@ -253,30 +255,39 @@ impl Segment {
             }
         }
         (low < range.end && self.later.get(low).sequence == sequence)
-            .then(|| (self.table.numbers() + low) as u32)
+            .then(|| (self.sorted.numbers() + low) as u32)
     }
 }
 
 /// Takes the rows of a new segment in ascending order of key.
 #[derive(Debug)]
 pub struct Builder {
-    table: build::Builder,
+    sorted: sorted::Builder,
+    order: TablePlan,
     oldest: Postings,
     groups: Vec<Group>,
     later: Vec<Posting>,
     removals: Vec<Removal>,
     resets: Vec<Reset>,
-    plan: TablePlan,
 }
 
 impl Builder {
-    /// A builder for counted fingerprints, whose postings have something in common.
-    pub fn new(counts: &build::Counts, common: Common) -> Self {
-        let table = build::Builder::new(0, counts);
+    /// A builder of a small segment with about so many fingerprints, whose postings have something
+    /// in common.
+    pub fn small(plan: &Plan, count: usize, common: Common) -> Self {
+        Self::new(sorted::Builder::small(plan, count), common)
+    }
+
+    /// A builder of a large segment for counted fingerprints.
+    pub fn large(counts: &Counts, common: Common) -> Self {
+        Self::new(sorted::Builder::large(counts), common)
+    }
+
+    fn new(sorted: sorted::Builder, common: Common) -> Self {
         Self {
-            oldest: Postings::new(common, table.numbers()),
-            plan: counts.plan(),
-            table,
+            oldest: Postings::new(common, sorted.numbers()),
+            order: sorted.order(),
+            sorted,
             groups: Vec::new(),
             later: Vec::new(),
             removals: Vec::new(),
@@ -287,7 +298,7 @@ impl Builder {
     /// Adds what the level says about the fingerprint with the next larger key.
     pub fn push(&mut self, key: Key, row: &Row) {
         if let Some((&oldest, later)) = row.postings.split_first() {
-            let number = self.table.push(key);
+            let number = self.sorted.push(key);
             self.oldest.set(number as usize, oldest);
             if !later.is_empty() {
                 let with_id = row.postings.iter().filter(|posting| posting.has_id).count() as u32;
@@ -297,7 +308,7 @@ impl Builder {
             }
         }
         if !row.removals.is_empty() || row.reset.is_some() {
-            let value = self.plan.value(key);
+            let value = self.order.value(key);
             self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
             self.resets.extend(row.reset.map(|sequence| Reset { value, sequence }));
         }
@@ -307,10 +318,10 @@ impl Builder {
     /// rows are dropped.
     pub fn finish(mut self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
         let (groups, later) = self.grouped_by_number();
-        let table = self.table.finish();
-        self.oldest.extend_to(table.numbers());
+        let sorted = self.sorted.finish();
+        self.oldest.extend_to(sorted.numbers());
         let mut segment = Segment {
-            table,
+            sorted,
             oldest: self.oldest,
             groups,
             later,
@@ -352,26 +363,25 @@ impl Builder {
 /// The parts of an image; `None` where they do not fit each other.
 impl Segment {
     pub(crate) fn from_parts(
-        table: Table,
+        sorted: Sorted,
         (oldest, groups, later): (Postings, Vec<Group>, Postings),
         ids: IdTable,
         (removals, resets): (Vec<Removal>, Vec<Reset>),
     ) -> Option<Self> {
-        let plan = table.plan();
-        let numbers = table.numbers();
+        let order = sorted.order();
+        let numbers = sorted.numbers();
         let in_order = |a: &Group, b: &Group| a.number < b.number && a.start < b.start;
         let within = |group: &Group| {
             (group.number as usize) < numbers && (group.start as usize) < later.len()
         };
-        let sound = table.role() == 0
-            && oldest.len() >= numbers
+        let sound = oldest.len() >= numbers
             && groups.iter().all(within)
             && groups.is_sorted_by(in_order)
             && groups.first().map_or(later.is_empty(), |group| group.start == 0)
             && ids.iter().all(|(_, number)| (number as usize) < numbers + later.len())
-            && removals.is_sorted_by_key(|removal| plan.key(removal.value))
-            && resets.is_sorted_by(|a, b| plan.key(a.value) < plan.key(b.value));
-        let segment = Self { table, oldest, groups, later, ids, removals, resets };
+            && removals.is_sorted_by_key(|removal| order.key(removal.value))
+            && resets.is_sorted_by(|a, b| order.key(a.value) < order.key(b.value));
+        let segment = Self { sorted, oldest, groups, later, ids, removals, resets };
         sound.then_some(segment)
     }
 }

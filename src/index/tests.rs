@@ -10,7 +10,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::ids::IdKey;
 use crate::index::naive::Naive;
 use crate::index::permutation::Permutation;
-use crate::index::plan::Plan;
+use crate::index::plan::Plans;
 use crate::index::segment::Segment;
 use crate::index::view::{Put, Shape, View};
 use crate::index::work::{Built, Other, Work};
@@ -20,10 +20,16 @@ fn distance(bits: u8) -> Distance {
     Distance::new(bits).unwrap()
 }
 
+/// Small segments have at most 12 fingerprints, so that a few changes make both kinds.
 fn empty(distance_max: u8, delta_events: usize) -> View {
+    with_small_max(12, distance_max, delta_events)
+}
+
+fn with_small_max(small_max: u64, distance_max: u8, delta_events: usize) -> View {
     View::new(Shape {
         distance_max: distance(distance_max),
         delta_events,
+        small_max,
         permutation: Arc::new(Permutation::from_secret(0x5eed)),
     })
 }
@@ -47,8 +53,8 @@ fn settle(view: &mut View) {
     }
     let from = view.segments().to_vec();
     if from[0].hiding() > 0 {
-        let merge::Merged { segment, dropped } = merge::merge(&from, true);
-        view.install(&Built::Segments { from, merged: Arc::new(segment), dropped });
+        let merge::Merged { segment, others, dropped } = merge::merge(view.plans(), &from, true);
+        view.install(&Built::Segments { from, merged: Arc::new(segment), others, dropped });
         // What was dropped leaves the other tables too.
         while let Some(work) = Work::merge(view, merge::RATIO) {
             view.install(&work.run());
@@ -56,12 +62,12 @@ fn settle(view: &mut View) {
     }
     let (segments, others) = (view.segments().to_vec(), view.others().to_vec());
     let dropped = 0;
-    let merged = Arc::new(read(&written(&segments[0]), view.plan()).unwrap());
-    view.install(&Built::Segments { from: segments, merged, dropped });
+    let merged = Arc::new(read(&written(&segments[0]), view.plans()).unwrap());
+    view.install(&Built::Segments { from: segments, merged, others: Vec::new(), dropped });
     for Other { table, cleaned_at } in others {
         let mut bytes = Vec::new();
         image::write_table(&table, &mut bytes).unwrap();
-        let merged = Arc::new(image::read_table(&mut &bytes[..], view.plan()).unwrap());
+        let merged = Arc::new(image::read_table(&mut &bytes[..], &view.plans().large).unwrap());
         view.install(&Built::Tables { from: vec![table], merged, cleaned_at });
     }
 }
@@ -72,8 +78,8 @@ fn written(segment: &Segment) -> Vec<u8> {
     bytes
 }
 
-fn read(bytes: &[u8], plan: &Plan) -> std::io::Result<Segment> {
-    image::read_segment(&mut &bytes[..], plan)
+fn read(bytes: &[u8], plans: &Plans) -> std::io::Result<Segment> {
+    image::read_segment(&mut &bytes[..], plans)
 }
 
 /// What a view answers, in the oracle's form.
@@ -173,8 +179,10 @@ proptest! {
         queries in prop::collection::vec(fingerprints(), 1..6),
         distance_max in 0..=8_u8,
         delta_events in 2..20_usize,
+        small_max in prop::sample::select(vec![0, 5, 12, 1_000]),
     ) {
-        let (mut view, mut naive) = (empty(distance_max, delta_events), Naive::default());
+        let view = with_small_max(small_max, distance_max, delta_events);
+        let (mut view, mut naive) = (view, Naive::default());
         let mut earlier = Vec::new();
         for (i, step) in steps.iter().enumerate() {
             take(&mut view, &mut naive, step);
@@ -206,7 +214,7 @@ proptest! {
         after in prop::collection::vec(steps(), 0..30),
         query in fingerprints(),
     ) {
-        let (mut view, mut naive) = (empty(3, 6), Naive::default());
+        let (mut view, mut naive) = (with_small_max(0, 3, 6), Naive::default());
         for step in &before {
             take(&mut view, &mut naive, step);
         }
@@ -244,14 +252,19 @@ proptest! {
             prop_assert_eq!(near(&filled, query, within), near(&put, query, within));
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn damaged_images_are_refused_or_read_but_never_panic(
         steps in prop::collection::vec(steps(), 1..40),
         at in any::<prop::sample::Index>(),
         flip in 1..=255_u8,
+        small_max in prop::sample::select(vec![0, 12]),
     ) {
-        let (mut view, mut naive) = (empty(3, 6), Naive::default());
+        let (mut view, mut naive) = (with_small_max(small_max, 3, 6), Naive::default());
         for step in &steps {
             take(&mut view, &mut naive, step);
         }
@@ -259,11 +272,11 @@ proptest! {
         if let Some(segment) = view.segments().first() {
             let mut bytes = written(segment);
             let at = at.index(bytes.len());
-            prop_assert!(read(&bytes[..at], view.plan()).is_err(), "cut");
+            prop_assert!(read(&bytes[..at], view.plans()).is_err(), "cut");
             bytes[at] ^= flip;
-            if let Ok(segment) = read(&bytes, view.plan()) {
+            if let Ok(segment) = read(&bytes, view.plans()) {
                 // Every way through it stays inside.
-                prop_assert!(segment.table().entries().count() >= segment.fingerprints());
+                prop_assert!(segment.sorted().entries().count() >= segment.fingerprints());
                 let value = view.shape().permutation.apply(Fingerprint::new(0));
                 segment.postings(value).count();
             }
@@ -321,7 +334,7 @@ fn each_mask(bits: usize, visit: &mut impl FnMut(u64)) {
     from(0, bits, 0, visit);
 }
 
-/// Every distance on segments of every size that has another plan.
+/// Every distance on segments of every size that has another geometry, and on small ones.
 #[test]
 fn planted_neighbours_are_found_in_segments_of_every_plan() {
     let mut state = 1_u64;
@@ -330,8 +343,9 @@ fn planted_neighbours_are_found_in_segments_of_every_plan() {
         state ^ state >> 29
     };
     for distance_max in 0..=8 {
-        for count in [0, 1, 2, 300, 20_000, 120_000] {
-            let mut view = empty(distance_max, 4_096);
+        let sizes = [0, 1, 2, 300, 20_000, 120_000];
+        for (count, small_max) in sizes.iter().flat_map(|&count| [(count, 0), (count, 30_000)]) {
+            let mut view = with_small_max(small_max, distance_max, 4_096);
             let stored: Vec<u64> = (0..count).map(|_| random()).collect();
             for &bits in &stored {
                 view.put(Fingerprint::new(bits), Put::default());

@@ -1,8 +1,9 @@
 //! The view: the whole index at one sequence.
 //!
 //! ```text
-//!   segments   the plan's first table with all that is known of documents; oldest first
-//!   others     the plan's other tables: fingerprints alone; by role, oldest first
+//!   segments   all that is known of documents; small ones with all their tables, large ones with
+//!              the plan's first; oldest first
+//!   others     the other tables of large segments: fingerprints alone; by role, oldest first
 //!   deltas     the newest changes; the last one is appended to
 //! ```
 //!
@@ -17,12 +18,14 @@ use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::delta::{Delta, DeltaAt, Happened};
 use crate::index::ids::IdKey;
+use crate::index::level::Level;
 use crate::index::lookup::{Lookup, Reach};
 use crate::index::permutation::{Permutation, Permuted};
-use crate::index::plan::Plan;
+use crate::index::plan::Plans;
 use crate::index::posting::Posting;
 use crate::index::segment::{Segment, Tally};
-use crate::index::work::{Built, Level, Other};
+use crate::index::table::Table;
+use crate::index::work::{Built, Other};
 use crate::sketch::Sketch;
 
 /// How many look-ups of a batch are answered at a time.
@@ -35,6 +38,8 @@ pub struct Shape {
     pub distance_max: Distance,
     /// How many events a delta holds.
     pub delta_events: usize,
+    /// How many fingerprints a small segment has at most.
+    pub small_max: u64,
     /// The directory's bit permutation.
     pub permutation: Arc<Permutation>,
 }
@@ -43,7 +48,7 @@ pub struct Shape {
 #[derive(Debug, Clone)]
 pub struct View {
     shape: Arc<Shape>,
-    plan: Arc<Plan>,
+    plans: Arc<Plans>,
     segments: Arc<[Arc<Segment>]>,
     others: Arc<[Other]>,
     /// How many fingerprints merges of segments have dropped.
@@ -83,6 +88,13 @@ pub struct Located {
     pub posting: Posting,
 }
 
+impl Shape {
+    /// Which tables the segments have.
+    pub fn plans(&self) -> Plans {
+        Plans { small_max: self.small_max, ..Plans::of(self.distance_max) }
+    }
+}
+
 impl View {
     /// An empty index.
     pub fn new(shape: Shape) -> Self {
@@ -94,7 +106,7 @@ impl View {
         let Parts { segments, others, dropped, counts } = parts;
         let delta = Delta::new(0, shape.distance_max, counts.sequence);
         Self {
-            plan: Arc::new(Plan::of(shape.distance_max)),
+            plans: Arc::new(shape.plans()),
             shape: Arc::new(shape),
             segments: segments.into(),
             others: others.into(),
@@ -114,9 +126,8 @@ impl View {
         documents: u64,
         fingerprints: impl Iterator<Item = Fingerprint>,
     ) -> Self {
-        let plan = Plan::of(shape.distance_max);
         let values = fingerprints.map(|fingerprint| shape.permutation.apply(fingerprint));
-        let Level { segment, others } = Level::of_bare(&plan, documents, values);
+        let Level { segment, others } = Level::of_bare(&shape.plans(), documents, values);
         let fingerprints = segment.fingerprints() as u64;
         let counts = Counts { sequence: Sequence::new(documents), documents, fingerprints };
         let other = |table| Other { table, cleaned_at: 0 };
@@ -298,9 +309,9 @@ impl View {
         self.dropped
     }
 
-    /// Its plan.
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
+    /// Its plans.
+    pub fn plans(&self) -> &Arc<Plans> {
+        &self.plans
     }
 
     /// All deltas as this view sees them, oldest first.
@@ -336,7 +347,7 @@ impl View {
             for &fingerprint in fingerprints {
                 let value = self.shape.permutation.apply(fingerprint);
                 for segment in self.segments.iter() {
-                    segment.table().expect(value);
+                    segment.sorted().expect(value);
                 }
             }
             for &fingerprint in fingerprints {
@@ -420,19 +431,15 @@ impl View {
                 self.deltas = self.deltas[1..].into();
                 let segment = Arc::clone(&level.segment);
                 self.segments = self.segments.iter().cloned().chain([segment]).collect();
-                let cleaned_at = self.dropped;
-                let others = level.others.iter().map(Arc::clone);
-                let others = others.map(|table| Other { table, cleaned_at });
-                let mut others: Vec<Other> = self.others.iter().cloned().chain(others).collect();
-                others.sort_by_key(|other| other.table.role());
-                self.others = others.into();
+                self.add_others(&level.others);
             }
-            Built::Segments { from, merged, dropped } => {
+            Built::Segments { from, merged, others, dropped } => {
                 let segments = replaced(&self.segments, from.len(), merged, |at| {
                     self.segments[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(a, b))
                 });
                 if let Some(segments) = segments {
                     self.segments = segments;
+                    self.add_others(others);
                     self.dropped += dropped;
                 }
             }
@@ -444,6 +451,18 @@ impl View {
                 self.others = others.unwrap_or_else(|| Arc::clone(&self.others));
             }
         }
+    }
+
+    /// Adds the other tables of what comes into a large segment.
+    fn add_others(&mut self, tables: &[Arc<Table>]) {
+        if tables.is_empty() {
+            return;
+        }
+        let cleaned_at = self.dropped;
+        let added = tables.iter().map(|table| Other { table: Arc::clone(table), cleaned_at });
+        let mut others: Vec<Other> = self.others.iter().cloned().chain(added).collect();
+        others.sort_by_key(|other| other.table.role());
+        self.others = others.into();
     }
 
     /// Whether a fingerprint has a document.

@@ -1,79 +1,19 @@
 //! Background work on a view: what there is to build, building it, and what comes of it.
 //!
-//! A full delta becomes a *level*: a segment, and a table for each further one of the plan. Segments
-//! are merged with segments, tables with tables of their role, each list by itself; both say the
-//! same before and after, so nobody waits for the work and it may end at any time. The owner of the
-//! newest view puts the result in ([`View::install`]). Pure: no thread, no clock.
+//! A full delta becomes a *level*: a segment, and if that is large, a table for each further one of the
+//! plan. Segments are merged with segments, tables with tables of their role, each list by itself;
+//! both say the same before and after, so nobody waits for the work and it may end at any time. The
+//! owner of the newest view puts the result in ([`View::install`]). Pure: no thread, no clock.
 
 use std::sync::Arc;
 
-use crate::document::Sequence;
 use crate::index::delta::Delta;
+use crate::index::level::Level;
 use crate::index::merge;
-use crate::index::permutation::Permuted;
-use crate::index::plan::{Key, Plan, TablePlan};
-use crate::index::posting::{Common, Posting};
-use crate::index::segment::{Builder, Row, Segment};
+use crate::index::plan::Plans;
+use crate::index::segment::Segment;
 use crate::index::table::Table;
-use crate::index::table::build::Counts;
 use crate::index::view::View;
-
-/// What was a delta.
-#[derive(Debug, Clone)]
-pub struct Level {
-    /// All it says about documents, and the plan's first table.
-    pub segment: Arc<Segment>,
-    /// The plan's other tables, by role.
-    pub others: Vec<Arc<Table>>,
-}
-
-impl Level {
-    /// The level of `count` bare documents, put one after the other from the first change on.
-    /// Sorts; for collections that are known as a whole.
-    pub fn of_bare(plan: &Plan, count: u64, values: impl Iterator<Item = Permuted>) -> Self {
-        let first = plan.tables().first().expect("a plan has a table");
-        let posting = |sequence| Posting { sequence, has_id: false, has_sketch: false };
-        let last = Sequence::new(count);
-        let common = Common::of(posting(Sequence::ZERO.next())).and(Common::of(posting(last)));
-        let mut counts = Counts::new(*first, last.get());
-        let mut sequence = Sequence::ZERO;
-        let mut puts: Vec<(Key, Sequence)> = Vec::with_capacity(count as usize);
-        for value in values.take(count as usize) {
-            sequence = sequence.next();
-            let key = first.key(value);
-            puts.push((key, sequence));
-            counts.add(key);
-        }
-        puts.sort_unstable();
-        let mut builder = Builder::new(&counts, common);
-        let mut row = Row::default();
-        for puts in puts.chunk_by(|a, b| a.0 == b.0) {
-            row.clear();
-            for &(_, sequence) in puts {
-                row.put(posting(sequence));
-            }
-            builder.push(puts[0].0, &row);
-        }
-        let values: Vec<Permuted> = {
-            puts.dedup_by_key(|put| put.0);
-            puts.into_iter().map(|(key, _)| first.value(key)).collect()
-        };
-        Self {
-            segment: Arc::new(builder.finish(std::iter::empty())),
-            others: others(plan, &values),
-        }
-    }
-}
-
-/// All tables of a plan but the first, of distinct fingerprints.
-pub(crate) fn others(plan: &Plan, values: &[Permuted]) -> Vec<Arc<Table>> {
-    let table = |(role, plan): (usize, &TablePlan)| {
-        let mut keys: Vec<Key> = values.iter().map(|&value| plan.key(value)).collect();
-        keys.sort_unstable();
-        Arc::new(Table::build(*plan, role, &keys))
-    };
-    plan.tables().iter().enumerate().skip(1).map(table).collect()
-}
 
 /// Something to build.
 #[derive(Debug)]
@@ -82,13 +22,15 @@ pub enum Work {
     Flush {
         /// The delta.
         delta: Arc<Delta>,
-        /// The index's plan.
-        plan: Arc<Plan>,
+        /// The index's plans.
+        plans: Arc<Plans>,
     },
     /// One segment of some adjacent ones.
     MergeSegments {
         /// Oldest first.
         from: Vec<Arc<Segment>>,
+        /// The index's plans.
+        plans: Arc<Plans>,
         /// Nothing is older.
         oldest: bool,
     },
@@ -112,6 +54,8 @@ pub enum Built {
         from: Vec<Arc<Segment>>,
         /// The segment.
         merged: Arc<Segment>,
+        /// Tables of what was in small segments until now, by role.
+        others: Vec<Arc<Table>>,
         /// How many fingerprints went, of which other tables may still have entries.
         dropped: u64,
     },
@@ -133,7 +77,7 @@ impl Work {
     /// The oldest full delta, if there is one.
     pub fn flush(view: &View) -> Option<Self> {
         let delta = view.full_deltas().first().map(Arc::clone)?;
-        Some(Self::Flush { delta, plan: Arc::clone(view.plan()) })
+        Some(Self::Flush { delta, plans: Arc::clone(view.plans()) })
     }
 
     /// What to merge, where a level is to be `ratio` percent as large as all newer ones.
@@ -153,10 +97,11 @@ impl Work {
     /// Does it.
     pub fn run(self) -> Built {
         match self {
-            Self::Flush { delta, plan } => Built::Flushed(delta.at(u32::MAX).to_level(&plan)),
-            Self::MergeSegments { from, oldest } => {
-                let merge::Merged { segment, dropped } = merge::merge(&from, oldest);
-                Built::Segments { from, merged: Arc::new(segment), dropped }
+            Self::Flush { delta, plans } => Built::Flushed(delta.at(u32::MAX).to_level(&plans)),
+            Self::MergeSegments { from, plans, oldest } => {
+                let merge::Merged { segment, others, dropped } =
+                    merge::merge(&plans, &from, oldest);
+                Built::Segments { from, merged: Arc::new(segment), others, dropped }
             }
             Self::MergeTables { from, view } => {
                 let cleaned_at = view.dropped();
@@ -172,13 +117,14 @@ impl Work {
         let sizes: Vec<u64> = view.segments().iter().map(|s| merge::size(s)).collect();
         let range = merge::choose(&sizes, ratio)?;
         let from = view.segments()[range.clone()].to_vec();
-        Some(Self::MergeSegments { from, oldest: range.start == 0 })
+        let plans = Arc::clone(view.plans());
+        Some(Self::MergeSegments { from, plans, oldest: range.start == 0 })
     }
 
     fn merge_tables(view: &View, ratio: u64) -> Option<Self> {
         let of_role =
             |role: usize| view.others().iter().filter(move |other| other.table.role() == role);
-        (1..view.plan().tables().len()).find_map(|role| {
+        (1..view.plans().large.tables().len()).find_map(|role| {
             let sizes: Vec<u64> = of_role(role).map(|other| other.table.len()).collect();
             let gone = |other: &Other| {
                 let gone = view.dropped() - other.cleaned_at;

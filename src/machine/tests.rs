@@ -100,6 +100,7 @@ impl Rig {
         let view = View::new(Shape {
             distance_max: Distance::new(3).unwrap(),
             delta_events: 12,
+            small_max: 20,
             permutation: Arc::new(Permutation::from_secret(7)),
         });
         let machine = Machine::new(view.clone(), SECRET);

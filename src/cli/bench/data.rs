@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::permutation::Permutation;
+use crate::index::plan::SMALL_MAX;
 use crate::index::view::{Shape, View};
 
 /// How many events the deltas of a built view hold: several times the default of a service, which
@@ -317,7 +318,8 @@ pub fn view_of(count: u64, seed: u64, distance_max: Distance) -> View {
 /// An index of these fingerprints, settled into one segment; `at` is told how many were taken.
 pub fn view_holding(stored: &Stored, distance_max: Distance, mut at: impl FnMut(u64)) -> View {
     let permutation = Arc::new(Permutation::from_secret(GOLDEN));
-    let shape = Shape { distance_max, delta_events: DELTA_EVENTS, permutation };
+    let shape =
+        Shape { distance_max, delta_events: DELTA_EVENTS, small_max: SMALL_MAX, permutation };
     let taken = (1_u64..).zip(stored.all()).map(|(done, fingerprint)| {
         if done.is_multiple_of(DELTA_EVENTS as u64) {
             at(done);

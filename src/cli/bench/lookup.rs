@@ -23,7 +23,7 @@ use super::report::{Fact, Model, Report, Row};
 use super::{limits, process, verify};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::cost::Estimate;
-use crate::index::plan::Plan;
+use crate::index::plan::Plans;
 use crate::index::view::View;
 
 const QUERIES_DEFAULT: u64 = 1_000_000;
@@ -102,7 +102,8 @@ fn predict(report: &mut Report) {
         let Some((distance, model)) = row.distance.and_then(Distance::new).zip(row.model) else {
             continue;
         };
-        let estimate = Estimate::of(&Plan::of(distance), row.count, distance, &costs);
+        let estimate =
+            Estimate::of(Plans::of(distance).for_count(row.count), row.count, distance, &costs);
         *row = std::mem::take(row).predicted(model(&estimate));
     }
 }
@@ -122,7 +123,7 @@ fn measure(args: &Args, stored: &Stored, distance: Distance, report: &mut Report
     let segments = view.segments().iter().map(|segment| segment.bytes().total());
     let index = segments.sum::<u64>() + view.others_bytes();
     let what = format!("index for distance {distance}, tables");
-    report.facts.push(Fact::text(what, count, view.plan().to_string()));
+    report.facts.push(Fact::text(what, count, view.plans().for_count(count).to_string()));
     let from = report.results.len();
     for part in stored.parts() {
         let asked = if args.adversarial { QUERIES_ADVERSARIAL } else { QUERIES_DEFAULT };

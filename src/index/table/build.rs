@@ -26,6 +26,15 @@ impl Counts {
         self.plan
     }
 
+    /// Counts the entries of a table with the same plan, a line at a time: those of a line that lies
+    /// across ranges all count for its first one. A range that is too small or too large by a few
+    /// entries is filled a little differently, and nothing else.
+    pub fn add_lines(&mut self, table: &Table) {
+        for (head, entries) in table.lines_by_head() {
+            self.ranges[(head >> (32 - self.geometry.range_bits)) as usize] += entries;
+        }
+    }
+
     /// Counts one.
     pub fn add(&mut self, key: Key) {
         self.ranges[(key >> (64 - self.geometry.range_bits)) as usize] += 1;
@@ -60,6 +69,11 @@ impl Builder {
         table.lines = Array::zeros(next as usize + SPAN_MAX as usize);
         assert!(table.is_numbered(), "a segment has at most 2^32 slots");
         Self { table, line_count: next as u32, line: 0, home: 0, extra_lines: Vec::new() }
+    }
+
+    /// What the table is built by.
+    pub fn plan(&self) -> TablePlan {
+        self.table.plan
     }
 
     /// At least as many as the numbers of all entries but those in extra lines.

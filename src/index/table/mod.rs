@@ -190,6 +190,27 @@ impl Table {
         Entries::new(self)
     }
 
+    /// For each line, those behind the table included, a head near its entries and how many they are.
+    pub(crate) fn lines_by_head(&self) -> impl Iterator<Item = (Head, u32)> + '_ {
+        let homes = self.homes();
+        let ranges = self.directory.iter().enumerate().flat_map(move |(range, &lines)| {
+            let first = lines as u32;
+            (first..first + (lines >> 32) as u32).map(move |line| (range, line))
+        });
+        let own = ranges.map(move |(range, line)| {
+            (homes.first_head_in(range, line), self.lines[line as usize].count())
+        });
+        // The lines behind those of the last range have what did not fit into them.
+        let after = self.lines.len() - SPAN_MAX as usize;
+        let last = self.lines[after..].iter().map(|line| (Head::MAX, line.count()));
+        let extra = self.extras.iter().flat_map(move |extra| {
+            let head = homes.first_head(extra.home);
+            let lines = &self.extra_lines[extra.first as usize..][..extra.count as usize];
+            lines.iter().map(move |line| (head, line.count()))
+        });
+        own.chain(last).chain(extra)
+    }
+
     /// Which of the plan's tables it is.
     pub fn role(&self) -> usize {
         self.role

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::permutation::Permutation;
+use nearprint::index::plan::SMALL_MAX;
 use nearprint::index::view::{Shape, View};
 use nearprint_peers::{Bench, DISTANCE, Data, Failure};
 
@@ -20,7 +21,7 @@ fn main() -> Result<(), Failure> {
         let queries: Vec<Fingerprint> = queries.iter().copied().map(Fingerprint::new).collect();
         hits.extend(view.nearest(&queries, distance).map(|nearest| nearest.is_some()));
     });
-    bench.report("nearprint", view.plan().to_string());
+    bench.report("nearprint", view.plans().for_count(view.counts().fingerprints).to_string());
     Ok(())
 }
 
@@ -28,7 +29,7 @@ fn main() -> Result<(), Failure> {
 fn build(count: u64, seed: u64) -> View {
     let distance = distance();
     let permutation = Arc::new(Permutation::from_secret(seed));
-    let shape = Shape { distance_max: distance, delta_events: 32_768, permutation };
+    let shape = Shape { distance_max: distance, delta_events: 32_768, small_max: SMALL_MAX, permutation };
     View::filled(shape, count, (Data { count, seed }).all().map(Fingerprint::new))
 }
 

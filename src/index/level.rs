@@ -1,0 +1,134 @@
+//! A level: what a delta becomes. And what a small segment becomes, when it is merged with a large
+//! one.
+
+use std::sync::Arc;
+
+use crate::document::Sequence;
+use crate::index::ids::IdKey;
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Key, Plan, Plans, TablePlan};
+use crate::index::posting::{Common, Posting};
+use crate::index::segment::{Builder, Row, Segment};
+use crate::index::table::build::Counts;
+use crate::index::table::{Number, Table};
+
+/// A segment, and the tables that belong to it.
+#[derive(Debug, Clone)]
+pub struct Level {
+    /// All it says about documents.
+    pub segment: Arc<Segment>,
+    /// If it is large, the plan's other tables, by role.
+    pub others: Vec<Arc<Table>>,
+}
+
+/// What is known before the rows are.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'a> {
+    /// The index's plans.
+    pub plans: &'a Plans,
+    /// Whether it becomes a small segment.
+    pub small: bool,
+    /// About how many fingerprints.
+    pub count: usize,
+    /// What the postings have in common.
+    pub common: Common,
+}
+
+impl Level {
+    /// The level of what is said about fingerprints, in any order and several times about one;
+    /// `add` puts what was said into the row of its fingerprint, the smallest first. Sorts: needs
+    /// the memory of the keys, twice those of a large level.
+    pub fn of<T: Copy + Ord>(
+        expected: Expected<'_>,
+        said: impl Iterator<Item = (Permuted, T)>,
+        add: impl Fn(T, &mut Row),
+        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
+    ) -> Self {
+        let Expected { plans, small, count, common } = expected;
+        let plan = plans.of_segment(small);
+        let order = *plan.tables().first().expect("a plan has a table");
+        let mut keyed: Vec<(Key, T)> = Vec::with_capacity(count);
+        keyed.extend(said.map(|(value, said)| (order.key(value), said)));
+        keyed.sort_unstable();
+        let mut builder = if small {
+            Builder::small(plan, count, common)
+        } else {
+            let mut counts = Counts::new(order, count as u64);
+            for &(key, _) in &keyed {
+                counts.add(key);
+            }
+            Builder::large(&counts, common)
+        };
+        let mut row = Row::default();
+        let mut values = Vec::new();
+        for said in keyed.chunk_by(|a, b| a.0 == b.0) {
+            let key = said[0].0;
+            row.clear();
+            for &(_, said) in said {
+                add(said, &mut row);
+            }
+            if !small && !row.postings.is_empty() {
+                values.push(order.value(key));
+            }
+            builder.push(key, &row);
+        }
+        drop(keyed);
+        let others = if small { Vec::new() } else { others(plan, &values) };
+        Self { segment: Arc::new(builder.finish(ids)), others }
+    }
+
+    /// The level of `count` bare documents, put one after the other from the first change on; for
+    /// collections that are known as a whole.
+    pub fn of_bare(plans: &Plans, count: u64, values: impl Iterator<Item = Permuted>) -> Self {
+        let posting = |sequence| Posting { sequence, has_id: false, has_sketch: false };
+        let first = Sequence::ZERO.next();
+        let common = Common::of(posting(first)).and(Common::of(posting(Sequence::new(count))));
+        let expected =
+            Expected { plans, small: plans.is_small(count), count: count as usize, common };
+        let sequences = std::iter::successors(Some(first), |sequence| Some(sequence.next()));
+        let puts = values.take(count as usize).zip(sequences);
+        Self::of(expected, puts, |sequence, row| row.put(posting(sequence)), [])
+    }
+
+    /// What a small segment says, in the form of large ones.
+    pub fn promoted(plans: &Plans, segment: &Segment) -> Self {
+        let expected = Expected {
+            plans,
+            small: false,
+            count: segment.fingerprints(),
+            common: segment.common().unwrap_or(Common::NONE),
+        };
+        let sorted = segment.sorted();
+        let put = sorted.entries().map(|(key, at)| (sorted.order().value(key), Said::Put(at)));
+        let removed = segment.removals().iter().map(|r| (r.value, Said::Removed(r.posting)));
+        let reset = segment.resets().iter().map(|r| (r.value, Said::Reset(r.sequence)));
+        let add = |said, row: &mut Row| match said {
+            Said::Reset(sequence) => row.reset(sequence),
+            Said::Removed(posting) => row.remove(posting),
+            Said::Put(number) => segment.postings_at(number).for_each(|posting| row.put(posting)),
+        };
+        let ids = segment.ids().iter().map(|(key, number)| {
+            let (value, posting) = segment.document(number);
+            (key, value, posting.sequence)
+        });
+        Self::of(expected, reset.chain(removed).chain(put), add, ids)
+    }
+}
+
+/// What a segment says about a fingerprint, in the order in which it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Said {
+    Reset(Sequence),
+    Removed(Posting),
+    Put(Number),
+}
+
+/// All tables of a plan but the first, of distinct fingerprints.
+fn others(plan: &Plan, values: &[Permuted]) -> Vec<Arc<Table>> {
+    let table = |(role, plan): (usize, &TablePlan)| {
+        let mut keys: Vec<Key> = values.iter().map(|&value| plan.key(value)).collect();
+        keys.sort_unstable();
+        Arc::new(Table::build(*plan, role, &keys))
+    };
+    plan.tables().iter().enumerate().skip(1).map(table).collect()
+}

@@ -1,0 +1,175 @@
+//! The fingerprints of a segment, sorted: in one of two forms, by their number.
+
+use crate::index::buckets::{self, Buckets};
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Key, Plan, TablePlan};
+use crate::index::table::build::{self, Counts};
+use crate::index::table::entries;
+use crate::index::table::{Number, Table};
+
+/// The fingerprints of a segment. The *number* of one is its place among the slots.
+#[derive(Debug)]
+pub enum Sorted {
+    /// With all tables of the plan for small segments.
+    Small(Buckets),
+    /// The first table of the plan for large segments; the others are apart.
+    Large(Table),
+}
+
+impl Sorted {
+    /// What they are sorted by.
+    pub fn order(&self) -> TablePlan {
+        match self {
+            Self::Small(buckets) => buckets.order(),
+            Self::Large(table) => table.plan(),
+        }
+    }
+
+    /// Whether it is of the small form.
+    pub fn is_small(&self) -> bool {
+        matches!(self, Self::Small(_))
+    }
+
+    /// Has the line loaded where [`Self::find`] will begin.
+    pub fn expect(&self, value: Permuted) {
+        match self {
+            Self::Small(buckets) => buckets.expect(value),
+            Self::Large(table) => table.expect(value),
+        }
+    }
+
+    /// The number of a fingerprint, if it is there.
+    pub fn find(&self, value: Permuted) -> Option<Number> {
+        match self {
+            Self::Small(buckets) => buckets.find(value),
+            Self::Large(table) => table.find(value),
+        }
+    }
+
+    /// The fingerprint with a number that [`Self::find`] or [`Self::entries`] gave.
+    pub fn value(&self, number: Number) -> Permuted {
+        match self {
+            Self::Small(buckets) => buckets.value(number),
+            Self::Large(table) => table.value(number),
+        }
+    }
+
+    /// All, ascending by key, with their numbers.
+    pub fn entries(&self) -> Entries<'_> {
+        match self {
+            Self::Small(buckets) => Entries::Small(buckets.entries()),
+            Self::Large(table) => Entries::Large(table.entries()),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Small(buckets) => buckets.len(),
+            Self::Large(table) => table.len() as usize,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One more than the largest possible number.
+    pub fn numbers(&self) -> usize {
+        match self {
+            Self::Small(buckets) => buckets.len(),
+            Self::Large(table) => table.numbers(),
+        }
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Small(buckets) => buckets.bytes(),
+            Self::Large(table) => table.bytes(),
+        }
+    }
+}
+
+/// The entries of either form.
+#[derive(Debug)]
+pub enum Entries<'a> {
+    /// Of a small segment.
+    Small(buckets::Entries<'a>),
+    /// Of a large one.
+    Large(entries::Entries<'a>),
+}
+
+impl Iterator for Entries<'_> {
+    type Item = (Key, Number);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Key, Number)> {
+        match self {
+            Self::Small(entries) => entries.next(),
+            Self::Large(entries) => entries.next(),
+        }
+    }
+}
+
+/// Takes the keys of a segment in ascending order.
+#[derive(Debug)]
+pub enum Builder {
+    /// Of a small segment, whose keys are the fingerprints.
+    Small {
+        /// The plan for small segments.
+        plan: Box<Plan>,
+        /// Those taken.
+        values: Vec<Permuted>,
+    },
+    /// Of a large one.
+    Large(Box<build::Builder>),
+}
+
+impl Builder {
+    /// A builder of a small segment with about so many fingerprints.
+    pub fn small(plan: &Plan, count: usize) -> Self {
+        Self::Small { plan: Box::new(plan.clone()), values: Vec::with_capacity(count) }
+    }
+
+    /// A builder of a large one whose fingerprints were counted.
+    pub fn large(counts: &Counts) -> Self {
+        Self::Large(Box::new(build::Builder::new(0, counts)))
+    }
+
+    /// What the keys are.
+    pub fn order(&self) -> TablePlan {
+        match self {
+            Self::Small { plan, .. } => plan.tables()[0],
+            Self::Large(builder) => builder.plan(),
+        }
+    }
+
+    /// About how many numbers there will be.
+    pub fn numbers(&self) -> usize {
+        match self {
+            Self::Small { values, .. } => values.capacity(),
+            Self::Large(builder) => builder.numbers(),
+        }
+    }
+
+    /// Adds the next larger key; its number.
+    pub fn push(&mut self, key: Key) -> Number {
+        match self {
+            Self::Small { values, .. } => {
+                values.push(key);
+                (values.len() - 1) as Number
+            }
+            Self::Large(builder) => builder.push(key),
+        }
+    }
+
+    /// The finished fingerprints.
+    pub fn finish(self) -> Sorted {
+        match self {
+            Self::Small { plan, values } => Sorted::Small(Buckets::build(&plan, &values)),
+            Self::Large(builder) => Sorted::Large(builder.finish()),
+        }
+    }
+}
