@@ -24,6 +24,9 @@ use crate::storage::Disk;
 /// How often the keepers look for work that nobody told them of.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// The niceness of merges: a third of a core is left for them where look-ups want all.
+const MERGE_NICENESS: i32 = 5;
+
 /// After this time without a write segments are merged further.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
@@ -153,6 +156,7 @@ impl SnapshotKeeper {
 
 /// Merges segments while there is something to merge; ends when it is told to.
 pub(crate) fn keep_merged(shared: &Arc<Shared>, stop: &Receiver<()>) {
+    yield_to_readers();
     let mut written = (shared.view.load().sequence(), shared.clock.monotonic());
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
         let sequence = shared.view.load().sequence();
@@ -162,6 +166,16 @@ pub(crate) fn keep_merged(shared: &Arc<Shared>, stop: &Receiver<()>) {
         let idle = shared.clock.since(written.1) >= IDLE_AFTER;
         let ratio = if idle { merge::RATIO_IDLE } else { merge::RATIO };
         while merge_once(shared, ratio).is_some() {}
+    }
+}
+
+/// Lowers the priority of the calling thread: nobody waits for a merge, and look-ups that share a core
+/// with one do. Where that is not allowed, merges are as urgent as the rest.
+fn yield_to_readers() {
+    // On Linux a thread has a priority of its own, and "no process" is the calling thread.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, MERGE_NICENESS) {
+        tracing::debug!(%error, "merges run at the priority of look-ups");
     }
 }
 

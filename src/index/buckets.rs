@@ -119,11 +119,7 @@ impl Buckets {
             for flip in table.flips_within(radius) {
                 let bucket = (bucket ^ flip) as usize;
                 let (start, end) = (directory[bucket], directory[bucket + 1]);
-                // As many lines as a bucket has on average: the number of this one's cannot be
-                // foreseen, and to wait for it would cost more.
-                for line in 0..self.lines_a_bucket {
-                    kernel::prefetch(middles, start + line * MIDDLES_A_LINE);
-                }
+                self.prefetch_bucket(middles, start);
                 visits.extend([start, end]);
                 // Where one bucket is all there is to visit, a match is rather in it than not.
                 if radius == 0 {
@@ -166,7 +162,7 @@ impl Buckets {
     /// Has the line loaded where [`Self::find`] will begin.
     pub fn expect(&self, value: Permuted) {
         let (directory, middles) = self.parts();
-        kernel::prefetch(middles, directory[self.first().bucket(value) as usize]);
+        self.prefetch_bucket(middles, directory[self.first().bucket(value) as usize]);
     }
 
     /// Where a fingerprint lies among all, ascending, if it is there.
@@ -217,6 +213,15 @@ impl Buckets {
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         self.words.bytes() + self.ends.bytes()
+    }
+
+    /// As many lines as buckets have on average: how many this one has cannot be foreseen, and to
+    /// wait for it would cost more.
+    #[inline]
+    fn prefetch_bucket(&self, middles: &[u32], start: u32) {
+        for line in 0..self.lines_a_bucket {
+            kernel::prefetch(middles, start + line * MIDDLES_A_LINE);
+        }
     }
 
     fn first(&self) -> &Table {

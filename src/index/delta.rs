@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
 use crate::index::ids::IdKey;
+use crate::index::kernel;
 use crate::index::level::{Expected, Level};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans, TablePlan, masks_within};
@@ -255,7 +256,41 @@ pub struct DeltaAt<'a> {
 }
 
 impl<'a> DeltaAt<'a> {
-    /// Finds every fingerprint within `distance` of the query, each once, also those that only
+    /// Before a look-up: has the heads of the chains loaded that it will walk.
+    pub fn expect(self, query: Permuted, distance: Distance) {
+        self.each_chain(query, distance, |i, key| {
+            kernel::prefetch(&self.delta.heads[i], key as u32);
+        });
+    }
+
+    /// The first step of a look-up: has the newest node of each of these chains loaded.
+    pub fn locate(self, query: Permuted, distance: Distance) {
+        self.each_chain(query, distance, |i, key| {
+            kernel::prefetch(&self.delta.nodes, self.delta.heads[i][key].load(Ordering::Relaxed));
+        });
+    }
+
+    /// Has the head loaded of the chain that a fingerprint is in; then its newest node.
+    pub fn expect_value(self, value: Permuted) {
+        kernel::prefetch(&self.delta.heads[0], self.delta.key(0, value) as u32);
+    }
+
+    /// The second step of [`Self::expect_value`].
+    pub fn locate_value(self, value: Permuted) {
+        let head = &self.delta.heads[0][self.delta.key(0, value)];
+        kernel::prefetch(&self.delta.nodes, head.load(Ordering::Relaxed));
+    }
+
+    fn each_chain(self, query: Permuted, distance: Distance, each: impl Fn(usize, usize)) {
+        let plan = &self.delta.plan;
+        for (i, (radius, table)) in plan.radii(distance).iter().zip(plan.tables()).enumerate() {
+            let &Some(radius) = radius else { continue };
+            let key = self.delta.key(i, query);
+            masks_within(table.key_bits, radius).for_each(|flips| each(i, key ^ flips as usize));
+        }
+    }
+
+    /// The second step: finds every fingerprint within `distance` of the query, each once, also those that only
     /// had a document removed.
     pub fn near(self, query: Permuted, distance: Distance, found: &mut impl FnMut(Permuted)) {
         let plans = self.delta.plan.tables();

@@ -1,11 +1,13 @@
 //! A look-up: which lines to visit, in all tables, then what is near in them.
 //!
 //! Its cost is cache misses, so all lines of a query are known, and under way, before the first is
-//! read; in a batch the lines of the next queries are on their way while those of the last are
-//! compared. The deltas are asked last.
+//! read. Three steps, each of which loads what the next one reads: *expect* (directories of small
+//! segments, heads of the chains of deltas), *locate* (lines, buckets, nodes), *compare*. In a batch
+//! the next queries are located, and those behind them expected, before the last ones are compared.
 
 use crate::fingerprint::Distance;
 use crate::index::buckets::Buckets;
+use crate::index::delta::DeltaAt;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plans, Radii};
 use crate::index::sorted::Sorted;
@@ -30,12 +32,14 @@ pub struct Reach {
     pub distance: Distance,
 }
 
-/// Tables that a look-up visits.
+/// What a look-up visits.
 enum Visited<'a> {
-    /// All of a small segment.
+    /// All tables of a small segment.
     Buckets(&'a Buckets, &'a Radii),
-    /// One of large segments.
+    /// A table of large segments.
     Table(&'a Table, u32),
+    /// The newest changes.
+    Delta(DeltaAt<'a>, Distance),
 }
 
 impl Reach {
@@ -45,22 +49,41 @@ impl Reach {
         Self { small: *small.radii(distance), large: *large.radii(distance), distance }
     }
 
-    /// The tables to visit, and how far to search each.
-    fn tables<'a>(&'a self, view: &'a View) -> impl Iterator<Item = Visited<'a>> {
+    /// What to visit, and how far to search each.
+    fn visited<'a>(&'a self, view: &'a View) -> impl Iterator<Item = Visited<'a>> {
         let large = |table| Some(Visited::Table(table, self.large[Table::role(table)]?));
         let segments = view.segments().iter().filter_map(move |segment| match segment.sorted() {
             Sorted::Small(buckets) => Some(Visited::Buckets(buckets, &self.small)),
             Sorted::Large(table) => large(table),
         });
-        segments.chain(view.others().iter().filter_map(move |other| large(&other.table)))
+        let others = view.others().iter().filter_map(move |other| large(&other.table));
+        let deltas = view.deltas().filter(|delta| delta.length() > 0);
+        segments.chain(others).chain(deltas.map(|delta| Visited::Delta(delta, self.distance)))
+    }
+
+    fn expect(&self, view: &View, queries: &[Permuted]) {
+        for visited in self.visited(view) {
+            for &query in queries {
+                visited.expect(query);
+            }
+        }
     }
 }
 
 impl Visited<'_> {
+    fn expect(&self, query: Permuted) {
+        match *self {
+            Self::Buckets(buckets, _) => buckets.expect_buckets(query),
+            Self::Table(..) => {}
+            Self::Delta(delta, distance) => delta.expect(query, distance),
+        }
+    }
+
     fn locate(&self, query: Permuted, visits: &mut Vec<u32>) {
         match *self {
             Self::Buckets(buckets, radii) => buckets.locate(query, radii, visits),
             Self::Table(table, radius) => table.locate(query, radius, visits),
+            Self::Delta(delta, distance) => delta.locate(query, distance),
         }
     }
 
@@ -76,6 +99,7 @@ impl Visited<'_> {
                 buckets.compare((query, radii), distance, visits, found);
             }
             Self::Table(table, radius) => table.compare((query, radius), distance, visits, found),
+            Self::Delta(delta, distance) => delta.near(query, distance, found),
         }
     }
 }
@@ -105,32 +129,17 @@ impl Lookup {
         queries: &[Permuted],
         found: &mut impl FnMut(usize, Permuted),
     ) {
-        let mut following = queries.chunks(QUERIES_AHEAD);
-        let mut expected = queries.chunks(QUERIES_AHEAD).skip(1);
-        self.next.locate(view, reach, following.next().unwrap_or_default());
-        expect(view, expected.next().unwrap_or_default());
+        let mut expected = queries.chunks(QUERIES_AHEAD);
+        let mut located = expected.clone();
+        reach.expect(view, expected.next().unwrap_or_default());
+        self.next.locate(view, reach, located.next().unwrap_or_default());
+        reach.expect(view, expected.next().unwrap_or_default());
         for (i, queries) in queries.chunks(QUERIES_AHEAD).enumerate() {
             std::mem::swap(&mut self.now, &mut self.next);
-            expect(view, expected.next().unwrap_or_default());
-            self.next.locate(view, reach, following.next().unwrap_or_default());
+            self.next.locate(view, reach, located.next().unwrap_or_default());
+            reach.expect(view, expected.next().unwrap_or_default());
             let first = i * QUERIES_AHEAD;
             self.now.compare(view, reach, queries, &mut |at, value| found(first + at, value));
-        }
-        for delta in view.deltas().filter(|delta| delta.length() > 0) {
-            for (at, &query) in queries.iter().enumerate() {
-                delta.near(query, reach.distance, &mut |value| found(at, value));
-            }
-        }
-    }
-}
-
-/// Has the directories of small segments loaded where the look-ups of some queries will begin.
-fn expect(view: &View, queries: &[Permuted]) {
-    for segment in view.segments().iter() {
-        if let Sorted::Small(buckets) = segment.sorted() {
-            for &query in queries {
-                buckets.expect_buckets(query);
-            }
         }
     }
 }
@@ -146,8 +155,8 @@ impl Group {
         self.visits.clear();
         self.ends.clear();
         for &query in queries {
-            for table in reach.tables(view) {
-                table.locate(query, &mut self.visits);
+            for visited in reach.visited(view) {
+                visited.locate(query, &mut self.visits);
                 self.ends.push(self.visits.len());
             }
         }
@@ -163,9 +172,9 @@ impl Group {
         let distance = u32::from(reach.distance.get());
         let (mut from, mut ends) = (0, self.ends.iter());
         for (at, &query) in queries.iter().enumerate() {
-            for (table, &end) in reach.tables(view).zip(ends.by_ref()) {
+            for (visited, &end) in reach.visited(view).zip(ends.by_ref()) {
                 let visits = &self.visits[from..end];
-                table.compare(query, distance, visits, &mut |value| found(at, value));
+                visited.compare(query, distance, visits, &mut |value| found(at, value));
                 from = end;
             }
         }

@@ -77,9 +77,9 @@ pub struct Plans {
     pub small_max: u64,
 }
 
-/// Small segments have at most so many fingerprints: buckets of 64 on average, four lines each. Beyond,
-/// a look-up in lines visits less (measured: docs/benchmarks.md).
-pub const SMALL_MAX: u64 = 1 << 22;
+/// Small segments have at most so many fingerprints: buckets of 32 on average, three lines each. Soon
+/// beyond, a look-up in lines is as quick, and takes less memory.
+pub const SMALL_MAX: u64 = 1 << 21;
 
 impl Plans {
     /// The plans of an index that is exact up to `distance_max`.

@@ -343,12 +343,16 @@ impl View {
     /// Stores a document without id and sketch for each of some fingerprints.
     pub fn put_bare(&mut self, fingerprints: &[Fingerprint]) {
         for fingerprints in fingerprints.chunks(QUERIES_AT_A_TIME) {
-            // Whether they are new is to be found in every segment: a cache miss each.
-            for &fingerprint in fingerprints {
-                let value = self.shape.permutation.apply(fingerprint);
+            // Whether they are new is to be found in every level: cache misses, which overlap here.
+            let values = fingerprints.iter().map(|&f| self.shape.permutation.apply(f));
+            for value in values.clone() {
+                self.deltas().for_each(|delta| delta.expect_value(value));
+            }
+            for value in values {
                 for segment in self.segments.iter() {
                     segment.sorted().expect(value);
                 }
+                self.deltas().for_each(|delta| delta.locate_value(value));
             }
             for &fingerprint in fingerprints {
                 self.put(fingerprint, Put::default());

@@ -125,6 +125,12 @@ fn measure(
     add(("look-up beside a packed query", "the packed query", rate), seen);
     let (rate, seen) = mixture.beside("look-ups beside inserts", || mixture.insert())?;
     add(("look-up beside inserts", "the packed inserts", rate), seen);
+    // What the inserts left is merged once they pause: for most of this time at the default size.
+    let ((), seen) = mixture.beside("look-ups beside merges", || {
+        pause(mixture.time());
+        Ok(())
+    })?;
+    add(("look-up beside merges", "", 0.0), seen);
     Ok(rows)
 }
 
