@@ -1,7 +1,7 @@
 //! The handle: what the floors above call.
 
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::engine::answers::{
 use crate::engine::clock::{Clock, SystemClock};
 use crate::engine::core::Decided;
 use crate::engine::finder;
+use crate::engine::flusher;
 use crate::engine::keeper::{self, SnapshotKeeper, SnapshotRequest};
 use crate::engine::lookups::{Share, Turns};
 use crate::engine::options::Options;
@@ -44,6 +45,7 @@ pub struct Engine {
 struct Threads {
     writer: JoinHandle<()>,
     snapshots: JoinHandle<()>,
+    flusher: JoinHandle<()>,
     merges: JoinHandle<()>,
     stop_merges: Sender<()>,
     _lock: DirectoryLock,
@@ -125,26 +127,30 @@ impl Engine {
             memory_full: false.into(),
             snapshots: ArcSwap::from_pointee(snapshots.list()),
             turns: Turns::new(options.lookup_threads),
+            flusher: OnceLock::new(),
             options,
             clock: Arc::clone(&clock),
             writer,
         });
         let (snapshot_requests, requests) = std::sync::mpsc::channel();
         let (stop_merges, merges_stopped) = std::sync::mpsc::channel();
+        let (parts, parts_requests) = std::sync::mpsc::channel();
         let keeper = SnapshotKeeper {
             shared: Arc::clone(&shared),
             snapshots,
             disk: Arc::clone(disk),
             requests,
+            parts,
             last_ms: clock.now_ms(),
             last_failed: false,
             last_sync: Duration::ZERO,
         };
         let writer = Writer::new(core, Arc::clone(&shared), inbox);
-        let merged = Arc::clone(&shared);
+        let (merged, flushed) = (Arc::clone(&shared), Arc::clone(&shared));
         let threads = Threads {
             writer: spawn("writer", move || writer.run())?,
             snapshots: spawn("snapshots", move || keeper.run())?,
+            flusher: spawn("flusher", move || flusher::run(&flushed, &parts_requests))?,
             merges: spawn("merges", move || keeper::keep_merged(&merged, &merges_stopped))?,
             stop_merges,
             _lock: lock,
@@ -406,6 +412,9 @@ impl Engine {
             return;
         };
         join(threads.snapshots);
+        // The keeper was the one to ask the flusher.
+        self.shared.wake_flusher();
+        join(threads.flusher);
         drop(threads.stop_merges);
         join(threads.merges);
         // A writer that failed has ended already.

@@ -1,4 +1,4 @@
-//! The keepers: threads that turn deltas into segments, merge segments, and take snapshots.
+//! The keepers: threads that merge segments and take snapshots.
 //!
 //! They read the published view, build beside it, and hand the result to the writer, which installs
 //! it between two groups; neither readers nor the writer wait for the building. One keeper builds
@@ -6,17 +6,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::engine::answers::{Refused, SnapshotInfo};
+use crate::engine::flusher::{PartsRequest, tell};
 use crate::engine::options::Durability;
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::snapshots::Snapshots;
 use crate::index::merge;
-use crate::index::view::Parts;
 use crate::index::work::Work;
 use crate::metrics;
 use crate::storage::Disk;
@@ -30,13 +30,14 @@ const MERGE_NICENESS: i32 = 5;
 /// After this time without a write segments are merged further.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
-/// Takes snapshots on request or when they are due, and keeps deltas few.
+/// Takes snapshots on request or when they are due.
 #[derive(Debug)]
 pub(crate) struct SnapshotKeeper {
     pub(crate) shared: Arc<Shared>,
     pub(crate) snapshots: Snapshots,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) requests: Receiver<SnapshotRequest>,
+    pub(crate) parts: Sender<PartsRequest>,
     pub(crate) last_ms: u64,
     pub(crate) last_failed: bool,
     pub(crate) last_sync: Duration,
@@ -44,9 +45,6 @@ pub(crate) struct SnapshotKeeper {
 
 /// Somebody wants a snapshot, and to know when it is on disk.
 pub(crate) type SnapshotRequest = oneshot::Sender<Result<SnapshotInfo, Refused>>;
-
-/// The engine is gone: no more work.
-struct Gone;
 
 impl SnapshotKeeper {
     /// Runs until the handle and the writer are gone. A request channel that closes asks for the
@@ -88,17 +86,6 @@ impl SnapshotKeeper {
             self.last_sync = self.shared.clock.monotonic();
             drop(self.shared.writer.send(Message::Sync));
         }
-        self.flush_deltas();
-    }
-
-    /// Builds a segment of each full delta, oldest first.
-    fn flush_deltas(&self) {
-        while let Some(work) = Work::flush(&self.shared.view.load()) {
-            let built = work.run();
-            if tell(&self.shared, |done| Message::Built { built, done }).is_err() {
-                return;
-            }
-        }
     }
 
     fn unsaved_changes(&self) -> u64 {
@@ -118,21 +105,10 @@ impl SnapshotKeeper {
     /// Takes a snapshot of everything published so far; `None` where it failed, which is logged.
     fn take_snapshot(&mut self) -> Option<SnapshotInfo> {
         let begun = self.shared.clock.monotonic();
-        let (frozen, view) = oneshot::channel();
-        self.shared.writer.send(Message::Freeze { frozen }).ok()?;
-        let counts = view.blocking_recv().ok()?.counts();
-        // Only this thread turns deltas into segments, so that after this the segments hold what
-        // was frozen and nothing newer; a merge in between changes none of it.
-        let parts = loop {
-            let view = self.shared.view.load_full();
-            match Work::flush(&view) {
-                Some(work) if view.full_deltas()[0].after() < counts.sequence => {
-                    let built = work.run();
-                    tell(&self.shared, |done| Message::Built { built, done }).ok()?;
-                }
-                _ => break Parts { counts, ..view.parts() },
-            }
-        };
+        let (request, parts) = oneshot::channel();
+        self.parts.send(request).ok()?;
+        self.shared.wake_flusher();
+        let parts = parts.blocking_recv().ok()?;
         self.last_ms = self.shared.clock.now_ms();
         let taken = self.snapshots.take(&parts, self.last_ms);
         self.shared.snapshots.store(Arc::new(self.snapshots.list()));
@@ -186,16 +162,4 @@ fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
     tell(shared, |done| Message::Built { built, done }).ok()?;
     metrics::merge_finished(shared.clock.since(begun), size);
     Some(())
-}
-
-/// Tells the writer, and waits until it has done what it was told.
-fn tell(
-    shared: &Arc<Shared>,
-    message: impl FnOnce(oneshot::Sender<()>) -> Message,
-) -> Result<(), Gone> {
-    let (done, finished) = oneshot::channel();
-    shared.writer.send(message(done)).map_err(|_| Gone)?;
-    // The writer drops its end when it is done.
-    let _dropped = finished.blocking_recv();
-    if shared.writer.is_closed() { Err(Gone) } else { Ok(()) }
 }

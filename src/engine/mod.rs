@@ -6,7 +6,8 @@
 //!     lookups   how the look-ups of batches share the cores
 //!     writer    the one thread that decides and journals, in groups
 //!       core    decide a group, append, sync: synchronous, no thread, no clock
-//!     keeper    background threads: deltas to segments, merges, snapshots
+//!     flusher   a background thread: deltas to segments
+//!     keeper    background threads: merges, snapshots
 //!   recovery    newest valid snapshot + journal -> core
 //!   snapshots, directory   the files beside the journal
 //! ```
@@ -31,6 +32,7 @@ pub mod options;
 pub mod recovery;
 pub mod snapshots;
 
+mod flusher;
 mod keeper;
 mod lookups;
 mod shared;

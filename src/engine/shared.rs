@@ -1,7 +1,8 @@
 //! What the threads of the engine share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) disk_full: AtomicBool,
     pub(crate) memory_full: AtomicBool,
     pub(crate) snapshots: ArcSwap<Vec<SnapshotInfo>>,
+    /// Once it runs.
+    pub(crate) flusher: OnceLock<Thread>,
 }
 
 /// Whether the engine runs.
@@ -70,6 +73,13 @@ pub(crate) struct Submission {
 impl Shared {
     pub(crate) fn life(&self) -> Life {
         *self.life.borrow()
+    }
+
+    /// Has the flusher look now.
+    pub(crate) fn wake_flusher(&self) {
+        if let Some(flusher) = self.flusher.get() {
+            flusher.unpark();
+        }
     }
 
     /// A fault outlasts a stop.

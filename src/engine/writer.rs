@@ -165,6 +165,9 @@ impl Writer {
         let full = bytes_max > 0 && memory_bytes(view) > bytes_max;
         self.shared.memory_full.store(full, Ordering::Relaxed);
         self.shared.view.store(Arc::new(view.clone()));
+        if !view.full_deltas().is_empty() {
+            self.shared.wake_flusher();
+        }
     }
 }
 

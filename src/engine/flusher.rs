@@ -1,0 +1,91 @@
+//! The flusher: the thread that turns full deltas into segments, as soon as they are full.
+//!
+//! It is a thread of its own because nothing else may hold it up: with too many full deltas the
+//! writer waits (see [`crate::engine::writer`]). A snapshot needs a view without deltas; only this
+//! thread makes segments of deltas, so it is asked for one.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::engine::shared::{Message, Shared};
+use crate::index::view::Parts;
+use crate::index::work::Work;
+
+/// How often it looks for a delta that nobody woke it for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Somebody wants everything that is published, in segments and tables alone.
+pub(crate) type PartsRequest = oneshot::Sender<Parts>;
+
+/// The engine is gone: no more work.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+/// Runs until nobody can ask it any more.
+pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<PartsRequest>) {
+    shared.flusher.get_or_init(thread::current);
+    loop {
+        match requests.try_recv() {
+            Ok(request) => {
+                if let Ok(parts) = parts(shared) {
+                    // A snapshot that was given up needs none.
+                    drop(request.send(parts));
+                }
+            }
+            Err(TryRecvError::Empty) => {
+                // With the engine gone, what is left in deltas is in the journal.
+                let flushed = flush(shared);
+                debug_assert!(
+                    flushed.is_ok() || shared.writer.is_closed(),
+                    "only a writer ends it"
+                );
+                thread::park_timeout(LOOK_EVERY);
+            }
+            Err(TryRecvError::Disconnected) => return,
+        }
+    }
+}
+
+/// Builds a level of each full delta, oldest first.
+fn flush(shared: &Arc<Shared>) -> Result<(), Gone> {
+    while let Some(work) = Work::flush(&shared.view.load()) {
+        let built = work.run();
+        tell(shared, |done| Message::Built { built, done })?;
+    }
+    Ok(())
+}
+
+/// Everything published so far, in segments and tables alone.
+fn parts(shared: &Arc<Shared>) -> Result<Parts, Gone> {
+    let (frozen, view) = oneshot::channel();
+    shared.writer.send(Message::Freeze { frozen }).map_err(|_| Gone)?;
+    let counts = view.blocking_recv().map_err(|_| Gone)?.counts();
+    // Only this thread turns deltas into segments, so that after this the segments hold what was
+    // frozen and nothing newer; a merge in between changes none of it.
+    loop {
+        let view = shared.view.load_full();
+        match Work::flush(&view) {
+            Some(work) if view.full_deltas()[0].after() < counts.sequence => {
+                let built = work.run();
+                tell(shared, |done| Message::Built { built, done })?;
+            }
+            _ => return Ok(Parts { counts, ..view.parts() }),
+        }
+    }
+}
+
+/// Tells the writer, and waits until it has done what it was told.
+pub(crate) fn tell(
+    shared: &Arc<Shared>,
+    message: impl FnOnce(oneshot::Sender<()>) -> Message,
+) -> Result<(), Gone> {
+    let (done, finished) = oneshot::channel();
+    shared.writer.send(message(done)).map_err(|_| Gone)?;
+    // The writer drops its end when it is done.
+    let _dropped = finished.blocking_recv();
+    if shared.writer.is_closed() { Err(Gone) } else { Ok(()) }
+}
