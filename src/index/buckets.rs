@@ -14,39 +14,50 @@
 //! table is built by counting, without sorting.
 //!
 //! All tables lie one behind the other, so that they share large pages. Memory: 6 bytes an entry and
-//! table, and 256 KiB of directory a table, however few entries. Immutable.
+//! table, and 256 KiB of directory a table; a tiny segment has blocks of 8 bits, whose directory takes
+//! 1 KiB, and ends of 24 bits, which take 32. Immutable.
 
+use crate::fingerprint::Distance;
 use crate::index::array::Array;
 use crate::index::geometry;
 use crate::index::kernel::{self, Simd, WORDS_MAX};
 use crate::index::permutation::Permuted;
-use crate::index::plan::{BLOCK_BITS_MAX, Key, Plan, Radii, TablePlan};
+use crate::index::plan::{BLOCK_BITS_MAX, Key, Plan, TablePlan};
 use crate::index::table::Number;
 
 /// Middles in a cache line.
 pub const MIDDLES_A_LINE: u32 = 16;
 
-/// Buckets of one table.
-const KEYS: usize = 1 << BLOCK_BITS_MAX;
+/// Up to so many fingerprints, the blocks have 8 bits: buckets of 16 on average.
+const TINY_MAX: usize = 1 << 12;
+const TINY_BLOCK_BITS: u32 = 8;
 
-/// Bytes of so many tables with `count` entries each.
+/// Bytes of so many tables with `count` entries each; `count` is not tiny.
 pub fn bytes(tables: usize, count: u64) -> u64 {
     let entry = (size_of::<u32>() + size_of::<u16>()) as u64;
-    tables as u64 * (KEYS as u64 * size_of::<u32>() as u64 + count * entry)
+    let directory = (size_of::<u32>() as u64) << BLOCK_BITS_MAX;
+    tables as u64 * (directory + count * entry)
 }
+
+/// What small segments are sorted by: the fingerprints as they are.
+pub const ORDER: TablePlan = TablePlan { first_bit: 0, key_bits: 16, radius: 0, folded: false };
 
 /// The tables of a small segment.
 #[derive(Debug)]
 pub struct Buckets {
-    /// The first has its entries in the order of the fingerprints, which makes it the sorted list of
+    plan: Box<Plan>,
+    /// By role. The first has its entries in the order of the fingerprints, which makes it the sorted list of
     /// all.
     tables: Vec<Table>,
     /// The directory, then the middles. Where each bucket begins, table by table, and where the last
     /// one ends: places among the entries of all tables.
     words: Array<u32>,
+    /// One or, in a tiny segment, two for each entry.
     ends: Array<u16>,
     /// Entries of each table.
     count: u32,
+    /// Bits of a block.
+    bits: u32,
     /// How many lines to load of a bucket.
     lines_a_bucket: u32,
 }
@@ -62,24 +73,29 @@ struct Table {
 }
 
 impl Buckets {
-    /// The tables of distinct fingerprints, ascending.
+    /// The tables of distinct fingerprints, ascending, exact up to a distance.
     ///
     /// # Panics
     /// When they have more than 2^32 entries together.
-    pub fn build(plan: &Plan, values: &[Permuted]) -> Self {
+    pub fn build(distance_max: Distance, values: &[Permuted]) -> Self {
         debug_assert!(values.is_sorted_by(|a, b| a < b), "fingerprints ascend");
+        let tiny = values.len() <= TINY_MAX;
+        let bits = if tiny { TINY_BLOCK_BITS } else { BLOCK_BITS_MAX };
+        let plan = Plan::blocks(bits, distance_max);
         let tables: Vec<Table> = (0..).zip(plan.tables()).map(Table::of).collect();
         let entries = values.len() * tables.len();
         let count = u32::try_from(entries).map(|_| values.len() as u32);
         let mut buckets = Self {
-            words: Array::zeros(tables.len() * KEYS + 1 + entries),
-            ends: Array::zeros(entries),
+            words: Array::zeros((tables.len() << bits) + 1 + entries),
+            ends: Array::zeros(if tiny { 2 * entries } else { entries }),
+            bits,
             count: count.expect("a small segment is small"),
             // One more: few buckets begin where a line does.
-            lines_a_bucket: 1 + (values.len() as u32 >> BLOCK_BITS_MAX).div_ceil(MIDDLES_A_LINE),
+            lines_a_bucket: 1 + (values.len() as u32 >> bits).div_ceil(MIDDLES_A_LINE),
+            plan: Box::new(plan),
             tables: Vec::new(),
         };
-        let (directory, middles) = buckets.words.split_at_mut(tables.len() * KEYS + 1);
+        let (directory, middles) = buckets.words.split_at_mut((tables.len() << bits) + 1);
         for table in &tables {
             for &value in values {
                 directory[table.bucket(value) as usize] += 1;
@@ -94,9 +110,14 @@ impl Buckets {
         for table in &tables {
             for &value in values {
                 let next = &mut next[table.bucket(value) as usize];
-                let rotated = table.rotated(value);
-                middles[*next as usize] = middle(rotated);
-                buckets.ends[*next as usize] = rotated as u16;
+                let (middle, end) = table.middle_and_end(value);
+                middles[*next as usize] = middle;
+                if tiny {
+                    buckets.ends[2 * *next as usize + 1] = (end >> 16) as u16;
+                    buckets.ends[2 * *next as usize] = end as u16;
+                } else {
+                    buckets.ends[*next as usize] = end as u16;
+                }
                 *next += 1;
             }
         }
@@ -112,9 +133,9 @@ impl Buckets {
 
     /// The first step of a look-up: appends where each bucket to visit begins and ends, and has its
     /// entries loaded.
-    pub fn locate(&self, query: Permuted, radii: &Radii, visits: &mut Vec<u32>) {
+    pub fn locate(&self, query: Permuted, distance: Distance, visits: &mut Vec<u32>) {
         let (directory, middles) = self.parts();
-        for (table, radius) in self.searched(radii) {
+        for (table, radius) in self.searched(distance) {
             let bucket = table.bucket(query);
             for flip in table.flips_within(radius) {
                 let bucket = (bucket ^ flip) as usize;
@@ -133,23 +154,24 @@ impl Buckets {
     /// buckets that were located. One that lies in several of them is found more than once.
     pub fn compare(
         &self,
-        (query, radii): (Permuted, &Radii),
-        distance: u32,
+        query: Permuted,
+        distance: Distance,
         visits: &[u32],
         found: &mut impl FnMut(Permuted),
     ) {
         let (simd, middles) = (Simd::best(), self.parts().1);
         let mut visits = visits.chunks_exact(2);
-        for (table, radius) in self.searched(radii) {
-            let (bucket, word) = (table.bucket(query), middle(table.rotated(query)));
+        let most = u32::from(distance.get());
+        for (table, radius) in self.searched(distance) {
+            let (bucket, (word, _)) = (table.bucket(query), table.middle_and_end(query));
             for (flip, visit) in table.flips_within(radius).iter().zip(visits.by_ref()) {
                 for first in (visit[0]..visit[1]).step_by(WORDS_MAX) {
                     let words = &middles[first as usize..visit[1].min(first + STEP) as usize];
-                    let mut near = kernel::scan_words(simd, words, word, distance);
+                    let mut near = kernel::scan_words(simd, words, word, most);
                     while near != 0 {
                         let value =
                             self.value_in(table, bucket ^ flip, first + near.trailing_zeros());
-                        if (value ^ query).count_ones() <= distance {
+                        if (value ^ query).count_ones() <= most {
                             found(value);
                         }
                         near &= near - 1;
@@ -170,12 +192,13 @@ impl Buckets {
         let (directory, middles) = self.parts();
         let bucket = self.first().bucket(value) as usize;
         let (start, end) = (directory[bucket], directory[bucket + 1]);
+        let (middle, last) = self.first().middle_and_end(value);
         (start..end).step_by(WORDS_MAX).find_map(|from| {
             let words = &middles[from as usize..end.min(from + STEP) as usize];
-            let mut same = kernel::scan_words(Simd::best(), words, middle(value), 0);
+            let mut same = kernel::scan_words(Simd::best(), words, middle, 0);
             while same != 0 {
                 let number = from + same.trailing_zeros();
-                if self.ends[number as usize] == value as u16 {
+                if self.end(number) == last {
                     return Some(number);
                 }
                 same &= same - 1;
@@ -186,7 +209,7 @@ impl Buckets {
 
     /// The fingerprint with a number: that many are smaller.
     pub fn value(&self, number: Number) -> Permuted {
-        let after = self.parts().0[..KEYS].partition_point(|&start| start <= number);
+        let after = self.parts().0[..1 << self.bits].partition_point(|&start| start <= number);
         self.value_in(self.first(), (after - 1) as u32, number)
     }
 
@@ -203,11 +226,6 @@ impl Buckets {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
-    }
-
-    /// What its fingerprints are sorted by: themselves.
-    pub fn order(&self) -> TablePlan {
-        self.first().plan
     }
 
     /// Memory in bytes.
@@ -230,18 +248,30 @@ impl Buckets {
 
     /// The directory and the middles.
     fn parts(&self) -> (&[u32], &[u32]) {
-        self.words.split_at(self.tables.len() * KEYS + 1)
+        self.words.split_at((self.tables.len() << self.bits) + 1)
     }
 
-    fn searched(&self, radii: &Radii) -> impl Iterator<Item = (&Table, u32)> {
-        self.tables.iter().zip(*radii).filter_map(|(table, radius)| Some((table, radius?)))
+    fn searched(&self, distance: Distance) -> impl Iterator<Item = (&Table, u32)> {
+        self.tables
+            .iter()
+            .zip(self.plan.radii(distance))
+            .filter_map(|(table, radius)| Some((table, (*radius)?)))
     }
 
     fn value_in(&self, table: &Table, bucket: u32, at: u32) -> Permuted {
-        let (middle, end) = (self.parts().1[at as usize], self.ends[at as usize]);
+        let (middle, end) = (u64::from(self.parts().1[at as usize]), u64::from(self.end(at)));
         let key = u64::from(bucket - table.first_bucket);
-        let rotated = key << 48 | u64::from(middle) << 16 | u64::from(end);
+        let rotated = key << (64 - self.bits) | middle << (32 - self.bits) | end;
         rotated.rotate_right(table.plan.first_bit)
+    }
+
+    #[inline]
+    fn end(&self, at: u32) -> u32 {
+        let at = at as usize;
+        if self.bits == BLOCK_BITS_MAX {
+            return u32::from(self.ends[at]);
+        }
+        u32::from(self.ends[2 * at]) | u32::from(self.ends[2 * at + 1]) << 16
     }
 }
 
@@ -249,12 +279,11 @@ const STEP: u32 = WORDS_MAX as u32;
 
 impl Table {
     fn of((role, plan): (u32, &TablePlan)) -> Self {
-        assert_eq!(plan.key_bits, BLOCK_BITS_MAX, "small segments have blocks of 16 bits");
         let flips = geometry::flips(plan.key_bits, plan.radius);
         Self {
             plan: *plan,
-            first_bucket: role << BLOCK_BITS_MAX,
-            flips: flips.iter().map(|flips| flips >> 16).collect(),
+            first_bucket: role << plan.key_bits,
+            flips: flips.iter().map(|flips| flips >> (32 - plan.key_bits)).collect(),
         }
     }
 
@@ -266,19 +295,20 @@ impl Table {
     /// The place of a fingerprint's bucket in the directory.
     #[inline]
     fn bucket(&self, value: Permuted) -> u32 {
-        self.first_bucket | (self.rotated(value) >> 48) as u32
+        self.first_bucket | (self.rotated(value) >> (64 - self.plan.key_bits)) as u32
+    }
+
+    /// The 32 bits behind the key, and those behind these.
+    #[inline]
+    fn middle_and_end(&self, value: Permuted) -> (u32, u32) {
+        let rest = self.rotated(value) << self.plan.key_bits;
+        ((rest >> 32) as u32, (rest << 32 >> 32 >> self.plan.key_bits) as u32)
     }
 
     fn flips_within(&self, radius: u32) -> &[u32] {
         let near = |flips: &u32| flips.count_ones() <= radius;
         &self.flips[..self.flips.partition_point(near)]
     }
-}
-
-/// The 32 bits behind the key.
-#[inline]
-fn middle(rotated: u64) -> u32 {
-    (rotated >> 16) as u32
 }
 
 /// The fingerprints of a small segment, ascending, with their numbers.
@@ -314,7 +344,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fingerprint::Distance;
 
     /// Some fingerprints anywhere and some that share many bits, so that buckets of 0 to 100 entries
     /// come up.
@@ -330,8 +359,11 @@ mod tests {
         )
     }
 
-    fn plan(distance: u8) -> Plan {
-        Plan::blocks(BLOCK_BITS_MAX, Distance::new(distance).unwrap())
+    /// Tiny, or so many that they are not.
+    fn padded(values: Vec<u64>, tiny: bool) -> Vec<u64> {
+        let more = if tiny { 0 } else { TINY_MAX as u64 };
+        let more = (1..=more).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        values.into_iter().chain(more).collect::<BTreeSet<u64>>().into_iter().collect()
     }
 
     proptest! {
@@ -339,11 +371,11 @@ mod tests {
 
         #[test]
         fn every_fingerprint_is_walked_over_in_order_and_found(
-            values in values(),
+            values in (values(), any::<bool>()).prop_map(|(values, tiny)| padded(values, tiny)),
             distance in 0..=8_u8,
             absent: u64,
         ) {
-            let buckets = Buckets::build(&plan(distance), &values);
+            let buckets = Buckets::build(Distance::new(distance).unwrap(), &values);
             let numbered: Vec<(u64, u32)> = values.iter().copied().zip(0..).collect();
             prop_assert_eq!(buckets.entries().collect::<Vec<_>>(), numbered.clone());
             prop_assert_eq!((buckets.len(), buckets.is_empty()), (values.len(), values.is_empty()));
@@ -351,7 +383,8 @@ mod tests {
                 prop_assert_eq!(buckets.find(value), Some(number));
                 prop_assert_eq!(buckets.value(number), value);
                 for absent in [absent, value ^ 1, value ^ 1 << 20, value ^ 1 << 63] {
-                    prop_assert_eq!(buckets.find(absent).is_some(), values.contains(&absent));
+                    let is_there = values.binary_search(&absent).is_ok();
+                    prop_assert_eq!(buckets.find(absent).is_some(), is_there);
                 }
             }
         }
@@ -359,20 +392,19 @@ mod tests {
         /// Exactly what lies within the distance: here the pigeonhole principle is at work.
         #[test]
         fn a_look_up_finds_what_a_scan_finds(
-            values in values(),
+            values in (values(), any::<bool>()).prop_map(|(values, tiny)| padded(values, tiny)),
             flips in prop::collection::vec(0..64_u32, 0..9),
             at in any::<prop::sample::Index>(),
             distance_max in 0..=8_u8,
         ) {
-            let plan = plan(distance_max);
-            let buckets = Buckets::build(&plan, &values);
+            let buckets = Buckets::build(Distance::new(distance_max).unwrap(), &values);
             let stored = if values.is_empty() { 7 } else { values[at.index(values.len())] };
             let query = flips.iter().fold(stored, |query, flip| query ^ 1 << flip);
             for distance in 0..=distance_max {
-                let radii = plan.radii(Distance::new(distance).unwrap());
+                let within = Distance::new(distance).unwrap();
                 let (mut visits, mut found) = (Vec::new(), BTreeSet::new());
-                buckets.locate(query, radii, &mut visits);
-                buckets.compare((query, radii), distance.into(), &visits, &mut |value| {
+                buckets.locate(query, within, &mut visits);
+                buckets.compare(query, within, &visits, &mut |value| {
                     found.insert(value);
                 });
                 let within = |value: &u64| (value ^ query).count_ones() <= u32::from(distance);

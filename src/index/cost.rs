@@ -439,10 +439,10 @@ mod tests {
     }
 
     /// Lines of the buckets that are visited, on average over some queries.
-    fn visited_in_buckets(buckets: &Buckets, plan: &Plan, queries: &[u64]) -> f64 {
+    fn visited_in_buckets(buckets: &Buckets, distance: Distance, queries: &[u64]) -> f64 {
         let mut visits = Vec::new();
         for &query in queries {
-            buckets.locate(query, plan.radii(plan.distance_max()), &mut visits);
+            buckets.locate(query, distance, &mut visits);
         }
         let a_line = buckets::MIDDLES_A_LINE;
         let lines = visits.chunks(2).map(|visit| match (visit[0], visit[1]) {
@@ -474,8 +474,8 @@ mod tests {
                     let estimate = Estimate::of(&plan, count, distance(bits), &Costs::default());
                     let what = |part: &str| format!("{part} of {plan} at {count}");
                     if plan.in_buckets() {
-                        let buckets = Buckets::build(&plan, values);
-                        let located = visited_in_buckets(&buckets, &plan, &queries[..200]);
+                        let buckets = Buckets::build(plan.distance_max(), values);
+                        let located = visited_in_buckets(&buckets, distance(bits), &queries[..200]);
                         assert_near(&what("lines"), estimate.lines(), located, 0.15);
                         let bytes = buckets.bytes() as f64 / count as f64;
                         assert_near(&what("bytes"), estimate.table_bytes, bytes, 0.10);

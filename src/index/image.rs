@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use bytemuck::{Pod, Zeroable};
 
 use crate::document::Sequence;
+use crate::fingerprint::Distance;
 use crate::index::array::Array;
 use crate::index::buckets::Buckets;
 use crate::index::geometry::Geometry;
@@ -60,7 +61,7 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
 /// Those of the source, and `InvalidData` where the bytes are no such segment.
 pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment> {
     let sorted = match read_one(source)? {
-        SMALL => Sorted::Small(read_buckets(source, &plans.small)?),
+        SMALL => Sorted::Small(read_buckets(source, plans.small.distance_max())?),
         0 => Sorted::Large(read_table_of(0, source, &plans.large)?),
         _ => return Err(invalid("there is no segment of this form")),
     };
@@ -131,12 +132,12 @@ fn read_table_of(role: usize, source: &mut dyn Read, plan: &Plan) -> io::Result<
         .ok_or_else(|| invalid("the parts of the table do not fit each other"))
 }
 
-fn read_buckets(source: &mut dyn Read, plan: &Plan) -> io::Result<Buckets> {
+fn read_buckets(source: &mut dyn Read, distance_max: Distance) -> io::Result<Buckets> {
     let values: Vec<Permuted> = read_list(source, |value| value)?;
     if !values.is_sorted_by(|a, b| a < b) || u32::try_from(values.len()).is_err() {
         return Err(invalid("the fingerprints of the segment are not in order"));
     }
-    Ok(Buckets::build(plan, &values))
+    Ok(Buckets::build(distance_max, &values))
 }
 
 fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::document::Sequence;
+use crate::index::buckets;
 use crate::index::ids::IdKey;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, Plan, Plans, TablePlan};
@@ -45,13 +46,13 @@ impl Level {
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
     ) -> Self {
         let Expected { plans, small, count, common } = expected;
-        let plan = plans.of_segment(small);
-        let order = *plan.tables().first().expect("a plan has a table");
+        let large = &plans.large;
+        let order = if small { buckets::ORDER } else { large.tables()[0] };
         let mut keyed: Vec<(Key, T)> = Vec::with_capacity(count);
         keyed.extend(said.map(|(value, said)| (order.key(value), said)));
         keyed.sort_unstable();
         let mut builder = if small {
-            Builder::small(plan, count, common)
+            Builder::small(large.distance_max(), count, common)
         } else {
             let mut counts = Counts::new(order, count as u64);
             for &(key, _) in &keyed {
@@ -73,7 +74,7 @@ impl Level {
             builder.push(key, &row);
         }
         drop(keyed);
-        let others = if small { Vec::new() } else { others(plan, &values) };
+        let others = if small { Vec::new() } else { others(large, &values) };
         Self { segment: Arc::new(builder.finish(ids)), others }
     }
 

@@ -9,7 +9,7 @@ use crate::fingerprint::Distance;
 use crate::index::buckets::Buckets;
 use crate::index::delta::DeltaAt;
 use crate::index::permutation::Permuted;
-use crate::index::plan::{Plans, Radii};
+use crate::index::plan::Radii;
 use crate::index::sorted::Sorted;
 use crate::index::table::Table;
 use crate::index::view::View;
@@ -24,9 +24,7 @@ const VISITS: usize = 256;
 /// How far a look-up searches in which tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
-    /// For each role of small segments.
-    small: Radii,
-    /// For each role of large ones.
+    /// For each role of the tables of large segments.
     large: Radii,
     /// The largest distance of a hit.
     pub distance: Distance,
@@ -35,7 +33,7 @@ pub struct Reach {
 /// What a look-up visits.
 enum Visited<'a> {
     /// All tables of a small segment.
-    Buckets(&'a Buckets, &'a Radii),
+    Buckets(&'a Buckets, Distance),
     /// A table of large segments.
     Table(&'a Table, u32),
     /// The newest changes.
@@ -45,15 +43,14 @@ enum Visited<'a> {
 impl Reach {
     /// That of a look-up in a view.
     pub fn of(view: &View, distance: Distance) -> Self {
-        let Plans { small, large, .. } = &**view.plans();
-        Self { small: *small.radii(distance), large: *large.radii(distance), distance }
+        Self { large: *view.plans().large.radii(distance), distance }
     }
 
     /// What to visit, and how far to search each.
     fn visited<'a>(&'a self, view: &'a View) -> impl Iterator<Item = Visited<'a>> {
         let large = |table| Some(Visited::Table(table, self.large[Table::role(table)]?));
         let segments = view.segments().iter().filter_map(move |segment| match segment.sorted() {
-            Sorted::Small(buckets) => Some(Visited::Buckets(buckets, &self.small)),
+            Sorted::Small(buckets) => Some(Visited::Buckets(buckets, self.distance)),
             Sorted::Large(table) => large(table),
         });
         let others = view.others().iter().filter_map(move |other| large(&other.table));
@@ -81,7 +78,7 @@ impl Visited<'_> {
 
     fn locate(&self, query: Permuted, visits: &mut Vec<u32>) {
         match *self {
-            Self::Buckets(buckets, radii) => buckets.locate(query, radii, visits),
+            Self::Buckets(buckets, distance) => buckets.locate(query, distance, visits),
             Self::Table(table, radius) => table.locate(query, radius, visits),
             Self::Delta(delta, distance) => delta.locate(query, distance),
         }
@@ -90,15 +87,15 @@ impl Visited<'_> {
     fn compare(
         &self,
         query: Permuted,
-        distance: u32,
+        within: u32,
         visits: &[u32],
         found: &mut impl FnMut(Permuted),
     ) {
         match *self {
-            Self::Buckets(buckets, radii) => {
-                buckets.compare((query, radii), distance, visits, found);
+            Self::Buckets(buckets, distance) => buckets.compare(query, distance, visits, found),
+            Self::Table(table, radius) => {
+                table.compare((query, radius), within, visits, found);
             }
-            Self::Table(table, radius) => table.compare((query, radius), distance, visits, found),
             Self::Delta(delta, distance) => delta.near(query, distance, found),
         }
     }

@@ -81,7 +81,7 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
     let common = common.unwrap_or(Common::NONE);
     if all_small && plans.is_small(count as u64) {
-        let mut builder = Builder::small(&plans.small, count, common);
+        let mut builder = Builder::small(plans.small.distance_max(), count, common);
         each_row(segments, oldest, |key, row| builder.push(key, row));
         let segment = builder.finish(newest_ids(segments));
         // No other table has what was dropped.

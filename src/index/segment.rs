@@ -8,9 +8,10 @@
 //! are kept apart, see [`crate::index::view`].
 
 use crate::document::Sequence;
+use crate::fingerprint::Distance;
 use crate::index::ids::{IdKey, IdTable};
 use crate::index::permutation::Permuted;
-use crate::index::plan::{Key, Plan, TablePlan};
+use crate::index::plan::{Key, TablePlan};
 use crate::index::posting::{Common, Posting, Postings};
 use crate::index::sorted::{self, Sorted};
 use crate::index::table::Number;
@@ -274,8 +275,8 @@ pub struct Builder {
 impl Builder {
     /// A builder of a small segment with about so many fingerprints, whose postings have something
     /// in common.
-    pub fn small(plan: &Plan, count: usize, common: Common) -> Self {
-        Self::new(sorted::Builder::small(plan, count), common)
+    pub fn small(distance_max: Distance, count: usize, common: Common) -> Self {
+        Self::new(sorted::Builder::small(distance_max, count), common)
     }
 
     /// A builder of a large segment for counted fingerprints.

@@ -1,8 +1,9 @@
 //! The fingerprints of a segment, sorted: in one of two forms, by their number.
 
+use crate::fingerprint::Distance;
 use crate::index::buckets::{self, Buckets};
 use crate::index::permutation::Permuted;
-use crate::index::plan::{Key, Plan, TablePlan};
+use crate::index::plan::{Key, TablePlan};
 use crate::index::table::build::{self, Counts};
 use crate::index::table::entries;
 use crate::index::table::{Number, Table};
@@ -20,7 +21,7 @@ impl Sorted {
     /// What they are sorted by.
     pub fn order(&self) -> TablePlan {
         match self {
-            Self::Small(buckets) => buckets.order(),
+            Self::Small(_) => buckets::ORDER,
             Self::Large(table) => table.plan(),
         }
     }
@@ -118,8 +119,8 @@ impl Iterator for Entries<'_> {
 pub enum Builder {
     /// Of a small segment, whose keys are the fingerprints.
     Small {
-        /// The plan for small segments.
-        plan: Box<Plan>,
+        /// The largest distance of a look-up.
+        distance_max: Distance,
         /// Those taken.
         values: Vec<Permuted>,
     },
@@ -129,8 +130,8 @@ pub enum Builder {
 
 impl Builder {
     /// A builder of a small segment with about so many fingerprints.
-    pub fn small(plan: &Plan, count: usize) -> Self {
-        Self::Small { plan: Box::new(plan.clone()), values: Vec::with_capacity(count) }
+    pub fn small(distance_max: Distance, count: usize) -> Self {
+        Self::Small { distance_max, values: Vec::with_capacity(count) }
     }
 
     /// A builder of a large one whose fingerprints were counted.
@@ -141,7 +142,7 @@ impl Builder {
     /// What the keys are.
     pub fn order(&self) -> TablePlan {
         match self {
-            Self::Small { plan, .. } => plan.tables()[0],
+            Self::Small { .. } => buckets::ORDER,
             Self::Large(builder) => builder.plan(),
         }
     }
@@ -168,7 +169,9 @@ impl Builder {
     /// The finished fingerprints.
     pub fn finish(self) -> Sorted {
         match self {
-            Self::Small { plan, values } => Sorted::Small(Buckets::build(&plan, &values)),
+            Self::Small { distance_max, values } => {
+                Sorted::Small(Buckets::build(distance_max, &values))
+            }
             Self::Large(builder) => Sorted::Large(builder.finish()),
         }
     }
