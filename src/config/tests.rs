@@ -136,7 +136,7 @@ fn every_key_has_an_effect() {
     ];
     let tls = settings(&tls).unwrap().server.tls.unwrap();
     assert_eq!((tls.certificate.to_str(), tls.key.to_str()), (Some("110"), Some("111")));
-    // Six keys are seen together; the list names all others of the file.
+    // Keys that are seen together; the list names all others of the file.
     let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
     let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
     assert_eq!(in_file, keys.len() - 2 + 6, "a key without a test");

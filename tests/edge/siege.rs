@@ -4,6 +4,8 @@
 //! size against a release build, prints its figures, and ends with an error where one does not
 //! hold.
 
+#![expect(clippy::cast_precision_loss, reason = "figures for people")]
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +44,7 @@ struct Besieged {
     /// By shape: the longest that one stayed open.
     closed_after: Vec<(Shape, Duration)>,
     calm: Latencies,
-    besieged: Latencies,
+    meanwhile: Latencies,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +59,7 @@ async fn slow_clients_are_closed_in_time_while_others_are_served() {
         // A machine that is busy is late; a server that does not close at all is what this finds.
         assert!(longest < Duration::from_secs(15), "{shape:?}: {longest:?}");
     }
-    assert!(!seen.besieged.0.is_empty(), "the good ones were answered");
+    assert!(!seen.meanwhile.0.is_empty(), "the good ones were answered");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,7 +86,7 @@ async fn slow_clients(table: &mut Table) {
             seconds <= max,
         );
     }
-    let (calm, besieged) = (seen.calm.p99_ms(), seen.besieged.p99_ms());
+    let (calm, besieged) = (seen.calm.p99_ms(), seen.meanwhile.p99_ms());
     table.row("p99 of 50 good clients before, ms", calm, true);
     table.row("p99 of 50 good clients meanwhile, ms", besieged, besieged <= 2.0 * calm);
 }
@@ -110,7 +112,7 @@ async fn besiege(server: &Server, size: &Size) -> Besieged {
         let of_shape = longest.iter_mut().find(|(found, _)| *found == shape).unwrap();
         of_shape.1 = of_shape.1.max(took);
     }
-    Besieged { closed_after: longest.into(), calm, besieged: good.stop().await }
+    Besieged { closed_after: longest.into(), calm, meanwhile: good.stop().await }
 }
 
 /// How long a slow client is let be.
@@ -118,13 +120,12 @@ async fn closed_after(address: &str, shape: Shape) -> Duration {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let begun = now();
     let start: &[u8] = match shape {
-        Shape::Silent => b"",
+        Shape::Silent | Shape::NeverReads => b"",
         Shape::SlowHead => b"GET /healthz HTTP/1.1\r\nhost: ",
         Shape::SlowBody => {
             b"POST /v1/insert HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\
               content-length: 1000\r\n\r\n"
         }
-        Shape::NeverReads => b"",
     };
     stream.write_all(start).await.unwrap();
     let mut ticks = interval(Duration::from_millis(200));
@@ -137,13 +138,16 @@ async fn closed_after(address: &str, shape: Shape) -> Duration {
         }
         let (mut read, mut write) = stream.split();
         let drip = async {
-            while shape != Shape::Silent {
+            if shape == Shape::Silent {
+                return std::future::pending().await;
+            }
+            loop {
                 ticks.tick().await;
                 if write.write_all(b" ").await.is_err() {
-                    break;
+                    // The end is noticed by reading.
+                    return std::future::pending().await;
                 }
             }
-            std::future::pending::<()>().await;
         };
         let end = async {
             // The slow body is told so (408) before it is closed.
@@ -152,7 +156,7 @@ async fn closed_after(address: &str, shape: Shape) -> Duration {
         };
         tokio::select! { () = drip => {}, () = end => {} }
     };
-    timeout(Duration::from_secs(120), closed).await.expect("it was never closed");
+    timeout(Duration::from_mins(2), closed).await.expect("it was never closed");
     begun.elapsed()
 }
 
@@ -237,6 +241,7 @@ impl Answered {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one experiment, from its begin to its figures")]
 async fn overload(table: &mut Table) {
     let server = Server::start(&[("LOG__LEVEL", "warn")]);
     let texts: Arc<Vec<Vec<u8>>> = Arc::new((0..64).map(text).collect());
