@@ -1,11 +1,13 @@
 # The commands of the house. `make` alone lists them.
 
-.PHONY: help run test torture figures bench bench-peers build
+.PHONY: help run test torture siege container-test figures bench bench-peers build
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
 	@echo "make torture      the long crash tests: SEEDS simulated (20000), CYCLES real kills (50)"
+	@echo "make siege        slow clients, overload, the cost of durability: figures of a release build"
+	@echo "make container-test  build the image and hold a container to its promises (Debian, root)"
 	@echo "make figures      measure a release build with COUNT fingerprints (10m): the figures of README.md"
 	@echo "make bench        measure it quickly, and compare with the last time (Criterion)"
 	@echo "make bench-peers  nearprint beside mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
@@ -19,6 +21,12 @@ test:
 
 torture:
 	@tools/torture $(CYCLES)
+
+siege:
+	@tools/siege
+
+container-test: build
+	@tools/container-test
 
 COUNT ?= 10m
 

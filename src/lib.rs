@@ -6,7 +6,7 @@
 //! The map, in reading order:
 //!
 //! ```text
-//!   values    fingerprint, sketch, document
+//!   values    fingerprint, sketch, document; access: tokens and their scopes
 //!   floor 1   text       text -> features -> fingerprint (the recipe np1), HTML, charsets
 //!             index      exact look-ups within a Hamming distance: tables, segments, deltas
 //!   floor 2   machine    commands decided as a pure function of the changes before them
@@ -20,6 +20,7 @@
 //! No arrow points up; `tests/tidy.rs` holds the table of allowed imports against the code. The way
 //! of a write and of a read, step by step, is in `ARCHITECTURE.md`.
 
+pub mod access;
 pub mod bulk;
 pub mod cli;
 pub mod config;

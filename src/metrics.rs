@@ -39,6 +39,8 @@ struct Installed {
     snapshot: Histogram,
     merge: Histogram,
     merged_documents: Counter,
+    connections: Gauge,
+    turned_away: Counter,
     state: StateGauges,
 }
 
@@ -46,6 +48,11 @@ struct StateGauges {
     documents: Gauge,
     fingerprints: Gauge,
     memory: [Gauge; 5],
+    merging: Gauge,
+    bodies: Gauge,
+    resident: Gauge,
+    memory_max: Gauge,
+    in_flight: Gauge,
     journal: Gauge,
     snapshot_age: Gauge,
     ready: Gauge,
@@ -101,10 +108,17 @@ fn handles(page: PrometheusHandle) -> Installed {
         snapshot: histogram!("nearprint_snapshot_seconds"),
         merge: histogram!("nearprint_merge_seconds"),
         merged_documents: counter!("nearprint_merged_documents_total"),
+        connections: gauge!("nearprint_connections"),
+        turned_away: counter!("nearprint_connections_turned_away_total"),
         state: StateGauges {
             documents: gauge!("nearprint_documents"),
             fingerprints: gauge!("nearprint_fingerprints"),
             memory: ["tables", "documents", "ids", "removals", "deltas"].map(part),
+            merging: gauge!("nearprint_merging_memory_bytes"),
+            bodies: gauge!("nearprint_bodies_memory_bytes"),
+            resident: gauge!("nearprint_resident_memory_bytes"),
+            memory_max: gauge!("nearprint_memory_max_bytes"),
+            in_flight: gauge!("nearprint_requests_in_flight"),
             journal: gauge!("nearprint_journal_bytes"),
             snapshot_age: gauge!("nearprint_snapshot_age_seconds"),
             ready: gauge!("nearprint_ready"),
@@ -145,9 +159,31 @@ fn describe() {
         "nearprint_merged_documents_total",
         "Documents in segments written by merges."
     );
+    describe_gauge!("nearprint_connections", "Open connections.");
+    describe_counter!(
+        "nearprint_connections_turned_away_total",
+        "Connections above server.connections_max, answered 503 and closed."
+    );
     describe_gauge!("nearprint_documents", "Stored documents.");
     describe_gauge!("nearprint_fingerprints", "Distinct stored fingerprints.");
     describe_gauge!("nearprint_index_memory_bytes", Unit::Bytes, "Memory of the index, by part.");
+    describe_gauge!(
+        "nearprint_merging_memory_bytes",
+        Unit::Bytes,
+        "Memory set apart for merges of the index."
+    );
+    describe_gauge!("nearprint_bodies_memory_bytes", Unit::Bytes, "Memory of bodies of requests.");
+    describe_gauge!(
+        "nearprint_resident_memory_bytes",
+        Unit::Bytes,
+        "Memory of the process, as the operating system counts it; NaN where it does not."
+    );
+    describe_gauge!(
+        "nearprint_memory_max_bytes",
+        Unit::Bytes,
+        "The limit of index, merges and bodies together; 0 without one."
+    );
+    describe_gauge!("nearprint_requests_in_flight", "Requests being worked on.");
     describe_gauge!("nearprint_journal_bytes", Unit::Bytes, "Size of all journal files.");
     describe_gauge!(
         "nearprint_snapshot_age_seconds",
@@ -196,6 +232,16 @@ pub struct State {
     pub fingerprints: u64,
     /// Bytes of memory: tables, documents, ids, removals, deltas.
     pub memory_bytes: [u64; 5],
+    /// Bytes set apart for merges.
+    pub merging_bytes: u64,
+    /// Bytes of bodies in memory.
+    pub bodies_bytes: u64,
+    /// Bytes of the process.
+    pub resident_bytes: Option<u64>,
+    /// The limit of memory in bytes; 0 without one.
+    pub memory_bytes_max: u64,
+    /// Requests being worked on.
+    pub requests_in_flight: u64,
     /// Bytes of all journal files.
     pub journal_bytes: u64,
     /// Age of the newest snapshot.
@@ -215,9 +261,17 @@ pub fn render(state: &State) -> String {
     set(&gauges.documents, state.documents);
     set(&gauges.fingerprints, state.fingerprints);
     set(&gauges.journal, state.journal_bytes);
+    set(&gauges.merging, state.merging_bytes);
+    set(&gauges.bodies, state.bodies_bytes);
+    set(&gauges.memory_max, state.memory_bytes_max);
+    set(&gauges.in_flight, state.requests_in_flight);
     set(&gauges.ready, u64::from(state.ready));
     for (gauge, bytes) in gauges.memory.iter().zip(state.memory_bytes) {
         set(gauge, bytes);
+    }
+    match state.resident_bytes {
+        Some(bytes) => set(&gauges.resident, bytes),
+        None => gauges.resident.set(f64::NAN),
     }
     gauges.snapshot_age.set(state.snapshot_age.map_or(f64::NAN, |age| age.as_secs_f64()));
     installed.page.render()
@@ -288,6 +342,42 @@ pub fn written(outcome: WriteOutcome, count: u64) {
     }
 }
 
+/// An open connection, counted until it is dropped.
+#[derive(Debug)]
+#[must_use = "it is counted as long as it is held"]
+pub struct ConnectionOpen(());
+
+impl ConnectionOpen {
+    /// A connection was opened.
+    pub fn new() -> Self {
+        if let Some(installed) = installed() {
+            installed.connections.increment(1.0);
+        }
+        Self(())
+    }
+}
+
+impl Default for ConnectionOpen {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for ConnectionOpen {
+    fn drop(&mut self) {
+        if let Some(installed) = installed() {
+            installed.connections.decrement(1.0);
+        }
+    }
+}
+
+/// A connection was one too many.
+pub fn connection_turned_away() {
+    if let Some(installed) = installed() {
+        installed.turned_away.increment(1);
+    }
+}
+
 /// The journal was synced.
 pub fn journal_synced(took: Duration) {
     if let Some(installed) = installed() {
@@ -335,11 +425,18 @@ mod tests {
         group_committed(5);
         snapshot_taken(Duration::from_secs(2));
         merge_finished(Duration::from_secs(1), 1_000);
+        drop(ConnectionOpen::new());
+        connection_turned_away();
         upkeep();
         let page = render(&State {
             documents: 12,
             fingerprints: 11,
             memory_bytes: [1, 2, 3, 4, 5],
+            merging_bytes: 6,
+            bodies_bytes: 7,
+            resident_bytes: Some(8),
+            memory_bytes_max: 9,
+            requests_in_flight: 10,
             journal_bytes: 99,
             snapshot_age: Some(Duration::from_millis(1_500)),
             ready: true,
@@ -359,6 +456,13 @@ mod tests {
             "nearprint_documents 12",
             "nearprint_fingerprints 11",
             "nearprint_index_memory_bytes{part=\"ids\"} 3",
+            "nearprint_merging_memory_bytes 6",
+            "nearprint_bodies_memory_bytes 7",
+            "nearprint_resident_memory_bytes 8",
+            "nearprint_memory_max_bytes 9",
+            "nearprint_requests_in_flight 10",
+            "nearprint_connections 0",
+            "nearprint_connections_turned_away_total 1",
             "nearprint_journal_bytes 99",
             "nearprint_snapshot_age_seconds 1.5",
             "nearprint_ready 1",

@@ -12,6 +12,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("fingerprint", &[]),
     ("sketch", &[]),
     ("document", &["fingerprint", "sketch"]),
+    ("access", &[]),
     // Floor 1: pure.
     ("text", &["fingerprint", "sketch"]),
     ("index", &["document", "fingerprint", "sketch"]),
@@ -24,12 +25,16 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("engine", &["document", "fingerprint", "index", "machine", "metrics", "sketch", "storage"]),
     ("bulk", &["fingerprint", "text"]),
     // Floor 4: the outside.
-    ("http", &["document", "engine", "fingerprint", "machine", "metrics", "sketch", "text"]),
-    ("config", &["engine", "fingerprint", "http", "server", "telemetry", "text"]),
-    ("server", &["config", "engine", "http", "metrics", "telemetry"]),
+    (
+        "http",
+        &["access", "document", "engine", "fingerprint", "machine", "metrics", "sketch", "text"],
+    ),
+    ("config", &["access", "engine", "fingerprint", "http", "server", "telemetry", "text"]),
+    ("server", &["access", "config", "engine", "http", "metrics", "telemetry"]),
     (
         "cli",
         &[
+            "access",
             "bulk",
             "config",
             "document",

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use super::serve;
 use super::trouble::Trouble;
-use crate::config::{Config, Sources};
+use crate::config::{Config, ConfigError, Sources};
 
 /// The arguments of `check-config`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let config = load(&Sources::of_process(args.config.clone()))?;
+    config.validated()?.server.check().map_err(serve::with_advice)?;
     write!(out, "{}", config.effective())?;
     Ok(())
 }
@@ -26,7 +28,20 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 pub(super) fn load(sources: &Sources) -> Result<Config> {
     let checked = Config::load(sources).and_then(|config| config.validated().map(|_| config));
     checked.map_err(|error| {
-        let next = "config/default.toml lists every key with its range";
+        let next = match &error {
+            ConfigError::NoTokens { .. } => {
+                "make a token and its line with `nearprint token >> FILE`, and name that file: \
+                 NEARPRINT_ACCESS__TOKENS_FILE=FILE; or listen on 127.0.0.1"
+            }
+            ConfigError::Unreadable { .. }
+            | ConfigError::NotToml { .. }
+            | ConfigError::UnknownKey { .. }
+            | ConfigError::WrongKind { .. }
+            | ConfigError::Missing { .. }
+            | ConfigError::OutOfRange { .. } => {
+                "config/default.toml lists every key with its range"
+            }
+        };
         let trouble = Trouble::new("the configuration is not right", next);
         trouble.because(error).into()
     })

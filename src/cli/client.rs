@@ -1,14 +1,16 @@
 //! Speaking to a running service: requests, their retries, and refusals in words.
 
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Body, RequestBuilder};
 
 use super::trouble::Trouble;
 
@@ -20,10 +22,22 @@ const ATTEMPTS_MAX: u32 = 60;
 /// The longest single wait, whatever the service asks for.
 const WAIT_SECONDS_MAX: u64 = 30;
 
+/// What it takes to be let in.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct Credentials {
+    /// The token to send, where the service asks for one
+    #[arg(long, value_name = "TOKEN", env = "NEARPRINT_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Trust the certificates of this PEM file instead of those of public authorities
+    #[arg(long, value_name = "FILE", env = "NEARPRINT_CA_FILE")]
+    ca_file: Option<PathBuf>,
+}
+
 /// A connection to one service.
 pub(super) struct Client {
     agent: Agent,
     server: String,
+    authorization: Option<String>,
 }
 
 /// What of a problem document is shown.
@@ -64,18 +78,44 @@ impl std::fmt::Display for Problem {
 impl Client {
     /// For the service at `server`, such as `http://127.0.0.1:7878`; connects with the first
     /// request.
-    pub(super) fn new(server: &str) -> Self {
+    ///
+    /// # Errors
+    /// The file of certificates cannot be used.
+    pub(super) fn new(server: &str, credentials: &Credentials) -> Result<Self> {
+        let roots = credentials.ca_file.as_deref().map(roots).transpose()?;
+        let tls = roots.map(|roots| TlsConfig::builder().root_certs(roots).build());
+        let authorization = credentials.token.as_ref().map(|token| format!("Bearer {token}"));
+        Ok(Self { authorization, ..Self::with_tls(server, tls.unwrap_or_default()) })
+    }
+
+    /// For a probe of a service on this machine: who it is needs no proof, for nothing is sent that
+    /// is worth anything, and its certificate is not for an address of the loopback.
+    pub(super) fn of_this_machine(server: &str) -> Self {
+        Self::with_tls(server, TlsConfig::builder().disable_verification(true).build())
+    }
+
+    fn with_tls(server: &str, tls: TlsConfig) -> Self {
         let server = server.trim_end_matches('/');
         let server =
             if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
+            .tls_config(tls)
+            .max_redirects(0)
             .timeout_connect(Some(Duration::from_secs(5)))
             .timeout_per_read(Some(Duration::from_mins(2)))
             .timeout_per_write(Some(Duration::from_mins(2)))
             .build();
-        Self { agent: config.into(), server }
+        Self { agent: config.into(), server, authorization: None }
+    }
+
+    /// Adds the token.
+    fn let_in<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.authorization {
+            Some(authorization) => request.header("authorization", authorization),
+            None => request,
+        }
     }
 
     /// The address it speaks to.
@@ -85,7 +125,8 @@ impl Client {
 
     /// Gets a path; any status but 200 is an error.
     pub(super) fn get(&self, path: &str) -> Result<String> {
-        let mut response = self.until_admitted(|url| self.agent.get(url).call(), path)?;
+        let mut response =
+            self.until_admitted(|url| self.let_in(self.agent.get(url)).call(), path)?;
         Ok(response.body_mut().read_to_string()?)
     }
 
@@ -99,14 +140,15 @@ impl Client {
 
     /// Posts a JSON object and reads the reply.
     pub(super) fn post_json(&self, path: &str, body: &Value) -> Result<Value> {
-        let mut response = self.until_admitted(|url| self.agent.post(url).send_json(body), path)?;
+        let send = |url: &str| self.let_in(self.agent.post(url)).send_json(body);
+        let mut response = self.until_admitted(send, path)?;
         Ok(response.body_mut().read_json()?)
     }
 
     /// Posts lines of JSON; the lines of the reply, as they come.
     pub(super) fn post_ndjson(&self, path: &str, body: &[u8]) -> Result<impl BufRead + use<>> {
         let send = |url: &str| {
-            let request = self.agent.post(url);
+            let request = self.let_in(self.agent.post(url));
             request.content_type("application/x-ndjson").send(body)
         };
         let response = self.until_admitted(send, path)?;
@@ -134,7 +176,12 @@ impl Client {
             let text = response.body_mut().read_to_string().unwrap_or_default();
             let mut problem: Problem = serde_json::from_str(&text).unwrap_or_default();
             problem.status = status;
-            bail!("{} refused {path}: {problem}", self.server);
+            let refused = format!("{} refused {path}: {problem}", self.server);
+            if matches!(status, 401 | 403) {
+                let next = "send a token that allows it: NEARPRINT_TOKEN=TOKEN or --token TOKEN";
+                return Err(Trouble::new(refused, next).into());
+            }
+            bail!(refused);
         }
         unreachable!("the last attempt returns")
     }
@@ -146,6 +193,21 @@ impl Client {
         )
         .because(error)
     }
+}
+
+/// The certificates of a PEM file.
+fn roots(path: &Path) -> Result<RootCerts> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the certificates of {}", path.display()))?;
+    let mut roots = Vec::new();
+    for item in parse_pem(text.as_bytes()) {
+        let item = item.with_context(|| format!("{} is not PEM", path.display()))?;
+        if let PemItem::Certificate(certificate) = item {
+            roots.push(certificate);
+        }
+    }
+    ensure!(!roots.is_empty(), "there is no certificate in {}", path.display());
+    Ok(RootCerts::new_with_certs(&roots))
 }
 
 /// The seconds of a `Retry-After` header; 1 without one.
@@ -171,7 +233,8 @@ mod tests {
     #[test]
     fn an_address_may_come_with_or_without_its_scheme() {
         for written in ["127.0.0.1:1", "http://127.0.0.1:1", "http://127.0.0.1:1/"] {
-            assert_eq!(Client::new(written).server(), "http://127.0.0.1:1");
+            let client = Client::new(written, &Credentials::default()).unwrap();
+            assert_eq!(client.server(), "http://127.0.0.1:1");
         }
     }
 }

@@ -22,6 +22,7 @@ mod plan;
 mod query;
 mod reply;
 mod serve;
+mod token;
 mod trouble;
 
 use std::io::{self, Write};
@@ -66,6 +67,8 @@ enum Command {
     CheckConfig(check_config::Args),
     /// Ask a running service whether it is well (for HEALTHCHECK)
     Health(health::Args),
+    /// Make a token for the service, and the line that lets it in
+    Token(token::Args),
     /// Reckon what an index of some size will cost: memory, time, and the alternatives
     Plan(plan::Args),
     /// Measure look-ups, inserts, texts and requests on this machine
@@ -102,6 +105,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
+        Command::Token(args) => token::run(&args, &mut out),
         Command::Plan(args) => plan::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
     }?;

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::client::{Client, DEFAULT_SERVER};
+use super::client::{Client, Credentials, DEFAULT_SERVER};
 use super::document;
 use super::reply::Reply;
 
@@ -36,6 +36,8 @@ pub(super) struct Args {
     /// Where the service listens
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
+    #[command(flatten)]
+    credentials: Credentials,
     /// Print the reply of the service as it is
     #[arg(long)]
     json: bool,
@@ -51,7 +53,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     option("limit", args.limit.map(|count| json!(count)));
     option("min_similarity", args.min_similarity.map(|part| json!(part)));
 
-    let reply = Client::new(&args.server).post_json("/v1/query", &Value::Object(request))?;
+    let reply = Client::new(&args.server, &args.credentials)?
+        .post_json("/v1/query", &Value::Object(request))?;
     if args.json {
         writeln!(out, "{reply}")?;
         return Ok(());

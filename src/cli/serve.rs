@@ -32,10 +32,16 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 /// Says what to do about a service that does not run.
-fn with_advice(error: ServeError) -> Trouble {
+pub(super) fn with_advice(error: ServeError) -> Trouble {
     let next = match &error {
         ServeError::Runtime(_) => "look at the limits of this process: ulimit -a",
         ServeError::Listen { .. } => "choose another address: --listen 127.0.0.1:PORT",
+        ServeError::Access(_) => {
+            "make a token and its line with `nearprint token`; config/default.toml explains [access]"
+        }
+        ServeError::Tls(_) => {
+            "name a certificate and its key, both PEM: server.tls_certificate_file, server.tls_key_file"
+        }
         ServeError::Open(_) => {
             "if another process uses the directory, stop it, or choose another one: --data DIR"
         }

@@ -79,6 +79,23 @@ pub enum ConfigError {
         /// What was given.
         found: &'static str,
     },
+    /// Others could reach the service, and nothing keeps them out.
+    #[error(
+        "`server.listen` is {listen}, where others can reach it, but no tokens are configured \
+         (access.tokens_file)"
+    )]
+    NoTokens {
+        /// The address.
+        listen: std::net::SocketAddr,
+    },
+    /// A key that is of no use without another one.
+    #[error("`{given}` is set, so `{missing}` must be set as well")]
+    Missing {
+        /// The key that is set.
+        given: &'static str,
+        /// The key that is not.
+        missing: &'static str,
+    },
     /// A value outside the range of its key.
     #[error("`{key}` is {value}; it must be {range}")]
     OutOfRange {

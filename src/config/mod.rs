@@ -36,6 +36,8 @@ pub struct Config {
     pub query: QueryKeys,
     /// `[engine]`: queues, files and limits of the engine.
     pub engine: EngineKeys,
+    /// `[access]`: who gets in.
+    pub access: AccessKeys,
     /// `[log]`: what is written to standard error.
     pub log: LogKeys,
 }
@@ -55,6 +57,8 @@ pub struct ServerKeys {
     pub connections_max: u64,
     pub requests_in_flight_max: u64,
     pub shutdown_grace_ms: u64,
+    pub tls_certificate_file: PathBuf,
+    pub tls_key_file: PathBuf,
 }
 
 /// The keys of `[data]`; `config/default.toml` explains each.
@@ -92,6 +96,16 @@ pub struct EngineKeys {
     pub snapshot_changes: u64,
     pub memory_bytes_max: u64,
     pub disk_free_bytes_min: u64,
+}
+
+/// The keys of `[access]`; `config/default.toml` explains each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config/default.toml explains each key")]
+pub struct AccessKeys {
+    pub tokens_file: PathBuf,
+    pub tokens: String,
+    pub requests_per_second: u64,
 }
 
 /// The keys of `[log]`; `config/default.toml` explains each.
@@ -135,9 +149,14 @@ impl Config {
         validate::settings(self)
     }
 
-    /// The effective configuration as TOML, every key, for `check-config`.
+    /// The effective configuration as TOML, every key, for `check-config`. Of the tokens it shows
+    /// only that there are some: even their digests are nobody else's business.
     pub fn effective(&self) -> String {
-        toml::to_string(self).expect("strings, numbers and five tables are TOML")
+        let mut shown = self.clone();
+        if !shown.access.tokens.is_empty() {
+            "(not shown)".clone_into(&mut shown.access.tokens);
+        }
+        toml::to_string(&shown).expect("strings, numbers and six tables are TOML")
     }
 }
 

@@ -1,5 +1,6 @@
 //! The layers, the ranges and the messages of the configuration; every key is changed and seen.
 
+use std::num::NonZero;
 use std::path::Path;
 
 use super::*;
@@ -90,6 +91,13 @@ fn every_key_has_an_effect() {
         ("SERVER__CONNECTIONS_MAX", "104", |s| s.server.connections_max.to_string()),
         ("SERVER__REQUESTS_IN_FLIGHT_MAX", "105", |s| s.http.requests_in_flight_max.to_string()),
         ("SERVER__SHUTDOWN_GRACE_MS", "106", |s| s.server.shutdown_grace.as_millis().to_string()),
+        ("ACCESS__TOKENS_FILE", "112", |s| {
+            s.server.access.file.clone().unwrap_or_default().display().to_string()
+        }),
+        ("ACCESS__TOKENS", "a line", |s| s.server.access.lines.clone()),
+        ("ACCESS__REQUESTS_PER_SECOND", "113", |s| {
+            s.server.access.requests_per_second.map_or(0, NonZero::get).to_string()
+        }),
         ("DATA__DIRECTORY", "107", |s| s.engine.data.display().to_string()),
         ("DATA__DISTANCE_MAX", "8", |s| s.engine.distance_max.to_string()),
         ("DATA__DISTANCE_MAX", "7", |s| s.http.query.distance_max.to_string()),
@@ -103,7 +111,10 @@ fn every_key_has_an_effect() {
         ("ENGINE__JOURNAL_FILE_BYTES", "70000", |s| s.engine.journal_file_bytes.to_string()),
         ("ENGINE__SNAPSHOT_INTERVAL_MS", "1001", |s| s.engine.snapshot_interval_ms.to_string()),
         ("ENGINE__SNAPSHOT_CHANGES", "1002", |s| s.engine.snapshot_changes.to_string()),
-        ("ENGINE__MEMORY_BYTES_MAX", "1003", |s| s.engine.memory_bytes_max.to_string()),
+        ("ENGINE__MEMORY_BYTES_MAX", "300000000", |s| s.http.memory_bytes_max.to_string()),
+        ("ENGINE__MEMORY_BYTES_MAX", "268435457", |s| {
+            (s.engine.memory_bytes_max + (1 << 28)).to_string()
+        }),
         ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
     ];
     for (key, value, seen) in keys {
@@ -119,10 +130,16 @@ fn every_key_has_an_effect() {
     let log = [("NEARPRINT_LOG__FORMAT", "json"), ("NEARPRINT_LOG__LEVEL", "warn")];
     let log = settings(&log).unwrap().log;
     assert_eq!((log.format, log.level), (telemetry::Format::Json, tracing::Level::WARN));
-    // Three keys are seen together; the list names all others of the file.
+    let tls = [
+        ("NEARPRINT_SERVER__TLS_CERTIFICATE_FILE", "110"),
+        ("NEARPRINT_SERVER__TLS_KEY_FILE", "111"),
+    ];
+    let tls = settings(&tls).unwrap().server.tls.unwrap();
+    assert_eq!((tls.certificate.to_str(), tls.key.to_str()), (Some("110"), Some("111")));
+    // Keys that are seen together; the list names all others of the file.
     let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
     let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
-    assert_eq!(in_file, keys.len() - 1 + 4, "a key without a test");
+    assert_eq!(in_file, keys.len() - 2 + 6, "a key without a test");
 }
 
 #[test]
@@ -199,6 +216,11 @@ fn a_value_outside_its_range_is_refused_by_name() {
             "`server.listen` is 7878; it must be an IP address and a port, such as 127.0.0.1:7878",
         ),
         (
+            "ENGINE__MEMORY_BYTES_MAX",
+            "268435456",
+            "`engine.memory_bytes_max` is 268435456; it must be 0, or above server.bodies_held_bytes_max (268435456) and at most 2^60",
+        ),
+        (
             "ENGINE__GROUP_CHANGES_MAX",
             "65537",
             "`engine.group_changes_max` is 65537; it must be 1 to 65536",
@@ -220,4 +242,36 @@ fn a_file_that_is_missing_or_no_toml_is_named() {
         refused.contains(&path.display().to_string()) && refused.contains("not TOML"),
         "{refused}"
     );
+}
+
+#[test]
+fn without_tokens_only_a_loopback_address_is_listened_on() {
+    for listen in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1"] {
+        assert!(settings(&[("NEARPRINT_SERVER__LISTEN", listen)]).is_ok(), "{listen}");
+    }
+    for listen in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "[::ffff:10.0.0.1]:1"] {
+        let listens = ("NEARPRINT_SERVER__LISTEN", listen);
+        let refused = refusal(&[listens]);
+        assert!(refused.starts_with(&format!("`server.listen` is {listen}")), "{refused}");
+        for tokens in ["NEARPRINT_ACCESS__TOKENS", "NEARPRINT_ACCESS__TOKENS_FILE"] {
+            assert!(settings(&[listens, (tokens, "some")]).is_ok(), "{tokens}");
+            assert!(settings(&[listens, (tokens, "")]).is_err(), "{tokens}");
+        }
+    }
+}
+
+#[test]
+fn a_certificate_needs_its_key() {
+    let refused = refusal(&[("NEARPRINT_SERVER__TLS_CERTIFICATE_FILE", "a")]);
+    assert!(refused.ends_with("so `server.tls_key_file` must be set as well"), "{refused}");
+    let refused = refusal(&[("NEARPRINT_SERVER__TLS_KEY_FILE", "a")]);
+    assert!(refused.ends_with("so `server.tls_certificate_file` must be set as well"), "{refused}");
+}
+
+#[test]
+fn what_is_printed_as_effective_shows_no_token() {
+    let config =
+        Config::load(&with(&[("NEARPRINT_ACCESS__TOKENS", "a read sha256:0123")])).unwrap();
+    let text = config.effective();
+    assert!(text.contains("tokens = \"(not shown)\"") && !text.contains("0123"), "{text}");
 }

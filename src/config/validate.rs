@@ -2,13 +2,15 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Config, ConfigError, Settings};
 use crate::engine::{self, Durability};
 use crate::fingerprint::Distance;
-use crate::{http, server, telemetry, text};
+use crate::{access, http, server, telemetry, text};
 
 const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;
@@ -18,9 +20,14 @@ const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
 pub(super) fn settings(config: &Config) -> Result<Settings, ConfigError> {
+    let listen = listen(config)?;
+    let access = access_source(config)?;
+    if !access.is_on() && !listen.ip().is_loopback() {
+        return Err(ConfigError::NoTokens { listen });
+    }
     Ok(Settings {
-        listen: listen(config)?,
-        server: server_options(config)?,
+        listen,
+        server: server_options(config, access)?,
         http: http_options(config)?,
         engine: engine_options(config)?,
         log: log_options(config)?,
@@ -34,7 +41,33 @@ fn listen(config: &Config) -> Result<SocketAddr, ConfigError> {
     })
 }
 
-fn server_options(config: &Config) -> Result<server::Options, ConfigError> {
+fn access_source(config: &Config) -> Result<access::Source, ConfigError> {
+    let keys = &config.access;
+    let rate = within("access.requests_per_second", keys.requests_per_second, 0..=1_000_000)?;
+    Ok(access::Source {
+        file: given(&keys.tokens_file),
+        lines: keys.tokens.clone(),
+        requests_per_second: u32::try_from(rate).ok().and_then(NonZero::new),
+    })
+}
+
+fn tls_source(config: &Config) -> Result<Option<server::TlsSource>, ConfigError> {
+    let (certificate, key) = ("server.tls_certificate_file", "server.tls_key_file");
+    let keys = &config.server;
+    match (given(&keys.tls_certificate_file), given(&keys.tls_key_file)) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(server::TlsSource { certificate, key })),
+        (Some(_), None) => Err(ConfigError::Missing { given: certificate, missing: key }),
+        (None, Some(_)) => Err(ConfigError::Missing { given: key, missing: certificate }),
+    }
+}
+
+/// A path, unless it is empty.
+fn given(path: &Path) -> Option<PathBuf> {
+    (!path.as_os_str().is_empty()).then(|| path.to_owned())
+}
+
+fn server_options(config: &Config, access: access::Source) -> Result<server::Options, ConfigError> {
     let keys = &config.server;
     Ok(server::Options {
         header_timeout: ms(
@@ -43,8 +76,11 @@ fn server_options(config: &Config) -> Result<server::Options, ConfigError> {
             MS_MIN..=MINUTES_10_MS,
         )?,
         idle_timeout: ms("server.idle_timeout_ms", keys.idle_timeout_ms, MS_MIN..=HOUR_MS)?,
+        reply_timeout: ms("server.body_timeout_ms", keys.body_timeout_ms, MS_MIN..=HOUR_MS)?,
         connections_max: length("server.connections_max", keys.connections_max, 1..=1_000_000)?,
         shutdown_grace: ms("server.shutdown_grace_ms", keys.shutdown_grace_ms, 0..=MINUTES_10_MS)?,
+        access,
+        tls: tls_source(config)?,
     })
 }
 
@@ -71,6 +107,7 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
             server.requests_in_flight_max,
             1..=1_000_000,
         )?,
+        memory_bytes_max: config.engine.memory_bytes_max,
         query: http::QueryDefaults {
             distance: distance("query.distance", query.distance, distance_max)?,
             distance_max,
@@ -107,13 +144,31 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
             keys.snapshot_changes,
             1_000..=1_000_000_000_000,
         )?,
-        memory_bytes_max: within("engine.memory_bytes_max", keys.memory_bytes_max, 0..=1 << 60)?,
+        memory_bytes_max: memory_of_index(config)?,
         disk_free_bytes_min: within(
             "engine.disk_free_bytes_min",
             keys.disk_free_bytes_min,
             0..=1 << 60,
         )?,
     })
+}
+
+/// Of the memory of all, what bodies may take is set apart, so that the sum keeps within it.
+fn memory_of_index(config: &Config) -> Result<u64, ConfigError> {
+    let all = config.engine.memory_bytes_max;
+    if all == 0 {
+        return Ok(0);
+    }
+    let bodies = config.server.bodies_held_bytes_max;
+    let least = bodies.saturating_add(1);
+    match within("engine.memory_bytes_max", all, least..=1 << 60) {
+        Ok(all) => Ok(all - bodies),
+        Err(_) => Err(wrong(
+            "engine.memory_bytes_max",
+            all,
+            &format!("0, or above server.bodies_held_bytes_max ({bodies}) and at most 2^60"),
+        )),
+    }
 }
 
 fn durability(config: &Config) -> Result<Durability, ConfigError> {

@@ -10,8 +10,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::{Document, DocumentId};
 use crate::engine::answers::{
-    Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, Refused, Removed,
-    SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
+    Admission, Findings, PackedInserted, QueryOptions, Readiness, Refused, Removed, SegmentStats,
+    SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
 };
 use crate::engine::clock::{Clock, SystemClock};
 use crate::engine::core::Decided;
@@ -22,7 +22,7 @@ use crate::engine::lookups::{Share, Turns};
 use crate::engine::options::Options;
 use crate::engine::recovery::{OpenError, Recovered, recover};
 use crate::engine::shared::{Life, Message, Shared, Submission};
-use crate::engine::writer::Writer;
+use crate::engine::writer::{Writer, memory_stats};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::ids::IdKey;
 use crate::index::plan::Plans;
@@ -526,21 +526,6 @@ fn segment_stats(segment: &crate::index::segment::Segment, plans: &Plans) -> Seg
         bytes: segment.bytes().total(),
         plan: plans.of_segment(segment.sorted().is_small()).to_string(),
     }
-}
-
-fn memory_stats(view: &View) -> MemoryStats {
-    let mut memory = MemoryStats {
-        deltas: view.delta_bytes(),
-        tables: view.others_bytes(),
-        ..MemoryStats::default()
-    };
-    for bytes in view.segments().iter().map(|segment| segment.bytes()) {
-        memory.tables += bytes.tables;
-        memory.documents += bytes.postings;
-        memory.ids += bytes.ids;
-        memory.removals += bytes.removals;
-    }
-    memory
 }
 
 /// Runs what may wait for the disk on a thread that may wait.

@@ -29,7 +29,8 @@ pub struct Options {
     pub snapshot_interval_ms: u64,
     /// A snapshot is taken when this many changes were accepted since the last one.
     pub snapshot_changes: u64,
-    /// Writes are refused above this much memory of the index; 0 is no limit.
+    /// Writes are refused above this much memory of the index, with what its merges need; 0 is no
+    /// limit.
     pub memory_bytes_max: u64,
     /// Writes are refused below this much free space of the disk.
     pub disk_free_bytes_min: u64,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc;
 
-use crate::engine::answers::Refused;
+use crate::engine::answers::{MemoryStats, Refused};
 use crate::engine::core::{Core, Decided};
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::index::view::View;
@@ -162,7 +162,7 @@ impl Writer {
     fn publish(&self) {
         let view = self.core.view();
         let bytes_max = self.shared.options.memory_bytes_max;
-        let full = bytes_max > 0 && memory_bytes(view) > bytes_max;
+        let full = bytes_max > 0 && memory_stats(view).total() > bytes_max;
         self.shared.memory_full.store(full, Ordering::Relaxed);
         self.shared.view.store(Arc::new(view.clone()));
         if !view.full_deltas().is_empty() {
@@ -171,10 +171,22 @@ impl Writer {
     }
 }
 
-/// Memory of the whole index.
-pub(crate) fn memory_bytes(view: &View) -> u64 {
-    let segments = view.segments().iter().map(|segment| segment.bytes().total());
-    segments.sum::<u64>() + view.others_bytes() + view.delta_bytes()
+/// Memory of the whole index by part.
+pub(crate) fn memory_stats(view: &View) -> MemoryStats {
+    let others = view.others_bytes();
+    let mut memory =
+        MemoryStats { deltas: view.delta_bytes(), tables: others, ..MemoryStats::default() };
+    let mut segments = 0;
+    for bytes in view.segments().iter().map(|segment| segment.bytes()) {
+        segments += bytes.total();
+        memory.tables += bytes.tables;
+        memory.documents += bytes.postings;
+        memory.ids += bytes.ids;
+        memory.removals += bytes.removals;
+    }
+    // One merge runs at a time, of segments or of tables, and its result stands beside its inputs.
+    memory.merging = segments.max(others);
+    memory
 }
 
 fn refuse(submission: Submission, refused: Refused) {

@@ -7,6 +7,7 @@
 //! - [`fields`] and [`parameters`] read requests in one pass and name the field that is wrong;
 //!   [`prepare`] turns what they read into a document (through [`crate::text`]); [`wire`] holds the
 //!   replies.
+//! - [`access`] says which token a route needs.
 //! - [`body`] holds the limits on bytes and time; [`observe`] the request's id, log line, metrics
 //!   and the limit on requests in flight; [`problem`] the one table of errors.
 //! - [`batch`] streams NDJSON, [`packed`] streams 64-bit words; both in bounded memory.
@@ -20,6 +21,7 @@
     reason = "lengths come from outside"
 )]
 
+mod access;
 mod batch;
 mod body;
 mod check_and_insert;
@@ -52,6 +54,7 @@ use std::time::Duration;
 use crate::fingerprint::Distance;
 
 pub(crate) use guard::Guarded;
+pub(crate) use problem::too_many_connections;
 pub use router::{openapi, router};
 pub use service::Service;
 
@@ -69,6 +72,8 @@ pub struct Options {
     pub body_timeout: Duration,
     /// Requests being worked on at one time.
     pub requests_in_flight_max: usize,
+    /// Memory of index and bodies together; 0 is no limit. Only shown: the parts keep to theirs.
+    pub memory_bytes_max: u64,
     /// What a look-up that says nothing gets.
     pub query: QueryDefaults,
 }

@@ -17,6 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
+use super::access;
 use super::body::lingering;
 use super::guard::Guarded;
 use super::problem::{Code, Failure, Problem};
@@ -34,13 +35,15 @@ pub(super) async fn observe(
     next: Next,
 ) -> Response {
     let mut seen = Seen::new(&service, &request);
-    let admitted = seen.exempt() || seen.take_place();
-    let response = if admitted {
-        let request = request.map(lingering);
-        let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-        answer.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response())
-    } else {
-        shed(service.options.requests_in_flight_max).into_response()
+    let admitted = access::check(&service, seen.route, &request).and_then(|()| seen.take_place());
+    // A body that is refused unread is read for a moment, so that the client gets to see why.
+    let request = request.map(lingering);
+    let response = match admitted {
+        Ok(()) => {
+            let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+            answer.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response())
+        }
+        Err(problem) => problem.into_response(),
     };
     seen.finish(response)
 }
@@ -86,10 +89,10 @@ impl Seen {
         matches!(self.route, Some("/healthz" | "/readyz" | "/metrics"))
     }
 
-    fn take_place(&mut self) -> bool {
+    fn take_place(&mut self) -> Result<(), Problem> {
         let max = self.service.options.requests_in_flight_max;
-        self.holds_place = self.service.in_flight.take(1, max);
-        self.holds_place
+        self.holds_place = !self.exempt() && self.service.in_flight.take(1, max);
+        if self.holds_place || self.exempt() { Ok(()) } else { Err(shed(max)) }
     }
 
     /// Completes the reply; a streamed one is over when its last byte is sent.

@@ -4,11 +4,13 @@
 //! the cause of a 5xx goes to the log line of the request and nowhere else.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -34,6 +36,10 @@ pub(super) enum Code {
     DistanceAboveMax,
     PackedLength,
     BodyIncomplete,
+    TokenMissing,
+    TokenUnknown,
+    ScopeMissing,
+    CrossSite,
     NotFound,
     DocumentNotFound,
     MethodNotAllowed,
@@ -45,6 +51,7 @@ pub(super) enum Code {
     UnsupportedMediaType,
     UnsupportedCharset,
     EmptyDocument,
+    RateLimited,
     Internal,
     UnreadableRecord,
     Overloaded,
@@ -57,7 +64,7 @@ pub(super) enum Code {
 impl Code {
     /// Every code, for the documentation and its test.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 27] = [
+    pub(super) const ALL: [Self; 32] = [
         Self::MalformedJson,
         Self::InvalidValue,
         Self::UnknownField,
@@ -67,6 +74,10 @@ impl Code {
         Self::DistanceAboveMax,
         Self::PackedLength,
         Self::BodyIncomplete,
+        Self::TokenMissing,
+        Self::TokenUnknown,
+        Self::ScopeMissing,
+        Self::CrossSite,
         Self::NotFound,
         Self::DocumentNotFound,
         Self::MethodNotAllowed,
@@ -78,6 +89,7 @@ impl Code {
         Self::UnsupportedMediaType,
         Self::UnsupportedCharset,
         Self::EmptyDocument,
+        Self::RateLimited,
         Self::Internal,
         Self::UnreadableRecord,
         Self::Overloaded,
@@ -88,6 +100,7 @@ impl Code {
     ];
 
     /// The one table: status, stable code, title.
+    #[expect(clippy::too_many_lines, reason = "one table, a row or so for each code")]
     pub(super) const fn row(self) -> (StatusCode, &'static str, &'static str) {
         use StatusCode as S;
         match self {
@@ -108,6 +121,10 @@ impl Code {
                 (S::BAD_REQUEST, "packed_length", "Packed fingerprints have 8 bytes each")
             }
             Self::BodyIncomplete => (S::BAD_REQUEST, "body_incomplete", "The body broke off"),
+            Self::TokenMissing => (S::UNAUTHORIZED, "token_missing", "A token is needed"),
+            Self::TokenUnknown => (S::UNAUTHORIZED, "token_unknown", "The token is not known"),
+            Self::ScopeMissing => (S::FORBIDDEN, "scope_missing", "The token does not allow this"),
+            Self::CrossSite => (S::FORBIDDEN, "cross_site", "Another site sent this request"),
             Self::NotFound => (S::NOT_FOUND, "not_found", "There is no such resource"),
             Self::DocumentNotFound => {
                 (S::NOT_FOUND, "document_not_found", "No document has this id")
@@ -143,6 +160,9 @@ impl Code {
                 "empty_document",
                 "The document has nothing to make a fingerprint from",
             ),
+            Self::RateLimited => {
+                (S::TOO_MANY_REQUESTS, "rate_limited", "Too many requests with this token")
+            }
             Self::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "Something is broken here"),
             Self::UnreadableRecord => {
                 (S::INTERNAL_SERVER_ERROR, "unreadable_record", "A stored record could not be read")
@@ -172,6 +192,7 @@ struct Facts {
     line: Option<u64>,
     status: StatusCode,
     cause: Option<String>,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Problem {
@@ -184,6 +205,7 @@ impl Problem {
             line: None,
             status: code.row().0,
             cause: None,
+            headers: Vec::new(),
         }))
     }
 
@@ -221,6 +243,19 @@ impl Problem {
         self
     }
 
+    /// A header of the reply besides those that every problem has.
+    pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.0.headers.push((name, value));
+        self
+    }
+
+    /// When it may be tried again; whole seconds, rounded up.
+    pub(super) fn retry_after(self, wait: Duration) -> Self {
+        let seconds = wait.as_millis().div_ceil(1_000).max(1);
+        let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+        self.with_header(RETRY_AFTER, HeaderValue::from(seconds))
+    }
+
     /// The same as 503, for the reply of a readiness probe.
     pub(super) fn unavailable(mut self) -> Self {
         self.0.status = StatusCode::SERVICE_UNAVAILABLE;
@@ -255,6 +290,20 @@ impl Problem {
     pub(super) fn logged(&self) -> Failure {
         Failure { code: self.0.code.row().1, cause: self.0.cause.clone() }
     }
+}
+
+/// The whole reply to a connection above `server.connections_max`, before it has sent anything.
+pub(crate) fn too_many_connections(max: usize) -> Bytes {
+    let problem = Problem::new(
+        Code::Overloaded,
+        format!("The service has {max} connections already (server.connections_max)."),
+    );
+    let body = serde_json::to_string(&problem.body()).expect("strings and numbers are JSON");
+    Bytes::from(format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+         retry-after: 1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ))
 }
 
 /// A piece of the request, short enough to repeat.
@@ -306,6 +355,9 @@ impl IntoResponse for Problem {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
+        }
+        for (name, value) in &self.0.headers {
+            headers.append(name.clone(), value.clone());
         }
         response.extensions_mut().insert(self.logged());
         response

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
 use axum::middleware;
 use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa_axum::router::OpenApiRouter;
@@ -15,8 +18,8 @@ use super::observe::observe;
 use super::problem::{Code, Problem};
 use super::service::Service;
 use super::{
-    check_and_insert, compare, documents, fingerprint, fingerprints, health, insert, metrics,
-    openapi as description, page, query, snapshots, stats,
+    access, check_and_insert, compare, documents, fingerprint, fingerprints, health, insert,
+    metrics, openapi as description, page, query, snapshots, stats,
 };
 
 fn routes() -> OpenApiRouter<Arc<Service>> {
@@ -54,21 +57,29 @@ pub fn router(service: Arc<Service>) -> Router {
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&service), observe))
-        // What every reply says to browsers and caches.
-        .layer(SetResponseHeaderLayer::overriding(
-            X_CONTENT_TYPE_OPTIONS,
-            HeaderValue::from_static("nosniff"),
-        ))
-        .layer(SetResponseHeaderLayer::if_not_present(
-            CACHE_CONTROL,
-            HeaderValue::from_static("no-store"),
-        ))
+        .layer(every_reply(X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .layer(every_reply(X_FRAME_OPTIONS, "DENY"))
+        .layer(every_reply(REFERRER_POLICY, "no-referrer"))
+        .layer(every_reply(CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"))
+        // The page has a policy of its own; the rest is nothing that a browser should run.
+        .layer(every_reply(CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"))
+        .layer(every_reply(CACHE_CONTROL, "no-store"))
         .with_state(service)
 }
 
+/// Says something to browsers and caches, unless the reply says it already.
+fn every_reply(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
+    SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
+}
+
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
+
 /// The description of the API.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    routes().into_openapi()
+    let mut document = routes().into_openapi();
+    access::describe(&mut document);
+    document
 }
 
 /// The names of all routes, for their metrics. The few strings live as long as the process.

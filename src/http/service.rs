@@ -12,6 +12,7 @@ use super::body;
 use super::parameters;
 use super::prepare::{self, Prepared, Shape};
 use super::problem::Problem;
+use crate::access::Access;
 use crate::engine::{Engine, Readiness, Refused};
 use crate::metrics;
 
@@ -24,6 +25,7 @@ pub(super) const INLINE_BYTES_MAX: usize = 8 * 1024;
 pub struct Service {
     pub(super) engine: Engine,
     pub(super) options: Options,
+    pub(super) access: Arc<Access>,
     pub(super) started: Instant,
     pub(super) in_flight: Level,
     pub(super) held: Level,
@@ -35,11 +37,12 @@ pub struct Service {
 
 impl Service {
     /// The service over a running engine.
-    pub fn new(engine: Engine, options: Options) -> Arc<Self> {
+    pub fn new(engine: Engine, options: Options, access: Arc<Access>) -> Arc<Self> {
         let names = super::router::route_names();
         Arc::new(Self {
             engine,
             options,
+            access,
             started: Instant::now(),
             in_flight: Level::default(),
             held: Level::default(),
@@ -101,6 +104,11 @@ impl Level {
             self.give_back(amount);
         }
         fits
+    }
+
+    /// How much is taken.
+    pub(super) fn now(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
     }
 
     pub(super) fn give_back(&self, amount: usize) {

@@ -17,7 +17,11 @@ use crate::engine::{Durability, SegmentStats, SnapshotInfo, Stats};
     responses((status = 200, body = StatsReply)))]
 pub(super) async fn get_stats(State(service): State<Arc<Service>>) -> Json<StatsReply> {
     let uptime = service.started.elapsed().as_secs();
-    Json(StatsReply::new(service.engine.stats(), uptime))
+    let mut reply = StatsReply::new(service.engine.stats(), uptime);
+    reply.memory.bodies_bytes = service.held.now() as u64;
+    reply.memory.max_bytes =
+        Some(service.options.memory_bytes_max).filter(|&bytes_max| bytes_max > 0);
+    Json(reply)
 }
 
 /// How old a snapshot is by the clock of this machine, in milliseconds.
@@ -97,7 +101,7 @@ impl From<SegmentStats> for SegmentReply {
     }
 }
 
-/// Bytes of memory of the index.
+/// Bytes of memory: of the index by part and in total, and beside it.
 #[derive(Debug, Serialize, ToSchema)]
 #[expect(clippy::struct_field_names, reason = "the names of the API end in their unit")]
 pub(super) struct MemoryReply {
@@ -107,6 +111,22 @@ pub(super) struct MemoryReply {
     ids_bytes: u64,
     removals_bytes: u64,
     deltas_bytes: u64,
+    /// Set apart for merges: what is merged stands twice for a while.
+    merging_bytes: u64,
+    /// Bodies of requests, as far as they are counted (`server.bodies_held_bytes_max`).
+    bodies_bytes: u64,
+    /// What the operating system says that the process has; null where it does not say.
+    resident_bytes: Option<u64>,
+    /// `engine.memory_bytes_max`; null without a limit.
+    max_bytes: Option<u64>,
+}
+
+/// The memory of this process, where the operating system says.
+pub(super) fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let field = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = field.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1_024)
 }
 
 /// The journal.
@@ -143,6 +163,10 @@ impl StatsReply {
                 ids_bytes: memory.ids,
                 removals_bytes: memory.removals,
                 deltas_bytes: memory.deltas,
+                merging_bytes: memory.merging,
+                bodies_bytes: 0,
+                resident_bytes: resident_bytes(),
+                max_bytes: None,
             },
             journal: JournalReply { bytes: stats.journal_bytes, files: stats.journal_files },
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),

@@ -66,6 +66,7 @@ pub(super) struct Patient {
     phase: Phase,
     header_timeout: Duration,
     idle_timeout: Duration,
+    reply_timeout: Duration,
     read_deadline: Deadline,
     write_deadline: Deadline,
 }
@@ -77,6 +78,7 @@ impl Patient {
             phase,
             header_timeout: options.header_timeout,
             idle_timeout: options.idle_timeout,
+            reply_timeout: options.reply_timeout,
             read_deadline: Deadline::default(),
             write_deadline: Deadline::default(),
         }
@@ -91,7 +93,7 @@ impl Patient {
             self.write_deadline.disarm();
             return written;
         }
-        ready!(self.write_deadline.poll(cx, BUSY, self.idle_timeout));
+        ready!(self.write_deadline.poll(cx, BUSY, self.reply_timeout));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }

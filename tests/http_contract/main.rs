@@ -7,6 +7,7 @@
 
 mod support;
 
+mod access;
 mod batches;
 mod bodies;
 mod documents;

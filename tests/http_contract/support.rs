@@ -277,6 +277,12 @@ impl Reply {
         headers.find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
+    /// All headers of this name.
+    pub(crate) fn headers(&self, name: &str) -> Vec<&str> {
+        let headers = self.headers.iter().filter(|(found, _)| found == name);
+        headers.map(|(_, value)| value.as_str()).collect()
+    }
+
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

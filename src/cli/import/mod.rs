@@ -25,7 +25,7 @@ use self::groups::Groups;
 use self::progress::Progress;
 use self::server::Server;
 use self::summary::Summary;
-use super::client::{Client, DEFAULT_SERVER};
+use super::client::{Client, Credentials, DEFAULT_SERVER};
 use super::reply::Reply;
 use crate::bulk::{Documents, Entry, Format, bytes_total};
 
@@ -44,6 +44,8 @@ pub(super) struct Args {
     /// The service to store them in
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
+    #[command(flatten)]
+    credentials: Credentials,
     /// Store them in this data directory instead; no service may be running on it
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -145,7 +147,7 @@ fn open(args: &Args) -> Result<Box<dyn Sink>> {
         let directory = Directory::open(data, args.config.as_deref(), how)?;
         return Ok(Box::new(directory));
     }
-    let client = Client::new(&args.server);
+    let client = Client::new(&args.server, &args.credentials)?;
     client.get("/readyz")?;
     Ok(Box::new(Server::new(client, how)))
 }

@@ -128,7 +128,11 @@ mod tests {
     /// Answers one request after the other with these replies; ends with the bodies it was sent.
     fn service(replies: Vec<String>) -> (Server, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = Client::new(&listener.local_addr().unwrap().to_string());
+        let client = Client::new(
+            &listener.local_addr().unwrap().to_string(),
+            &client::Credentials::default(),
+        )
+        .unwrap();
         let bodies = thread::spawn(move || {
             let answer = |reply: &String| {
                 let (mut stream, _) = listener.accept().unwrap();

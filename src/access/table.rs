@@ -1,0 +1,151 @@
+//! The lines that name tokens.
+//!
+//! ```text
+//! # name   scopes       digest of the token    requests a second (optional)
+//! crawler  read,write   sha256:9f86d081...     rate=200
+//! ```
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use subtle::{Choice, ConditionallySelectable as _};
+
+use super::token::Digest;
+use super::{Scopes, Source};
+
+/// No more tokens than this: each is compared with what a request presents.
+pub const TOKENS_MAX: usize = 1_000;
+
+/// Why tokens cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// The file cannot be read.
+    #[error("cannot read the tokens of {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// A line is not what a line must be.
+    #[error("line {line} of {origin} names no token: {why}")]
+    BadLine {
+        /// Counted from 1.
+        line: usize,
+        /// The file, or the key of the configuration.
+        origin: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// Nobody could use the service.
+    #[error("{origin} names no token at all")]
+    Empty {
+        /// The file, or the key of the configuration.
+        origin: String,
+    },
+    /// More than the table takes.
+    #[error("{origin} names more than {TOKENS_MAX} tokens")]
+    TooMany {
+        /// The file, or the key of the configuration.
+        origin: String,
+    },
+}
+
+/// All tokens.
+#[derive(Debug)]
+pub(super) struct Table(Vec<Entry>);
+
+/// One token.
+#[derive(Debug)]
+pub(super) struct Entry {
+    digest: Digest,
+    pub(super) scopes: Scopes,
+    rate: Option<DefaultDirectRateLimiter>,
+}
+
+impl Table {
+    /// Reads the file and the lines of a source.
+    pub(super) fn read(source: &Source) -> Result<Self, AccessError> {
+        let mut entries = Vec::new();
+        let mut origin = "access.tokens".to_owned();
+        read_lines(source.lines.split(['\n', ';']), &origin, source, &mut entries)?;
+        if let Some(path) = &source.file {
+            origin = path.display().to_string();
+            let text = std::fs::read_to_string(path)
+                .map_err(|source| AccessError::Unreadable { path: path.clone(), source })?;
+            read_lines(text.lines(), &origin, source, &mut entries)?;
+        }
+        match entries.len() {
+            0 => Err(AccessError::Empty { origin }),
+            1..=TOKENS_MAX => Ok(Self(entries)),
+            _ => Err(AccessError::TooMany { origin }),
+        }
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The entry with this digest. All are looked at, so that the time tells nothing.
+    pub(super) fn find(&self, presented: &Digest) -> Option<&Entry> {
+        // 0 is none; entry `i` is `i + 1`.
+        let mut found = 0_u32;
+        for (number, entry) in (1..).zip(&self.0) {
+            let same: Choice = entry.digest.same(presented);
+            found.conditional_assign(&number, same);
+        }
+        self.0.get((found as usize).checked_sub(1)?)
+    }
+}
+
+impl Entry {
+    /// Counts a request; if it is one too many, how long to wait.
+    pub(super) fn count(&self) -> Result<(), Duration> {
+        let Some(rate) = &self.rate else { return Ok(()) };
+        rate.check().map_err(|until| until.wait_time_from(DefaultClock::default().now()))
+    }
+}
+
+fn read_lines<'a>(
+    lines: impl Iterator<Item = &'a str>,
+    origin: &str,
+    source: &Source,
+    entries: &mut Vec<Entry>,
+) -> Result<(), AccessError> {
+    for (number, line) in (1..).zip(lines) {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            let bad = |why| AccessError::BadLine { line: number, origin: origin.to_owned(), why };
+            entries.push(entry(line, source.requests_per_second).map_err(bad)?);
+        }
+    }
+    Ok(())
+}
+
+fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<Entry, &'static str> {
+    let mut columns = line.split_whitespace();
+    let (Some(_name), Some(scopes), Some(digest)) =
+        (columns.next(), columns.next(), columns.next())
+    else {
+        return Err("it needs a name, scopes and sha256:DIGEST; `nearprint token` prints a line");
+    };
+    let scopes = scopes.parse().map_err(|_| "scopes are read, write and admin, with commas")?;
+    let digest = digest
+        .parse()
+        .map_err(|_| "the third column must be sha256: and 64 hex digits, not the token itself")?;
+    let rate = match columns.next() {
+        None => rate,
+        Some(column) => {
+            let number = column.strip_prefix("rate=").and_then(|number| number.parse().ok());
+            Some(number.ok_or("the fourth column must be rate= and a number from 1 on")?)
+        }
+    };
+    if columns.next().is_some() {
+        return Err("it has more than four columns");
+    }
+    let limiter = |rate| RateLimiter::direct(Quota::per_second(rate));
+    Ok(Entry { digest, scopes, rate: rate.map(limiter) })
+}

@@ -1,0 +1,140 @@
+//! Tokens: what a line takes, who is let through, and that no message repeats a secret.
+
+use super::*;
+
+fn token_with(scopes: &str, rest: &str) -> (Token, String) {
+    let token = Token::generate().unwrap();
+    let line = format!("name {scopes} {}{rest}", token.digest());
+    (token, line)
+}
+
+fn access(lines: &str) -> Access {
+    Access::open(Source { lines: lines.to_owned(), ..Source::default() }).unwrap()
+}
+
+fn refusal(lines: &str) -> String {
+    let source = Source { lines: lines.to_owned(), ..Source::default() };
+    Access::open(source).unwrap_err().to_string()
+}
+
+#[test]
+fn each_token_has_its_own_scopes_and_no_others() {
+    let scopes = ["read", "write", "admin", "read,write", "read,write,admin"];
+    let named: Vec<_> = scopes.iter().map(|scopes| token_with(scopes, "")).collect();
+    let lines: Vec<_> = named.iter().map(|(_, line)| line.as_str()).collect();
+    let access = access(&lines.join("\n"));
+    for ((token, _), scopes) in named.iter().zip(scopes) {
+        for scope in Scope::ALL {
+            let admitted = access.admit(Some(token.reveal()), Need::Scope(scope));
+            let has = scopes.split(',').any(|name| name == scope.name());
+            assert_eq!(admitted, if has { Ok(()) } else { Err(Denied::NoScope(scope)) });
+        }
+        assert_eq!(access.admit(Some(token.reveal()), Need::Token), Ok(()));
+    }
+}
+
+#[test]
+fn without_a_known_token_only_what_needs_nothing_is_open() {
+    let (token, line) = token_with("read", "");
+    let access = access(&line);
+    assert_eq!(access.admit(None, Need::Nothing), Ok(()));
+    for need in [Need::Token, Need::Scope(Scope::Read)] {
+        assert_eq!(access.admit(None, need), Err(Denied::NoToken));
+        let cut = &token.reveal()[..token.reveal().len() - 1];
+        // The digest itself opens nothing.
+        let digest = token.digest().to_string();
+        for wrong in ["", "x", cut, &digest, &token.reveal().to_uppercase()] {
+            assert_eq!(access.admit(Some(wrong), need), Err(Denied::UnknownToken), "{wrong}");
+        }
+    }
+}
+
+#[test]
+fn without_a_source_everybody_is_let_through() {
+    let access = Access::open(Source::default()).unwrap();
+    assert!(!access.is_on());
+    assert_eq!(access.admit(None, Need::Scope(Scope::Admin)), Ok(()));
+}
+
+#[test]
+fn a_rate_is_that_of_the_line_or_of_the_source() {
+    let (own, own_line) = token_with("read", " rate=3");
+    let (other, other_line) = token_with("read", "");
+    let access = Access::open(Source {
+        lines: format!("{own_line};{other_line}"),
+        requests_per_second: NonZero::new(5),
+        ..Source::default()
+    })
+    .unwrap();
+    for (token, rate) in [(own, 3), (other, 5)] {
+        let admit = || access.admit(Some(token.reveal()), Need::Token);
+        let admitted = (0..rate).filter(|_| admit().is_ok()).count();
+        // The clock runs on: more may be let through, but never less.
+        assert_eq!(admitted, rate);
+        let denied = std::iter::repeat_with(admit).take(1_000).find_map(Result::err);
+        let Some(Denied::TooMany(wait)) = denied else { panic!("{denied:?}") };
+        assert!(wait <= Duration::from_secs(1), "{wait:?}");
+    }
+}
+
+#[test]
+fn comments_and_blank_lines_are_passed_over() {
+    let (token, line) = token_with("admin", "");
+    let access = access(&format!("# a comment\n\n   \n  {line}  \n"));
+    assert_eq!(access.admit(Some(token.reveal()), Need::Scope(Scope::Admin)), Ok(()));
+}
+
+#[test]
+fn a_line_that_names_no_token_is_refused_by_its_number_and_not_repeated() {
+    let (token, line) = token_with("read", "");
+    let secret = token.reveal();
+    for wrong in [
+        format!("name read {secret}"),
+        secret.to_owned(),
+        format!("name reed {}", token.digest()),
+        format!("{line} rate=0"),
+        format!("{line} rate=x"),
+        format!("{line} rate=1 more"),
+        format!("name read sha256:{}", &secret["nearprint_".len() + 2..]),
+        format!("{line}0"),
+        line.replace("sha256:", "sha256:+"),
+    ] {
+        let said = refusal(&format!("{line}\n{wrong}"));
+        assert!(said.starts_with("line 2 of access.tokens names no token: "), "{said}");
+        assert!(!said.contains(&secret["nearprint_".len()..][..16]), "{said}");
+    }
+    assert_eq!(refusal("# nobody"), "access.tokens names no token at all");
+    let many = vec![line; TOKENS_MAX + 1].join("\n");
+    assert_eq!(refusal(&many), "access.tokens names more than 1000 tokens");
+}
+
+#[test]
+fn a_file_is_read_again_and_a_bad_one_leaves_the_old_tokens() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tokens");
+    #[expect(clippy::disallowed_methods, reason = "a file of a test")]
+    let write = |text: &str| std::fs::write(&path, text).unwrap();
+    let ((old, old_line), (new, new_line)) = (token_with("read", ""), token_with("read", ""));
+    write(&old_line);
+    let access = Access::open(Source { file: Some(path.clone()), ..Source::default() }).unwrap();
+    let known = |token: &Token| access.admit(Some(token.reveal()), Need::Token).is_ok();
+    write("nonsense");
+    assert!(access.reload().unwrap_err().to_string().contains("line 1 of"));
+    assert!(known(&old) && !known(&new));
+    write(&new_line);
+    assert_eq!(access.reload().unwrap(), 1);
+    assert!(!known(&old) && known(&new));
+}
+
+#[test]
+fn the_digest_is_sha256_and_tokens_differ() {
+    // FIPS 180-2, the message "abc".
+    assert_eq!(
+        Digest::of("abc").to_string(),
+        "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    );
+    let (one, two) = (Token::generate().unwrap(), Token::generate().unwrap());
+    assert_ne!(one.reveal(), two.reveal());
+    assert_eq!(one.reveal().len(), "nearprint_".len() + 64);
+    assert_eq!(format!("{one:?}"), "Token");
+}

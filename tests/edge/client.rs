@@ -1,0 +1,96 @@
+//! Clients as tasks: many of them, of which each costs little.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// No reply is waited for longer than this.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A connection that is kept alive.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// What of a reply is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) retry_after: bool,
+    pub(crate) closes: bool,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, received: Vec::new() })
+    }
+
+    /// Sends a request and reads its whole reply.
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> io::Result<Reply> {
+        let asked = async {
+            // A refusal may come, and the connection end, before all is sent.
+            let sent = self.stream.write_all(request).await;
+            self.reply().await.map_err(|error| sent.err().unwrap_or(error))
+        };
+        timeout(PATIENCE, asked).await?
+    }
+
+    async fn reply(&mut self) -> io::Result<Reply> {
+        self.received.clear();
+        loop {
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let Some(end) = self.received.windows(4).position(|four| four == b"\r\n\r\n") else {
+                continue;
+            };
+            let head = String::from_utf8_lossy(&self.received[..end]).to_ascii_lowercase();
+            let field = |name: &str| {
+                let line = head.lines().find_map(|line| line.strip_prefix(name));
+                line.map(|value| value.trim_start_matches(':').trim().to_owned())
+            };
+            let length: usize = field("content-length").map_or(0, |value| value.parse().unwrap());
+            while self.received.len() < end + 4 + length {
+                if self.stream.read_buf(&mut self.received).await? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            return Ok(Reply {
+                status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+                retry_after: field("retry-after").is_some(),
+                closes: field("connection").is_some_and(|value| value == "close"),
+            });
+        }
+    }
+}
+
+/// The bytes of a POST.
+pub(crate) fn post(path: &str, kind: &str, body: &[u8]) -> Vec<u8> {
+    let mut request = format!(
+        "POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    request.extend_from_slice(body);
+    request
+}
+
+/// A check-and-insert of a fingerprint.
+pub(crate) fn check_and_insert(fingerprint: u64) -> Vec<u8> {
+    let body = format!("{{\"fingerprint\":\"{fingerprint:016x}\"}}");
+    post("/v1/check-and-insert", "application/json", body.as_bytes())
+}
+
+/// Different numbers give numbers that look unrelated (`SplitMix64`).
+pub(crate) fn mixed(number: u64) -> u64 {
+    let z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,88 @@
+//! More clients than there is room for, and clients that are there when the service ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::client::{Connection, check_and_insert, mixed};
+use crate::server::Server;
+
+const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_256_descriptors_1000_connections_leave_room_for_the_journal() {
+    // Small journal files and many snapshots: both want descriptors of their own.
+    let server = Server::with_descriptors(
+        256,
+        &[("ENGINE__JOURNAL_FILE_BYTES", "65536"), ("ENGINE__SNAPSHOT_INTERVAL_MS", "1000")],
+    );
+    let mut first = Connection::open(&server.address).await.unwrap();
+    assert_eq!(first.ask(GET).await.unwrap().status, 200);
+    let mut crowd = Vec::new();
+    for _ in 0..1_000 {
+        crowd.extend(Connection::open(&server.address).await);
+    }
+    let (mut served, mut refused) = (0, 0);
+    for connection in &mut crowd {
+        // Those that were turned away have their reply already; some wait until others are gone.
+        match tokio::time::timeout(Duration::from_secs(30), connection.ask(GET)).await {
+            Ok(Ok(reply)) if reply.status == 200 => served += 1,
+            Ok(Ok(reply)) => {
+                assert_eq!((reply.status, reply.retry_after, reply.closes), (503, true, true));
+                refused += 1;
+            }
+            Ok(Err(_)) | Err(_) => {}
+        }
+    }
+    assert!(served >= 100 && refused >= 500, "{served} served, {refused} refused");
+    // 3,000 records fill several files.
+    for number in 0..3_000 {
+        let reply = first.ask(&check_and_insert(mixed(number))).await.unwrap();
+        assert_eq!(reply.status, 200, "{}", server.log());
+    }
+    drop(crowd);
+    assert!(!server.log().contains("writes have stopped"), "{}", server.log());
+}
+
+/// Every request that was sent in whole gets its answer, or its connection was refused: none is
+/// left waiting, and none is answered with anything but a success or 503.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_under_load_answers_or_refuses_every_client() {
+    for round in 0..3 {
+        let mut server = Server::start(&[]);
+        let stopped = Arc::new(AtomicBool::new(false));
+        let answered = Arc::new(AtomicU64::new(0));
+        let clients: Vec<_> = (0..32_u64)
+            .map(|client| {
+                let (address, stopped, answered) =
+                    (server.address.clone(), Arc::clone(&stopped), Arc::clone(&answered));
+                tokio::spawn(async move {
+                    for number in 0.. {
+                        let fingerprint = mixed(client << 40 | number);
+                        let Ok(mut connection) = Connection::open(&address).await else { return };
+                        match connection.ask(&check_and_insert(fingerprint)).await {
+                            Ok(reply) => assert!([200, 503].contains(&reply.status), "{reply:?}"),
+                            // Refused; nobody is refused before the end.
+                            Err(error) => {
+                                assert!(stopped.load(Ordering::Relaxed), "{error}");
+                                assert_ne!(error.kind(), std::io::ErrorKind::TimedOut);
+                                return;
+                            }
+                        }
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        while answered.load(Ordering::Relaxed) < 200 {
+            tokio::task::yield_now().await;
+        }
+        stopped.store(true, Ordering::Relaxed);
+        server.signal("TERM");
+        let ended = tokio::task::spawn_blocking(move || (server.wait(), server)).await.unwrap();
+        assert!(ended.0.success(), "round {round}: {}", ended.1.log());
+        for client in clients {
+            client.await.unwrap();
+        }
+    }
+}

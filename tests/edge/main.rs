@@ -1,0 +1,15 @@
+//! The edge of a real process: tokens and certificates read again, slow and many clients, few file
+//! descriptors, the end under load.
+//!
+//! Real sockets against the binary, as an operator starts it. [`siege`] runs small here and at full
+//! size by `make siege`, which prints its figures.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod server;
+
+mod client;
+mod crowds;
+mod secrets;
+mod siege;
+mod tls;

@@ -1,0 +1,181 @@
+//! Tokens: which requests need which, and how a request is told that it has not the right one.
+
+use nearprint::access::{Scope, Token};
+use nearprint::config::Config;
+use serde_json::Value;
+
+use crate::support::{Reply, Server, hex};
+
+/// A server with one token for each scope, and the tokens.
+fn guarded() -> (Server, Vec<(Scope, Token)>) {
+    guarded_with(|_| {})
+}
+
+fn guarded_with(change: impl FnOnce(&mut Config)) -> (Server, Vec<(Scope, Token)>) {
+    let tokens = Scope::ALL.map(|scope| (scope, Token::generate().unwrap()));
+    let line =
+        |(scope, token): &(Scope, Token)| format!("some {} {}\n", scope.name(), token.digest());
+    let lines: String = tokens.iter().map(line).collect();
+    let server = Server::with(|config| {
+        config.access.tokens = lines;
+        change(config);
+    });
+    (server, tokens.into())
+}
+
+fn ask(server: &Server, line: &str, token: Option<&str>) -> Reply {
+    let value = token.map(|token| format!("Bearer {token}"));
+    let headers: Vec<_> = value.iter().map(|value| ("authorization", value.as_str())).collect();
+    server.send(line, &headers, b"")
+}
+
+/// Each operation of the description, and the scopes it says it needs; `None` is open to all.
+fn operations() -> Vec<(String, Option<Vec<String>>)> {
+    let document = serde_json::to_value(nearprint::http::openapi()).unwrap();
+    let mut all = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let path = path.replace("{id}", "x").replace("{hex}", &hex(1));
+        for (method, operation) in item.as_object().unwrap() {
+            let needs = operation["security"].as_array().unwrap().first().map(|requirement| {
+                let scopes = requirement["token"].as_array().unwrap().iter();
+                scopes.map(|scope| scope.as_str().unwrap().to_owned()).collect()
+            });
+            all.push((format!("{} {path}", method.to_uppercase()), needs));
+        }
+    }
+    all
+}
+
+#[test]
+fn every_route_of_the_description_asks_for_its_scope_and_only_health_is_open() {
+    let (server, tokens) = guarded();
+    let (mut open, mut closed) = (Vec::new(), 0);
+    for (line, needs) in operations() {
+        let Some(needs) = needs else {
+            assert_eq!(ask(&server, &line, None).status, 200, "{line}");
+            open.push(line);
+            continue;
+        };
+        let refused = ask(&server, &line, None);
+        assert_eq!(refused.problem(), (401, "token_missing".to_owned()), "{line}");
+        let challenge = refused.header("www-authenticate").unwrap();
+        assert!(challenge.starts_with("Bearer realm=\"nearprint\""), "{challenge}");
+        let refused = ask(&server, &line, Some(Token::generate().unwrap().reveal()));
+        assert_eq!(refused.problem(), (401, "token_unknown".to_owned()), "{line}");
+        for (scope, token) in &tokens {
+            let reply = ask(&server, &line, Some(token.reveal()));
+            if needs.is_empty() || needs.iter().any(|need| need == scope.name()) {
+                assert!(![401, 403].contains(&reply.status), "{line} with {scope:?}");
+            } else {
+                let expected = (403, "scope_missing".to_owned());
+                assert_eq!(reply.problem(), expected, "{line} with {scope:?}");
+                let challenge = reply.header("www-authenticate").unwrap();
+                let scope = format!("scope=\"{}\"", needs[0]);
+                assert!(challenge.contains(&scope), "{line}: {challenge}");
+            }
+        }
+        closed += 1;
+    }
+    assert_eq!(open, ["GET /healthz", "GET /readyz"]);
+    assert!(closed > 20, "{closed}");
+}
+
+#[test]
+fn what_is_no_route_needs_a_token_as_well() {
+    let (server, tokens) = guarded();
+    for line in ["GET /nowhere", "GET /v1", "DELETE /v1/query", "OPTIONS /v1/stats"] {
+        assert_eq!(ask(&server, line, None).status, 401, "{line}");
+    }
+    assert_eq!(ask(&server, "GET /nowhere", Some(tokens[0].1.reveal())).status, 404);
+}
+
+#[test]
+fn a_refused_write_changes_nothing_and_its_body_is_not_taken() {
+    let (server, tokens) = guarded();
+    let read = format!("Bearer {}", tokens[0].1.reveal());
+    let body = br#"{"id":"a","fingerprint":1}"#;
+    let kind = ("content-type", "application/json");
+    assert_eq!(server.send("POST /v1/insert", &[kind], body).status, 401);
+    assert_eq!(server.send("POST /v1/insert", &[kind, ("authorization", &read)], body).status, 403);
+    let large = vec![b'x'; 8 << 20];
+    assert_eq!(server.send("POST /v1/insert", &[kind], &large).status, 401);
+    let stats = server.send("GET /v1/stats", &[("authorization", &read)], b"").json();
+    assert_eq!(stats["documents"], 0);
+}
+
+#[test]
+fn a_rate_is_answered_429_with_the_time_to_wait() {
+    let (server, tokens) = guarded_with(|config| config.access.requests_per_second = 1);
+    let stats = || ask(&server, "GET /v1/stats", Some(tokens[0].1.reveal()));
+    let refused = (0..100).map(|_| stats()).find(|reply| reply.status != 200).unwrap();
+    assert_eq!(refused.problem(), (429, "rate_limited".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    // Others are not touched by it.
+    let other = ask(&server, "POST /v1/snapshots", Some(tokens[2].1.reveal()));
+    assert_eq!(other.status, 200);
+    assert_eq!(server.get("/healthz").status, 200);
+}
+
+#[test]
+fn a_browser_asks_for_the_token_at_the_page() {
+    let (server, tokens) = guarded();
+    let refused = server.connect().send_head("GET /");
+    assert_eq!(refused.status, 401);
+    let challenges = refused.headers("www-authenticate");
+    assert_eq!(challenges.len(), 2);
+    assert!(challenges[1].starts_with("Basic "), "{challenges:?}");
+    assert_eq!(server.get("/v1/stats").headers("www-authenticate").len(), 1);
+    let basic = |token: &str| {
+        let line = format!("printf '%s' 'me:{token}' | base64 -w 0");
+        let out = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+        format!("Basic {}", String::from_utf8(out.stdout).unwrap())
+    };
+    let known = basic(tokens[0].1.reveal());
+    assert_eq!(server.send("GET /", &[("authorization", &known)], b"").status, 200);
+    let unknown = basic("guess");
+    assert_eq!(server.send("GET /", &[("authorization", &unknown)], b"").status, 401);
+}
+
+#[test]
+fn a_page_of_another_site_cannot_write() {
+    let server = Server::start();
+    let send = |line: &str, site: &str| {
+        let headers = [("content-type", "text/plain"), ("sec-fetch-site", site)];
+        server.send(line, &headers, b"some words to store here")
+    };
+    for site in ["cross-site", "same-site"] {
+        let refused = send("POST /v1/insert", site);
+        assert_eq!(refused.problem(), (403, "cross_site".to_owned()), "{site}");
+        assert_eq!(send("DELETE /v1/documents/x", site).status, 403, "{site}");
+        assert_eq!(send("GET /v1/stats", site).status, 200, "links are followed");
+    }
+    assert_eq!(server.get("/v1/stats").json()["documents"], 0);
+    for site in ["same-origin", "none"] {
+        assert_eq!(send("POST /v1/insert", site).status, 200, "{site}");
+    }
+}
+
+#[test]
+fn no_reply_shows_a_token_or_its_digest() {
+    let (server, tokens) = guarded();
+    let (_, reader) = &tokens[0];
+    let digest = reader.digest().to_string();
+    let digest = digest.strip_prefix("sha256:").unwrap();
+    for (line, _) in operations() {
+        for token in [Some(reader.reveal()), Some("some-guess"), None] {
+            let text = ask(&server, &line, token).text();
+            for secret in [reader.reveal(), digest, "some-guess"] {
+                assert!(!text.contains(secret), "{line}: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_description_names_the_scheme() {
+    let server = Server::start();
+    let document: Value = server.get("/openapi.json").json();
+    let scheme = &document["components"]["securitySchemes"]["token"];
+    assert_eq!((&scheme["type"], &scheme["scheme"]), (&"http".into(), &"bearer".into()));
+    assert_eq!(document["paths"]["/healthz"]["get"]["security"], serde_json::json!([]));
+}
