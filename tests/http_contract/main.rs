@@ -13,6 +13,7 @@ mod documents;
 mod errors;
 mod limits;
 mod lookups;
+mod mutated;
 mod numbers;
 mod operations;
 mod packed;
