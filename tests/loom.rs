@@ -8,6 +8,8 @@
 //! cells with a published length, a queue that closes, a group that is decided, made durable,
 //! published, answered, in this order. Each order that would be wrong is a mutant, and is caught.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -102,6 +104,12 @@ struct Queue {
     closed: bool,
 }
 
+fn refuse(submissions: &[Submission]) {
+    for submission in submissions {
+        submission.answer.give(Told::Refused);
+    }
+}
+
 struct Shared {
     delta: Delta,
     /// The published view: how much of the delta it shows.
@@ -173,7 +181,7 @@ impl Shared {
             };
             taken += group.len();
             if taken >= fails_at {
-                group.iter().for_each(|submission| submission.answer.give(Told::Refused));
+                refuse(&group);
                 break;
             }
             self.commit(group, mutant);
@@ -184,7 +192,7 @@ impl Shared {
             std::mem::take(&mut queue.waiting)
         };
         if mutant != Mutant::ForgetTheQueue {
-            left.iter().for_each(|submission| submission.answer.give(Told::Refused));
+            refuse(&left);
         }
     }
 

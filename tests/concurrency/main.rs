@@ -3,6 +3,8 @@
 //!
 //! `NEARPRINT_TEST_RUNS` says how many times as long everything takes (1; more in `make torture`).
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod abandoned;
 mod clusters;
 mod replay;

@@ -101,7 +101,7 @@ fn images() -> Vec<Vec<u8>> {
     let disk = RealDisk::open(folder.path()).expect("it is there");
     let directory = SealedReader::open_first(&disk, "directory", FileKind(1)).expect("it is whole");
     let names = disk.list().expect("it is there");
-    let parts = names.iter().filter(|name| name.ends_with(".seg"));
+    let parts = names.iter().filter(|name| name.contains(".seg"));
     let image = |name: &String| {
         // The first byte says which of the two it is, as the target wants it.
         let (kind, first) = if name.starts_with("segment") { (5, 0) } else { (6, 1) };

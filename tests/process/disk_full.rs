@@ -26,6 +26,7 @@ struct Mount {
 
 impl Mount {
     /// `None` where this process may not mount.
+    #[expect(clippy::print_stdout, reason = "why a test did nothing")]
     fn new() -> Option<Self> {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join("disk");
@@ -123,6 +124,7 @@ fn start(data: &Path, free_bytes_min: u64) -> Server {
     Server::of(command).unwrap_or_else(|| panic!("it does not start: {}", server::log(data)))
 }
 
+#[expect(clippy::disallowed_methods, reason = "tests make room on their own disk")]
 fn trial(random: &mut Random, free_bytes_min: u64) -> bool {
     let Some(disk) = Mount::new() else { return false };
     // The log lies beside the directory, on the same full disk, which must not harm requests.
