@@ -137,6 +137,7 @@ impl Shared {
     /// `Engine::begin_check_and_insert` and the wait for its answer.
     fn check_and_insert(&self, value: usize) -> Told {
         let since = self.view.load(Ordering::Acquire);
+        assert!(self.durable.load(Ordering::Acquire) >= since, "visible before it is durable");
         let found = self.delta.holds(value, since);
         let answer = Arc::new(Answer::default());
         {

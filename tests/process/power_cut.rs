@@ -15,7 +15,8 @@ use crate::worker::Worker;
 const WORKERS: usize = 16;
 const CUTS: u64 = 20;
 /// `FS_IOC_SHUTDOWN` with `NOLOGFLUSH`: the log of the file system is not written either.
-const CUT: &str = r#"open(F, "<", $ARGV[0]) or die; ioctl(F, 0x8004587d, pack("I", 2)) or die $!"#;
+const CUT: &str =
+    r#"open(F, "<", $ARGV[0]) or die; $_ = pack("I", 2); ioctl(F, 0x8004587d, $_) or die"#;
 
 fn must(program: &str, arguments: &[&str]) {
     let status = Command::new(program).args(arguments).status();
