@@ -1,10 +1,12 @@
 //! Promise: every answer that was read before the power went is there after it. Method: a server on an
 //! ext4 of its own, shut down by its ioctl under load, which drops what was not synced; mounted again,
-//! everything is compared. A server whose syncs lie must be caught. Needs root and loop devices.
+//! everything is compared; answers read later count for nothing. A server whose syncs lie must be caught. Needs root and loop devices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
@@ -77,8 +79,11 @@ fn cut(mut running: Vec<Worker>, disk: &Disk, lies: bool, random: &mut Random) -
         Server::command(&data)
     };
     let server = Server::of(command).expect("it starts");
+    let power_is_off = Arc::new(AtomicBool::new(false));
+    running = running.into_iter().map(|worker| worker.told_of_power(&power_is_off)).collect();
     running = under_load(running, &server, |server| {
         pause(50 + random.below(400));
+        power_is_off.store(true, Ordering::SeqCst);
         disk.cut();
         pause(50);
         server.kill();
