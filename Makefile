@@ -5,7 +5,7 @@
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
-	@echo "make torture      the long crash tests: SEEDS simulated (20000), CYCLES real kills (50)"
+	@echo "make torture      the long tests of docs/reliability.md: PERCENT of the release figures (100), STEPS of them"
 	@echo "make siege        slow clients, overload, the cost of durability: figures of a release build"
 	@echo "make container-test  build the image and hold a container to its promises (Debian, root)"
 	@echo "make figures      measure a release build with COUNT fingerprints (10m): the figures of README.md"
@@ -19,8 +19,10 @@ run:
 test:
 	@tools/test
 
+PERCENT ?= 100
+
 torture:
-	@tools/torture $(CYCLES)
+	@tools/torture $(PERCENT) $(STEPS)
 
 siege:
 	@tools/siege

@@ -28,7 +28,13 @@ pub enum Format {
 /// Starts logging for the whole process. A second call changes nothing, so that tests may start
 /// several servers.
 pub fn init(options: Options) {
-    let lines = fmt().with_max_level(options.level).with_target(false).with_writer(std::io::stderr);
+    let lines = fmt()
+        .with_max_level(options.level)
+        .with_target(false)
+        .with_writer(std::io::stderr)
+        // A line that cannot be written (the log's disk is full) is lost. Saying so on standard
+        // error would panic in the middle of a request.
+        .log_internal_errors(false);
     // An error here says that a subscriber is already there, which is what was asked for.
     drop(match options.format {
         Format::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),

@@ -19,7 +19,7 @@ use crate::engine::finder;
 use crate::engine::flusher;
 use crate::engine::keeper::{self, SnapshotKeeper, SnapshotRequest};
 use crate::engine::lookups::{Share, Turns};
-use crate::engine::options::Options;
+use crate::engine::options::{Durability, Options};
 use crate::engine::recovery::{OpenError, Recovered, recover};
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::engine::writer::{Writer, memory_stats};
@@ -48,6 +48,8 @@ struct Threads {
     flusher: JoinHandle<()>,
     merges: JoinHandle<()>,
     stop_merges: Sender<()>,
+    /// Of the policy `interval` alone.
+    syncs: Option<(JoinHandle<()>, Sender<()>)>,
     _lock: DirectoryLock,
 }
 
@@ -108,7 +110,8 @@ impl Engine {
         Self::start(options, &disk, recovered, lock)
     }
 
-    fn start(
+    /// Starts the threads over what was recovered.
+    pub(super) fn start(
         options: Options,
         disk: &Arc<dyn Disk>,
         recovered: Recovered,
@@ -143,16 +146,25 @@ impl Engine {
             parts,
             last_ms: clock.now_ms(),
             last_failed: false,
-            last_sync: Duration::ZERO,
         };
         let writer = Writer::new(core, Arc::clone(&shared), inbox);
         let (merged, flushed) = (Arc::clone(&shared), Arc::clone(&shared));
+        let syncs = match shared.options.durability {
+            Durability::Interval { ms } => {
+                let (stop, stopped) = std::sync::mpsc::channel();
+                let (synced, window) = (Arc::clone(&shared), Duration::from_millis(ms));
+                let run = move || keeper::keep_synced(&synced, window, &stopped);
+                Some((spawn("syncs", run)?, stop))
+            }
+            Durability::Always | Durability::None => None,
+        };
         let threads = Threads {
             writer: spawn("writer", move || writer.run())?,
             snapshots: spawn("snapshots", move || keeper.run())?,
             flusher: spawn("flusher", move || flusher::run(&flushed, &parts_requests))?,
             merges: spawn("merges", move || keeper::keep_merged(&merged, &merges_stopped))?,
             stop_merges,
+            syncs,
             _lock: lock,
         };
         Ok(Self {
@@ -417,6 +429,10 @@ impl Engine {
         join(threads.flusher);
         drop(threads.stop_merges);
         join(threads.merges);
+        if let Some((syncs, stop)) = threads.syncs {
+            drop(stop);
+            join(syncs);
+        }
         // A writer that failed has ended already.
         drop(self.shared.writer.send(Message::Stop));
         join(threads.writer);

@@ -2,7 +2,8 @@
 //!
 //! They read the published view, build beside it, and hand the result to the writer, which installs
 //! it between two groups; neither readers nor the writer wait for the building. One keeper builds
-//! from deltas and takes snapshots, the other merges, so that a long merge does not hold up either.
+//! from deltas and takes snapshots, the other merges, so that a long merge does not hold up either. A
+//! third one keeps the windows of the policy `interval`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,6 @@ use tokio::sync::oneshot;
 
 use crate::engine::answers::{Refused, SnapshotInfo};
 use crate::engine::flusher::{PartsRequest, tell};
-use crate::engine::options::Durability;
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::snapshots::Snapshots;
 use crate::index::merge;
@@ -40,7 +40,6 @@ pub(crate) struct SnapshotKeeper {
     pub(crate) parts: Sender<PartsRequest>,
     pub(crate) last_ms: u64,
     pub(crate) last_failed: bool,
-    pub(crate) last_sync: Duration,
 }
 
 /// Somebody wants a snapshot, and to know when it is on disk.
@@ -73,18 +72,12 @@ impl SnapshotKeeper {
         }
     }
 
-    fn look(&mut self) {
+    fn look(&self) {
         let options = &self.shared.options;
         if options.disk_free_bytes_min > 0 {
             // A disk that cannot be asked is not known to be full; writing will tell.
             let free = self.disk.free_bytes().unwrap_or(u64::MAX);
             self.shared.disk_full.store(free < options.disk_free_bytes_min, Ordering::Relaxed);
-        }
-        if let Durability::Interval { ms } = options.durability
-            && self.shared.clock.since(self.last_sync) >= Duration::from_millis(ms)
-        {
-            self.last_sync = self.shared.clock.monotonic();
-            drop(self.shared.writer.send(Message::Sync));
         }
     }
 
@@ -152,6 +145,16 @@ fn yield_to_readers() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, MERGE_NICENESS) {
         tracing::debug!(%error, "merges run at the priority of look-ups");
+    }
+}
+
+/// Has the journal synced at the end of each window (policy `interval`), until it is told to end. A
+/// thread of its own: a snapshot or a merge that takes long makes no window longer.
+pub(crate) fn keep_synced(shared: &Arc<Shared>, window: Duration, stop: &Receiver<()>) {
+    while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(window) {
+        if tell(shared, |done| Message::Sync { done }).is_err() {
+            return;
+        }
     }
 }
 

@@ -40,6 +40,8 @@ mod writer;
 
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod windows;
 
 pub use answers::{
     Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, Refused, Removed,

@@ -56,7 +56,7 @@ pub(crate) enum Message {
     /// Close the delta and publish; everything in the view is durable then.
     Freeze { frozen: oneshot::Sender<View> },
     /// Sync what was written (policy `interval`).
-    Sync,
+    Sync { done: oneshot::Sender<()> },
     /// Commit what waits, and end.
     Stop,
 }

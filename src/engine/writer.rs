@@ -99,7 +99,10 @@ impl Writer {
                 // Nobody waits for it when a snapshot was given up.
                 drop(frozen.send(view));
             }
-            Message::Sync => self.core.sync()?,
+            Message::Sync { done } => {
+                self.core.sync()?;
+                drop(done);
+            }
             Message::Stop => self.stopping = true,
         }
         Ok(())

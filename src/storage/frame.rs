@@ -212,10 +212,10 @@ fn put(bytes: &mut [u8; FRAME_HEADER_BYTES], at: usize, field: &[u8]) {
 
 /// The mutant "no checksum check", which the crash tests must catch or prove nothing. Outside
 /// tests it is a constant `false`.
-pub(super) mod mutant {
+pub(crate) mod mutant {
     #[cfg(test)]
     std::thread_local! {
-        pub(in crate::storage) static IGNORE_CHECKSUMS: std::cell::Cell<bool> =
+        pub(crate) static IGNORE_CHECKSUMS: std::cell::Cell<bool> =
             const { std::cell::Cell::new(false) };
     }
 

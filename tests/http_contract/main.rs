@@ -14,6 +14,7 @@ mod documents;
 mod errors;
 mod limits;
 mod lookups;
+mod mutated;
 mod numbers;
 mod operations;
 mod packed;

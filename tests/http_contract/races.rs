@@ -46,6 +46,46 @@ fn of_64_concurrent_near_identical_documents_exactly_one_is_inserted() {
     }
 }
 
+/// Over HTTP what `tests/concurrency` does in process: 64 clients on connections of their own, all
+/// members of a cluster sent at about one time.
+#[test]
+fn each_of_ten_thousand_clusters_has_one_winner() {
+    const CLUSTERS: u64 = 10_000;
+    const MEMBERS: u64 = 8;
+    let server = Server::start();
+    let member = |cluster: u64, number: u64| {
+        let mixed = (cluster + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let center = (mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hex(center ^ 1 << (number * 7))
+    };
+    let replies = together(64, |client| {
+        let mut connection = server.connect();
+        let client = client as u64;
+        let answers = (0..CLUSTERS / MEMBERS).map(|round| {
+            let cluster = round * MEMBERS + client / MEMBERS;
+            let body = json!({"fingerprint": member(cluster, (client + round) % MEMBERS)});
+            let headers = [("content-type", "application/json")];
+            let body = body.to_string();
+            connection.send("POST /v1/check-and-insert", &headers, body.as_bytes()).json()
+        });
+        Value::from(answers.collect::<Vec<_>>())
+    });
+    let of_cluster = |cluster: u64| {
+        let round = (cluster / MEMBERS) as usize;
+        let clients = (cluster % MEMBERS * MEMBERS) as usize..;
+        let replies = replies[clients].iter().take(MEMBERS as usize);
+        replies.map(move |replies| replies[round].clone()).collect::<Vec<_>>()
+    };
+    for cluster in 0..CLUSTERS {
+        let replies = of_cluster(cluster);
+        assert_eq!(count(&replies, "inserted"), 1, "cluster {cluster}");
+        let winner = replies.iter().find(|reply| reply["outcome"] == "inserted").unwrap();
+        let losers = replies.iter().filter(|reply| reply["outcome"] == "duplicate");
+        let told = losers.filter(|r| r["hits"][0]["fingerprint"] == winner["fingerprint"]).count();
+        assert_eq!(told, MEMBERS as usize - 1, "cluster {cluster}");
+    }
+}
+
 #[test]
 fn concurrent_retries_of_one_document_store_it_once() {
     let server = Server::start();

@@ -155,11 +155,23 @@ pub(crate) struct Connection {
 impl Connection {
     /// One request with a body of known length, and its reply.
     pub(crate) fn send(&mut self, line: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        self.send_if_open(line, headers, body).expect("the server answers")
+    }
+
+    /// The same; `None` when the server had closed the connection, as it may after a request whose
+    /// body it did not read.
+    pub(crate) fn send_if_open(
+        &mut self,
+        line: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Option<Reply> {
         let mut head = head(line, headers);
         write!(head, "content-length: {}\r\n\r\n", body.len()).unwrap();
         // A refusal may come before the body is sent; what counts is the reply.
         drop(self.write(head.as_bytes()).and_then(|()| self.write(body)));
-        self.reply()
+        let is_open = self.stream.fill_buf().is_ok_and(|begun| !begun.is_empty());
+        is_open.then(|| self.reply())
     }
 
     /// A HEAD request, whose reply has no body whatever its length says.

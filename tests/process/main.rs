@@ -5,66 +5,38 @@
 //! ledgers must agree with it: every answered write is there, every verdict holds when its request
 //! is sent again, and what was not answered is there wholly or not at all.
 //!
-//! `NEARPRINT_TEST_KILL_CYCLES` says how often (10; `make torture` 50), `NEARPRINT_TEST_SEED`
-//! repeats a run.
+//! What is done to the server, each in a file of its own: it is killed at a random time (`kill`) and
+//! in each of its system calls (`syscalls`), its disk is full (`disk_full`), the power goes
+//! (`power_cut`). `NEARPRINT_TEST_SEED` repeats a run.
 
 mod commands;
 mod corpus;
+mod disk_full;
+mod kill;
+mod load;
+mod power_cut;
 mod random;
 mod server;
+mod strace;
+mod syscalls;
 mod worker;
 
-use std::collections::HashMap;
-use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::Barrier;
 use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use load::{compare, pause, under_load, workers};
 use random::Random;
 use server::{Client, Server};
-use worker::Worker;
-
-const WORKERS: usize = 6;
-const CYCLES_DEFAULT: u64 = 10;
-
-#[test]
-fn an_answered_write_survives_being_killed_and_every_verdict_holds() {
-    let mut random = Random::of_run();
-    let data = tempfile::tempdir().unwrap();
-    let data = &data.path().join("data");
-    let mut workers = workers(&mut random);
-    let cycles = random::variable("NEARPRINT_TEST_KILL_CYCLES").unwrap_or(CYCLES_DEFAULT);
-    let mut verdicts = 0;
-    for cycle in 1..=cycles {
-        if random.below(4) == 0 {
-            kill_during_recovery(data, &mut random);
-        }
-        let server = Server::start(data);
-        workers = under_load(workers, &server, |server| {
-            pause(200 + random.below(800));
-            server.kill();
-        });
-
-        let server = Server::start(data);
-        verdicts += compare(&mut workers, &server.client());
-        server.kill();
-        let answered: u64 = workers.iter().map(Worker::answered).sum();
-        println!("cycle {cycle}: {answered} writes answered, {verdicts} verdicts repeated");
-    }
-    let answered: u64 = workers.iter().map(Worker::answered).sum();
-    assert!(answered > 20 * cycles, "only {answered} writes were answered: this proves nothing");
-    assert!(verdicts > 0);
-}
 
 #[test]
 fn sigterm_under_load_exits_with_0_and_loses_nothing() {
     let mut random = Random::of_run();
     let data = tempfile::tempdir().unwrap();
     let data = &data.path().join("data");
-    let mut workers = workers(&mut random);
+    let mut workers = workers(6, &mut random);
     for _ in 0..3 {
         let server = Server::start(data);
         workers = under_load(workers, &server, |server| {
@@ -168,55 +140,4 @@ fn of_64_concurrent_near_duplicates_exactly_one_is_inserted() {
             assert_eq!(&loser["hits"][0]["fingerprint"], winner);
         }
     }
-}
-
-fn workers(random: &mut Random) -> Vec<Worker> {
-    let corpus = Arc::new(corpus::documents());
-    (0..WORKERS).map(|name| Worker::new(name, random.next(), Arc::clone(&corpus))).collect()
-}
-
-/// Lets all workers send requests until `end` has ended the server.
-fn under_load(workers: Vec<Worker>, server: &Server, end: impl FnOnce(&Server)) -> Vec<Worker> {
-    let client = server.client();
-    thread::scope(|scope| {
-        let running: Vec<_> = workers
-            .into_iter()
-            .map(|worker| {
-                let client = client.clone();
-                scope.spawn(move || worker.run(&client))
-            })
-            .collect();
-        end(server);
-        running.into_iter().map(|worker| worker.join().expect("its assertions hold")).collect()
-    })
-}
-
-/// Starts a server and kills it before it can have recovered, or just after.
-fn kill_during_recovery(data: &Path, random: &mut Random) {
-    let mut child = Server::command(data).stdout(Stdio::null()).spawn().expect("the binary starts");
-    pause(random.below(60));
-    child.kill().expect("it is our child");
-    child.wait().expect("it is our child");
-}
-
-/// Holds the ledgers against the server; how many verdicts were repeated.
-fn compare(workers: &mut [Worker], client: &Client) -> usize {
-    let stats = Client::expect(client.get("/v1/stats"));
-    let sequence = stats["sequence"].as_u64().expect("a number");
-    for worker in &mut *workers {
-        worker.check_documents(client, sequence);
-    }
-    let all: HashMap<String, usize> = workers.iter().flat_map(Worker::stored).collect();
-    let check = |worker: &mut Worker| {
-        worker.check_queries(client, &all);
-        worker.check_verdicts(client, &all)
-    };
-    workers.iter_mut().map(check).sum()
-}
-
-/// Lets the load run for a while: how much of it is done by then is what shall vary.
-fn pause(ms: usize) {
-    let (_never, nothing) = mpsc::channel::<()>();
-    let ended = nothing.recv_timeout(Duration::from_millis(ms as u64));
-    assert_eq!(ended, Err(mpsc::RecvTimeoutError::Timeout));
 }

@@ -20,7 +20,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one on a free port; returns when it accepts requests. Its log goes to `data`.log.
     pub(crate) fn start(data: &Path) -> Self {
-        let mut child = Self::command(data).spawn().expect("the binary starts");
+        Self::of(Self::command(data))
+            .unwrap_or_else(|| panic!("it does not start; it says:\n{}", log(data)))
+    }
+
+    /// Starts a command of [`Self::command`]; `None` when it ends before it accepts requests.
+    pub(crate) fn of(mut command: Command) -> Option<Self> {
+        let mut child = command.spawn().expect("the binary starts");
         let stdout = child.stdout.take().expect("it is piped");
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
         let address = lines.find_map(|line| {
@@ -28,23 +34,32 @@ impl Server {
             Some(address.trim().to_owned())
         });
         let Some(address) = address else {
-            panic!("it does not start; it says:\n{}", log(data));
+            drop(child.kill());
+            child.wait().expect("it is our child");
+            return None;
         };
         // Read to the end, so that the server never waits for a full pipe.
         thread::spawn(move || lines.for_each(drop));
-        Self { child: Mutex::new(child), url: format!("http://{address}") }
+        Some(Self { child: Mutex::new(child), url: format!("http://{address}") })
     }
 
     /// A `serve` on this directory that is not started yet. Snapshots come often, so that faults
     /// meet them.
     pub(crate) fn command(data: &Path) -> Command {
+        Self::command_under(&[], data)
+    }
+
+    /// The same, run by another program, which must become or start the server.
+    pub(crate) fn command_under(runner: &[&str], data: &Path) -> Command {
         let log = File::options()
             .create(true)
             .append(true)
             .open(data.with_extension("log"))
             .expect("the temporary directory is writable");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));
+        let words = [runner, &[env!("CARGO_BIN_EXE_nearprint")]].concat();
+        let mut command = Command::new(words[0]);
         command
+            .args(&words[1..])
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .env("NEARPRINT_ENGINE__SNAPSHOT_CHANGES", "1000")
@@ -84,6 +99,11 @@ impl Server {
         let sent = Command::new("sh").args(["-c", &kill]).status();
         assert!(sent.expect("there is a shell").success(), "{kill}");
         child.wait().expect("it is our child")
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&self) -> Option<ExitStatus> {
+        self.child().try_wait().expect("it is our child")
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
@@ -15,11 +16,11 @@ use crate::random::Random;
 use crate::server::{Client, Reply};
 
 /// Ids are used again and again, so that documents are replaced and removed.
-const IDS: usize = 150;
+const IDS: usize = 40;
 /// Documents of one NDJSON request.
 const LINES: usize = 16;
 /// Look-ups of each worker that are held against all documents.
-const QUERIES: usize = 30;
+const QUERIES: usize = 10;
 
 /// What may be stored under an id: the number of a document of the corpus, or nothing.
 type Stored = Option<usize>;
@@ -32,6 +33,8 @@ pub(crate) struct Worker {
     ledger: BTreeMap<String, Page>,
     sequence_max: u64,
     answered: u64,
+    /// Set when the power of the server's disk goes. What is read after that counts for nothing.
+    power_is_off: Arc<AtomicBool>,
 }
 
 /// What is known of one id.
@@ -74,7 +77,17 @@ impl Worker {
             ledger: BTreeMap::new(),
             sequence_max: 0,
             answered: 0,
+            power_is_off: Arc::default(),
         }
+    }
+
+    /// One that is told when the power of the server's disk goes.
+    pub(crate) fn told_of_power(self, power_is_off: &Arc<AtomicBool>) -> Self {
+        Self { power_is_off: Arc::clone(power_is_off), ..self }
+    }
+
+    fn has_power(&self) -> bool {
+        !self.power_is_off.load(Ordering::SeqCst)
     }
 
     /// How many writes were answered.
@@ -97,7 +110,7 @@ impl Worker {
             65..75 => self.write_lines(client, Write::Insert),
             75..87 => self.remove(client),
             87..99 => self.query(client),
-            _ => answer(client.post("/v1/snapshots", &json!({}))).map(drop),
+            _ => self.answer(client.post("/v1/snapshots", &json!({}))).map(drop),
         }
     }
 
@@ -105,7 +118,7 @@ impl Worker {
         let (id, document) = self.draw();
         let body = json!({"id": id, "text": self.corpus[document].text});
         self.sent(&id, document, write);
-        let reply = answer(client.post(write.path(), &body))?;
+        let reply = self.answer(client.post(write.path(), &body))?;
         self.settle(&id, document, write, &reply);
         Some(())
     }
@@ -123,12 +136,17 @@ impl Worker {
             self.sent(id, document, write);
         }
         let replies = client.post_lines(&format!("{}/batch", write.path()), &lines);
+        if !self.has_power() {
+            return None;
+        }
         let mut refused = replies.len() < lines.len();
         for ((id, &document), reply) in drawn.iter().zip(&replies) {
-            if reply["error"].is_object() {
-                // A line that is refused while the server stops has changed nothing.
+            // A line, or the whole batch, refused while the server stops; whether a line was kept that
+            // a failing disk has ended, a restart shows.
+            let status = [&reply["status"], &reply["error"]["status"]];
+            if let Some(status) = status.into_iter().find(|status| status.is_number()) {
                 refused = true;
-                assert_eq!(reply["error"]["status"], 503, "{reply}");
+                assert_eq!(*status, 503, "{reply}");
             } else {
                 self.settle(id, document, write, reply);
             }
@@ -142,7 +160,7 @@ impl Worker {
         let before = page.possible.clone();
         page.possible.push(None);
         page.verdict = None;
-        let reply = answer(client.delete(&format!("/v1/documents/{id}")))?;
+        let reply = self.answer(client.delete(&format!("/v1/documents/{id}")))?;
         let was_there = u64::from(before != [None]);
         assert_eq!(reply["removed"], was_there, "{id} was {before:?}: {reply}");
         self.page(&id).possible = vec![None];
@@ -155,10 +173,21 @@ impl Worker {
         let id = self.id();
         let stored = self.page(&id).possible[0];
         let document = stored.unwrap_or_else(|| self.random.below(self.corpus.len()));
-        let reply = answer(client.post("/v1/query", &json!({"text": self.corpus[document].text})))?;
+        let reply =
+            self.answer(client.post("/v1/query", &json!({"text": self.corpus[document].text})))?;
         let exact = reply["hits"][0]["distance"] == 0;
         assert!(exact || stored.is_none(), "{id} is stored and not found: {reply}");
         Some(())
+    }
+
+    /// The reply to a request that the server took; `None` when it went away or is stopping.
+    fn answer(&self, reply: Reply) -> Option<Value> {
+        let (status, value) = reply.ok().filter(|_| self.has_power())?;
+        match status {
+            200 => Some(value),
+            503 => None,
+            _ => panic!("status {status}: {value}"),
+        }
     }
 
     fn draw(&mut self) -> (String, usize) {
@@ -290,14 +319,4 @@ fn winners(reply: &Value) -> Vec<String> {
     let counting = hits.filter(|hit| hit["confirmed"] != false);
     let ids = counting.flat_map(|hit| hit["ids"].as_array().expect("ids"));
     ids.map(|id| id.as_str().expect("a string").to_owned()).collect()
-}
-
-/// The reply to a request that the server took; `None` when it went away or is stopping.
-fn answer(reply: Reply) -> Option<Value> {
-    let (status, value) = reply.ok()?;
-    match status {
-        200 => Some(value),
-        503 => None,
-        _ => panic!("status {status}: {value}"),
-    }
 }

@@ -30,6 +30,11 @@ impl Contents {
         self.unsynced.clear();
     }
 
+    pub(super) fn forget_unsynced(&mut self) {
+        self.bytes.clone_from(&self.durable);
+        self.unsynced.clear();
+    }
+
     /// A sync makes durable what is unsynced, not what an earlier failed sync has lost.
     pub(super) fn settle_unsynced(&mut self) {
         for change in std::mem::take(&mut self.unsynced) {

@@ -181,6 +181,20 @@ impl SimulatedDisk {
         Self::from_state(after)
     }
 
+    /// An independent disk with what is durable now and nothing else: what every power cut leaves.
+    #[must_use]
+    pub fn durable(&self) -> Self {
+        let state = self.state();
+        let mut after = state.survivor();
+        after.files = state.files.clone();
+        for contents in after.files.values_mut() {
+            contents.forget_unsynced();
+        }
+        after.names.clone_from(&state.durable_names);
+        after.durable_names.clone_from(&state.durable_names);
+        Self::from_state(after)
+    }
+
     /// Changes the bytes of a file behind everyone's back, durably: bit rot, or an operator. Puts
     /// the file there when it is not.
     pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Vec<u8>)) {

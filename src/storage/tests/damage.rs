@@ -66,28 +66,87 @@ fn no_read_serves_a_flipped_byte() {
     }
 }
 
+/// A journal of 64 KiB in one file, and one flip after the other in a share of its bits.
+fn flips_of_a_share(disk: &SimulatedDisk, records: &[Remembered], share: usize, of: usize) -> u64 {
+    let disk = disk.copy();
+    let name = journal_name(1);
+    let mut refused = 0;
+    for bit in (share..file_bytes(&disk, &name).len() * 8).step_by(of) {
+        let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
+        disk.edit(&name, flip);
+        let (mut position, mut same) = (0, true);
+        let scanned = scan(&disk, &identity(), 0, &mut |record| {
+            same &= records.get(position).is_some_and(|expected| {
+                (expected.first, expected.count, &*expected.payload)
+                    == (record.first, record.count, record.payload)
+            });
+            position += 1;
+        });
+        match scanned {
+            Ok(_) => assert!(same && position == records.len(), "bit {bit}"),
+            Err(_) => refused += 1,
+        }
+        disk.edit(&name, flip);
+    }
+    refused
+}
+
+#[test]
+fn every_bit_of_64_kib_flipped_is_refused_or_changes_nothing() {
+    let (disk, records) = written_journal(215, 1 << 20);
+    let bits = file_bytes(&disk, &journal_name(1)).len() as u64 * 8;
+    assert!(bits >= 524_288, "{bits} bits");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let refused: u64 = std::thread::scope(|scope| {
+        let (disk, records) = (&disk, &records);
+        let shares = (0..cores)
+            .map(|share| scope.spawn(move || flips_of_a_share(disk, records, share, cores)));
+        let shares: Vec<_> = shares.collect();
+        shares.into_iter().map(|share| share.join().unwrap()).sum()
+    });
+    // Only the last seal may go, and that holds no record.
+    let seal = frame::FRAME_OVERHEAD_BYTES as u64 * 8;
+    assert!(refused >= bits - seal, "{refused} of {bits} refused");
+}
+
 #[test]
 fn whole_frames_before_any_cut_of_the_last_three_survive() {
-    let (disk, records) = written_journal(12, 1 << 20);
+    let (disk, mut records) = written_journal(12, 1 << 20);
+    let mut journal = open(&disk, 1 << 20).unwrap();
+    let mut dice = Dice::new(6);
+    for _ in 0..3 {
+        records.push(append(&mut journal, &mut dice, 1_000));
+        journal.sync().unwrap();
+    }
     let name = journal_name(1);
     let bytes = file_bytes(&disk, &name);
     let starts = frame_starts(&bytes);
+    let mut trials = 0;
     for cut in starts[starts.len() - 4]..bytes.len() {
-        let disk = disk.copy();
-        disk.edit(&name, |bytes| bytes.truncate(cut));
-        let whole = starts.iter().rfind(|start| **start <= cut).unwrap();
-        let (tail, recovered) = recover(&disk, 0).unwrap();
-        assert!(records.starts_with(&recovered), "cut at {cut}");
-        assert_eq!(tail.torn.map_or(cut, |torn| torn.offset as usize), *whole);
+        let length = dice.below(200);
+        for tail in [Vec::new(), vec![0; length], dice.bytes(length)] {
+            let disk = disk.copy();
+            disk.edit(&name, |bytes| {
+                bytes.truncate(cut);
+                bytes.extend(&tail);
+            });
+            let whole = starts.iter().rfind(|start| **start <= cut).unwrap();
+            let (found, recovered) = recover(&disk, 0).unwrap();
+            assert!(records.starts_with(&recovered), "cut at {cut}");
+            let end = found.torn.map_or(cut + tail.len(), |torn| torn.offset as usize);
+            assert_eq!(end, *whole, "cut at {cut}");
 
-        // And the journal goes on from there.
-        let mut journal = open(&disk, 1 << 20).unwrap();
-        let added = append(&mut journal, &mut Dice::new(2), 40);
-        journal.sync().unwrap();
-        let (_, again) = recover(&disk, 0).unwrap();
-        assert_eq!(again.last(), Some(&added), "cut at {cut}");
-        assert_eq!(again.len(), recovered.len() + 1, "cut at {cut}");
+            // And the journal goes on from there.
+            let mut journal = open(&disk, 1 << 20).unwrap();
+            let added = append(&mut journal, &mut Dice::new(2), 40);
+            journal.sync().unwrap();
+            let (_, again) = recover(&disk, 0).unwrap();
+            assert_eq!(again.last(), Some(&added), "cut at {cut}");
+            assert_eq!(again.len(), recovered.len() + 1, "cut at {cut}");
+            trials += 1;
+        }
     }
+    assert!(trials > 9_000, "{trials}");
 }
 
 #[test]

@@ -1,0 +1,188 @@
+//! What each fuzz target does with its bytes: hand them to a decoder of nearprint and hold what comes
+//! out against what must be true of it. A panic is a finding; so is an answer with a status of 5xx.
+//!
+//! Used by libFuzzer (`fuzz_targets/`) and, in every `make test`, by the seeded mutator of
+//! `tests/fuzz.rs`.
+
+use std::io::Write as _;
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use nearprint::access::{Access, Source};
+use nearprint::config::{Config, ConfigError, Sources};
+use nearprint::engine::{Durability, Engine, Options};
+use nearprint::fingerprint::Distance;
+use nearprint::http::{self, Service};
+use nearprint::index::image;
+use nearprint::index::plan::Plans;
+use nearprint::machine::change::Record;
+use nearprint::storage::{
+    FileKind, Identity, Journal, JournalOptions, SealedReader, SimulatedDisk, scan,
+};
+use nearprint::text;
+use tokio::runtime::Runtime;
+use tower::ServiceExt as _;
+
+/// A target's name and what it does with bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target; the corpora lie in `fuzz/corpus/<name>`.
+pub const TARGETS: &[Target] = &[
+    ("journal", journal),
+    ("record", record),
+    ("sealed", sealed),
+    ("image", image),
+    ("json", json),
+    ("ndjson", ndjson),
+    ("html", html),
+    ("charset", charset),
+    ("configuration", configuration),
+];
+
+/// The directory of the corpora's files.
+fn identity() -> Identity {
+    Identity::new(*b"a fuzzed journal", "np1")
+}
+
+/// The bytes of a journal file: what opens can be appended to, and reads the same again.
+pub fn journal(bytes: &[u8]) {
+    let disk = SimulatedDisk::new();
+    disk.edit("journal-00000000000000000001.log", |file| file.extend_from_slice(bytes));
+    let mut records = 0;
+    let Ok(tail) = scan(&disk, &identity(), 0, &mut |_| records += 1) else { return };
+    let last = tail.last;
+    let options = JournalOptions { file_bytes: 1 << 20 };
+    let opened = Journal::open(Arc::new(disk.clone()), identity(), tail, options);
+    let mut journal = opened.expect("what was scanned opens");
+    assert_eq!(journal.append(b"one more", 1).expect("it is short"), last + 1);
+    journal.sync().expect("the disk is healthy");
+    let mut again = 0;
+    let tail = scan(&disk, &identity(), 0, &mut |_| again += 1).expect("it was just written");
+    assert_eq!((tail.last, again), (last + 1, records + 1), "nothing else has changed");
+}
+
+/// The payload of a record: what decodes encodes to something that decodes to the same.
+pub fn record(bytes: &[u8]) {
+    let Ok(record) = Record::decode(bytes) else { return };
+    let mut encoded = Vec::new();
+    record.encode(&mut encoded);
+    assert_eq!(Record::decode(&encoded).as_ref(), Ok(&record));
+}
+
+/// The bytes of a sealed file, of whatever kind the header says.
+pub fn sealed(bytes: &[u8]) {
+    let disk = SimulatedDisk::new();
+    disk.edit("part", |file| file.extend_from_slice(bytes));
+    let Ok(mut reader) = SealedReader::open(&disk, "part", FileKind(1), &identity()) else {
+        return;
+    };
+    let promised = reader.sealed().body_bytes;
+    if let Ok(body) = reader.read_rest(1 << 24) {
+        assert_eq!(body.len() as u64, promised);
+    }
+}
+
+/// The body of a segment's or a table's file, as if its checksums had held.
+pub fn image(bytes: &[u8]) {
+    let plans = Plans::of(Distance::new(3).expect("at most 64"));
+    if let Some((kind, mut body)) = bytes.split_first() {
+        if kind % 2 == 0 {
+            drop(image::read_segment(&mut body, &plans));
+        } else {
+            drop(image::read_table(&mut body, &plans.large));
+        }
+    }
+}
+
+/// A service over an empty directory of its own; both last as long as the process.
+static SERVICE: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().expect("there is room").keep();
+    let options = Options { data: directory, durability: Durability::None, ..defaults() };
+    let engine = Engine::open(options).expect("an empty directory opens");
+    let settings = Config::default().validated().expect("the defaults are valid");
+    let runtime = Runtime::new().expect("there are threads");
+    let router = {
+        let _inside = runtime.enter();
+        let access = Access::open(Source::default()).expect("no tokens are asked for");
+        http::router(Service::new(engine, settings.http, Arc::new(access)))
+    };
+    (runtime, router)
+});
+
+fn defaults() -> Options {
+    let settings = Config::default().validated().expect("the defaults are valid");
+    Options { disk_free_bytes_min: 0, ..settings.engine }
+}
+
+/// Sends a request; a status of 5xx is a finding.
+fn send(path: &str, kind: &str, body: &[u8]) {
+    let request = Request::post(path).header("content-type", kind);
+    let request = request.body(Body::from(body.to_vec())).expect("a valid request");
+    let (runtime, router) = &*SERVICE;
+    let status = runtime.block_on(async {
+        let response = router.clone().oneshot(request).await.expect("a router always answers");
+        let status = response.status();
+        // The lines of a batch are made while they are read.
+        let read = axum::body::to_bytes(response.into_body(), 1 << 26).await;
+        assert!(read.is_ok(), "a reply has an end");
+        status
+    });
+    assert!(!status.is_server_error(), "{status} from {path}");
+}
+
+/// The first byte says which route, the rest is a JSON body.
+pub fn json(bytes: &[u8]) {
+    const ROUTES: [&str; 5] =
+        ["/v1/query", "/v1/insert", "/v1/check-and-insert", "/v1/fingerprint", "/v1/compare"];
+    if let Some((route, body)) = bytes.split_first() {
+        send(ROUTES[usize::from(*route) % ROUTES.len()], "application/json", body);
+    }
+}
+
+/// The first byte says which route, the rest is a body of lines.
+pub fn ndjson(bytes: &[u8]) {
+    const ROUTES: [&str; 4] = [
+        "/v1/query/batch",
+        "/v1/insert/batch",
+        "/v1/check-and-insert/batch",
+        "/v1/fingerprint/batch",
+    ];
+    if let Some((route, body)) = bytes.split_first() {
+        send(ROUTES[usize::from(*route) % ROUTES.len()], "application/x-ndjson", body);
+    }
+}
+
+/// HTML to text to a fingerprint.
+pub fn html(bytes: &[u8]) {
+    let text = text::text_of_html(&String::from_utf8_lossy(bytes));
+    assert!(text.len() <= 4 * bytes.len() + 64, "{} from {}", text.len(), bytes.len());
+    drop(text::analyse_text(&text));
+}
+
+/// The first byte says how long the label is and whether it is HTML; then the label, then the bytes.
+pub fn charset(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let (label, body) = rest.split_at((usize::from(first / 2) % 24).min(rest.len()));
+    let label = std::str::from_utf8(label).ok().filter(|label| !label.is_empty());
+    if let Ok(text) = text::charset::decode(body, label, first % 2 == 0) {
+        assert!(text.len() <= 4 * body.len() + 64, "{} from {}", text.len(), body.len());
+    }
+}
+
+/// A configuration file; what is accepted is valid when it is written out and read again.
+pub fn configuration(bytes: &[u8]) {
+    let Ok(config) = loaded(bytes) else { return };
+    if config.validated().is_ok() {
+        let again = loaded(config.effective().as_bytes());
+        let again = again.expect("an effective configuration is one");
+        assert_eq!(again.effective(), config.effective());
+    }
+}
+
+fn loaded(bytes: &[u8]) -> Result<Config, ConfigError> {
+    let mut file = tempfile::NamedTempFile::new().expect("there is room");
+    file.write_all(bytes).expect("there is room");
+    Config::load(&Sources { file: Some(file.path().to_owned()), ..Sources::default() })
+}

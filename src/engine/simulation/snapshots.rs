@@ -1,0 +1,103 @@
+//! What the core does beside crashes: snapshots spare the replay, a full disk refuses, ids behind
+//! many documents are shown.
+
+use super::rig::{History, Rig};
+use crate::document::{Document, DocumentId, Sequence};
+use crate::engine::answers::Refused;
+use crate::engine::finder;
+use crate::engine::options::Durability;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::machine::apply::Command;
+use crate::machine::query::Criteria;
+use crate::machine::search::{Probe, Search};
+use crate::storage::simulated::Faults;
+use crate::storage::{Disk, SimulatedDisk};
+
+fn empty(disk: &SimulatedDisk) -> Rig {
+    Rig::recover(disk, Durability::Always, History::new(), Sequence::ZERO).unwrap()
+}
+
+fn again(disk: &SimulatedDisk, history: History) -> Rig {
+    Rig::recover(disk, Durability::Always, history, Sequence::new(30)).unwrap()
+}
+
+#[test]
+fn a_full_disk_refuses_the_group_and_takes_the_next_when_there_is_room() {
+    let disk = SimulatedDisk::new();
+    let mut rig = empty(&disk);
+    let packed = |first: u64| Command::InsertPacked {
+        fingerprints: (first..first + 50).map(Fingerprint::new).collect(),
+    };
+    disk.set_faults(Faults { capacity_bytes: Some(1), ..Faults::default() });
+    let refused = rig.core.decide_group(&mut [packed(0)], 0).unwrap();
+    assert!(matches!(refused[0], Err(Refused::DiskFull)), "{refused:?}");
+    assert_eq!(rig.core.view().counts().documents, 0);
+    disk.set_faults(Faults::default());
+    assert!(rig.core.decide_group(&mut [packed(100)], 0).unwrap()[0].is_ok());
+    assert_eq!(rig.core.view().counts().documents, 50);
+}
+
+/// A rig with thirty fingerprints in one snapshot.
+fn with_snapshot(disk: &SimulatedDisk) -> Rig {
+    let mut rig = empty(disk);
+    let fingerprints: Vec<_> = (0..30).map(|bits| Fingerprint::new(bits << 30)).collect();
+    let mut group = [Command::InsertPacked { fingerprints }];
+    for command in &group {
+        drop(rig.expect(command));
+    }
+    assert!(rig.core.decide_group(&mut group, 0).unwrap()[0].is_ok());
+    rig.core.make_durable().unwrap();
+    rig.snapshot().unwrap();
+    rig
+}
+
+#[test]
+fn a_snapshot_spares_the_replay_of_what_it_holds() {
+    let disk = SimulatedDisk::new();
+    let history = with_snapshot(&disk).history;
+    let rig = again(&disk.crash(1), history);
+    assert_eq!(rig.core.view().segments().iter().map(|s| s.documents()).sum::<usize>(), 30);
+    assert!(rig.core.view().deltas().all(|delta| delta.length() == 0), "nothing was replayed");
+    assert_eq!(rig.snapshots.list().len(), 1);
+}
+
+#[test]
+fn a_damaged_snapshot_is_passed_over_and_a_later_one_loads() {
+    for suffix in [".manifest", ".seg"] {
+        let disk = SimulatedDisk::new();
+        let history = with_snapshot(&disk).history;
+        let disk = disk.kill();
+        let name = disk.list().unwrap().into_iter().find(|name| name.ends_with(suffix)).unwrap();
+        disk.edit(&name, |bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+        });
+        let mut rig = again(&disk, history);
+        assert_eq!(rig.snapshots.list(), [], "a snapshot counts only when it is whole");
+        rig.snapshot().unwrap();
+        let rig = again(&disk.kill(), rig.history);
+        assert_eq!(rig.snapshots.list().len(), 1);
+    }
+}
+
+/// An id behind many documents without one is a record to be read, off the async threads.
+#[test]
+fn an_id_behind_many_documents_without_one_is_shown() {
+    let disk = SimulatedDisk::new();
+    let mut rig = empty(&disk);
+    let fingerprint = Fingerprint::new(7);
+    let id = DocumentId::new("the last").unwrap();
+    let document = Document { id: Some(id.clone()), ..Document::bare(fingerprint) };
+    let mut group = [
+        Command::InsertPacked { fingerprints: vec![fingerprint; 40] },
+        Command::Insert { document },
+    ];
+    rig.core.decide_group(&mut group, 0).unwrap();
+    rig.core.make_durable().unwrap();
+    let (view, bare) = (rig.core.view(), Document::bare(fingerprint));
+    let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
+    let search = Search::begin(view, &Probe { document: &bare, key: None, criteria });
+    assert!(finder::reads_records(view, &search));
+    let findings = finder::show(view, rig.core.records(), &search, false, 10).unwrap();
+    assert_eq!((findings.hits[0].id_count, &findings.hits[0].ids), (1, &vec![id]));
+}

@@ -1,0 +1,162 @@
+//! Promise: with `interval` a window ends in time whatever else the engine does, and what a power cut
+//! takes is the writes of the last one. Method: the real threads over a simulated disk, on which a
+//! snapshot is held up while writes go on.
+
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::time::Duration;
+
+use crate::engine::answers::Admission;
+use crate::engine::handle::Engine;
+use crate::engine::options::{Durability, Options};
+use crate::engine::recovery::recover;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
+
+const ENTROPY: [u8; 40] = [0x5e; 40];
+/// A hang is a failure; a window has 20 ms.
+const LOOKS: usize = 1_000;
+
+/// A disk that makes no segment files while its gate is shut.
+#[derive(Debug, Clone)]
+struct Gated {
+    disk: SimulatedDisk,
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+    waiting: Mutex<bool>,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        *self.waiting.lock().unwrap() = true;
+        let shut = self.open.lock().unwrap();
+        drop(self.opened.wait_while(shut, |open| !*open).unwrap());
+    }
+}
+
+impl Disk for Gated {
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError> {
+        if name.starts_with("segment-") {
+            self.gate.pass();
+        }
+        self.disk.create(name)
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError> {
+        self.disk.open(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, StorageError> {
+        self.disk.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StorageError> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StorageError> {
+        self.disk.remove(name)
+    }
+
+    fn sync_directory(&self) -> Result<(), StorageError> {
+        self.disk.sync_directory()
+    }
+
+    fn free_bytes(&self) -> Result<u64, StorageError> {
+        self.disk.free_bytes()
+    }
+}
+
+fn options(durability: Durability) -> Options {
+    Options {
+        data: std::path::PathBuf::new(),
+        recipe: "np1",
+        distance_max: Distance::new(3).unwrap(),
+        lookup_threads: 1,
+        durability,
+        delta_events: 1_024,
+        queue_changes_max: 1_024,
+        group_changes_max: 1_024,
+        journal_file_bytes: 1 << 20,
+        snapshot_interval_ms: 60_000,
+        snapshot_changes: 1 << 30,
+        memory_bytes_max: 0,
+        disk_free_bytes_min: 0,
+    }
+}
+
+/// Looks until it is so, or for so long that it never will be.
+fn becomes(mut so: impl FnMut() -> bool) -> bool {
+    let (_never, nothing) = mpsc::channel::<()>();
+    (0..LOOKS).any(|_| so() || nothing.recv_timeout(Duration::from_millis(10)).is_ok())
+}
+
+fn durable_upto(disk: &SimulatedDisk) -> u64 {
+    let durable: Arc<dyn Disk> = Arc::new(disk.durable());
+    let recovered = recover(&durable, &options(Durability::Always), &ENTROPY).unwrap();
+    recovered.core.view().sequence().get()
+}
+
+async fn write(engine: &Engine, bits: u64) -> u64 {
+    let pending = engine.begin_insert_packed(vec![Fingerprint::new(bits)], Admission::Wait).await;
+    pending.unwrap().wait().await.unwrap().sequence.get()
+}
+
+/// An engine on a disk whose gate is shut.
+fn engine(durability: Durability) -> (Engine, Gated, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let gated = Gated { disk: SimulatedDisk::new(), gate: Arc::default() };
+    let disk: Arc<dyn Disk> = Arc::new(gated.clone());
+    let recovered = recover(&disk, &options(durability), &ENTROPY).unwrap();
+    let lock = DirectoryLock::acquire(folder.path()).unwrap();
+    let engine = Engine::start(options(durability), &disk, recovered, lock).unwrap();
+    (engine, gated, folder)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_ends_while_a_snapshot_is_held_up() {
+    let (engine, gated, _folder) = engine(Durability::Interval { ms: 20 });
+    write(&engine, 1).await;
+    let snapshot = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.snapshot().await }
+    });
+    let waiting = || *gated.gate.waiting.lock().unwrap();
+    assert!(becomes(waiting), "the snapshot is being written");
+    let mut answered = 0;
+    for bits in 2..50 {
+        answered = write(&engine, bits << 20).await;
+    }
+    assert!(becomes(|| durable_upto(&gated.disk) == answered), "the window never ends");
+    gated.gate.open();
+    snapshot.await.unwrap().unwrap();
+    tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
+    assert_eq!(durable_upto(&gated.disk), answered, "after a close");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn always_answers_what_is_durable_and_none_leaves_it_to_the_system() {
+    for durability in [Durability::Always, Durability::None] {
+        let (engine, gated, _folder) = engine(durability);
+        gated.gate.open();
+        for bits in 1..20 {
+            let answered = write(&engine, bits << 20).await;
+            let durable = durable_upto(&gated.disk);
+            match durability {
+                Durability::Always => assert_eq!(durable, answered),
+                Durability::Interval { .. } | Durability::None => assert_eq!(durable, 0),
+            }
+        }
+        tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
+        assert_eq!(durable_upto(&gated.disk), 19, "after a close");
+    }
+}

@@ -1,0 +1,93 @@
+//! Promise: a client that goes away leaves the state right: its write happened wholly or not at
+//! all, its place in the queue is given back, and sending it again tells which. Method: writes
+//! dropped at each point of their way, among clients that stay.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::poll_immediate;
+use nearprint::document::DocumentId;
+use nearprint::engine::{Admission, Durability, Engine, WriteOutcome};
+
+use super::{DEADLINE, Random, asked, document, engine};
+
+const WRITES: u64 = 3_000;
+
+fn bits(number: u64) -> u64 {
+    Random(number).next()
+}
+
+/// Begins a write and leaves: before it has its place, or between journal and answer.
+async fn leave(engine: &Engine, number: u64) {
+    let document = document(Some(number.to_string()), bits(number));
+    let begun = Box::pin(engine.begin_check_and_insert(document, asked(), false, Admission::Wait));
+    match number % 3 {
+        // Never asked, or asked once and dropped wherever it stands.
+        0 => drop(begun),
+        1 => drop(poll_immediate(begun).await),
+        _ => drop(begun.await.expect("it has its place")),
+    }
+}
+
+async fn stay(engine: &Engine, number: u64) -> WriteOutcome {
+    let document = document(Some(number.to_string()), bits(number));
+    let begun = engine.begin_check_and_insert(document, asked(), false, Admission::Wait);
+    let written = tokio::time::timeout(DEADLINE, async {
+        begun.await.expect("it has its place").wait().await.expect("it is answered")
+    });
+    written.await.expect("every place was given back").outcome
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_away_leaves_the_state_right() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = engine(directory.path(), Durability::Always);
+    for number in 0..WRITES {
+        leave(&first, number).await;
+        if number % 10 == 0 {
+            assert_eq!(stay(&first, WRITES + number).await, WriteOutcome::Inserted);
+        }
+    }
+    // Behind everything that has a place.
+    stay(&first, 3 * WRITES).await;
+    let mut stored = BTreeSet::new();
+    for number in 0..WRITES {
+        let id = DocumentId::new(number.to_string()).unwrap();
+        let there = first.document(&id).await.unwrap().is_some();
+        // Whoever was given a place has written; whoever never asked has not.
+        match number % 3 {
+            0 => assert!(!there, "{number} was never sent"),
+            2 => assert!(there, "{number} had its place"),
+            _ => {}
+        }
+        let again = stay(&first, number).await;
+        let expected = if there { WriteOutcome::AlreadyPresent } else { WriteOutcome::Inserted };
+        assert_eq!(again, expected, "{number}");
+        stored.insert(number);
+    }
+    let documents = first.stats().documents;
+    assert_eq!(documents, stored.len() as u64 + WRITES / 10 + 1);
+    tokio::task::spawn_blocking(move || first.close()).await.unwrap();
+
+    let second = engine(directory.path(), Durability::Always);
+    assert_eq!(second.stats().documents, documents, "after a restart");
+    tokio::task::spawn_blocking(move || second.close()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_future_that_is_dropped_while_it_waits_for_a_place_holds_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(directory.path(), Durability::Always);
+    // Each wants all places there are.
+    let all = || vec![nearprint::fingerprint::Fingerprint::new(7); 4_096];
+    for _ in 0..200 {
+        let mut waiting: Vec<_> =
+            (0..20).map(|_| Box::pin(engine.begin_insert_packed(all(), Admission::Wait))).collect();
+        for begun in &mut waiting {
+            if let Some(pending) = poll_immediate(begun).await {
+                drop(pending.expect("it has its place"));
+            }
+        }
+    }
+    assert_eq!(stay(&engine, 1).await, WriteOutcome::Inserted);
+    tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
+}

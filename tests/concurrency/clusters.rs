@@ -1,0 +1,122 @@
+//! Promise: of concurrent check-and-inserts of near-identical documents exactly one wins, every
+//! loser is told its id, and so is whoever asks again. Method: 64 clients, well separated clusters of
+//! eight documents within two bits, all members of a cluster sent at one time.
+
+use std::sync::Arc;
+
+use nearprint::engine::{Admission, Durability, Engine, WriteOutcome, Written};
+use tokio::sync::Barrier;
+
+use super::{Random, asked, document, engine, runs};
+
+const RUNS: usize = 20;
+const CLUSTERS: usize = 10_000;
+const MEMBERS: usize = 8;
+const CLIENTS: usize = 64;
+/// Clusters that 64 clients race for at one time.
+const ABREAST: usize = CLIENTS / MEMBERS;
+/// Every so many clusters are asked again, by all of their members.
+const RETRIED: usize = 16;
+
+/// The member of a cluster that a client sends in a round.
+fn member(seed: u64, cluster: usize, member: usize) -> (String, u64) {
+    let center = Random(seed ^ (cluster as u64) << 20).next();
+    (format!("{cluster}/{member}"), center ^ 1 << (member * 7))
+}
+
+async fn send(engine: &Engine, seed: u64, cluster: usize, number: usize) -> Written {
+    let (id, bits) = member(seed, cluster, number);
+    let document = document(has_ids(seed).then_some(id), bits);
+    let written = engine.begin_check_and_insert(document, asked(), false, Admission::Wait);
+    written.await.expect("it has its place").wait().await.expect("it is answered")
+}
+
+/// Ids are read from the journal for every answer; most runs go without, and are mostly races.
+fn has_ids(seed: u64) -> bool {
+    seed % 10 == 1
+}
+
+/// One client: in each round it sends one member of one of the clusters abreast.
+async fn client(
+    engine: Engine,
+    seed: u64,
+    number: usize,
+    start: Arc<Barrier>,
+) -> Vec<(usize, usize, Written)> {
+    let mut answers = Vec::new();
+    for first in (0..CLUSTERS).step_by(ABREAST) {
+        let cluster = first + number / MEMBERS;
+        if first % (ABREAST * 50) == 0 {
+            // Together again, or the quickest would win everything.
+            start.wait().await;
+        }
+        // Who sends which member differs from round to round.
+        let member = (number + first) % MEMBERS;
+        answers.push((cluster, member, send(&engine, seed, cluster, member).await));
+    }
+    answers
+}
+
+/// Which document a loser is told of: it is the only hit.
+fn winner_of(written: &Written) -> (u64, Option<String>) {
+    let hits = &written.findings.hits;
+    assert_eq!(hits.len(), 1, "{written:?}");
+    let id = hits[0].ids.first().map(|id| id.as_str().to_owned());
+    (hits[0].fingerprint.bits(), id)
+}
+
+async fn race(seed: u64, durability: Durability) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(directory.path(), durability);
+    let start = Arc::new(Barrier::new(CLIENTS));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| tokio::spawn(client(engine.clone(), seed, number, Arc::clone(&start))))
+        .collect();
+    let named = |cluster: usize, number: usize| {
+        let (id, bits) = member(seed, cluster, number);
+        (bits, has_ids(seed).then_some(id))
+    };
+    let mut winners: Vec<Option<(u64, Option<String>)>> = vec![None; CLUSTERS];
+    let mut losers = Vec::new();
+    for client in clients {
+        for (cluster, number, written) in client.await.unwrap() {
+            match written.outcome {
+                WriteOutcome::Inserted => {
+                    let second = winners[cluster].replace(named(cluster, number));
+                    assert_eq!(second, None, "cluster {cluster}, seed {seed}: two winners");
+                }
+                WriteOutcome::Duplicate => losers.push((cluster, winner_of(&written))),
+                other @ (WriteOutcome::AlreadyPresent | WriteOutcome::Replaced) => {
+                    panic!("{other:?}, cluster {cluster}, seed {seed}")
+                }
+            }
+        }
+    }
+    assert!(winners.iter().all(Option::is_some), "seed {seed}: each cluster has one winner");
+    assert_eq!(losers.len(), CLUSTERS * (MEMBERS - 1));
+    for (cluster, named) in losers {
+        assert_eq!(winners[cluster].as_ref(), Some(&named), "cluster {cluster}, seed {seed}");
+    }
+    for cluster in (0..CLUSTERS).step_by(RETRIED) {
+        for number in 0..MEMBERS {
+            let again = send(&engine, seed, cluster, number).await;
+            if has_ids(seed) && winners[cluster] == Some(named(cluster, number)) {
+                assert_eq!(again.outcome, WriteOutcome::AlreadyPresent);
+            } else {
+                assert_eq!(again.outcome, WriteOutcome::Duplicate);
+                assert_eq!(winners[cluster], Some(winner_of(&again)));
+            }
+        }
+    }
+    assert_eq!(engine.stats().documents, CLUSTERS as u64);
+    tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_concurrent_near_duplicates_exactly_one_wins() {
+    for run in 0..RUNS * runs() {
+        // The races are in memory; one run in ten waits for the disk in each group.
+        let durability = if run % 10 == 0 { Durability::Always } else { Durability::None };
+        race(run as u64, durability).await;
+    }
+}

@@ -1,0 +1,82 @@
+//! Many clients on one engine, in this process: one winner a cluster, verdicts that are those of a
+//! sequential replay in the order of `sequence`, and clients that go away.
+//!
+//! `NEARPRINT_TEST_RUNS` says how many times as long everything takes (1; more in `make torture`).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod abandoned;
+mod clusters;
+mod replay;
+
+use std::path::Path;
+use std::time::Duration;
+
+use nearprint::document::{Document, DocumentId};
+use nearprint::engine::{Durability, Engine, Options, QueryOptions};
+use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::machine::query::Criteria;
+
+/// A hang is a failure; nothing here waits a second for one answer.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+const DISTANCE: u8 = 3;
+
+fn distance() -> Distance {
+    Distance::new(DISTANCE).expect("at most 64")
+}
+
+fn criteria() -> Criteria {
+    Criteria { distance: distance(), min_resemblance: None }
+}
+
+fn asked() -> QueryOptions {
+    QueryOptions { criteria: criteria(), limit: 1_000 }
+}
+
+/// Deltas so small that searches grow old and segments are merged while clients wait.
+fn engine(directory: &Path, durability: Durability) -> Engine {
+    let options = Options {
+        data: directory.to_owned(),
+        recipe: "np1",
+        distance_max: distance(),
+        lookup_threads: 0,
+        durability,
+        delta_events: 1_024,
+        queue_changes_max: 65_536,
+        group_changes_max: 4_096,
+        journal_file_bytes: 4 << 20,
+        snapshot_interval_ms: 500,
+        snapshot_changes: 1 << 30,
+        memory_bytes_max: 0,
+        disk_free_bytes_min: 0,
+    };
+    Engine::open(options).expect("an empty directory opens")
+}
+
+fn document(id: Option<String>, bits: u64) -> Document {
+    let id = id.map(|id| DocumentId::new(id).expect("a short id"));
+    Document { id, ..Document::bare(Fingerprint::new(bits)) }
+}
+
+/// How many times as long everything takes.
+#[expect(clippy::disallowed_methods, reason = "tests are set up by their environment")]
+fn runs() -> usize {
+    std::env::var("NEARPRINT_TEST_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(1)
+}
+
+/// A seeded generator (`SplitMix64`).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}

@@ -1,0 +1,130 @@
+//! The first inputs of the binary formats, made by the code that writes them.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use nearprint::document::{Document, DocumentId};
+use nearprint::engine::{Admission, Durability, Engine, Options};
+use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::machine::change::{Change, Record};
+use nearprint::storage::{
+    Disk, FileKind, Identity, Journal, JournalOptions, RealDisk, SealedReader, SealedWriter,
+    SimulatedDisk, scan,
+};
+
+/// As in `fuzz/src/lib.rs`.
+fn identity() -> Identity {
+    Identity::new(*b"a fuzzed journal", "np1")
+}
+
+fn bytes_of(disk: &SimulatedDisk, name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    disk.edit(name, |file| bytes.clone_from(file));
+    bytes
+}
+
+fn journal(records: u64) -> Vec<u8> {
+    let disk = SimulatedDisk::new();
+    let tail = scan(&disk, &identity(), 0, &mut |_| ()).expect("it is empty");
+    let options = JournalOptions { file_bytes: 1 << 20 };
+    let shared = Arc::new(disk.clone());
+    let mut journal = Journal::open(shared, identity(), tail, options).expect("it is healthy");
+    for number in 0..records {
+        journal
+            .append(format!("record {number}").as_bytes(), 1 + number as u32 % 3)
+            .expect("short");
+        if number % 2 == 0 {
+            journal.sync().expect("it is healthy");
+        }
+    }
+    journal.sync().and_then(|_| journal.seal()).expect("it is healthy");
+    bytes_of(&disk, "journal-00000000000000000001.log")
+}
+
+fn sealed(body: &[u8]) -> Vec<u8> {
+    let disk = SimulatedDisk::new();
+    let shared = Arc::new(disk.clone());
+    let writer = SealedWriter::create(shared, "part", FileKind(1), identity());
+    let mut writer = writer.expect("it is healthy");
+    writer.write_all(body).expect("it is healthy");
+    writer.finish().expect("it is healthy");
+    bytes_of(&disk, "part")
+}
+
+fn records() -> Vec<Vec<u8>> {
+    let id = DocumentId::new("https://a.example/1").expect("short");
+    let fingerprint = Fingerprint::new(0x0123_4567_89ab_cdef);
+    let document = Document { id: Some(id.clone()), ..Document::bare(fingerprint) };
+    let changes = [
+        Change::Put { document },
+        Change::Put { document: Document::bare(fingerprint) },
+        Change::PutPacked { fingerprints: vec![fingerprint; 3] },
+        Change::Remove { id },
+        Change::Reset { fingerprint },
+    ];
+    changes.map(|change| encoded(&Record { at_ms: 1_700_000_000_000, change })).into()
+}
+
+fn encoded(record: &Record) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    record.encode(&mut bytes);
+    bytes
+}
+
+/// The bodies of the segments and tables of a small snapshot.
+fn images() -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().expect("there is room");
+    let options = Options {
+        data: folder.path().to_owned(),
+        recipe: "np1",
+        distance_max: Distance::new(3).expect("at most 64"),
+        lookup_threads: 1,
+        durability: Durability::None,
+        delta_events: 64,
+        queue_changes_max: 1_024,
+        group_changes_max: 1_024,
+        journal_file_bytes: 1 << 20,
+        snapshot_interval_ms: 60_000,
+        snapshot_changes: 1 << 30,
+        memory_bytes_max: 0,
+        disk_free_bytes_min: 0,
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("there are threads");
+    let engine = Engine::open(options).expect("an empty directory opens");
+    runtime.block_on(async {
+        let fingerprints = (0..40).map(|bits| Fingerprint::new(bits << 40 | bits)).collect();
+        let packed = engine.begin_insert_packed(fingerprints, Admission::Wait).await;
+        packed.expect("it has its place").wait().await.expect("it is stored");
+        engine.snapshot().await.expect("it is taken");
+    });
+    engine.close();
+    let disk = RealDisk::open(folder.path()).expect("it is there");
+    let directory = SealedReader::open_first(&disk, "directory", FileKind(1)).expect("it is whole");
+    let names = disk.list().expect("it is there");
+    let parts = names.iter().filter(|name| name.contains(".seg"));
+    let image = |name: &String| {
+        // The first byte says which of the two it is, as the target wants it.
+        let (kind, first) = if name.starts_with("segment") { (5, 0) } else { (6, 1) };
+        let reader = SealedReader::open(&disk, name, FileKind(kind), &directory.identity());
+        let body = reader.and_then(|mut reader| reader.read_rest(1 << 20)).expect("it is whole");
+        [vec![first], body].concat()
+    };
+    parts.map(image).collect()
+}
+
+/// Every input with the path of its file below `fuzz/corpus`.
+pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
+    let mut all = vec![
+        ("journal/empty".to_owned(), journal(0)),
+        ("journal/five".to_owned(), journal(5)),
+        ("sealed/short".to_owned(), sealed(b"a body")),
+        ("sealed/empty".to_owned(), sealed(b"")),
+    ];
+    let numbered = |name: &str, inputs: Vec<Vec<u8>>| {
+        let name = name.to_owned();
+        inputs.into_iter().enumerate().map(move |(at, bytes)| (format!("{name}/{at}"), bytes))
+    };
+    all.extend(numbered("record", records()));
+    all.extend(numbered("image", images()));
+    all
+}

@@ -1,0 +1,171 @@
+//! Promise: a full disk turns writes into 507 while reads go on, writes resume when there is room, and
+//! nothing answered is lost. Method: a file system of 64 MiB in memory, filled by the server itself
+//! beside a ballast that leaves it little room; then the ballast goes. Needs root, for the mount.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::load::pause;
+use crate::random::{self, Random};
+use crate::server::{self, Client, Server};
+
+/// `make torture` makes ten times as many.
+const TRIALS: u64 = 20;
+const SIZE_BYTES: u64 = 64 << 20;
+const LINES: u64 = 32;
+/// A hang is a failure; a keeper looks at the disk every 50 ms.
+const LOOKS: usize = 400;
+
+/// A file system of its own, gone on drop.
+struct Mount {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Mount {
+    /// `None` where this process may not mount.
+    #[expect(clippy::print_stdout, reason = "why a test did nothing")]
+    fn new() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("there is room");
+        let path = folder.path().join("disk");
+        std::fs::create_dir(&path).expect("there is room");
+        let size = format!("size={SIZE_BYTES}");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path);
+        if !mount.output().is_ok_and(|tried| tried.status.success()) {
+            println!("skipped: this process may not mount; next: run the tests as root");
+            return None;
+        }
+        Some(Self { _folder: folder, path })
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let mut df = Command::new("df");
+        let told = df.args(["--output=avail", "-B1"]).arg(&self.path).output().expect("df is here");
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        told.lines().nth(1).and_then(|line| line.trim().parse().ok()).expect("a number of bytes")
+    }
+
+    /// A file that leaves so much room.
+    fn fill(&self, room_bytes: u64) -> PathBuf {
+        let ballast = self.path.join("ballast");
+        let bytes = self.free_bytes().saturating_sub(room_bytes).to_string();
+        let mut allocate = Command::new("fallocate");
+        allocate.args(["-l", &bytes]).arg(&ballast);
+        assert!(allocate.status().expect("fallocate is here").success());
+        ballast
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("-l").arg(&self.path).status());
+    }
+}
+
+/// The writes of one server's life: what was answered, and what was refused for lack of room.
+#[derive(Default)]
+struct Written {
+    stored: Vec<String>,
+    refused: Vec<String>,
+}
+
+impl Written {
+    /// A batch of long ids; whether all of it was stored.
+    fn batch(&mut self, client: &Client, random: &mut Random) -> bool {
+        let ids: Vec<String> =
+            (0..LINES).map(|_| format!("{:016x}{}", random.next(), "-".repeat(1_500))).collect();
+        let line = |id: &String| json!({"id": id, "fingerprint": id[..16].to_owned()});
+        let lines: Vec<Value> = ids.iter().map(line).collect();
+        let replies = client.post_lines("/v1/insert/batch", &lines);
+        // Refused before its first line, the reply is one problem; its status says which.
+        if replies.len() < ids.len() {
+            assert_eq!(replies[0]["status"], 507, "{replies:?}");
+            self.refused.extend(ids);
+            return false;
+        }
+        let mut all = true;
+        for (id, reply) in ids.into_iter().zip(replies) {
+            if reply["error"].is_object() {
+                assert_eq!(reply["error"]["status"], 507, "{reply}");
+                self.refused.push(id);
+                all = false;
+            } else {
+                self.stored.push(id);
+            }
+        }
+        all
+    }
+
+    fn is_there(client: &Client, id: &str) -> bool {
+        let fingerprint = &id[..16];
+        let found = client.get(&format!("/v1/query?fingerprint={fingerprint}&distance=0"));
+        Client::expect(found)["hit_count"] == 1
+    }
+
+    fn check(&self, client: &Client) {
+        for id in self.stored.iter().rev().take(100) {
+            assert!(Self::is_there(client, id), "{id} was answered and is not there");
+        }
+        for id in self.refused.iter().rev().take(100) {
+            assert!(!Self::is_there(client, id), "{id} was refused and is there");
+        }
+        let stats = Client::expect(client.get("/v1/stats"));
+        assert_eq!(stats["documents"], self.stored.len());
+    }
+}
+
+fn start(data: &Path, free_bytes_min: u64) -> Server {
+    let mut command = Server::command(data);
+    command.env("NEARPRINT_ENGINE__JOURNAL_FILE_BYTES", "1048576");
+    command.env("NEARPRINT_ENGINE__DISK_FREE_BYTES_MIN", free_bytes_min.to_string());
+    Server::of(command).unwrap_or_else(|| panic!("it does not start: {}", server::log(data)))
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests make room on their own disk")]
+fn trial(random: &mut Random, free_bytes_min: u64) -> bool {
+    let Some(disk) = Mount::new() else { return false };
+    // The log lies beside the directory, on the same full disk, which must not harm requests.
+    let (data, mut written) = (disk.path.join("data"), Written::default());
+    let server = start(&data, free_bytes_min);
+    let client = server.client();
+    assert!(written.batch(&client, random), "there is room");
+    let ballast = disk.fill(free_bytes_min + (random.next() % (4 << 20)));
+    while written.batch(&client, random) {}
+    for _ in 0..10 {
+        written.batch(&client, random);
+        pause(10);
+        assert!(server.ended().is_none(), "a full disk is no failure: {}", server::log(&data));
+        // A connection whose request was refused before its end is closed.
+        written.check(&server.client());
+    }
+    std::fs::remove_file(ballast).expect("it is ours");
+    let resumed = (0..LOOKS).any(|_| {
+        pause(10);
+        written.batch(&client, random)
+    });
+    assert!(resumed, "there is room again: {}", server::log(&data));
+    written.check(&client);
+    if random.below(2) == 0 {
+        server.kill();
+    } else {
+        assert!(server.terminate().success(), "{}", server::log(&data));
+    }
+    let server = start(&data, free_bytes_min);
+    written.check(&server.client());
+    true
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
+    let mut random = Random::of_run();
+    for number in 0..random::variable("NEARPRINT_TEST_DISK_TRIALS").unwrap_or(TRIALS) {
+        // Met by the limit of the configuration, or by the disk itself.
+        let free_bytes_min = if number % 2 == 0 { 0 } else { 2 << 20 };
+        if !trial(&mut random, free_bytes_min) {
+            return;
+        }
+    }
+}
