@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -37,8 +37,8 @@ const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Connections that are being told that there are too many.
 const TURNED_AWAY_MAX: usize = 64;
 
-/// How long a connection that was turned away may take to read it.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a connection that was turned away may take to read it and close.
+const FAREWELL: Duration = Duration::from_secs(4);
 
 /// The running accept loop.
 pub(super) struct Accepting {
@@ -161,15 +161,10 @@ impl Door {
         }
     }
 
-    /// Closes after the client has read it, or a moment: what a client still sends would make the
-    /// operating system throw the reply away.
-    async fn bid_farewell(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn bid_farewell(&self, mut stream: impl AsyncWrite + Unpin) {
         let said = async {
             stream.write_all(&self.farewell).await?;
-            stream.shutdown().await?;
-            let mut rest = [0; 1_024];
-            while stream.read(&mut rest).await? > 0 {}
-            std::io::Result::Ok(())
+            stream.shutdown().await
         };
         // A client that left, or does not read it, has not missed anything.
         drop(timeout(FAREWELL, said).await);

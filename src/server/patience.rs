@@ -1,5 +1,5 @@
 //! A stream that loses patience: with a client that does not finish its request head, is idle for
-//! too long, or takes nothing of its reply.
+//! too long, takes nothing of its reply, or does not close after the last one.
 //!
 //! Which of these is the case follows from the phase of the connection, which the service around
 //! it sets. The time a body may take is the business of the handler that reads it.
@@ -23,6 +23,12 @@ const HEAD: u8 = 0;
 const BUSY: u8 = 1;
 /// Between requests.
 const IDLE: u8 = 2;
+
+/// After the last reply.
+const LINGERING: u8 = 3;
+
+/// How long a client may take to read the last reply and close.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// What a connection is doing.
 #[derive(Debug, Clone)]
@@ -154,8 +160,23 @@ impl AsyncWrite for Patient {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
+    /// Ends what is written, then reads for a moment what the client still sends: when a socket is
+    /// closed with bytes unread, the operating system takes back the reply that is on its way.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let this = &mut *self;
+        let mut rest = [0; 4_096];
+        // The second time there may be nobody left to be told.
+        if ready!(Pin::new(&mut this.stream).poll_shutdown(cx)).is_err() {
+            return Poll::Ready(Ok(()));
+        }
+        while this.read_deadline.poll(cx, LINGERING, LINGER).is_pending() {
+            let mut unread = ReadBuf::new(&mut rest);
+            let read = ready!(Pin::new(&mut this.stream).poll_read(cx, &mut unread));
+            if read.is_err() || unread.filled().is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
