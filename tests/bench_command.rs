@@ -164,9 +164,10 @@ fn mixed_tells_what_look_ups_take_beside_other_work() {
         "the packed query",
         "look-up beside inserts",
         "the packed inserts",
+        "look-up beside merges",
     ];
     assert_eq!(rows(&report), expected);
-    for row in [0, 1, 3] {
+    for row in [0, 1, 3, 5] {
         assert!(report["results"][row]["p99_ns"].is_u64(), "{report}");
     }
     let (checked, hits) = verified(&report);

@@ -17,6 +17,7 @@ fn options(directory: &std::path::Path) -> Options {
         lookup_threads: 0,
         durability: Durability::Always,
         delta_events: 256,
+        small_segment_max: nearprint::engine::SMALL_SEGMENT_MAX,
         queue_changes_max: 65_536,
         group_changes_max: 4_096,
         journal_file_bytes: 1 << 20,

@@ -24,6 +24,7 @@ fn options(directory: &std::path::Path, lookup_threads: usize) -> Options {
         lookup_threads,
         durability: Durability::None,
         delta_events: 4_096,
+        small_segment_max: nearprint::engine::SMALL_SEGMENT_MAX,
         queue_changes_max: 65_536,
         group_changes_max: 16_384,
         journal_file_bytes: 1 << 24,

@@ -127,6 +127,7 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
         durability: durability(config)?,
         lookup_threads: length("engine.lookup_threads", keys.lookup_threads, 0..=1_024)?,
         delta_events: length("engine.delta_events", keys.delta_events, 1_024..=1 << 24)?,
+        small_segment_max: engine::SMALL_SEGMENT_MAX,
         queue_changes_max: length("engine.queue_changes_max", queue, 1..=1 << 24)?,
         group_changes_max: length("engine.group_changes_max", keys.group_changes_max, 1..=queue)?,
         journal_file_bytes: within(

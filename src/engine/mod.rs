@@ -49,5 +49,5 @@ pub use answers::{
 };
 pub use handle::{Engine, Pending};
 pub use lookups::Share;
-pub use options::{Durability, Options};
+pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
 pub use recovery::OpenError;

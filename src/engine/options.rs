@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use crate::fingerprint::Distance;
 
+/// What [`Options::small_segment_max`] is where nothing else is to be tried.
+pub const SMALL_SEGMENT_MAX: u64 = crate::index::plan::SMALL_MAX;
+
 /// The settings of the engine, checked (see [`crate::config`]).
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -19,6 +22,8 @@ pub struct Options {
     pub durability: Durability,
     /// How many events a delta holds before it becomes a segment.
     pub delta_events: usize,
+    /// How many fingerprints a segment of the small form has at most.
+    pub small_segment_max: u64,
     /// How many changes may wait for the writer.
     pub queue_changes_max: usize,
     /// At most this many changes share one sync.

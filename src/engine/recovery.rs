@@ -12,7 +12,6 @@ use crate::engine::options::Options;
 use crate::engine::snapshots::Snapshots;
 use crate::index::merge;
 use crate::index::permutation::Permutation;
-use crate::index::plan::SMALL_MAX;
 use crate::index::view::{Parts, Shape, View};
 use crate::index::work::Work;
 use crate::machine::apply::Machine;
@@ -100,7 +99,7 @@ pub fn recover(
 ) -> Result<Recovered, OpenError> {
     let directory = open_directory(disk, options, entropy)?;
     let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory)?;
-    let mut machine = restore(&directory, loaded, options.delta_events);
+    let mut machine = restore(&directory, loaded, options);
     let snapshot = machine.view().sequence();
     let mut unreadable = None;
     let tail = scan(&**disk, &directory.identity, snapshot.get(), &mut |record| {
@@ -175,11 +174,11 @@ fn open_directory(
     Ok(directory)
 }
 
-fn restore(directory: &Directory, loaded: Parts, delta_events: usize) -> Machine {
+fn restore(directory: &Directory, loaded: Parts, options: &Options) -> Machine {
     let shape = Shape {
         distance_max: directory.distance_max,
-        delta_events,
-        small_max: SMALL_MAX,
+        delta_events: options.delta_events,
+        small_max: options.small_segment_max,
         permutation: Arc::new(Permutation::from_secret(directory.permutation_secret)),
     };
     Machine::new(View::restored(shape, loaded), directory.id_secret)

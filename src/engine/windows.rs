@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::engine::answers::Admission;
 use crate::engine::handle::Engine;
-use crate::engine::options::{Durability, Options};
+use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
 use crate::engine::recovery::recover;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
@@ -84,6 +84,7 @@ fn options(durability: Durability) -> Options {
         lookup_threads: 1,
         durability,
         delta_events: 1_024,
+        small_segment_max: SMALL_SEGMENT_MAX,
         queue_changes_max: 1_024,
         group_changes_max: 1_024,
         journal_file_bytes: 1 << 20,

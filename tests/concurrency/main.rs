@@ -43,6 +43,7 @@ fn engine(directory: &Path, durability: Durability) -> Engine {
         lookup_threads: 0,
         durability,
         delta_events: 1_024,
+        small_segment_max: 8_192,
         queue_changes_max: 65_536,
         group_changes_max: 4_096,
         journal_file_bytes: 4 << 20,

@@ -81,6 +81,7 @@ fn images() -> Vec<Vec<u8>> {
         lookup_threads: 1,
         durability: Durability::None,
         delta_events: 64,
+        small_segment_max: nearprint::engine::SMALL_SEGMENT_MAX,
         queue_changes_max: 1_024,
         group_changes_max: 1_024,
         journal_file_bytes: 1 << 20,

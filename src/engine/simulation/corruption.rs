@@ -33,6 +33,8 @@ const NAMED: u64 = 60;
 fn settings() -> Options {
     Options {
         delta_events: 2_000,
+        // Both forms, and tables of their own.
+        small_segment_max: 3_000,
         journal_file_bytes: 40_000,
         queue_changes_max: 10_000,
         group_changes_max: 10_000,

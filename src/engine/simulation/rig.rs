@@ -44,6 +44,7 @@ pub(super) fn options(durability: Durability) -> Options {
         lookup_threads: 0,
         durability,
         delta_events: 10,
+        small_segment_max: 24,
         queue_changes_max: 100,
         group_changes_max: 100,
         journal_file_bytes: 3_000,
