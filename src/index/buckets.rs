@@ -32,6 +32,9 @@ pub const MIDDLES_A_LINE: u32 = 16;
 const TINY_MAX: usize = 1 << 12;
 const TINY_BLOCK_BITS: u32 = 8;
 
+/// No more fingerprints than this: the places of four tables are numbered together.
+pub const COUNT_MAX: usize = (u32::MAX / 4) as usize;
+
 /// Bytes of so many tables with `count` entries each; `count` is not tiny.
 pub fn bytes(tables: usize, count: u64) -> u64 {
     let entry = (size_of::<u32>() + size_of::<u16>()) as u64;
@@ -76,7 +79,7 @@ impl Buckets {
     /// The tables of distinct fingerprints, ascending, exact up to a distance.
     ///
     /// # Panics
-    /// When they have more than 2^32 entries together.
+    /// When there are more than [`COUNT_MAX`].
     pub fn build(distance_max: Distance, values: &[Permuted]) -> Self {
         debug_assert!(values.is_sorted_by(|a, b| a < b), "fingerprints ascend");
         let tiny = values.len() <= TINY_MAX;
@@ -84,12 +87,12 @@ impl Buckets {
         let plan = Plan::blocks(bits, distance_max);
         let tables: Vec<Table> = (0..).zip(plan.tables()).map(Table::of).collect();
         let entries = values.len() * tables.len();
-        let count = u32::try_from(entries).map(|_| values.len() as u32);
+        assert!(values.len() <= COUNT_MAX, "a small segment is small");
         let mut buckets = Self {
             words: Array::zeros((tables.len() << bits) + 1 + entries),
             ends: Array::zeros(if tiny { 2 * entries } else { entries }),
             bits,
-            count: count.expect("a small segment is small"),
+            count: values.len() as u32,
             // One more: few buckets begin where a line does.
             lines_a_bucket: 1 + (values.len() as u32 >> bits).div_ceil(MIDDLES_A_LINE),
             plan: Box::new(plan),

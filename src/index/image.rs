@@ -11,7 +11,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
 use crate::index::array::Array;
-use crate::index::buckets::Buckets;
+use crate::index::buckets::{self, Buckets};
 use crate::index::geometry::Geometry;
 use crate::index::ids::{IdKey, IdTable};
 use crate::index::permutation::Permuted;
@@ -134,8 +134,8 @@ fn read_table_of(role: usize, source: &mut dyn Read, plan: &Plan) -> io::Result<
 
 fn read_buckets(source: &mut dyn Read, distance_max: Distance) -> io::Result<Buckets> {
     let values: Vec<Permuted> = read_list(source, |value| value)?;
-    if !values.is_sorted_by(|a, b| a < b) || u32::try_from(values.len()).is_err() {
-        return Err(invalid("the fingerprints of the segment are not in order"));
+    if !values.is_sorted_by(|a, b| a < b) || values.len() > buckets::COUNT_MAX {
+        return Err(invalid("the fingerprints of the segment are too many or not in order"));
     }
     Ok(Buckets::build(distance_max, &values))
 }
