@@ -1,5 +1,6 @@
 //! Real documents with their near-duplicates.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -49,7 +50,8 @@ impl Document {
     }
 }
 
-/// The labelled documents where they are present, and otherwise the project's own small corpus.
+/// The labelled documents where they are present, and otherwise the project's own small corpus; one of
+/// each fingerprint, since a ledger tells by its fingerprint which of its documents is stored.
 pub(crate) fn documents() -> Vec<Document> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let labelled = root.join("../shared/quality/dev");
@@ -63,7 +65,9 @@ pub(crate) fn documents() -> Vec<Document> {
         let Analysis { fingerprint, short, sketch, .. } = text::analyse_text(&text).ok()?;
         Some(Document { text, fingerprint, short, sketch })
     });
-    let documents: Vec<Document> = documents.collect();
+    let mut taken = HashSet::new();
+    let documents: Vec<Document> =
+        documents.filter(|document| taken.insert(document.fingerprint)).collect();
     assert!(documents.len() >= 100, "a corpus of {}", documents.len());
     documents
 }
