@@ -3,8 +3,8 @@
 //! Navigation, related links and footers drown a short page: two pages of a site are then near
 //! whatever they say. Mozilla's Readability, as `dom_smoothie` has it, scores the elements of a page
 //! by their text, commas and links, and cuts out the best. It builds a tree, whose cost grows
-//! with the square of the nesting depth. So a page goes to it only within [`DEPTH_MAX`] and
-//! [`BYTES_MAX`]: gates that depend on the page alone, because one of time would give the same page
+//! with the square of the nesting depth. So a page goes to it only within [`DEPTH_MAX`],
+//! [`ELEMENTS_MAX`] and [`BYTES_MAX`]: gates that depend on the page alone, because one of time would give the same page
 //! a different fingerprint on a busy day. Beyond them, and where no article can be told, all visible
 //! text counts.
 //!
@@ -30,28 +30,25 @@ const ARTICLE_CHARACTERS: usize = 200;
 
 /// The visible text of the article of a page; `None` where there is none, or beyond the gates.
 pub(crate) fn main_text_of_html(page: &str) -> Option<String> {
-    if page.len() > BYTES_MAX || is_deeper_than(page, DEPTH_MAX) {
+    if page.len() > BYTES_MAX || needs_more_than(page, DEPTH_MAX, ELEMENTS_MAX) {
         return None;
     }
-    let config = Config {
-        max_elements_to_parse: ELEMENTS_MAX,
-        char_threshold: ARTICLE_CHARACTERS,
-        disable_json_ld: true,
-        ..Config::default()
-    };
+    let config =
+        Config { char_threshold: ARTICLE_CHARACTERS, disable_json_ld: true, ..Config::default() };
     let article = Readability::new(page, None, Some(config)).ok()?.parse().ok()?;
     let text = html::text_of(&article.content);
     text.contains(char::is_alphanumeric).then_some(text)
 }
 
-/// Whether more elements than these may be open at once when a tree is built of the page.
+/// Whether a tree of the page may have more elements open at once, or more in all.
 ///
 /// Never less than what a browser's rules make of it: an end tag closes only the innermost element,
 /// or what stands around elements that need no end tag.
-fn is_deeper_than(page: &str, depth: usize) -> bool {
+fn needs_more_than(page: &str, depth: usize, elements: usize) -> bool {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
     let mut open: Vec<Vec<u8>> = Vec::new();
+    let mut begun = 0;
     for token in Tokenizer::new_with_emitter(page, emitter) {
         let Ok(token) = token;
         match token {
@@ -61,7 +58,8 @@ fn is_deeper_than(page: &str, depth: usize) -> bool {
                     open.pop();
                 }
                 open.push(name.to_vec());
-                if open.len() > depth {
+                begun += 1;
+                if open.len() > depth || begun > elements {
                     return true;
                 }
             }
@@ -130,6 +128,16 @@ const fn ends_by_itself(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_deeper_than(page: &str, depth: usize) -> bool {
+        needs_more_than(page, depth, usize::MAX)
+    }
+
+    #[test]
+    fn elements_are_counted_in_all() {
+        assert!(!needs_more_than(&"<p>a</p><br>".repeat(50), 256, 50));
+        assert!(needs_more_than(&"<p>a</p><br>".repeat(51), 256, 50));
+    }
 
     #[test]
     fn depth_is_that_of_open_elements() {

@@ -63,9 +63,8 @@ fn a_service_of_features_takes_no_texts() {
 
 /// Two pages of a site: the same surroundings, another article.
 fn page(article: &str) -> String {
-    let links: String = (0..40)
-        .map(|i| format!("<li><a href=\"/{i}\">Department {i} of the town council</a></li>"))
-        .collect();
+    let link = |i| format!("<li><a href=\"/{i}\">Department {i} of the town council</a></li>");
+    let links = (0..40).map(link).collect::<Vec<_>>().concat();
     let paragraphs =
         format!("<p>{article}, as it has been for many years, and will be.</p>").repeat(6);
     format!(
@@ -74,7 +73,7 @@ fn page(article: &str) -> String {
     )
 }
 
-fn compared(server: &Server, more: Value) -> u64 {
+fn compared(server: &Server, more: &Value) -> u64 {
     let [a, b] =
         ["the bridge over the river is closed", "a new school opens after the summer"].map(page);
     let mut request = json!({"a": {"html": a}, "b": {"html": b}});
@@ -85,13 +84,13 @@ fn compared(server: &Server, more: Value) -> u64 {
 #[test]
 fn the_main_text_of_pages_of_one_site_is_far_apart_where_their_visible_text_is_near() {
     let server = Server::start();
-    let visible = compared(&server, json!({}));
-    let main = compared(&server, json!({"extract": "main"}));
+    let visible = compared(&server, &json!({}));
+    let main = compared(&server, &json!({"extract": "main"}));
     assert!(visible <= 12, "{visible}");
     assert!(main >= 16, "{main}");
-    assert_eq!(compared(&server, json!({"extract": "visible"})), visible);
+    assert_eq!(compared(&server, &json!({"extract": "visible"})), visible);
     let by_default = Server::with(|config| "main".clone_into(&mut config.query.extract));
-    assert_eq!(compared(&by_default, json!({})), main);
+    assert_eq!(compared(&by_default, &json!({})), main);
 }
 
 #[test]
