@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::trouble::Trouble;
 use crate::bulk::{self, Body};
 use crate::fingerprint::Fingerprint;
-use crate::text::{self, Analysis};
+use crate::text::{self, Analysis, Source, Wanted};
 
 /// The fields of a document in a request.
 pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
@@ -29,20 +29,21 @@ pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
 
 /// Makes the fingerprint of a body; one that comes as such has no features to count.
 pub(super) fn analyse(body: &Body) -> Result<Analysis> {
-    Ok(match body {
-        Body::Text(text) => text::analyse_text(text)?,
-        Body::Html(html) => text::analyse_html(html)?,
-        Body::Features(features) => {
-            text::analyse_features(features.iter().map(|(token, w)| (token.as_str(), *w)))?
+    let source = match body {
+        Body::Text(text) => Source::Text(text),
+        Body::Html(html) => Source::Html(html),
+        Body::Features(features) => Source::Features(features),
+        Body::Fingerprint(fingerprint) => {
+            return Ok(Analysis {
+                fingerprint: *fingerprint,
+                features: None,
+                tokens: 0,
+                short: false,
+                sketch: None,
+            });
         }
-        Body::Fingerprint(fingerprint) => Analysis {
-            fingerprint: *fingerprint,
-            features: 0,
-            tokens: 0,
-            short: false,
-            sketch: None,
-        },
-    })
+    };
+    Ok(text::analyse(source, Wanted::ALL)?)
 }
 
 /// Reads a file, or the standard input for `-`, as one document.

@@ -15,7 +15,7 @@ use crate::engine::QueryOptions;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::query::Criteria;
 use crate::sketch::MinResemblance;
-use crate::text::{self, Analysis, Explanation};
+use crate::text::{self, Analysis, Explanation, Wanted};
 
 /// The types of body that a single document may come in, for people.
 pub(super) const TAKES: &str = "application/json, text/plain or text/html";
@@ -29,6 +29,8 @@ pub(super) struct Shape {
     pub(super) parameters: &'static [Field],
     /// The query parameters of a batch: defaults for its lines.
     pub(super) batch_parameters: &'static [Field],
+    /// What of a text beside its fingerprint is stored, compared or shown.
+    pub(super) wanted: Wanted,
 }
 
 /// `/v1/fingerprint`.
@@ -44,6 +46,7 @@ pub(super) const FINGERPRINT: Shape = Shape {
     ],
     parameters: &[Field::Id, Field::Explain],
     batch_parameters: &[Field::Explain],
+    wanted: Wanted { sketch: false, features: true },
 };
 
 /// `/v1/query`.
@@ -61,6 +64,7 @@ pub(super) const QUERY: Shape = Shape {
     ],
     parameters: &[Field::Id, Field::Distance, Field::Limit, Field::MinSimilarity],
     batch_parameters: &[Field::Distance, Field::Limit, Field::MinSimilarity],
+    wanted: Wanted::STORED,
 };
 
 /// `/v1/insert`, and the documents of `/v1/compare`.
@@ -75,6 +79,7 @@ pub(super) const INSERT: Shape = Shape {
     ],
     parameters: &[Field::Id],
     batch_parameters: &[],
+    wanted: Wanted::STORED,
 };
 
 /// `/v1/check-and-insert`.
@@ -99,13 +104,14 @@ pub(super) const CHECK_AND_INSERT: Shape = Shape {
         Field::OnDuplicate,
     ],
     batch_parameters: &[Field::Distance, Field::Limit, Field::MinSimilarity, Field::OnDuplicate],
+    wanted: Wanted::STORED,
 };
 
 /// A document with its options, ready for the engine.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) document: Document,
-    /// Distinct features; `None` for a bare fingerprint.
+    /// Distinct features, where they were wanted; `None` for a bare fingerprint.
     pub(super) features: Option<usize>,
     pub(super) explanation: Option<Box<Explanation>>,
     pub(super) options: QueryOptions,
@@ -135,15 +141,15 @@ pub(super) fn single(
                 return Err(Problem::new(Code::RepeatedField, detail).of_field(field.name()));
             }
             fields.id = fields.id.or_else(|| parameters.id.clone());
-            of_fields(fields, parameters.asked, defaults)
+            of_fields(fields, parameters.asked, shape.wanted, defaults)
         }
         Kind::Text(charset) => {
             let text = decoded(body, charset.as_deref(), false)?;
-            raw(Text::Plain(text), parameters, defaults)
+            raw(Text::Plain(text), parameters, shape.wanted, defaults)
         }
         Kind::Html(charset) => {
             let html = decoded(body, charset.as_deref(), true)?;
-            raw(Text::Html(html), parameters, defaults)
+            raw(Text::Html(html), parameters, shape.wanted, defaults)
         }
         Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
         Kind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
@@ -157,7 +163,7 @@ pub(super) fn line(
     defaults_of_batch: Asked,
     defaults: &QueryDefaults,
 ) -> Result<Prepared, Problem> {
-    of_fields(fields::parse(json, shape.fields)?, defaults_of_batch, defaults)
+    of_fields(fields::parse(json, shape.fields)?, defaults_of_batch, shape.wanted, defaults)
 }
 
 /// A bare fingerprint with its options.
@@ -167,7 +173,7 @@ pub(super) fn bare(
     asked: Asked,
     defaults: &QueryDefaults,
 ) -> Result<Prepared, Problem> {
-    finish(Source::Fingerprint(fingerprint), id, asked, defaults)
+    finish(Source::Fingerprint(fingerprint), id, asked, Wanted::STORED, defaults)
 }
 
 /// Refuses a recipe that is not the server's.
@@ -190,6 +196,7 @@ pub(super) fn check_recipe(recipe: Option<&str>) -> Result<(), Problem> {
 pub(super) fn of_fields(
     fields: Fields<'_>,
     asked: Asked,
+    wanted: Wanted,
     defaults: &QueryDefaults,
 ) -> Result<Prepared, Problem> {
     check_recipe(fields.recipe.as_deref())?;
@@ -202,7 +209,7 @@ pub(super) fn of_fields(
     ];
     let mut forms = forms.into_iter().flatten();
     match (forms.next(), forms.next()) {
-        (Some(source), None) => finish(source, fields.id, asked, defaults),
+        (Some(source), None) => finish(source, fields.id, asked, wanted, defaults),
         (None, _) => Err(Problem::new(
             Code::DocumentMissing,
             "A document needs one of text, html, features, fingerprint.",
@@ -246,15 +253,17 @@ impl Source<'_> {
 fn raw(
     text: Text<'_>,
     parameters: &Parameters,
+    wanted: Wanted,
     defaults: &QueryDefaults,
 ) -> Result<Prepared, Problem> {
-    finish(Source::Text(text), parameters.id.clone(), parameters.asked, defaults)
+    finish(Source::Text(text), parameters.id.clone(), parameters.asked, wanted, defaults)
 }
 
 fn finish(
     source: Source<'_>,
     id: Option<DocumentId>,
     asked: Asked,
+    wanted: Wanted,
     defaults: &QueryDefaults,
 ) -> Result<Prepared, Problem> {
     // Options first: they cost nothing, and a wrong one should not cost an analysis.
@@ -265,9 +274,9 @@ fn finish(
             (Document { id, ..Document::bare(fingerprint) }, None, None)
         }
         Source::Text(text) => {
-            let (analysis, explanation) = analyse(text, explain)?;
+            let (analysis, explanation) = analyse(text, explain, wanted)?;
             let features = analysis.features;
-            (document_of(id, analysis), Some(features), explanation)
+            (document_of(id, analysis), features, explanation)
         }
     };
     Ok(Prepared {
@@ -284,14 +293,15 @@ fn finish(
 fn analyse(
     source: Text<'_>,
     explain: bool,
+    wanted: Wanted,
 ) -> Result<(Analysis, Option<Box<Explanation>>), Problem> {
     if explain {
         let (analysis, explanation) = explained(source)?;
         return Ok((analysis, Some(Box::new(explanation))));
     }
     let analysis = match source {
-        Text::Plain(text) => text::analyse_text(&text)?,
-        Text::Html(html) => text::analyse_html(&html)?,
+        Text::Plain(text) => text::analyse(text::Source::Text(&text), wanted)?,
+        Text::Html(html) => text::analyse(text::Source::Html(&html), wanted)?,
         Text::Features(features) => text::analyse_features(
             features.iter().map(|(token, weight)| (token.as_ref(), *weight)),
         )?,

@@ -11,7 +11,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::text::features::{Sink, walk};
 use crate::text::normalise::normalise;
-use crate::text::recipe::Counts;
+use crate::text::recipe::{Counts, WINDOW, Wanted, analyse_windows};
+use crate::text::tally::Tally;
 use crate::text::{Analysis, BadFeatures, EmptyDocument, html, weighted};
 
 /// At most this many features are named.
@@ -64,10 +65,10 @@ pub struct HeavyFeature {
 ///
 /// # Errors
 /// [`NoFingerprint`] says why there is none.
-pub fn analyse(source: Source<'_>) -> Result<Analysis, NoFingerprint> {
+pub fn analyse(source: Source<'_>, wanted: Wanted) -> Result<Analysis, NoFingerprint> {
     match source {
-        Source::Text(text) => Ok(super::analyse_text(text)?),
-        Source::Html(html) => Ok(super::analyse_html(html)?),
+        Source::Text(text) => Ok(analyse_windows::<WINDOW>(text, wanted)?),
+        Source::Html(html) => Ok(analyse_windows::<WINDOW>(&html::text_of(html), wanted)?),
         Source::Features(features) => Ok(super::analyse_features(pairs(features))?),
     }
 }
@@ -85,17 +86,13 @@ pub fn explain(source: Source<'_>) -> Result<(Analysis, Explanation), NoFingerpr
 }
 
 fn explain_text(text: &str) -> Result<(Analysis, Explanation), EmptyDocument> {
-    let normalised = normalise(text);
-    let mut counts = Counts::of(&normalised);
-    walk(&normalised, &mut counts);
-
-    let mut heaviest: Vec<_> = counts.features.counts().collect();
+    let counts = Counts::of::<WINDOW>(text, Wanted::ALL)?;
+    let mut heaviest: Vec<_> = counts.features.iter().flat_map(Tally::counts).collect();
     heaviest.sort_unstable_by_key(|&(hash, count)| (Reverse(count), hash));
     heaviest.truncate(HEAVIEST_MAX);
     let mut spellings = Spellings(heaviest.iter().map(|&(hash, _)| (hash, None)).collect());
-    walk(&normalised, &mut spellings);
+    walk(&normalise(text), &mut spellings);
 
-    let (analysis, sums) = counts.into_analysis()?;
     let heaviest = heaviest
         .into_iter()
         .map(|(hash, count)| HeavyFeature {
@@ -105,8 +102,8 @@ fn explain_text(text: &str) -> Result<(Analysis, Explanation), EmptyDocument> {
         })
         .collect();
     #[expect(clippy::cast_precision_loss, reason = "a text has fewer than 2^53 features")]
-    let sums = sums.map(|sum| sum as f64);
-    Ok((analysis, Explanation { heaviest, sums }))
+    let sums = counts.sums.map(|sum| sum as f64);
+    Ok((counts.into_analysis(), Explanation { heaviest, sums }))
 }
 
 fn explain_features(features: &[(String, f64)]) -> Result<(Analysis, Explanation), BadFeatures> {
@@ -168,7 +165,7 @@ mod tests {
             Source::Features(&features),
         ] {
             let (analysis, explanation) = explain(source).unwrap();
-            assert_eq!(analyse(source), Ok(analysis.clone()));
+            assert_eq!(analyse(source, Wanted::ALL), Ok(analysis.clone()));
             for (bit, sum) in explanation.sums.into_iter().enumerate() {
                 let set = analysis.fingerprint.bits() >> bit & 1 == 1;
                 assert_eq!(set, sum > 0.0, "bit {bit} of {source:?}");
@@ -195,7 +192,7 @@ mod tests {
     fn at_most_so_many_features_are_named() {
         let text: String = ('a'..='z').chain('0'..='9').collect();
         let (analysis, explanation) = explain(Source::Text(&text)).unwrap();
-        assert_eq!((analysis.features, explanation.heaviest.len()), (33, HEAVIEST_MAX));
+        assert_eq!((analysis.features, explanation.heaviest.len()), (Some(33), HEAVIEST_MAX));
     }
 
     #[test]

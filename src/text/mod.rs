@@ -14,13 +14,16 @@ pub mod normalise;
 pub mod recipe;
 pub mod simhash;
 
+mod digest;
 mod explain;
 mod features;
 mod html;
+mod letters;
 #[cfg(test)]
 mod naive;
 mod runs;
 mod sketching;
+mod stream;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -33,7 +36,7 @@ pub use explain::{
     Explanation, HEAVIEST_MAX, HeavyFeature, NoFingerprint, Source, analyse, explain,
 };
 pub use html::text_of as text_of_html;
-pub use recipe::analyse_text;
+pub use recipe::{Wanted, analyse_text, analyse_windows};
 pub use weighted::{BadFeatures, analyse_features};
 
 /// What the recipe makes of a document.
@@ -41,13 +44,13 @@ pub use weighted::{BadFeatures, analyse_features};
 pub struct Analysis {
     /// Its fingerprint.
     pub fingerprint: Fingerprint,
-    /// How many distinct features it has.
-    pub features: usize,
+    /// How many distinct features it has, where that was wanted.
+    pub features: Option<usize>,
     /// How many tokens: words, and single CJK characters; 0 for weighted features.
     pub tokens: usize,
     /// It is a text of fewer than [`recipe::SHORT_TOKENS`] tokens.
     pub short: bool,
-    /// Its verification sketch; weighted features have none.
+    /// Its verification sketch, if that was wanted; weighted features have none.
     pub sketch: Option<Box<Sketch>>,
 }
 
