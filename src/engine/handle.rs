@@ -131,6 +131,7 @@ impl Engine {
             snapshots: ArcSwap::from_pointee(snapshots.list()),
             turns: Turns::new(options.lookup_threads),
             flusher: OnceLock::new(),
+            merging: Mutex::default(),
             options,
             clock: Arc::clone(&clock),
             writer,
