@@ -95,7 +95,13 @@ impl Counts {
         let mut digest = Digest::<WINDOW>::new(sketch, features);
         stream::read(text, &mut digest);
         digest.finish();
-        let Digest { mut counts, sketch, tally: features, token_count: tokens, .. } = digest;
+        let Digest { mut counts, mut sketch, tally: features, token_count: tokens, .. } = digest;
+        while sketch.as_mut().is_some_and(SketchBuilder::comes_again) {
+            let mut again = Digest::<WINDOW>::new(sketch.take(), None);
+            stream::read(text, &mut again);
+            again.finish();
+            sketch = again.sketch;
+        }
         let total = counts.total().cast_signed();
         let sums = counts.ones().map(|ones| 2 * ones.cast_signed() - total);
         if tokens == 0 {

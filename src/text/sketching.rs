@@ -28,7 +28,7 @@ impl SketchBuilder {
     pub(crate) fn of_tokens_from(text: &str) -> Self {
         Self {
             least: [EMPTY; BINS],
-            shingles: Tally::of_keys_from(text, text.len() / 6),
+            shingles: Tally::of_keys_from(text, text.len() / 6).bounded(text),
             last_token: 0,
             tokens: 0,
         }
@@ -58,6 +58,16 @@ impl SketchBuilder {
             let least = &mut self.least[(element >> 55) as usize];
             *least = (*least).min((element as u32).min(EMPTY - 1));
         }
+    }
+
+    /// Says whether the tokens have to come once more: the counts of their shingles did not all fit
+    /// into the memory for them. What came is kept; an element that comes again changes nothing.
+    pub(crate) fn comes_again(&mut self) -> bool {
+        let again = self.shingles.next_share();
+        if again {
+            self.tokens = 0;
+        }
+        again
     }
 
     /// The sketch; `None` if no token came.
