@@ -6,9 +6,9 @@
 //! The map, in reading order:
 //!
 //! ```text
-//!   values    fingerprint, sketch, document; access: tokens and their scopes
+//!   values    fingerprint, sketch, document, recipe; access: tokens and their scopes
 //!   floor 1   kernel     SIMD, and the only `unsafe`: lines compared, text hashed
-//!             text       text -> features -> fingerprint (the recipe np1), HTML, charsets
+//!             text       text -> features -> fingerprint, HTML, charsets
 //!             index      exact look-ups within a Hamming distance: tables, segments, deltas
 //!   floor 2   machine    commands decided as a pure function of the changes before them
 //!             storage    journal and sealed files: checksummed bytes under sequences
@@ -33,6 +33,7 @@ pub mod index;
 pub mod kernel;
 pub mod machine;
 pub mod metrics;
+pub mod recipe;
 pub mod server;
 pub mod sketch;
 pub mod storage;

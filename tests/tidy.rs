@@ -13,9 +13,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("sketch", &[]),
     ("document", &["fingerprint", "sketch"]),
     ("access", &[]),
+    ("recipe", &[]),
     // Floor 1: pure.
     ("kernel", &[]),
-    ("text", &["fingerprint", "kernel", "sketch"]),
+    ("text", &["fingerprint", "kernel", "recipe", "sketch"]),
     ("index", &["document", "fingerprint", "kernel", "sketch"]),
     // Floor 2: what changes, and what lies on the disk.
     ("machine", &["document", "fingerprint", "index", "sketch"]),
@@ -23,14 +24,30 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("metrics", &[]),
     ("telemetry", &[]),
     // Floor 3: one process's state.
-    ("engine", &["document", "fingerprint", "index", "machine", "metrics", "sketch", "storage"]),
+    (
+        "engine",
+        &["document", "fingerprint", "index", "machine", "metrics", "recipe", "sketch", "storage"],
+    ),
     ("bulk", &["fingerprint", "text"]),
     // Floor 4: the outside.
     (
         "http",
-        &["access", "document", "engine", "fingerprint", "machine", "metrics", "sketch", "text"],
+        &[
+            "access",
+            "document",
+            "engine",
+            "fingerprint",
+            "machine",
+            "metrics",
+            "recipe",
+            "sketch",
+            "text",
+        ],
     ),
-    ("config", &["access", "engine", "fingerprint", "http", "server", "telemetry", "text"]),
+    (
+        "config",
+        &["access", "engine", "fingerprint", "http", "recipe", "server", "telemetry", "text"],
+    ),
     ("server", &["access", "config", "engine", "http", "metrics", "telemetry"]),
     (
         "cli",
@@ -47,6 +64,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "kernel",
             "machine",
             "metrics",
+            "recipe",
             "server",
             "sketch",
             "telemetry",

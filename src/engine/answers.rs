@@ -4,6 +4,7 @@ use crate::document::{Document, Sequence};
 use crate::engine::options::Durability;
 use crate::fingerprint::Distance;
 use crate::machine::query::{Criteria, Hit};
+use crate::recipe::Recipe;
 
 /// What a query may say besides its document.
 #[derive(Debug, Clone, Copy)]
@@ -162,7 +163,7 @@ pub struct Stats {
     /// The policy.
     pub durability: Durability,
     /// The recipe of the fingerprints.
-    pub recipe: &'static str,
+    pub recipe: Recipe,
     /// Each segment of the index, oldest first.
     pub segments: Vec<SegmentStats>,
     /// Changes in deltas, which are not in a segment yet.

@@ -1,4 +1,4 @@
-//! The recipe `np1`: from a text to its fingerprint and its sketch.
+//! The recipes `np1` and `np1-5`: from a text to its fingerprint and its sketch.
 //!
 //! A feature weighs as often as it occurs, and its hash is XXH3-64, seed 0, of its UTF-8 bytes. The
 //! recipe is a published standard with test vectors (`docs/recipe-np1.md`); nothing of it may
@@ -12,14 +12,14 @@ use crate::text::sketching::SketchBuilder;
 use crate::text::tally::Tally;
 use crate::text::{Analysis, EmptyDocument, stream};
 
-/// The name of the recipe: stands in every file header, reply and test vector.
-pub const ID: &str = "np1";
-
 /// A text of fewer tokens is *short*: it carries too little evidence for a distance above 0.
 pub const SHORT_TOKENS: usize = 10;
 
 /// How many code points a window of words has.
 pub const WINDOW: usize = 4;
+
+/// How many it has in the recipe `np1-5`.
+pub const WIDER_WINDOW: usize = 5;
 
 /// What is made of a text beside its fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,21 +75,18 @@ pub fn analyse_windows<const WINDOW: usize>(
 }
 
 /// What was counted in one reading of a text.
-pub(crate) struct Counts {
+struct Counts {
     /// The 64 sums, that of bit 0 first.
-    pub(crate) sums: [i64; 64],
+    sums: [i64; 64],
     /// How often each feature occurs, where that was wanted.
-    pub(crate) features: Option<Tally>,
+    features: Option<Tally>,
     sketch: Option<SketchBuilder>,
     tokens: usize,
 }
 
 impl Counts {
     /// Reads a text.
-    pub(crate) fn of<const WINDOW: usize>(
-        text: &str,
-        wanted: Wanted,
-    ) -> Result<Self, EmptyDocument> {
+    fn of<const WINDOW: usize>(text: &str, wanted: Wanted) -> Result<Self, EmptyDocument> {
         let sketch = wanted.sketch.then(|| SketchBuilder::of_tokens_from(text));
         let features = wanted.features.then(|| Tally::of_keys_from(text, text.len()));
         let mut digest = Digest::<WINDOW>::new(sketch, features);
@@ -110,7 +107,7 @@ impl Counts {
         Ok(Self { sums, features, sketch, tokens })
     }
 
-    pub(crate) fn into_analysis(self) -> Analysis {
+    fn into_analysis(self) -> Analysis {
         let bits = self.sums.iter().rev().fold(0, |bits, &sum| bits << 1 | u64::from(sum > 0));
         Analysis {
             fingerprint: Fingerprint::new(bits),

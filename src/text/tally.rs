@@ -142,6 +142,7 @@ impl Tally {
     }
 
     /// The keys with their counts, in no order that means anything.
+    #[cfg(test)]
     pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u32)> {
         let used = self.slots.iter().copied().filter(|&[.., count]| count > 0);
         used.map(|slot| (key_of(slot), slot[2]))
