@@ -1,9 +1,9 @@
 //! `bench text`: from a text to its fingerprint and its sketch, by the recipe `np1`.
 //!
 //! Calls what the HTTP layer calls for a text or a page that is decoded already: normalising,
-//! features, fingerprint, sketch; for HTML also taking the text out. The parts are measured by
-//! themselves as well. The texts are generated
-//! ([`prose`]). Each thread works through all of them again and again.
+//! features, fingerprint, sketch; for HTML also taking the text out. The first part of each is also
+//! measured by itself. The texts are generated ([`prose`]). Each thread works through all of them
+//! again and again.
 
 use std::hint::black_box;
 use std::thread;
