@@ -84,3 +84,32 @@ impl SketchBuilder {
         Some(Box::new(Sketch::from_codes(&codes)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_sketch_in_little_memory_is_the_same(
+            tokens in prop::collection::vec(prop_oneof![0..30_u64, any::<u64>()], 0..2_000),
+        ) {
+            let whole = SketchBuilder::of_tokens_from("");
+            let mut in_shares = SketchBuilder::of_tokens_from("");
+            in_shares.shingles = in_shares.shingles.of_slots(2 * BLOCK);
+            let sketch = |mut builder: SketchBuilder| {
+                loop {
+                    for tokens in tokens.chunks(BLOCK) {
+                        builder.tokens(Simd::best(), tokens);
+                    }
+                    if !builder.comes_again() {
+                        return builder.finish();
+                    }
+                }
+            };
+            prop_assert_eq!(sketch(in_shares), sketch(whole));
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //! pieces of the text, so whoever writes the text could choose them to fall into one place; their
 //! places are therefore drawn by multiplication with a number made from the whole text, which
 //! changes with every byte of it. No answer depends on that number. About 4 ns a key while the
-//! table fits a cache; 19 to 38 bytes a distinct key, or as much as half of the text ([`Tally::bounded`]). Tested against a map of the standard
+//! table fits a cache; 19 to 38 bytes a distinct key, or as much as the text ([`Tally::bounded`]). Tested against a map of the standard
 //! library.
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -85,11 +85,16 @@ impl Tally {
         }
     }
 
-    /// The same, in memory that is bounded by half of the text's. If its keys do not fit, it counts
-    /// those of a share of them, and the text must be read again for each other share
-    /// ([`Self::next_share`]).
+    /// The same, in memory that is bounded by that of the text (half as much again while it grows).
+    /// If its keys do not fit, it counts those of a share of them, and the text must be read again
+    /// for each other share ([`Self::next_share`]): at most some thirty times, for a text of
+    /// single characters drawn by chance.
     pub(crate) fn bounded(self, text: &str) -> Self {
-        let slots_max = (text.len() / (2 * size_of::<Slot>())).max(SLOTS_MAX_LEAST);
+        self.of_slots((text.len() / size_of::<Slot>()).max(SLOTS_MAX_LEAST))
+    }
+
+    /// The same with at most so many slots, and twice as many as keys are added at a time.
+    pub(crate) fn of_slots(self, slots_max: usize) -> Self {
         Self { slots_max, ..self }
     }
 
@@ -241,7 +246,7 @@ mod tests {
         fn a_bounded_tally_counts_every_key_in_one_of_its_shares(
             keys in prop::collection::vec(prop_oneof![0..40_u64, any::<u64>()], 0..300),
         ) {
-            let mut tally = Tally { slots_max: 32, ..Tally::of_keys_from("any text", 3) };
+            let mut tally = Tally::of_keys_from("any text", 3).of_slots(32);
             let mut all = Tally::of_keys_from("any text", 3);
             for keys in keys.chunks(7) {
                 all.add(keys, &mut [0; 7]);
