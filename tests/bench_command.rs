@@ -187,7 +187,15 @@ fn verified_tells_what_reading_sketches_takes_and_checks_the_verdicts() {
 #[test]
 fn text_tells_bytes_and_documents() {
     let report = report(&["text", "--count", "5", "--bytes", "500,2k", "--seconds", "0"]);
-    let of = |bytes| ["English", "Chinese", "HTML"].map(|kind| format!("{kind}, {bytes} bytes"));
+    let tasks = [
+        "English, fingerprint",
+        "English, and sketch",
+        "Chinese, fingerprint",
+        "Chinese, and sketch",
+        "HTML, visible text",
+        "HTML, and sketch",
+    ];
+    let of = |bytes| tasks.map(|task| format!("{task}, {bytes} bytes"));
     assert_eq!(rows(&report), [of(500), of(2_000)].concat());
     let megabytes = |row: &Value| number(&row["megabytes_per_second"]) > 0.0;
     assert!(list(&report["results"]).iter().all(megabytes));

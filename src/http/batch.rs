@@ -12,7 +12,8 @@
 //! sockets; `proto-free-api.md` tells it.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::thread;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -40,8 +41,9 @@ use super::wire::{CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply
 use crate::engine::{Admission, Pending, Written};
 use crate::fingerprint::Fingerprint;
 
-/// Pieces of the body being prepared at one time, for each batch.
-const CHUNKS_AHEAD: usize = 4;
+/// Pieces of the body being prepared at one time, for each batch: one a core, and at least four.
+static CHUNKS_AHEAD: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(0, usize::from).max(4));
 
 /// Writes of one batch waiting for their sync at one time.
 const PENDING_MAX: usize = 4_096;
@@ -132,7 +134,7 @@ pub(super) enum Source {
 /// Starts the tasks and answers with the stream they feed.
 pub(super) fn respond(batch: Batch, source: Source) -> Response {
     let batch = Arc::new(batch);
-    let (to_begin, chunks) = mpsc::channel(CHUNKS_AHEAD);
+    let (to_begin, chunks) = mpsc::channel(*CHUNKS_AHEAD);
     let (to_reply, slots) = mpsc::channel(PENDING_MAX);
     let (to_client, pieces) = mpsc::channel(2);
     // Each ends when the one after it is gone, the last when the client is gone.

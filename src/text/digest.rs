@@ -37,6 +37,8 @@ pub(crate) struct Digest<const WINDOW: usize> {
     tokens: Block,
     /// Which tokens of the block are features as well.
     single: [bool; BLOCK],
+    /// How many those are.
+    singles: usize,
     ends: Box<[u32; PIECE]>,
     pub(crate) counts: BitCounts,
     pub(crate) sketch: Option<SketchBuilder>,
@@ -102,7 +104,8 @@ impl Block {
 }
 
 /// The bytes of a string at the beginning of `bytes`, as a block takes them.
-#[inline]
+#[expect(clippy::inline_always, reason = "a call for each word takes longer than this")]
+#[inline(always)]
 fn short(bytes: &[u8], length: usize) -> (u64, u8) {
     match bytes.first_chunk() {
         Some(first) if length <= SHORT_MAX => {
@@ -124,6 +127,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
             features: Block::new(),
             tokens: Block::new(),
             single: [false; BLOCK],
+            singles: 0,
             ends: Box::new([0; PIECE]),
             counts: BitCounts::default(),
             sketch,
@@ -152,6 +156,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     #[inline]
     fn token(&mut self, (word, length): (u64, u8), single: bool) {
         self.single[self.tokens.waiting % BLOCK] = single;
+        self.singles += usize::from(single);
         if self.tokens.push(word, length) {
             self.hash_tokens();
         }
@@ -165,13 +170,14 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     fn hash_tokens(&mut self) {
         let hashes = self.tokens.hash(self.simd);
         self.token_count += hashes.len();
-        let mut singles = [0; BLOCK];
-        let mut at = 0;
-        for (&hash, &single) in hashes.iter().zip(&self.single) {
-            singles[at % BLOCK] = hash;
-            at += usize::from(single);
+        let singles = std::mem::take(&mut self.singles);
+        if singles == hashes.len() {
+            count(self.simd, hashes, &mut self.counts, self.tally.as_mut());
+        } else if singles > 0 {
+            let pairs = hashes.iter().zip(&self.single);
+            let picked: Vec<u64> = pairs.filter(|&(_, single)| *single).map(|(&h, _)| h).collect();
+            count(self.simd, &picked, &mut self.counts, self.tally.as_mut());
         }
-        count(self.simd, &singles[..at], &mut self.counts, self.tally.as_mut());
         if let Some(sketch) = &mut self.sketch {
             sketch.tokens(self.simd, hashes);
         }
@@ -280,6 +286,26 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         self.run.characters = 0;
     }
 
+    /// The features of each of these tokens, characters of three bytes, and the one before it.
+    fn pairs(&mut self, from: usize, to: usize) {
+        let Run { characters, last, last_length, .. } = self.run;
+        if characters > 0 {
+            let first = self.tokens.words[from];
+            self.feature((last | first << (8 * last_length), last_length + 3));
+        }
+        let pairs = to - from - 1;
+        if self.features.waiting + pairs >= BLOCK {
+            self.hash_features();
+        }
+        let at = self.features.waiting;
+        let neighbours = self.tokens.words[from..to].windows(2);
+        for (place, two) in self.features.words[at..].iter_mut().zip(neighbours) {
+            *place = two[0] | two[1] << 24;
+        }
+        self.features.lengths[at..at + pairs].fill(6);
+        self.features.waiting += pairs;
+    }
+
     #[inline]
     fn cjk(&mut self, letter: u64, length: u8, is_kana: bool) {
         self.token((letter, length), !is_kana);
@@ -312,6 +338,12 @@ fn count(simd: Simd, hashes: &[u64], counts: &mut BitCounts, tally: Option<&mut 
     }
 }
 
+/// Whether a character of three bytes is one of U+4E00 to U+9FFF.
+#[inline]
+fn is_han(&[a, b, c]: &[u8; 3]) -> bool {
+    (0xe4_b8_80..=0xe9_bf_bf).contains(&u32::from_be_bytes([0, a, b, c]))
+}
+
 /// How many bytes a character has that begins with this one.
 #[inline]
 const fn utf_8_length(first: u8) -> usize {
@@ -342,14 +374,35 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
         }
     }
 
-    fn han(&mut self, utf_8: &[u8]) {
+    fn han(&mut self, rest: &[u8]) -> usize {
+        let (characters, _) = rest.as_chunks::<3>();
+        if !characters.first().is_some_and(is_han) {
+            return 0;
+        }
         if self.run.characters == 0 {
             self.end_segment();
         }
-        for character in utf_8.as_chunks::<3>().0 {
+        let from = self.tokens.waiting;
+        let room = &mut self.tokens.words[from..];
+        let mut count = 0;
+        for (place, character) in room.iter_mut().zip(characters).take_while(|(_, c)| is_han(c)) {
             let [a, b, c] = *character;
-            self.cjk(u64::from(u32::from_le_bytes([a, b, c, 0])), 3, false);
+            *place = u64::from(u32::from_le_bytes([a, b, c, 0]));
+            count += 1;
         }
+        let to = from + count;
+        self.tokens.lengths[from..to].fill(3);
+        self.singles += count;
+        self.single[from..to].fill(true);
+        self.pairs(from, to);
+        let characters = if count > 1 { 2 } else { (self.run.characters + 1).min(2) };
+        let last = self.tokens.words[to - 1];
+        self.run = Run { characters, last, last_length: 3, last_is_kana: false };
+        self.tokens.waiting = to;
+        if to == BLOCK {
+            self.hash_tokens();
+        }
+        3 * count
     }
 
     fn letter(&mut self, letter: Letter) {

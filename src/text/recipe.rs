@@ -88,11 +88,17 @@ impl Counts {
     /// Reads a text.
     fn of<const WINDOW: usize>(text: &str, wanted: Wanted) -> Result<Self, EmptyDocument> {
         let sketch = wanted.sketch.then(|| SketchBuilder::of_tokens_from(text));
-        let features = wanted.features.then(|| Tally::of_keys_from(text, text.len()));
-        let mut digest = Digest::<WINDOW>::new(sketch, features);
-        stream::read(text, &mut digest);
-        digest.finish();
-        let Digest { mut counts, sketch, tally: features, token_count: tokens, .. } = digest;
+        let features = wanted.features.then(|| Tally::of_keys_from(text, text.len()).bounded(text));
+        let digest = read::<WINDOW>(text, sketch, features);
+        let Digest { mut counts, mut sketch, tally: mut features, token_count: tokens, .. } =
+            digest;
+        // A large text is read again for what did not fit the memory for it.
+        while sketch.as_mut().is_some_and(SketchBuilder::comes_again) {
+            sketch = read::<WINDOW>(text, sketch, None).sketch;
+        }
+        while features.as_mut().is_some_and(Tally::next_share) {
+            features = read::<WINDOW>(text, None, features).tally;
+        }
         let total = counts.total().cast_signed();
         let sums = counts.ones().map(|ones| 2 * ones.cast_signed() - total);
         if tokens == 0 {
@@ -111,4 +117,16 @@ impl Counts {
             sketch: self.sketch.and_then(SketchBuilder::finish),
         }
     }
+}
+
+/// Reads a text once.
+fn read<const WINDOW: usize>(
+    text: &str,
+    sketch: Option<SketchBuilder>,
+    features: Option<Tally>,
+) -> Digest<WINDOW> {
+    let mut digest = Digest::new(sketch, features);
+    stream::read(text, &mut digest);
+    digest.finish();
+    digest
 }

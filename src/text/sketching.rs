@@ -28,7 +28,7 @@ impl SketchBuilder {
     pub(crate) fn of_tokens_from(text: &str) -> Self {
         Self {
             least: [EMPTY; BINS],
-            shingles: Tally::of_keys_from(text, text.len() / 6),
+            shingles: Tally::of_keys_from(text, text.len() / 6).bounded(text),
             last_token: 0,
             tokens: 0,
         }
@@ -60,6 +60,16 @@ impl SketchBuilder {
         }
     }
 
+    /// Says whether the tokens have to come once more: the counts of their shingles did not all fit
+    /// into the memory for them. What came is kept; an element that comes again changes nothing.
+    pub(crate) fn comes_again(&mut self) -> bool {
+        let again = self.shingles.next_share();
+        if again {
+            self.tokens = 0;
+        }
+        again
+    }
+
     /// The sketch; `None` if no token came.
     pub(crate) fn finish(mut self) -> Option<Box<Sketch>> {
         match self.tokens {
@@ -72,5 +82,34 @@ impl SketchBuilder {
             least => 1 + (least % 3) as u8,
         });
         Some(Box::new(Sketch::from_codes(&codes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_sketch_in_little_memory_is_the_same(
+            tokens in prop::collection::vec(prop_oneof![0..30_u64, any::<u64>()], 0..2_000),
+        ) {
+            let whole = SketchBuilder::of_tokens_from("");
+            let mut in_shares = SketchBuilder::of_tokens_from("");
+            in_shares.shingles = in_shares.shingles.of_slots(2 * BLOCK);
+            let sketch = |mut builder: SketchBuilder| {
+                loop {
+                    for tokens in tokens.chunks(BLOCK) {
+                        builder.tokens(Simd::best(), tokens);
+                    }
+                    if !builder.comes_again() {
+                        return builder.finish();
+                    }
+                }
+            };
+            prop_assert_eq!(sketch(in_shares), sketch(whole));
+        }
     }
 }

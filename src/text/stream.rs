@@ -13,8 +13,9 @@ use crate::text::normalise::normalise;
 pub(crate) trait Reader {
     /// A stretch of ASCII as it stands in the text, upper case and separators too.
     fn ascii(&mut self, ascii: &[u8]);
-    /// A stretch of Han characters of three bytes each.
-    fn han(&mut self, utf_8: &[u8]);
+    /// The rest of a text, of which it takes some Han characters from the beginning, if there are
+    /// any; says how many bytes they have.
+    fn han(&mut self, rest: &[u8]) -> usize;
     /// One character, normalised.
     fn letter(&mut self, letter: Letter);
 }
@@ -41,10 +42,9 @@ pub(crate) fn read(text: &str, to: &mut impl Reader) {
             }
             continue;
         }
-        let han = han_length(&rest[..rest.len().min(STRETCH_MAX)]);
+        // Nothing combines with Han.
+        let han = to.han(rest);
         if han > 0 {
-            // Nothing combines with Han.
-            to.han(&rest[..han]);
             at += han;
             continue;
         }
@@ -93,16 +93,4 @@ pub(crate) fn ascii_length(bytes: &[u8]) -> usize {
     let whole = 32 * chunks.iter().take_while(|chunk| chunk.is_ascii()).count();
     let rest = bytes[whole..].iter().take_while(|byte| byte.is_ascii()).count();
     whole + rest
-}
-
-/// How many bytes of Han some UTF-8 begins with: those of U+5000 to U+9FFF, and of U+4E00 on.
-#[inline]
-fn han_length(utf_8: &[u8]) -> usize {
-    let is_han = |character: &&[u8; 3]| match character[0] {
-        0xe5..=0xe9 => true,
-        0xe4 => character[1] >= 0xb8,
-        _ => false,
-    };
-    let (characters, _) = utf_8.as_chunks::<3>();
-    3 * characters.iter().take_while(is_han).count()
 }

@@ -4,25 +4,71 @@
 //! pieces of the text, so whoever writes the text could choose them to fall into one place; their
 //! places are therefore drawn by multiplication with a number made from the whole text, which
 //! changes with every byte of it. No answer depends on that number. About 4 ns a key while the
-//! table fits a cache; 19 to 39 bytes a distinct key. Tested against a map of the standard
+//! table fits a cache; 19 to 38 bytes a distinct key, or as much as the text ([`Tally::bounded`]). Tested against a map of the standard
 //! library.
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::kernel;
+
 /// Room for more keys than these is made when they come.
 const EXPECTED_MAX: usize = 2_560;
+
+/// So many slots a table may have whatever the text: 12 MiB.
+const SLOTS_MAX_LEAST: usize = 1 << 20;
+
+/// Tables with more slots than these lie beyond the second-level cache: what will be read is
+/// fetched ahead.
+const PREFETCH_FROM: usize = 1 << 17;
 
 /// How often each key has come.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
-    /// The key of each slot: a power of two of them, at least two. Keys and counts lie apart
-    /// because plain zeros come cheaply from the allocator.
-    keys: Vec<u64>,
-    /// How often the key of each slot came; never, in an empty slot.
-    counts: Vec<u32>,
-    /// Odd; the high bits of a key times this say where its search begins.
+    /// A power of two of them, at least two.
+    slots: Vec<Slot>,
+    slots_max: usize,
+    /// Odd; a key times this is its place, whose high bits say its share and where its search begins.
     multiplier: u64,
+    /// Only keys of this share are counted.
+    share: Share,
+    /// How many distinct keys of the share came, and of those before it.
     distinct: usize,
+    distinct_before: usize,
+}
+
+/// The keys whose places begin with these bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Share {
+    bits: u32,
+    number: u64,
+}
+
+impl Share {
+    /// How far behind the beginning of the share a place lies; `None` outside of it.
+    #[inline]
+    fn offset(self, place: u64) -> Option<u64> {
+        let first = self.number.unbounded_shl(u64::BITS - self.bits);
+        let offset = place.wrapping_sub(first);
+        (offset <= u64::MAX >> self.bits).then_some(offset)
+    }
+
+    /// By how many bits an offset is too long for the number of a slot.
+    #[inline]
+    const fn shift(self, slots: &[Slot]) -> u32 {
+        (slots.len() - 1).leading_zeros() - self.bits
+    }
+}
+
+/// The two halves of a key, and how often it came: never, in an empty slot. Together, so that
+/// most searches touch one cache line.
+type Slot = [u32; 3];
+
+const fn key_of([low, high, _]: Slot) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
+const fn slot(key: u64, count: u32) -> Slot {
+    [key as u32, (key >> 32) as u32, count]
 }
 
 impl Tally {
@@ -30,65 +76,115 @@ impl Tally {
     pub(crate) fn of_keys_from(text: &str, expected: usize) -> Self {
         let slots = (expected.min(EXPECTED_MAX) * 8 / 5 + 2).next_power_of_two();
         Self {
-            keys: vec![0; slots],
-            counts: vec![0; slots],
+            slots: vec![[0; 3]; slots],
+            slots_max: usize::MAX,
             multiplier: xxh3_64(text.as_bytes()) | 1,
+            share: Share { bits: 0, number: 0 },
             distinct: 0,
+            distinct_before: 0,
         }
     }
 
-    /// Counts one occurrence of each key, and says how many there were before it.
-    #[inline]
+    /// The same, in memory that is bounded by that of the text (half as much again while it grows).
+    /// If its keys do not fit, it counts those of a share of them, and the text must be read again
+    /// for each other share ([`Self::next_share`]): at most some thirty times, for a text of
+    /// single characters drawn by chance.
+    pub(crate) fn bounded(self, text: &str) -> Self {
+        self.of_slots((text.len() / size_of::<Slot>()).max(SLOTS_MAX_LEAST))
+    }
+
+    /// The same with at most so many slots, and twice as many as keys are added at a time.
+    pub(crate) fn of_slots(self, slots_max: usize) -> Self {
+        Self { slots_max, ..self }
+    }
+
+    /// Goes on to the keys that were not counted yet; false if there are none.
+    pub(crate) fn next_share(&mut self) -> bool {
+        let Share { bits, number } = self.share;
+        let is_last = number + 1 == 1 << bits;
+        if !is_last {
+            self.share.number += 1;
+            self.slots.fill([0; 3]);
+            self.distinct_before += std::mem::take(&mut self.distinct);
+        }
+        !is_last
+    }
+
+    /// Counts one occurrence of each key, and says how many there were before it; 0 for keys
+    /// outside the share.
     pub(crate) fn add(&mut self, keys: &[u64], earlier: &mut [u32]) {
-        while 8 * (self.distinct + keys.len()) > 5 * self.keys.len() {
+        while 8 * (self.distinct + keys.len()) > 5 * self.slots.len() {
             self.grow();
         }
+        let slots = &mut self.slots[..];
+        let (share, multiplier) = (self.share, self.multiplier);
+        let shift = share.shift(slots);
+        if slots.len() > PREFETCH_FROM {
+            for key in keys {
+                let offset = share.offset(key.wrapping_mul(multiplier)).unwrap_or_default();
+                kernel::prefetch(slots, (offset >> shift) as u32);
+            }
+        }
+        let mut new = 0;
         for (&key, earlier) in keys.iter().zip(earlier) {
-            let at = self.find(key);
-            let before = self.counts[at];
+            let Some(offset) = share.offset(key.wrapping_mul(multiplier)) else {
+                *earlier = 0;
+                continue;
+            };
+            let at = find(slots, (offset >> shift) as usize, key);
+            let [.., before] = slots[at];
             *earlier = before;
             // No text has 2^32 tokens: it would not fit the memory of a request.
-            self.counts[at] = before.wrapping_add(1);
-            self.keys[at] = key;
-            self.distinct += usize::from(before == 0);
+            slots[at] = slot(key, before.wrapping_add(1));
+            new += u32::from(before == 0);
         }
+        self.distinct += new as usize;
     }
 
     /// How many distinct keys came.
     pub(crate) const fn distinct(&self) -> usize {
-        self.distinct
+        self.distinct_before + self.distinct
     }
 
     /// The keys with their counts, in no order that means anything.
     #[cfg(test)]
     pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u32)> {
-        let slots = self.keys.iter().copied().zip(self.counts.iter().copied());
-        slots.filter(|&(_, count)| count > 0)
+        let used = self.slots.iter().copied().filter(|&[.., count]| count > 0);
+        used.map(|slot| (key_of(slot), slot[2]))
     }
 
-    /// The slot that has this key, or the empty one where it belongs.
-    #[inline]
-    fn find(&self, key: u64) -> usize {
-        let last = self.keys.len() - 1;
-        let mut at = (key.wrapping_mul(self.multiplier) >> last.leading_zeros()) as usize;
-        while is_another(self.keys[at], self.counts[at], key) {
-            at = (at + 1) & last;
-        }
-        at
-    }
-
+    /// Makes a larger table, or the share half as large.
     #[cold]
     fn grow(&mut self) {
-        let slots = 2 * self.keys.len();
-        let keys = std::mem::replace(&mut self.keys, vec![0; slots]);
-        let counts = std::mem::replace(&mut self.counts, vec![0; slots]);
-        for (key, count) in keys.into_iter().zip(counts) {
-            if count > 0 {
-                let at = self.find(key);
-                (self.keys[at], self.counts[at]) = (key, count);
+        let mut slots = 2 * self.slots.len();
+        if slots > self.slots_max {
+            slots = self.slots.len();
+            self.share = Share { bits: self.share.bits + 1, number: 2 * self.share.number };
+        }
+        self.distinct = 0;
+        for old in std::mem::replace(&mut self.slots, vec![[0; 3]; slots]) {
+            let place = key_of(old).wrapping_mul(self.multiplier);
+            if let Some(offset) = self.share.offset(place)
+                && old[2] > 0
+            {
+                let home = (offset >> self.share.shift(&self.slots)) as usize;
+                let at = find(&self.slots, home, key_of(old));
+                self.slots[at] = old;
+                self.distinct += 1;
             }
         }
     }
+}
+
+/// The slot that has this key, or the empty one where it belongs.
+#[inline]
+fn find(slots: &[Slot], home: usize, key: u64) -> usize {
+    let last = slots.len() - 1;
+    let mut at = home;
+    while is_another(slots[at], key) {
+        at = (at + 1) & last;
+    }
+    at
 }
 
 /// Whether a slot has a key, and another one than this.
@@ -97,10 +193,10 @@ impl Tally {
 /// shingle). Of two comparisons the compiler makes two branches, and whether a shingle of a text
 /// has come before cannot be foreseen (5.5 ns).
 #[inline]
-const fn is_another(slot: u64, count: u32, key: u64) -> bool {
-    let difference = slot ^ key;
+const fn is_another(slot: Slot, key: u64) -> bool {
+    let difference = key_of(slot) ^ key;
     let differs = difference | difference.wrapping_neg();
-    let is_used = (count as u64).wrapping_neg();
+    let is_used = (slot[2] as u64).wrapping_neg();
     (differs & is_used).cast_signed() < 0
 }
 
@@ -115,8 +211,12 @@ mod tests {
     #[test]
     fn keys_chosen_to_agree_in_most_bits_still_spread() {
         let tally = Tally::of_keys_from("a text", EXPECTED_MAX);
+        let home = |key: u64| {
+            let offset = tally.share.offset(key.wrapping_mul(tally.multiplier)).unwrap();
+            (offset >> tally.share.shift(&tally.slots)) as usize
+        };
         for shift in [0, 20, 40, 50] {
-            let places: BTreeSet<_> = (0..1_000).map(|i: u64| tally.find(i << shift)).collect();
+            let places: BTreeSet<_> = (0..1_000).map(|i: u64| home(i << shift)).collect();
             assert!(places.len() > 400, "{} places at {shift}", places.len());
         }
     }
@@ -140,6 +240,32 @@ mod tests {
             }
             prop_assert_eq!(tally.distinct(), map.len());
             prop_assert_eq!(tally.counts().collect::<BTreeMap<_, _>>(), map);
+        }
+
+        #[test]
+        fn a_bounded_tally_counts_every_key_in_one_of_its_shares(
+            keys in prop::collection::vec(prop_oneof![0..40_u64, any::<u64>()], 0..300),
+        ) {
+            let mut tally = Tally::of_keys_from("any text", 3).of_slots(32);
+            let mut all = Tally::of_keys_from("any text", 3);
+            for keys in keys.chunks(7) {
+                all.add(keys, &mut [0; 7]);
+            }
+            let mut counts = BTreeMap::new();
+            loop {
+                for keys in keys.chunks(7) {
+                    tally.add(keys, &mut [0; 7]);
+                    prop_assert!(tally.slots.len() <= 32);
+                }
+                for (key, count) in tally.counts() {
+                    prop_assert_eq!(counts.insert(key, count), None);
+                }
+                if !tally.next_share() {
+                    break;
+                }
+            }
+            prop_assert_eq!(tally.distinct(), counts.len());
+            prop_assert_eq!(counts, all.counts().collect::<BTreeMap<_, _>>());
         }
     }
 }

@@ -1,8 +1,9 @@
 //! `bench text`: from a text to its fingerprint and its sketch, by the recipe `np1`.
 //!
 //! Calls what the HTTP layer calls for a text or a page that is decoded already: normalising,
-//! features, fingerprint, sketch; for HTML also taking the text out. The texts are generated
-//! ([`prose`]). Each thread works through all of them again and again.
+//! features, fingerprint, sketch; for HTML also taking the text out. The first part of each is also
+//! measured by itself. The texts are generated ([`prose`]). Each thread works through all of them
+//! again and again.
 
 use std::hint::black_box;
 use std::thread;
@@ -16,7 +17,8 @@ use super::numbers::per_second;
 use super::progress::Progress;
 use super::prose::{self, Kind};
 use super::report::{Report, Row};
-use crate::text;
+use crate::text::recipe::WINDOW;
+use crate::text::{self, Wanted};
 
 /// The arguments of `bench text`.
 #[derive(Debug, clap::Args)]
@@ -47,6 +49,41 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
+/// What is done to documents of a kind again and again.
+#[derive(Clone, Copy)]
+struct Task {
+    kind: Kind,
+    name: &'static str,
+    work: fn(&str),
+}
+
+/// From a text to its fingerprint, and with the sketch; of HTML the text alone, and all.
+const TASKS: [Task; 6] = [
+    Task { kind: Kind::English, name: "English, fingerprint", work: fingerprint },
+    Task { kind: Kind::English, name: "English, and sketch", work: all },
+    Task { kind: Kind::Chinese, name: "Chinese, fingerprint", work: fingerprint },
+    Task { kind: Kind::Chinese, name: "Chinese, and sketch", work: all },
+    Task { kind: Kind::Html, name: "HTML, visible text", work: visible_text },
+    Task { kind: Kind::Html, name: "HTML, and sketch", work: all_of_html },
+];
+
+fn fingerprint(text: &str) {
+    let wanted = Wanted { sketch: false, features: false };
+    black_box(text::analyse_windows::<WINDOW>(text, wanted)).expect("generated texts have words");
+}
+
+fn all(text: &str) {
+    black_box(text::analyse_text(text)).expect("generated texts have words");
+}
+
+fn visible_text(html: &str) {
+    black_box(text::text_of_html(html));
+}
+
+fn all_of_html(html: &str) {
+    black_box(text::analyse_html(html)).expect("generated pages have words");
+}
+
 /// What a thread got done.
 struct Done {
     times: Latencies,
@@ -56,25 +93,23 @@ struct Done {
 pub(super) fn run(args: &Args) -> Report {
     let mut report = Report::new("text", args.seed);
     for &bytes in &args.bytes {
-        for (kind, name) in
-            [(Kind::English, "English"), (Kind::Chinese, "Chinese"), (Kind::Html, "HTML")]
-        {
-            report.results.push(measure(args, bytes, (kind, name)));
+        for task in TASKS {
+            report.results.push(measure(args, bytes, task));
         }
     }
     report.limits = limits::measure(&[]);
     report
 }
 
-fn measure(args: &Args, bytes: u64, (kind, name): (Kind, &str)) -> Row {
-    let _progress = Progress::during(&format!("analysing {name} of {bytes} bytes"));
+fn measure(args: &Args, bytes: u64, Task { kind, name, work }: Task) -> Row {
+    let _progress = Progress::during(&format!("{name} of {bytes} bytes"));
     let document = |i: u64| prose::document(kind, bytes as usize, args.seed.wrapping_add(i));
     let documents: Vec<String> = (0..args.count).map(document).collect();
     let begun = Stopwatch::start();
     let done: Vec<Done> = thread::scope(|scope| {
         let workers: Vec<_> = (0..args.threads)
             .map(|_| {
-                scope.spawn(|| analyse_for(Duration::from_secs(args.seconds), kind, &documents))
+                scope.spawn(|| repeat_for(Duration::from_secs(args.seconds), work, &documents))
             })
             .collect();
         let done = workers.into_iter().map(|worker| worker.join().expect("no panic"));
@@ -95,17 +130,13 @@ fn measure(args: &Args, bytes: u64, (kind, name): (Kind, &str)) -> Row {
     Row { megabytes_per_second: Some(per_second(bytes_done, ns) / 1e6), ..row }
 }
 
-fn analyse_for(time: Duration, kind: Kind, documents: &[String]) -> Done {
+fn repeat_for(time: Duration, work: fn(&str), documents: &[String]) -> Done {
     let overhead_ns = overhead_ns();
     let mut done = Done { times: Latencies::new(), bytes: 0 };
     let all = Stopwatch::start();
     for document in documents.iter().cycle() {
         let begun = Stopwatch::start();
-        black_box(match kind {
-            Kind::English | Kind::Chinese => text::analyse_text(document),
-            Kind::Html => text::analyse_html(document),
-        })
-        .expect("generated texts have words");
+        work(document);
         done.times.record(begun.ns().saturating_sub(overhead_ns));
         done.bytes += document.len() as u64;
         if all.elapsed() >= time {

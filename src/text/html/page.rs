@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::text::html::elements::{self, DROPPED, Dropped};
 
+/// Where a word may break.
+const SOFT_HYPHEN: char = '\u{ad}';
+
 /// Which text of a page is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -89,7 +92,10 @@ impl Page {
             at = at.max(cut.end);
         }
         text.extend_from_slice(&self.text[at..]);
-        String::from_utf8_lossy(&text).replace('\u{ad}', "")
+        let text = String::from_utf8(text)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        // Few pages have one, and a large page should not be copied for nothing.
+        if text.contains(SOFT_HYPHEN) { text.replace(SOFT_HYPHEN, "") } else { text }
     }
 
     fn separate(&mut self, name: &[u8]) {
