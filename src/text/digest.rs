@@ -340,7 +340,7 @@ fn count(simd: Simd, hashes: &[u64], counts: &mut BitCounts, tally: Option<&mut 
 
 /// Whether a character of three bytes is one of U+4E00 to U+9FFF.
 #[inline]
-fn is_han(&[a, b, c]: &[u8; 3]) -> bool {
+fn is_han([a, b, c]: [u8; 3]) -> bool {
     (0xe4_b8_80..=0xe9_bf_bf).contains(&u32::from_be_bytes([0, a, b, c]))
 }
 
@@ -376,7 +376,7 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
 
     fn han(&mut self, rest: &[u8]) -> usize {
         let (characters, _) = rest.as_chunks::<3>();
-        if !characters.first().is_some_and(is_han) {
+        if !characters.first().copied().is_some_and(is_han) {
             return 0;
         }
         if self.run.characters == 0 {
@@ -385,7 +385,7 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
         let from = self.tokens.waiting;
         let room = &mut self.tokens.words[from..];
         let mut count = 0;
-        for (place, character) in room.iter_mut().zip(characters).take_while(|(_, c)| is_han(c)) {
+        for (place, character) in room.iter_mut().zip(characters).take_while(|(_, c)| is_han(**c)) {
             let [a, b, c] = *character;
             *place = u64::from(u32::from_le_bytes([a, b, c, 0]));
             count += 1;
