@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::document::Sequence;
 use crate::engine::core::Core;
 use crate::engine::directory::{Directory, Entropy};
 use crate::engine::options::Options;
@@ -106,6 +107,8 @@ pub fn recover(
         if unreadable.is_some() || record.first <= machine.view().sequence().get() {
             return;
         }
+        // Packs have gaps.
+        machine.skip_to(Sequence::new(record.first));
         match Record::decode(record.payload) {
             Ok(read) => machine.replay(&read.change),
             Err(source) => {
@@ -117,6 +120,7 @@ pub fn recover(
     if let Some(error) = unreadable {
         return Err(error);
     }
+    machine.skip_to(Sequence::new(tail.last + 1));
     if tail.last < snapshot.get() {
         return Err(OpenError::JournalTooShort { journal: tail.last, snapshot: snapshot.get() });
     }
