@@ -34,6 +34,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     for name in &plan.snapshots {
         writeln!(out, "{name}: will not be used; the index is built anew from the records")?;
     }
+    if plan.is_resumed {
+        writeln!(out, "a repair was begun and not finished; this one ends it")?;
+    }
     match plan.lost() {
         0 => writeln!(out, "no record that is known of is lost")?,
         lost => writeln!(
@@ -45,7 +48,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     if plan.end_is_unknown() {
         writeln!(out, "the newest file is damaged: what it had behind that is lost as well")?;
     }
-    writeln!(out, "damaged files stay in the directory as <name>.damaged")?;
+    writeln!(out, "copies of damaged files stay in the directory as <name>.damaged")?;
     if !args.yes && !agreed(out)? {
         let next = "restore an export instead, or run it again with --yes";
         return Err(Trouble::new("nothing was changed", next).into());

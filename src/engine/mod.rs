@@ -35,6 +35,7 @@ pub mod options;
 pub mod published;
 pub mod reclaim;
 pub mod recovery;
+pub mod repair;
 pub mod snapshots;
 
 mod flusher;

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use crate::engine::answers::SnapshotInfo;
 use crate::engine::directory::{self, Directory};
 use crate::engine::recovery::OpenError;
+use crate::engine::repair;
+pub use crate::engine::repair::Plan;
 use crate::engine::snapshots::{self, Snapshots};
 use crate::storage::export::{ExportFile, Exported, read_export, write_export};
 use crate::storage::salvage;
@@ -33,32 +35,6 @@ pub struct SnapshotFound {
     pub manifest: Result<SnapshotInfo, StorageError>,
     /// Its files and their bytes; empty where the manifest cannot be read.
     pub files: Vec<(String, u64)>,
-}
-
-/// What a repair would do.
-#[derive(Debug)]
-pub struct Plan {
-    /// Every file of the journal.
-    pub files: Vec<Finding>,
-    /// Snapshots that cannot be used, or that say more than the records that are left.
-    pub snapshots: Vec<String>,
-}
-
-impl Plan {
-    /// Whether there is nothing to repair.
-    pub fn is_empty(&self) -> bool {
-        self.snapshots.is_empty() && self.files.iter().all(|file| file.damage.is_none())
-    }
-
-    /// Whether the file that was written to last is damaged: how much was in it is not known.
-    pub fn end_is_unknown(&self) -> bool {
-        self.files.last().is_some_and(|file| file.damage.is_some() && !file.is_pack)
-    }
-
-    /// At most so many changes are lost, of those known of.
-    pub fn lost(&self) -> u64 {
-        self.files.iter().map(|file| file.lost).sum()
-    }
 }
 
 impl Stopped {
@@ -106,9 +82,7 @@ impl Stopped {
     /// # Errors
     /// [`StorageError::Io`].
     pub fn journal(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Finding>, StorageError> {
-        let snapshots = self.snapshots()?;
-        let manifests = snapshots.iter().filter_map(|found| found.manifest.as_ref().ok());
-        let durable_upto = manifests.map(|manifest| manifest.sequence.get()).max().unwrap_or(0);
+        let durable_upto = repair::durable_upto(&*self.disk, &self.directory)?;
         salvage::examine(&*self.disk, &self.directory.identity, durable_upto, progress)
     }
 
@@ -133,40 +107,15 @@ impl Stopped {
     /// # Errors
     /// [`StorageError::Io`].
     pub fn plan_repair(&self, progress: &mut dyn FnMut(u64)) -> Result<Plan, StorageError> {
-        let files = self.journal(progress)?;
-        let damaged = files.iter().any(|file| file.damage.is_some());
-        let mut snapshots = Vec::new();
-        for SnapshotFound { name, .. } in self.snapshots()? {
-            // Where a record is lost, what a snapshot says of its document leads nowhere.
-            match self.verify_snapshot(&name) {
-                Err(error @ StorageError::Io { .. }) if !is_damage(&error) => return Err(error),
-                Err(_) => snapshots.push(name),
-                Ok(()) if damaged => snapshots.push(name),
-                Ok(()) => {}
-            }
-        }
-        Ok(Plan { files, snapshots })
+        repair::plan(&self.disk, &self.directory, progress)
     }
 
-    /// Does it: damaged files are put aside under `<name>.damaged`, packs of what can be read take
-    /// their places, and the next start builds the index anew from the records where it must.
+    /// Does it; see [`crate::engine::repair`].
     ///
     /// # Errors
     /// [`StorageError::Io`]; it can be begun again.
     pub fn repair(&self, plan: &Plan) -> Result<(), StorageError> {
-        for name in &plan.snapshots {
-            self.disk.rename(name, &format!("{name}.damaged"))?;
-        }
-        self.disk.sync_directory()?;
-        for (position, finding) in plan.files.iter().enumerate() {
-            if finding.damage.is_some() {
-                let after = plan.files.get(position + 1).and_then(|file| file.name.as_ref());
-                let identity = &self.directory.identity;
-                let chain = after.and_then(|name| salvage::chain_of(&*self.disk, identity, name));
-                finding.repair(&*self.disk, identity, chain)?;
-            }
-        }
-        Ok(())
+        repair::carry_out(&self.disk, &self.directory, plan)
     }
 
     /// The file `directory` comes last: without it nothing that was half restored is opened.
@@ -182,12 +131,6 @@ impl Stopped {
         }
         Ok(files)
     }
-}
-
-fn is_damage(error: &StorageError) -> bool {
-    error.is_not_found()
-        || matches!(error, StorageError::Io { source, .. }
-            if source.kind() == std::io::ErrorKind::InvalidData)
 }
 
 /// Restores an export into a directory that is empty or not there.

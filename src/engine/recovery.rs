@@ -10,6 +10,7 @@ use crate::document::Sequence;
 use crate::engine::core::Core;
 use crate::engine::directory::{Directory, Entropy};
 use crate::engine::options::Options;
+use crate::engine::repair;
 use crate::engine::snapshots::Snapshots;
 use crate::index::merge;
 use crate::index::permutation::Permutation;
@@ -40,6 +41,11 @@ pub enum OpenError {
          an empty directory"
     )]
     NoDirectoryFile,
+    /// A repair was cut short; what it would have done is not known to a service.
+    #[error(
+        "a repair of the data directory was not finished; next: run it again (nearprint repair)"
+    )]
+    RepairUnfinished,
     /// The directory was created for another largest distance.
     #[error(
         "the data directory was created with distance_max = {created}, the configuration says \
@@ -165,6 +171,9 @@ fn open_directory(
         directory.write(disk)?;
         return Ok(directory);
     };
+    if repair::is_unfinished(&**disk)? {
+        return Err(OpenError::RepairUnfinished);
+    }
     if directory.identity.recipe() != options.recipe {
         let created = directory.identity.recipe();
         return Err(OpenError::Recipe { created, configured: options.recipe });

@@ -15,7 +15,7 @@ use super::header::{JOURNAL_HEADER_BYTES, JournalHeader, journal_first};
 use super::pack::{PACK_HEADER_BYTES, PackHeader, PackWriter, pack_range};
 use super::records::JournalFile;
 use super::scan::{Listed, RecordRef, list_files, scan};
-use super::sealed::remove_if_there;
+use super::sealed::{remove_if_there, temporary_name};
 use super::window::Window;
 use super::{Disk, DiskFile, Identity, Record, StorageError};
 
@@ -110,8 +110,8 @@ impl Finding {
         }
     }
 
-    /// Puts what can be read of a damaged file into a pack, and the file aside. `chain` is what the
-    /// file after it begins with, where there is one.
+    /// Puts what can be read of a damaged file into a pack that takes its place, once a copy of the file
+    /// is aside. `chain` is what the file after it begins with, where there is one.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -125,35 +125,30 @@ impl Finding {
             Some(name) => intact(&*disk.open(name)?, identity, (self.first, self.next))?.records,
             None => Vec::new(),
         };
-        // A pack that takes the place of a pack has its name.
-        if let Some(name) = self.name.as_ref().filter(|_| self.is_pack) {
+        if let Some(name) = &self.name {
             copy_aside(disk, name)?;
         }
-        if self.next == self.first {
-            return self.put_aside(disk);
+        if self.next > self.first {
+            let mut writer = PackWriter::create(disk, *identity, self.first)?;
+            for Record { first, count, payload } in &records {
+                writer.push(RecordRef { first: *first, count: *count, payload })?;
+            }
+            drop(writer.finish(self.next, chain.unwrap_or(self.chain))?);
         }
-        let mut writer = PackWriter::create(disk, *identity, self.first)?;
-        for Record { first, count, payload } in &records {
-            writer.push(RecordRef { first: *first, count: *count, payload })?;
-        }
-        drop(writer.finish(self.next, chain.unwrap_or(self.chain))?);
-        self.put_aside(disk)
-    }
-
-    /// Gives a journal file that is of no use any more its other name.
-    fn put_aside(&self, disk: &dyn Disk) -> Result<(), StorageError> {
+        // A pack that takes the place of a pack has its name.
         if let Some(name) = self.name.as_ref().filter(|_| !self.is_pack) {
-            disk.rename(name, &format!("{name}{DAMAGED_SUFFIX}"))?;
+            disk.remove(name)?;
         }
         disk.sync_directory()
     }
 }
 
-/// Copies a file to its other name; durable when it returns.
+/// Copies a file to a name of its own; durable when it returns.
 fn copy_aside(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
-    let aside = format!("{name}{DAMAGED_SUFFIX}");
-    remove_if_there(disk, &aside)?;
-    let (from, to) = (disk.open(name)?, disk.create(&aside)?);
+    let aside = name_aside(disk, name)?;
+    let temporary = temporary_name(&aside);
+    remove_if_there(disk, &temporary)?;
+    let (from, to) = (disk.open(name)?, disk.create(&temporary)?);
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
@@ -165,7 +160,19 @@ fn copy_aside(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
         offset += read as u64;
     }
     to.sync_data()?;
+    disk.rename(&temporary, &aside)?;
     disk.sync_directory()
+}
+
+/// What a damaged file is called afterwards: a name that nothing has.
+///
+/// # Errors
+/// [`StorageError::Io`].
+pub fn name_aside(disk: &dyn Disk, name: &str) -> Result<String, StorageError> {
+    let taken = disk.list()?;
+    let numbered = (2..).map(|number: u32| format!("{name}{DAMAGED_SUFFIX}-{number}"));
+    let mut names = std::iter::once(format!("{name}{DAMAGED_SUFFIX}")).chain(numbered);
+    Ok(names.find(|name| !taken.contains(name)).unwrap_or_default())
 }
 
 /// The chain value in the header of a journal file, if it can be read.
