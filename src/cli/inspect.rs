@@ -61,7 +61,7 @@ fn journal(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
     if damage.is_empty() {
         return Ok(());
     }
-    Err(trouble_with(data, format!("{} files are damaged", damage.len())).into())
+    Err(trouble_with(data, stopped::damaged_files(damage.len())).into())
 }
 
 fn snapshot(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {

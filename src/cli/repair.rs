@@ -46,7 +46,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         )?,
     }
     if plan.end_is_unknown() {
-        writeln!(out, "the newest file is damaged: what it had behind that is lost as well")?;
+        writeln!(
+            out,
+            "the newest file is damaged: records at its very end that left no trace are lost as well"
+        )?;
     }
     writeln!(out, "copies of damaged files stay in the directory as <name>.damaged")?;
     if !args.yes && !agreed(out)? {

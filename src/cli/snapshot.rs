@@ -114,14 +114,14 @@ fn verify(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
             None => writeln!(out, "{name}: whole")?,
             Some(error) => {
                 bad += 1;
-                writeln!(out, "{name}: {error}")?;
+                writeln!(out, "{error}")?;
             }
         }
     }
     progress.finish_and_clear();
     match bad {
         0 => Ok(()),
-        bad => Err(trouble_with(data, format!("{bad} files are damaged")).into()),
+        bad => Err(trouble_with(data, stopped::damaged_files(bad)).into()),
     }
 }
 

@@ -28,6 +28,11 @@ impl Data {
     }
 }
 
+/// How many files are damaged, in words.
+pub(super) fn damaged_files(count: usize) -> String {
+    if count == 1 { "a file is damaged".to_owned() } else { format!("{count} files are damaged") }
+}
+
 /// Damage was found; says what leads on.
 pub(super) fn trouble_with(data: &Data, what: String) -> Trouble {
     let directory = data.directory.display();

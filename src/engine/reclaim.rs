@@ -51,10 +51,22 @@ pub struct Space {
 /// Whether what lies behind the older of the kept snapshots, `older`, keeps garbage from being given
 /// back.
 pub(crate) fn is_snapshot_due(shared: &Shared, older: Sequence) -> bool {
-    let state = shared.published.load();
-    let step = step_bytes(shared.options.journal_file_bytes);
-    let worth = (state.records.extent().bytes / WORTH_SHARE).max(2 * step);
-    shared.reclaim_wanted.load(Ordering::Relaxed) && state.records.bytes_after(older.get()) >= worth
+    let records = &shared.published.load().records;
+    let worth = worth(shared, records.extent().bytes).max(2 * step(shared));
+    shared.reclaim_wanted.load(Ordering::Relaxed) && records.bytes_after(older.get()) >= worth
+}
+
+/// From so much garbage on something is done where all files have so many bytes. On a full disk every
+/// step counts, however much is written for it: only removals are accepted, and they need room too.
+fn worth(shared: &Shared, bytes: u64) -> u64 {
+    if shared.disk_full.load(Ordering::Relaxed) {
+        return step(shared);
+    }
+    (bytes / WORTH_SHARE).max(step(shared))
+}
+
+fn step(shared: &Shared) -> u64 {
+    step_bytes(shared.options.journal_file_bytes)
 }
 
 /// Hands on what a state needs of a record, with the number of documents that it stores.
@@ -142,31 +154,29 @@ impl Reclaim {
         let (bytes, garbage) = (self.reclaimer.extent().bytes, self.garbage_at_most());
         self.space.live_bytes = bytes.saturating_sub(garbage);
         self.publish();
-        let wanted = garbage >= self.worth();
+        let wanted = garbage >= worth(&self.shared, bytes);
         self.shared.reclaim_wanted.store(wanted, Ordering::Relaxed);
         let upto = self.upto();
         if !wanted || upto == Sequence::ZERO {
             return Ok(());
         }
         let news = garbage.saturating_sub(self.last.garbage);
-        let step = step_bytes(self.shared.options.journal_file_bytes);
-        if upto == self.last.upto && news < (bytes / NEWS_SHARE).max(step / 4) {
+        let news_enough = if self.shared.disk_full.load(Ordering::Relaxed) {
+            step(&self.shared) / 2
+        } else {
+            (bytes / NEWS_SHARE).max(step(&self.shared) / 4)
+        };
+        if upto == self.last.upto && news < news_enough {
             return Ok(());
         }
         if !self.survey(upto)? {
             return Ok(());
         }
-        let Usage { bytes, live_bytes } = self.last.usage;
-        if bytes - live_bytes.min(bytes) >= self.worth() {
+        let usage = self.last.usage;
+        if usage.bytes.saturating_sub(usage.live_bytes) >= worth(&self.shared, bytes) {
             self.sweep(upto)?;
         }
         Ok(())
-    }
-
-    /// From so much garbage on something is done.
-    fn worth(&self) -> u64 {
-        let step = step_bytes(self.shared.options.journal_file_bytes);
-        (self.reclaimer.extent().bytes / WORTH_SHARE).max(step)
     }
 
     /// Up to here both kept snapshots hold everything.
@@ -222,10 +232,7 @@ impl Reclaim {
         let mut range = SweepRange { from: 1, next: upto.next().get(), pack_bytes: 0 };
         let mut reclaimed = 0;
         loop {
-            let (extent, file_bytes) =
-                (self.reclaimer.extent(), self.shared.options.journal_file_bytes);
-            range.pack_bytes =
-                (extent.bytes / NEWS_SHARE).clamp(step_bytes(file_bytes), file_bytes);
+            range.pack_bytes = self.pack_bytes();
             let Some((next, freed)) = self.sweep_once(range)? else { break };
             range.from = next;
             reclaimed += freed;
@@ -241,6 +248,16 @@ impl Reclaim {
         self.publish();
         tracing::info!(%upto, reclaimed, "space of old records given back");
         Ok(())
+    }
+
+    /// The size of the next pack: where there is little room, as little as can be.
+    fn pack_bytes(&self) -> u64 {
+        let step = step(&self.shared);
+        if self.shared.disk_full.load(Ordering::Relaxed) {
+            return step;
+        }
+        let all = self.reclaimer.extent().bytes;
+        (all / NEWS_SHARE).clamp(step, self.shared.options.journal_file_bytes)
     }
 
     /// Makes a pack; the sequence that comes next, and the bytes that it has given back.

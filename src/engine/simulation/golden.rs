@@ -84,7 +84,7 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
     snapshots.take(&parts, 1_700_000_000_000).unwrap();
 }
 
-fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageError> {
+pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageError> {
     let next = snapshots.held_by_both().next().get();
     let mut range = SweepRange { from: 1, next, pack_bytes: 2_000 };
     let mut needed = Needed::new(core.view(), core.machine().id_secret());
