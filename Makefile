@@ -1,6 +1,6 @@
 # The commands of the house. `make` alone lists them.
 
-.PHONY: help run test torture siege container-test figures bench bench-peers build
+.PHONY: help run test torture siege container-test figures bench bench-peers quality build
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -11,6 +11,7 @@ help:
 	@echo "make figures      measure a release build with COUNT fingerprints (10m): the figures of README.md"
 	@echo "make bench        measure it quickly, and compare with the last time (Criterion)"
 	@echo "make bench-peers  nearprint beside mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
+	@echo "make quality      what each recipe finds of the labelled set (QUALITY_SET, PAGES): docs/quality.md"
 	@echo "make build        the release binary, target/release/nearprint"
 
 run:
@@ -46,6 +47,9 @@ bench: build
 
 bench-peers:
 	@tools/bench-peers
+
+quality:
+	@tools/quality
 
 build:
 	cargo build --release --locked

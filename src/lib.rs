@@ -6,8 +6,8 @@
 //! The map, in reading order:
 //!
 //! ```text
-//!   values    fingerprint, sketch, document; access: tokens and their scopes
-//!   floor 1   text       text -> features -> fingerprint (the recipe np1), HTML, charsets
+//!   values    fingerprint, sketch, document, recipe; access: tokens and their scopes
+//!   floor 1   text       text -> features -> fingerprint, HTML, charsets
 //!             index      exact look-ups within a Hamming distance: tables, segments, deltas
 //!   floor 2   machine    commands decided as a pure function of the changes before them
 //!             storage    journal and sealed files: checksummed bytes under sequences
@@ -31,6 +31,7 @@ pub mod http;
 pub mod index;
 pub mod machine;
 pub mod metrics;
+pub mod recipe;
 pub mod server;
 pub mod sketch;
 pub mod storage;

@@ -176,6 +176,15 @@ fn mixed_tells_what_look_ups_take_beside_other_work() {
 }
 
 #[test]
+fn verified_tells_what_reading_sketches_takes_and_checks_the_verdicts() {
+    let report = report(&["verified", "--count", "200", "--queries", "50", "--distance", "5"]);
+    assert_eq!(rows(&report), ["query with verified hits", "query without a hit"]);
+    // Ten hits each for half of the queries.
+    assert_eq!(verified(&report), (100, 500));
+    assert_limits(&report);
+}
+
+#[test]
 fn text_tells_bytes_and_documents() {
     let report = report(&["text", "--count", "5", "--bytes", "500,2k", "--seconds", "0"]);
     let of = |bytes| ["English", "Chinese", "HTML"].map(|kind| format!("{kind}, {bytes} bytes"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nearprint::engine::{Admission, Durability, Engine, Options};
 use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::recipe::Recipe;
 
 /// A hang is a failure; nothing here takes a second.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -12,7 +13,7 @@ const DEADLINE: Duration = Duration::from_mins(1);
 fn options(directory: &std::path::Path) -> Options {
     Options {
         data: directory.to_owned(),
-        recipe: "np1",
+        recipe: Recipe::Np1,
         distance_max: Distance::new(3).expect("at most 64"),
         lookup_threads: 0,
         durability: Durability::Always,

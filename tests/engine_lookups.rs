@@ -7,6 +7,7 @@ use nearprint::engine::{Admission, Durability, Engine, Options, QueryOptions};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::change::PACKED_MAX;
 use nearprint::machine::query::Criteria;
+use nearprint::recipe::Recipe;
 
 const DISTANCE: u8 = 3;
 const NO_HIT: u8 = 255;
@@ -19,7 +20,7 @@ fn distance() -> Distance {
 fn options(directory: &std::path::Path, lookup_threads: usize) -> Options {
     Options {
         data: directory.to_owned(),
-        recipe: "np1",
+        recipe: Recipe::Np1,
         distance_max: distance(),
         lookup_threads,
         durability: Durability::None,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Admission, Durability, Engine, Options};
 use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::recipe::Recipe;
 use nearprint::storage::{Disk, RealDisk};
 
 const FILE_BYTES: u64 = 65_536;
@@ -22,7 +23,7 @@ const RECORD_BYTES: u64 = 60 + 1 + 8 + 1 + 8 + 1_000;
 fn options(data: &Path) -> Options {
     Options {
         data: data.to_owned(),
-        recipe: "np1",
+        recipe: Recipe::Np1,
         distance_max: Distance::default(),
         lookup_threads: 0,
         durability: Durability::None,

@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Admission, Durability, Engine, Options};
 use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::recipe::Recipe;
 use nearprint::storage::{Disk, RealDisk};
 
 const ROUNDS: u64 = 40;
@@ -24,7 +25,7 @@ const LOOKS_MAX: u32 = 2_400;
 fn options(data: &Path) -> Options {
     Options {
         data: data.to_owned(),
-        recipe: "np1",
+        recipe: Recipe::Np1,
         distance_max: Distance::default(),
         lookup_threads: 0,
         durability: Durability::Always,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 use nearprint::text::normalise::normalise;
-use nearprint::text::{Analysis, analyse_text};
+use nearprint::text::{Analysis, Method, Source, analyse, analyse_text};
 
 /// Documents that name Bengali in Bengali, in a list of translations: U+09BE twice, U+0982 once.
 const FINGERPRINT_DIFFERS_BY_MARKS: [&str; 7] = [
@@ -187,6 +187,28 @@ fn the_published_vectors_come_out() {
             sketch(Some(&analysis))
         )
         .expect("a string takes all");
+    }
+    assert_eq!(made, fs::read_to_string(path).unwrap_or_default());
+}
+
+/// The recipes besides `np1`, as the vectors have them.
+const RECIPES: [&str; 6] =
+    ["np1-5", "words-1", "words-3", "words-1-stop", "keywords-11", "keywords-22-w5"];
+
+#[test]
+fn the_vectors_of_the_other_recipes_come_out() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recipes.tsv");
+    let mut made = format!("name\t{}\n", RECIPES.join("\t"));
+    for (name, text) in corpus() {
+        made += &name;
+        for recipe in RECIPES {
+            let recipe = recipe.parse().expect("an id");
+            let source = Source::Text(text.as_str().into());
+            let analysis = analyse(&source, Method { recipe, ..Method::default() });
+            made += "\t";
+            made += &analysis.map_or("-".to_owned(), |analysis| analysis.fingerprint.to_string());
+        }
+        made += "\n";
     }
     assert_eq!(made, fs::read_to_string(path).unwrap_or_default());
 }

@@ -13,8 +13,9 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("sketch", &[]),
     ("document", &["fingerprint", "sketch"]),
     ("access", &[]),
+    ("recipe", &[]),
     // Floor 1: pure.
-    ("text", &["fingerprint", "sketch"]),
+    ("text", &["fingerprint", "recipe", "sketch"]),
     ("index", &["document", "fingerprint", "sketch"]),
     // Floor 2: what changes, and what lies on the disk.
     ("machine", &["document", "fingerprint", "index", "sketch"]),
@@ -22,14 +23,30 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("metrics", &[]),
     ("telemetry", &[]),
     // Floor 3: one process's state.
-    ("engine", &["document", "fingerprint", "index", "machine", "metrics", "sketch", "storage"]),
+    (
+        "engine",
+        &["document", "fingerprint", "index", "machine", "metrics", "recipe", "sketch", "storage"],
+    ),
     ("bulk", &["fingerprint", "text"]),
     // Floor 4: the outside.
     (
         "http",
-        &["access", "document", "engine", "fingerprint", "machine", "metrics", "sketch", "text"],
+        &[
+            "access",
+            "document",
+            "engine",
+            "fingerprint",
+            "machine",
+            "metrics",
+            "recipe",
+            "sketch",
+            "text",
+        ],
     ),
-    ("config", &["access", "engine", "fingerprint", "http", "server", "telemetry", "text"]),
+    (
+        "config",
+        &["access", "engine", "fingerprint", "http", "recipe", "server", "telemetry", "text"],
+    ),
     ("server", &["access", "config", "engine", "http", "metrics", "telemetry"]),
     (
         "cli",
@@ -45,6 +62,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "index",
             "machine",
             "metrics",
+            "recipe",
             "server",
             "sketch",
             "telemetry",

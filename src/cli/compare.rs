@@ -2,14 +2,17 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use super::document;
-use crate::text::Analysis;
+use super::document::{self, MethodArgs};
+use super::explanation::Differences;
+use crate::bulk::Body;
+use crate::text::{Analysis, Explained};
 
 /// The arguments of `compare`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(super) struct Args {
     /// A file, a fingerprint of 16 hex digits, or a text of several words
     a: String,
@@ -21,14 +24,20 @@ pub(super) struct Args {
     /// Take both arguments themselves as texts
     #[arg(long)]
     text: bool,
+    #[command(flatten)]
+    method: MethodArgs,
+    /// Print why: the bits that differ, and the features that decide them
+    #[arg(long, conflicts_with = "json")]
+    explain: bool,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
-    let a = analyse(&args.a, args)?;
-    let b = analyse(&args.b, args)?;
+    let bodies = [body(&args.a, args)?, body(&args.b, args)?];
+    let [a, b] = &bodies;
+    let (a, b) = (analyse(&args.a, a, args)?, analyse(&args.b, b, args)?);
     let distance = a.fingerprint.distance(b.fingerprint);
     let similarity = match (&a.sketch, &b.sketch) {
         (Some(x), Some(y)) => Some(x.resemblance(y).similarity()),
@@ -51,12 +60,25 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         Some(similarity) => writeln!(out, "similarity  {similarity:.3} of the text, estimated")?,
         None => writeln!(out, "similarity  unknown: needs two texts")?,
     }
+    if args.explain {
+        let [a, b] = bodies.each_ref().map(document::source);
+        let (Ok(a), Ok(b)) = (a, b) else {
+            bail!("a bare fingerprint has no features to explain it; give two documents");
+        };
+        let method = args.method.into();
+        let (a, b) = (Explained::of(&a, method)?, Explained::of(&b, method)?);
+        writeln!(out, "\n{}", Differences::new(&a, &b))?;
+    }
     Ok(())
 }
 
-fn analyse(argument: &str, args: &Args) -> Result<Analysis> {
-    let body = document::of_argument(argument, args.html, args.text)?;
-    document::analyse(&body).with_context(|| format!("no fingerprint of {argument}"))
+fn body(argument: &str, args: &Args) -> Result<Body> {
+    document::of_argument(argument, args.html, args.text)
+}
+
+fn analyse(argument: &str, body: &Body, args: &Args) -> Result<Analysis> {
+    document::analyse(body, args.method.into())
+        .with_context(|| format!("no fingerprint of {argument}"))
 }
 
 fn shortness(analysis: &Analysis) -> &'static str {

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use super::trouble::Trouble;
 use crate::bulk::{self, Body};
 use crate::fingerprint::Fingerprint;
-use crate::text::{self, Analysis};
+use crate::recipe::{Recipe, UnknownRecipe};
+use crate::text::{self, Analysis, Extract, Method, NoFingerprint, Source};
 
 /// The fields of a document in a request.
 pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
@@ -27,22 +28,49 @@ pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
     fields
 }
 
+/// How documents become fingerprints, on the command line.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(super) struct MethodArgs {
+    /// What makes a fingerprint of a text: np1, np1-5, words-N[-stop], keywords-N[-wL]
+    #[arg(long, value_name = "ID", default_value_t, value_parser = recipe)]
+    recipe: Recipe,
+    /// Which text of a page of HTML counts: visible or main (the article alone)
+    #[arg(long, value_name = "TEXT", default_value = "visible", value_parser = extract)]
+    extract: Extract,
+}
+
+impl From<MethodArgs> for Method {
+    fn from(args: MethodArgs) -> Self {
+        Self { recipe: args.recipe, extract: args.extract }
+    }
+}
+
+fn recipe(id: &str) -> Result<Recipe, String> {
+    id.parse().map_err(|unknown: UnknownRecipe| format!("recipes are {unknown}"))
+}
+
+fn extract(name: &str) -> Result<Extract, &'static str> {
+    Extract::named(name).ok_or("it is visible or main")
+}
+
 /// Makes the fingerprint of a body; one that comes as such has no features to count.
-pub(super) fn analyse(body: &Body) -> Result<Analysis> {
-    Ok(match body {
-        Body::Text(text) => text::analyse_text(text)?,
-        Body::Html(html) => text::analyse_html(html)?,
-        Body::Features(features) => {
-            text::analyse_features(features.iter().map(|(token, w)| (token.as_str(), *w)))?
+pub(super) fn analyse(body: &Body, method: Method) -> Result<Analysis, NoFingerprint> {
+    match source(body) {
+        Ok(source) => text::analyse(&source, method),
+        Err(fingerprint) => {
+            Ok(Analysis { fingerprint, features: 0, tokens: 0, short: false, sketch: None })
         }
-        Body::Fingerprint(fingerprint) => Analysis {
-            fingerprint: *fingerprint,
-            features: 0,
-            tokens: 0,
-            short: false,
-            sketch: None,
-        },
-    })
+    }
+}
+
+/// What a body is made a fingerprint of, or the fingerprint that it is.
+pub(super) fn source(body: &Body) -> Result<Source<'_>, Fingerprint> {
+    match body {
+        Body::Text(text) => Ok(Source::Text(text.into())),
+        Body::Html(html) => Ok(Source::Html(html.into())),
+        Body::Features(features) => Ok(Source::features(features)),
+        Body::Fingerprint(fingerprint) => Err(*fingerprint),
+    }
 }
 
 /// Reads a file, or the standard input for `-`, as one document.

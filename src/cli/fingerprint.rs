@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 
-use super::document;
+use super::document::{self, MethodArgs};
+use super::explanation::Why;
 use crate::bulk::{Body, parse_features};
-use crate::text::recipe;
+use crate::text::{Explained, Method};
 
 /// The arguments of `fingerprint`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(super) struct Args {
     /// Files, each one document; - or nothing is the standard input
     #[arg(value_name = "FILE")]
@@ -22,6 +24,11 @@ pub(super) struct Args {
     /// Read them as JSON of weighted features: {"token": weight} or [["token", weight], ...]
     #[arg(long, conflicts_with = "html")]
     features: bool,
+    #[command(flatten)]
+    method: MethodArgs,
+    /// Print why: the heaviest features, and the bits that an edit tips first
+    #[arg(long, conflicts_with = "json")]
+    explain: bool,
     /// Print a JSON object a line: also recipe, features, tokens, short
     #[arg(long)]
     json: bool,
@@ -49,13 +56,14 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 
 fn print(args: &Args, file: &Path, out: &mut dyn Write) -> Result<()> {
     let body = if args.features { features(file)? } else { document::read(file, args.html)? };
-    let analysis = document::analyse(&body)
+    let method = Method::from(args.method);
+    let analysis = document::analyse(&body, method)
         .with_context(|| format!("no fingerprint of {}", file.display()))?;
     if args.json {
         let line = json!({
             "file": file.to_string_lossy(),
             "fingerprint": analysis.fingerprint.to_string(),
-            "recipe": recipe::ID,
+            "recipe": method.recipe.to_string(),
             "features": analysis.features,
             "tokens": analysis.tokens,
             "short": analysis.short,
@@ -64,6 +72,11 @@ fn print(args: &Args, file: &Path, out: &mut dyn Write) -> Result<()> {
     } else {
         // As checksum tools print it, and as the hex format of `import` reads it.
         writeln!(out, "{}\t{}", analysis.fingerprint, file.display())?;
+    }
+    if args.explain
+        && let Ok(source) = document::source(&body)
+    {
+        writeln!(out, "\n{}", Why::new(&Explained::of(&source, method)?))?;
     }
     Ok(())
 }

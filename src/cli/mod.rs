@@ -15,6 +15,7 @@ mod client;
 mod columns;
 mod compare;
 mod document;
+mod explanation;
 mod fingerprint;
 mod health;
 mod import;

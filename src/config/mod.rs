@@ -67,6 +67,7 @@ pub struct ServerKeys {
 #[expect(missing_docs, reason = "config/default.toml explains each key")]
 pub struct DataKeys {
     pub directory: PathBuf,
+    pub recipe: String,
     pub distance_max: u64,
     pub durability: String,
     pub durability_interval_ms: u64,
@@ -80,6 +81,7 @@ pub struct QueryKeys {
     pub distance: u64,
     pub limit: u64,
     pub min_similarity: f64,
+    pub extract: String,
 }
 
 /// The keys of `[engine]`; `config/default.toml` explains each.

@@ -36,8 +36,8 @@ fn the_embedded_file_is_the_default_and_is_valid() {
     assert_eq!(settings.listen.to_string(), "127.0.0.1:7878");
     assert_eq!(settings.engine.data, Path::new("nearprint-data"));
     assert_eq!(settings.engine.durability, Durability::Always);
-    assert_eq!(settings.http.query.distance.get(), 3);
-    assert_eq!(settings.http.query.limit, 10);
+    assert_eq!(settings.http.defaults.distance.get(), 3);
+    assert_eq!(settings.http.defaults.limit, 10);
 }
 
 #[test]
@@ -99,11 +99,14 @@ fn every_key_has_an_effect() {
             s.server.access.requests_per_second.map_or(0, NonZero::get).to_string()
         }),
         ("DATA__DIRECTORY", "107", |s| s.engine.data.display().to_string()),
+        ("DATA__RECIPE", "np1-5", |s| s.engine.recipe.to_string()),
+        ("DATA__RECIPE", "words-3", |s| s.http.defaults.recipe.to_string()),
         ("DATA__DISTANCE_MAX", "8", |s| s.engine.distance_max.to_string()),
-        ("DATA__DISTANCE_MAX", "7", |s| s.http.query.distance_max.to_string()),
-        ("QUERY__DISTANCE", "2", |s| s.http.query.distance.to_string()),
-        ("QUERY__LIMIT", "108", |s| s.http.query.limit.to_string()),
-        ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.query.min_similarity.to_string()),
+        ("DATA__DISTANCE_MAX", "7", |s| s.http.defaults.distance_max.to_string()),
+        ("QUERY__DISTANCE", "2", |s| s.http.defaults.distance.to_string()),
+        ("QUERY__LIMIT", "108", |s| s.http.defaults.limit.to_string()),
+        ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.defaults.min_similarity.to_string()),
+        ("QUERY__EXTRACT", "main", |s| s.http.defaults.extract.name().to_owned()),
         ("ENGINE__LOOKUP_THREADS", "9", |s| s.engine.lookup_threads.to_string()),
         ("ENGINE__DELTA_EVENTS", "2048", |s| s.engine.delta_events.to_string()),
         ("ENGINE__QUEUE_CHANGES_MAX", "20000", |s| s.engine.queue_changes_max.to_string()),
@@ -139,7 +142,7 @@ fn every_key_has_an_effect() {
     // Keys that are seen together; the list names all others of the file.
     let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
     let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
-    assert_eq!(in_file, keys.len() - 2 + 6, "a key without a test");
+    assert_eq!(in_file, keys.len() - 3 + 6, "a key without a test");
 }
 
 #[test]
@@ -194,6 +197,13 @@ fn text_that_looks_like_a_number_stays_text_where_text_is_wanted() {
 #[test]
 fn a_value_outside_its_range_is_refused_by_name() {
     for (variable, value, refused) in [
+        (
+            "DATA__RECIPE",
+            "np2",
+            "`data.recipe` is np2; it must be np1, np1-5, words-N or words-N-stop (N 1 to 8), keywords-N or \
+             keywords-N-wL (N 1 to 99, L 1 to 5), or features",
+        ),
+        ("QUERY__EXTRACT", "all", "`query.extract` is all; it must be \"visible\" or \"main\""),
         ("QUERY__LIMIT", "0", "`query.limit` is 0; it must be 1 to 1000"),
         ("QUERY__LIMIT", "1001", "`query.limit` is 1001; it must be 1 to 1000"),
         ("QUERY__DISTANCE", "4", "`query.distance` is 4; it must be 0 to 3"),

@@ -10,7 +10,9 @@ use std::time::Duration;
 use super::{Config, ConfigError, Settings};
 use crate::engine::{self, Durability};
 use crate::fingerprint::Distance;
-use crate::{access, http, server, telemetry, text};
+use crate::recipe::{Recipe, UnknownRecipe};
+use crate::text::Extract;
+use crate::{access, http, server, telemetry};
 
 const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;
@@ -108,10 +110,12 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
             1..=1_000_000,
         )?,
         memory_bytes_max: config.engine.memory_bytes_max,
-        query: http::QueryDefaults {
+        defaults: http::RequestDefaults {
+            recipe: recipe(config)?,
+            extract: extract(config)?,
             distance: distance("query.distance", query.distance, distance_max)?,
             distance_max,
-            limit: length("query.limit", query.limit, 1..=http::QueryDefaults::LIMIT_MAX as u64)?,
+            limit: length("query.limit", query.limit, 1..=http::RequestDefaults::LIMIT_MAX as u64)?,
             min_similarity: query.min_similarity,
         },
     })
@@ -122,7 +126,7 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
     let queue = within("engine.queue_changes_max", keys.queue_changes_max, 1..=1 << 24)?;
     Ok(engine::Options {
         data: data.directory.clone(),
-        recipe: text::recipe::ID,
+        recipe: recipe(config)?,
         distance_max: distance("data.distance_max", data.distance_max, Distance::LOOKUP_MAX)?,
         durability: durability(config)?,
         lookup_threads: length("engine.lookup_threads", keys.lookup_threads, 0..=1_024)?,
@@ -181,6 +185,16 @@ fn durability(config: &Config) -> Result<Durability, ConfigError> {
         "none" => Ok(Durability::None),
         other => Err(wrong("data.durability", other, "\"always\", \"interval\" or \"none\"")),
     }
+}
+
+fn recipe(config: &Config) -> Result<Recipe, ConfigError> {
+    let id = &config.data.recipe;
+    id.parse().map_err(|unknown: UnknownRecipe| wrong("data.recipe", id, &unknown.to_string()))
+}
+
+fn extract(config: &Config) -> Result<Extract, ConfigError> {
+    let name = &config.query.extract;
+    Extract::named(name).ok_or_else(|| wrong("query.extract", name, "\"visible\" or \"main\""))
 }
 
 fn log_options(config: &Config) -> Result<telemetry::Options, ConfigError> {

@@ -5,6 +5,7 @@ use crate::engine::options::Durability;
 use crate::engine::reclaim::Space;
 use crate::fingerprint::Distance;
 use crate::machine::query::{Criteria, Hit};
+use crate::recipe::Recipe;
 
 /// What a query may say besides its document.
 #[derive(Debug, Clone, Copy)]
@@ -163,7 +164,7 @@ pub struct Stats {
     /// The policy.
     pub durability: Durability,
     /// The recipe of the fingerprints.
-    pub recipe: &'static str,
+    pub recipe: Recipe,
     /// Each segment of the index, oldest first.
     pub segments: Vec<SegmentStats>,
     /// Changes in deltas, which are not in a segment yet.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::fingerprint::Distance;
+use crate::recipe::Recipe;
 
 /// What [`Options::small_segment_max`] is where nothing else is to be tried.
 pub const SMALL_SEGMENT_MAX: u64 = crate::index::plan::SMALL_MAX;
@@ -12,8 +13,8 @@ pub const SMALL_SEGMENT_MAX: u64 = crate::index::plan::SMALL_MAX;
 pub struct Options {
     /// The data directory.
     pub data: PathBuf,
-    /// The recipe whose fingerprints the directory holds, such as `np1`.
-    pub recipe: &'static str,
+    /// The recipe whose fingerprints the directory holds.
+    pub recipe: Recipe,
     /// The largest distance a look-up may ask for; fixed when the directory is created.
     pub distance_max: Distance,
     /// On how many threads the look-ups of batches run, all requests together; 0 is one a core.

@@ -18,6 +18,7 @@ use crate::index::view::{Parts, Shape, View};
 use crate::index::work::Work;
 use crate::machine::apply::Machine;
 use crate::machine::change::{NotARecord, Record};
+use crate::recipe::Recipe;
 use crate::storage::{Disk, Journal, JournalOptions, StorageError, scan, sealed};
 
 /// A recovered data directory.
@@ -59,14 +60,14 @@ pub enum OpenError {
     },
     /// The directory holds fingerprints of another recipe.
     #[error(
-        "the data directory holds fingerprints of recipe {created}, this program makes \
-         {configured}; choose an empty directory, or the version of the program that made it"
+        "the data directory was created with recipe = {created}, the configuration says {configured}; \
+         set data.recipe to {created}, or choose an empty directory"
     )]
     Recipe {
         /// That of the directory.
         created: String,
-        /// That of the program.
-        configured: &'static str,
+        /// That of the options.
+        configured: Recipe,
     },
     /// The journal ends before the snapshot does.
     #[error(
@@ -167,15 +168,15 @@ fn open_directory(
         if names.iter().any(|name| name.starts_with("journal-") || name.starts_with("snapshot-")) {
             return Err(OpenError::NoDirectoryFile);
         }
-        let directory = Directory::draw(options.recipe, options.distance_max, entropy);
+        let directory = Directory::draw(&options.recipe.to_string(), options.distance_max, entropy);
         directory.write(disk)?;
         return Ok(directory);
     };
     if repair::is_unfinished(&**disk)? {
         return Err(OpenError::RepairUnfinished);
     }
-    if directory.identity.recipe() != options.recipe {
-        let created = directory.identity.recipe();
+    let created = directory.identity.recipe();
+    if created != options.recipe.to_string() {
         return Err(OpenError::Recipe { created, configured: options.recipe });
     }
     if directory.distance_max != options.distance_max {

@@ -10,6 +10,7 @@ use crate::engine::handle::Engine;
 use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
 use crate::engine::recovery::recover;
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::recipe::Recipe;
 use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
 
 const ENTROPY: [u8; 40] = [0x5e; 40];
@@ -79,7 +80,7 @@ impl Disk for Gated {
 fn options(durability: Durability) -> Options {
     Options {
         data: std::path::PathBuf::new(),
-        recipe: "np1",
+        recipe: Recipe::Np1,
         distance_max: Distance::new(3).unwrap(),
         lookup_threads: 1,
         durability,

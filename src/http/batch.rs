@@ -106,7 +106,7 @@ pub(super) async fn run(
     let shape = operation.shape();
     let asked = parameters::parse(head.uri.query(), shape.batch_parameters)?.asked;
     // A default that is wrong for every line refuses the batch.
-    let options = prepare::query_options(asked, &service.options.query)?;
+    let options = prepare::query_options(asked, &service.options.defaults)?;
     let kind = body::kind(&head.headers, operation.takes())?;
     if operation.writes() {
         service.accepts_writes()?;
@@ -297,7 +297,7 @@ impl Chunk {
 }
 
 fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
-    let defaults = &batch.service.options.query;
+    let defaults = &batch.service.options.defaults;
     match chunk {
         Chunk::Lines(lines) => {
             lines.into_iter().map(|line| (line.number, prepare_line(batch, &line))).collect()
@@ -317,18 +317,21 @@ fn prepare_line(batch: &Batch, line: &Line) -> Result<Prepared, Problem> {
             format!("A line may have {} bytes (server.line_bytes_max).", options.line_bytes_max),
         ));
     };
-    prepare::line(bytes, batch.operation.shape(), batch.asked, &options.query)
+    prepare::line(bytes, batch.operation.shape(), batch.asked, &options.defaults)
 }
 
 /// The reply to a document that is not to be stored.
 async fn look_up(batch: &Batch, prepared: &Prepared) -> Result<Vec<u8>, Problem> {
     if batch.operation == Operation::Fingerprint {
-        return Ok(line_of(&FingerprintReply::new(prepared)));
+        return Ok(line_of(&FingerprintReply::new(
+            prepared,
+            batch.service.options.defaults.recipe,
+        )));
     }
     let engine = &batch.service.engine;
     let findings = engine.query(&prepared.document, prepared.options).await?;
     count_hits(&findings);
-    Ok(line_of(&QueryReply::new(&Subject::from(prepared), &findings)))
+    Ok(line_of(&QueryReply::new(prepared, &findings)))
 }
 
 /// Gives every write its place in the queue of the engine, in the order of the lines.

@@ -21,7 +21,7 @@ use crate::engine::Admission;
 /// Of many concurrent requests with near-identical documents exactly one is answered `inserted`.
 /// With `"on_duplicate": "insert"` duplicates are stored too.
 #[utoipa::path(post, path = "/v1/check-and-insert", tag = "store",
-    params(DocumentBody, super::openapi::LookUp, OnDuplicate),
+    params(DocumentBody, super::openapi::Extraction, super::openapi::LookUp, OnDuplicate),
     request_body(content((CheckAndInsertRequest = "application/json"),
         (String = "text/plain"), (String = "text/html"))),
     responses((status = 200, body = CheckAndInsertReply<'_>), Problems))]
@@ -52,7 +52,7 @@ pub(super) async fn post_check_and_insert(
 /// fingerprints: one byte each, the distance of the nearest hit, or 255 for inserted. The order
 /// within a batch is the order of effect.
 #[utoipa::path(post, path = "/v1/check-and-insert/batch", tag = "batches",
-    params(super::openapi::LookUp, OnDuplicate),
+    params(super::openapi::Extraction, super::openapi::LookUp, OnDuplicate),
     request_body(content((CheckAndInsertRequest = "application/x-ndjson"),
         (Vec<u8> = "application/octet-stream"))),
     responses((status = 200, content((CheckAndInsertReply<'_> = "application/x-ndjson"),

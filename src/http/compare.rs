@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 
-use super::QueryDefaults;
+use super::RequestDefaults;
 use super::body::{self, Kind};
+use super::explained::ComparisonExplanationReply;
 use super::fields::{self, Asked, Field, Fields};
 use super::openapi::{CompareRequest, Problems};
 use super::parameters;
@@ -36,13 +37,13 @@ pub(super) async fn post_compare(
         return Err(body::unsupported(detail.to_owned()));
     }
     let held = body::read(&service, stream).await?;
-    let defaults = service.options.query;
+    let defaults = service.options.defaults;
     let inline = held.bytes.len() <= INLINE_BYTES_MAX;
     let work = move || compare(&held.bytes, &defaults);
     if inline { work() } else { blocking(work).await? }.map(Json)
 }
 
-fn compare(json: &[u8], defaults: &QueryDefaults) -> Result<CompareReply, Problem> {
+fn compare(json: &[u8], defaults: &RequestDefaults) -> Result<CompareReply, Problem> {
     let fields = fields::parse_comparison(json, prepare::INSERT.fields)?;
     let options = prepare::query_options(fields.asked, defaults)?;
     let a = side(fields.a, "a", fields.asked, defaults)?;
@@ -55,6 +56,8 @@ fn compare(json: &[u8], defaults: &QueryDefaults) -> Result<CompareReply, Proble
     );
     let short = a.document.short || b.document.short;
     let (similarity, confirmed) = wire::verified(verification, a.min_similarity);
+    let explanation =
+        || ComparisonExplanationReply::new(a.explained.as_deref(), b.explained.as_deref());
     Ok(CompareReply {
         a: Subject::from(&a).into(),
         b: Subject::from(&b).into(),
@@ -62,6 +65,7 @@ fn compare(json: &[u8], defaults: &QueryDefaults) -> Result<CompareReply, Proble
         similarity,
         confirmed,
         duplicate: distance <= options.criteria.distance && verification.counts(distance, short),
+        explanation: a.explain.then(explanation),
     })
 }
 
@@ -69,7 +73,7 @@ fn side(
     fields: Option<Fields<'_>>,
     name: &'static str,
     asked: Asked,
-    defaults: &QueryDefaults,
+    defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     let missing =
         || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");

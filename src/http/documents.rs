@@ -67,7 +67,8 @@ pub(super) async fn delete_document_by_parameter(
 async fn show(service: &Service, id: &DocumentId) -> Result<Json<DocumentReply>, Problem> {
     let stored = service.engine.document(id).await?;
     let missing = || Problem::new(Code::DocumentNotFound, "No document with this id is stored.");
-    Ok(Json(stored.ok_or_else(missing)?.into()))
+    let recipe = service.options.defaults.recipe;
+    Ok(Json(DocumentReply::new(stored.ok_or_else(missing)?, recipe)))
 }
 
 async fn forget(service: &Service, id: DocumentId) -> Result<Json<RemovedReply>, Problem> {

@@ -13,6 +13,7 @@ use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, Seq
 use super::problem::{Code, Problem, quoted};
 use crate::document::DocumentId;
 use crate::fingerprint::Fingerprint;
+use crate::text::Extract;
 
 /// A field of a document or of the options beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +28,12 @@ pub(super) enum Field {
     Limit,
     MinSimilarity,
     OnDuplicate,
+    Extract,
     Explain,
 }
 
 impl Field {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Text,
         Self::Html,
         Self::Features,
@@ -42,6 +44,7 @@ impl Field {
         Self::Limit,
         Self::MinSimilarity,
         Self::OnDuplicate,
+        Self::Extract,
         Self::Explain,
     ];
 
@@ -57,6 +60,7 @@ impl Field {
             Self::Limit => "limit",
             Self::MinSimilarity => "min_similarity",
             Self::OnDuplicate => "on_duplicate",
+            Self::Extract => "extract",
             Self::Explain => "explain",
         }
     }
@@ -94,6 +98,7 @@ pub(super) struct Asked {
     pub(super) limit: Option<u64>,
     pub(super) min_similarity: Option<f64>,
     pub(super) store_duplicates: Option<bool>,
+    pub(super) extract: Option<Extract>,
     pub(super) explain: Option<bool>,
 }
 
@@ -105,6 +110,7 @@ impl Asked {
             limit: self.limit.or(other.limit),
             min_similarity: self.min_similarity.or(other.min_similarity),
             store_duplicates: self.store_duplicates.or(other.store_duplicates),
+            extract: self.extract.or(other.extract),
             explain: self.explain.or(other.explain),
         }
     }
@@ -119,6 +125,7 @@ impl Asked {
                 self.store_duplicates.is_some() && other.store_duplicates.is_some(),
                 Field::OnDuplicate,
             ),
+            (self.extract.is_some() && other.extract.is_some(), Field::Extract),
             (self.explain.is_some() && other.explain.is_some(), Field::Explain),
         ];
         both.into_iter().find(|(both, _)| *both).map(|(_, field)| field)
@@ -266,6 +273,7 @@ impl<'de> Visitor<'de> for FieldsSeed<'_> {
                 Field::OnDuplicate => {
                     put(&mut fields.asked.store_duplicates, map.next_value::<OnDuplicate>()?.0)
                 }
+                Field::Extract => put(&mut fields.asked.extract, map.next_value::<Choice>()?.0),
                 Field::Explain => put(&mut fields.asked.explain, map.next_value()?),
             };
             if !first {
@@ -281,6 +289,8 @@ impl<'de> Visitor<'de> for FieldsSeed<'_> {
 fn put<T>(place: &mut Option<T>, value: T) -> bool {
     place.replace(value).is_none()
 }
+
+const COMPARISON_TAKES: &str = "a, b, distance, min_similarity, extract, explain";
 
 struct ComparisonSeed<'t> {
     trail: &'t Trail,
@@ -323,7 +333,15 @@ impl<'de> Visitor<'de> for ComparisonSeed<'_> {
                     self.trail.enter("min_similarity");
                     put(&mut fields.asked.min_similarity, map.next_value()?)
                 }
-                other => return Err(self.trail.unknown(other, "a, b, distance, min_similarity")),
+                "extract" => {
+                    self.trail.enter("extract");
+                    put(&mut fields.asked.extract, map.next_value::<Choice>()?.0)
+                }
+                "explain" => {
+                    self.trail.enter("explain");
+                    put(&mut fields.asked.explain, map.next_value()?)
+                }
+                other => return Err(self.trail.unknown(other, COMPARISON_TAKES)),
             };
             if !first {
                 return Err(self.trail.repeated());
@@ -405,6 +423,18 @@ impl<'de> Deserialize<'de> for Bits {
         deserializer.deserialize_any(Either)
     }
 }
+
+/// Which text of a page counts.
+struct Choice(Extract);
+
+impl<'de> Deserialize<'de> for Choice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Borrowed::deserialize(deserializer)?.0;
+        Extract::named(&text).map(Self).ok_or_else(|| de::Error::custom(EXTRACT_TAKES))
+    }
+}
+
+pub(super) const EXTRACT_TAKES: &str = "extract takes \"visible\" or \"main\"";
 
 /// What a duplicate of a check-and-insert does; `insert` is the only choice besides the default.
 struct OnDuplicate(bool);

@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 
 use super::batch::{self, Operation};
-use super::openapi::{DocumentBody, FingerprintRequest, Problems};
+use super::openapi::{DocumentBody, Explain, Extraction, FingerprintRequest, Problems};
 use super::prepare;
 use super::problem::Problem;
 use super::service::Service;
@@ -17,7 +17,7 @@ use super::wire::FingerprintReply;
 ///
 /// Stores nothing. `"explain": true` adds the heaviest features and the 64 sums.
 #[utoipa::path(post, path = "/v1/fingerprint", tag = "look up",
-    params(DocumentBody, super::openapi::Explain),
+    params(DocumentBody, Extraction, Explain),
     request_body(content((FingerprintRequest = "application/json"),
         (String = "text/plain"), (String = "text/html"))),
     responses((status = 200, body = FingerprintReply), Problems))]
@@ -26,14 +26,14 @@ pub(super) async fn post_fingerprint(
     request: Request,
 ) -> Result<Json<FingerprintReply>, Problem> {
     let asked = service.prepare(request, &prepare::FINGERPRINT).await?;
-    Ok(Json(FingerprintReply::new(&asked)))
+    Ok(Json(FingerprintReply::new(&asked, service.options.defaults.recipe)))
 }
 
 /// Make the fingerprints of many documents.
 ///
 /// NDJSON: one document a line, one reply a line.
 #[utoipa::path(post, path = "/v1/fingerprint/batch", tag = "batches",
-    params(super::openapi::Explain),
+    params(Extraction, Explain),
     request_body(content = FingerprintRequest, content_type = "application/x-ndjson"),
     responses((status = 200, body = FingerprintReply, content_type = "application/x-ndjson"),
         Problems))]

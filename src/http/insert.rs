@@ -19,7 +19,7 @@ use crate::metrics;
 ///
 /// A document with the same id is replaced. Answered when the write is as durable as configured.
 #[utoipa::path(post, path = "/v1/insert", tag = "store",
-    params(DocumentBody),
+    params(DocumentBody, super::openapi::Extraction),
     request_body(content(
         (InsertRequest = "application/json"), (String = "text/plain"), (String = "text/html"))),
     responses((status = 200, body = InsertReply), Problems))]
@@ -40,6 +40,7 @@ pub(super) async fn post_insert(
 ///
 /// NDJSON: one document a line, one reply a line. Packed 64-bit little-endian fingerprints: counts.
 #[utoipa::path(post, path = "/v1/insert/batch", tag = "batches",
+    params(super::openapi::Extraction),
     request_body(content(
         (InsertRequest = "application/x-ndjson"), (Vec<u8> = "application/octet-stream"))),
     responses((status = 200, content(

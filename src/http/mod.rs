@@ -27,6 +27,7 @@ mod body;
 mod check_and_insert;
 mod compare;
 mod documents;
+mod explained;
 mod fields;
 mod fingerprint;
 mod fingerprints;
@@ -52,6 +53,8 @@ mod wire;
 use std::time::Duration;
 
 use crate::fingerprint::Distance;
+use crate::recipe::Recipe;
+use crate::text::Extract;
 
 pub(crate) use guard::Guarded;
 pub(crate) use problem::too_many_connections;
@@ -74,14 +77,18 @@ pub struct Options {
     pub requests_in_flight_max: usize,
     /// Memory of index and bodies together; 0 is no limit. Only shown: the parts keep to theirs.
     pub memory_bytes_max: u64,
-    /// What a look-up that says nothing gets.
-    pub query: QueryDefaults,
+    /// What a request that says nothing gets.
+    pub defaults: RequestDefaults,
 }
 
-/// What a look-up that says nothing gets.
+/// What a request that says nothing gets.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct QueryDefaults {
-    /// The distance.
+pub struct RequestDefaults {
+    /// The recipe of the service, which makes fingerprints of documents.
+    pub recipe: Recipe,
+    /// Which text of a page of HTML counts.
+    pub extract: Extract,
+    /// The distance of a look-up.
     pub distance: Distance,
     /// The largest distance a look-up may ask for.
     pub distance_max: Distance,
@@ -91,7 +98,7 @@ pub struct QueryDefaults {
     pub min_similarity: f64,
 }
 
-impl QueryDefaults {
+impl RequestDefaults {
     /// No reply lists more hits than this.
     pub const LIMIT_MAX: usize = 1_000;
 }

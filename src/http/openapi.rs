@@ -96,6 +96,25 @@ pub(super) struct DocumentBody {
     id: Option<String>,
 }
 
+/// How a page of HTML is read, as a query parameter.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "a description; parameters.rs reads it")]
+pub(super) struct Extraction {
+    /// Which text of a page of HTML counts; the default is the service's `query.extract`.
+    #[param(inline)]
+    extract: Option<ExtractChoice>,
+}
+
+/// Which text of a page of HTML counts: all that is visible, or the article alone.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "a description; fields.rs reads it")]
+pub(super) enum ExtractChoice {
+    Visible,
+    Main,
+}
+
 /// The options of a look-up as query parameters.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -127,7 +146,7 @@ pub(super) struct OnDuplicate {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "a description; parameters.rs reads it")]
 pub(super) struct Explain {
-    /// Adds the heaviest features and the 64 sums.
+    /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
     explain: Option<bool>,
 }
 
@@ -180,6 +199,8 @@ macro_rules! request {
             /// The caller's name for the document, usually its URL.
             #[schema(min_length = 1, max_length = 2048)]
             id: Option<String>,
+            /// Which text of `html` counts; the default is the service's `query.extract`.
+            extract: Option<ExtractChoice>,
             $($(#[$field_doc])* $field: Option<$type>,)*
         }
     };
@@ -205,6 +226,8 @@ request!(
         /// The similarity that confirms a hit; 0 switches verification off.
         #[schema(minimum = 0, maximum = 1)]
         min_similarity: f64,
+        /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
+        explain: bool,
     }
 );
 
@@ -242,6 +265,10 @@ pub(super) struct CompareRequest {
     /// The similarity that makes a duplicate; 0 switches verification off.
     #[schema(minimum = 0, maximum = 1)]
     min_similarity: Option<f64>,
+    /// Which text of `html` counts, where a document does not say.
+    extract: Option<ExtractChoice>,
+    /// Adds why the documents have their fingerprints, and which features decide the bits that differ.
+    explain: Option<bool>,
 }
 
 #[cfg(test)]

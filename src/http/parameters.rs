@@ -6,10 +6,11 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-use super::fields::{Asked, Field, ON_DUPLICATE_TAKES, store_duplicates};
+use super::fields::{Asked, EXTRACT_TAKES, Field, ON_DUPLICATE_TAKES, store_duplicates};
 use super::problem::{Code, Problem, quoted};
 use crate::document::DocumentId;
 use crate::fingerprint::Fingerprint;
+use crate::text::Extract;
 
 /// What the query string says.
 #[derive(Debug, Default, Clone)]
@@ -66,6 +67,11 @@ impl Parameters {
                 &mut asked.store_duplicates,
                 store_duplicates(value)
                     .ok_or_else(|| Problem::invalid(field.name(), ON_DUPLICATE_TAKES))?,
+            ),
+            Field::Extract => put(
+                &mut asked.extract,
+                Extract::named(value)
+                    .ok_or_else(|| Problem::invalid(field.name(), EXTRACT_TAKES))?,
             ),
             Field::Explain => {
                 let explain = value.parse();

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::QueryDefaults;
+use super::RequestDefaults;
 use super::body::Kind;
 use super::fields::{self, Asked, Field, Fields};
 use super::parameters::Parameters;
@@ -15,7 +15,7 @@ use crate::engine::QueryOptions;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::query::Criteria;
 use crate::sketch::MinResemblance;
-use crate::text::{self, Analysis, Explanation};
+use crate::text::{self, Analysis, Explained, Method, Source};
 
 /// The types of body that a single document may come in, for people.
 pub(super) const TAKES: &str = "application/json, text/plain or text/html";
@@ -31,74 +31,68 @@ pub(super) struct Shape {
     pub(super) batch_parameters: &'static [Field],
 }
 
+/// The form of a document, and how it is read.
+macro_rules! fields {
+    ($($more:ident),*) => {
+        &[
+            Field::Text, Field::Html, Field::Features, Field::Fingerprint, Field::Recipe, Field::Id,
+            Field::Extract, $(Field::$more),*
+        ]
+    };
+}
+
 /// `/v1/fingerprint`.
 pub(super) const FINGERPRINT: Shape = Shape {
-    fields: &[
-        Field::Text,
-        Field::Html,
-        Field::Features,
-        Field::Fingerprint,
-        Field::Recipe,
-        Field::Id,
-        Field::Explain,
-    ],
-    parameters: &[Field::Id, Field::Explain],
-    batch_parameters: &[Field::Explain],
+    fields: fields![Explain],
+    parameters: &[Field::Id, Field::Extract, Field::Explain],
+    batch_parameters: &[Field::Extract, Field::Explain],
 };
 
 /// `/v1/query`.
 pub(super) const QUERY: Shape = Shape {
-    fields: &[
-        Field::Text,
-        Field::Html,
-        Field::Features,
-        Field::Fingerprint,
-        Field::Recipe,
+    fields: fields![Distance, Limit, MinSimilarity, Explain],
+    parameters: &[
         Field::Id,
+        Field::Extract,
         Field::Distance,
         Field::Limit,
         Field::MinSimilarity,
+        Field::Explain,
     ],
-    parameters: &[Field::Id, Field::Distance, Field::Limit, Field::MinSimilarity],
-    batch_parameters: &[Field::Distance, Field::Limit, Field::MinSimilarity],
+    batch_parameters: &[
+        Field::Extract,
+        Field::Distance,
+        Field::Limit,
+        Field::MinSimilarity,
+        Field::Explain,
+    ],
 };
 
 /// `/v1/insert`, and the documents of `/v1/compare`.
 pub(super) const INSERT: Shape = Shape {
-    fields: &[
-        Field::Text,
-        Field::Html,
-        Field::Features,
-        Field::Fingerprint,
-        Field::Recipe,
-        Field::Id,
-    ],
-    parameters: &[Field::Id],
-    batch_parameters: &[],
+    fields: fields![],
+    parameters: &[Field::Id, Field::Extract],
+    batch_parameters: &[Field::Extract],
 };
 
 /// `/v1/check-and-insert`.
 pub(super) const CHECK_AND_INSERT: Shape = Shape {
-    fields: &[
-        Field::Text,
-        Field::Html,
-        Field::Features,
-        Field::Fingerprint,
-        Field::Recipe,
-        Field::Id,
-        Field::Distance,
-        Field::Limit,
-        Field::MinSimilarity,
-        Field::OnDuplicate,
-    ],
+    fields: fields![Distance, Limit, MinSimilarity, OnDuplicate],
     parameters: &[
         Field::Id,
+        Field::Extract,
         Field::Distance,
         Field::Limit,
         Field::MinSimilarity,
         Field::OnDuplicate,
     ],
-    batch_parameters: &[Field::Distance, Field::Limit, Field::MinSimilarity, Field::OnDuplicate],
+    batch_parameters: &[
+        Field::Extract,
+        Field::Distance,
+        Field::Limit,
+        Field::MinSimilarity,
+        Field::OnDuplicate,
+    ],
 };
 
 /// A document with its options, ready for the engine.
@@ -107,7 +101,9 @@ pub(super) struct Prepared {
     pub(super) document: Document,
     /// Distinct features; `None` for a bare fingerprint.
     pub(super) features: Option<usize>,
-    pub(super) explanation: Option<Box<Explanation>>,
+    /// Whether an explanation was asked for, which a bare fingerprint has none of.
+    pub(super) explain: bool,
+    pub(super) explained: Option<Box<Explained>>,
     pub(super) options: QueryOptions,
     /// The threshold in `options`, as it was asked.
     pub(super) min_similarity: f64,
@@ -120,7 +116,7 @@ pub(super) fn single(
     body: &[u8],
     shape: &'static Shape,
     parameters: &Parameters,
-    defaults: &QueryDefaults,
+    defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     match kind {
         Kind::Json => {
@@ -139,11 +135,11 @@ pub(super) fn single(
         }
         Kind::Text(charset) => {
             let text = decoded(body, charset.as_deref(), false)?;
-            raw(Text::Plain(text), parameters, defaults)
+            raw(Source::Text(text), parameters, defaults)
         }
         Kind::Html(charset) => {
             let html = decoded(body, charset.as_deref(), true)?;
-            raw(Text::Html(html), parameters, defaults)
+            raw(Source::Html(html), parameters, defaults)
         }
         Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
         Kind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
@@ -155,7 +151,7 @@ pub(super) fn line(
     json: &[u8],
     shape: &'static Shape,
     defaults_of_batch: Asked,
-    defaults: &QueryDefaults,
+    defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     of_fields(fields::parse(json, shape.fields)?, defaults_of_batch, defaults)
 }
@@ -165,40 +161,36 @@ pub(super) fn bare(
     fingerprint: Fingerprint,
     id: Option<DocumentId>,
     asked: Asked,
-    defaults: &QueryDefaults,
+    defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    finish(Source::Fingerprint(fingerprint), id, asked, defaults)
+    finish(Form::Fingerprint(fingerprint), id, asked, defaults)
 }
 
-/// Refuses a recipe that is not the server's.
-pub(super) fn check_recipe(recipe: Option<&str>) -> Result<(), Problem> {
-    match recipe {
-        None | Some(text::recipe::ID) => Ok(()),
-        Some(other) => Err(Problem::new(
-            Code::RecipeMismatch,
-            format!(
-                "This service compares fingerprints of the recipe {}, not {}.",
-                text::recipe::ID,
-                quoted(other)
-            ),
-        )
-        .of_field("recipe")),
+/// Refuses a recipe that is not the service's.
+pub(super) fn check_recipe(named: Option<&str>, defaults: &RequestDefaults) -> Result<(), Problem> {
+    let Some(named) = named else { return Ok(()) };
+    let own = defaults.recipe;
+    if named.parse() == Ok(own) {
+        return Ok(());
     }
+    let detail =
+        format!("This service compares fingerprints of the recipe {own}, not {}.", quoted(named));
+    Err(Problem::new(Code::RecipeMismatch, detail).of_field("recipe"))
 }
 
 /// A document out of the fields of its JSON object.
 pub(super) fn of_fields(
     fields: Fields<'_>,
     asked: Asked,
-    defaults: &QueryDefaults,
+    defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    check_recipe(fields.recipe.as_deref())?;
+    check_recipe(fields.recipe.as_deref(), defaults)?;
     let asked = fields.asked.or(asked);
     let forms = [
-        fields.text.map(Text::Plain).map(Source::Text),
-        fields.html.map(Text::Html).map(Source::Text),
-        fields.features.map(Text::Features).map(Source::Text),
-        fields.fingerprint.map(Source::Fingerprint),
+        fields.text.map(Source::Text).map(Form::Source),
+        fields.html.map(Source::Html).map(Form::Source),
+        fields.features.map(Source::Features).map(Form::Source),
+        fields.fingerprint.map(Form::Fingerprint),
     ];
     let mut forms = forms.into_iter().flatten();
     match (forms.next(), forms.next()) {
@@ -220,96 +212,64 @@ pub(super) fn of_fields(
 }
 
 /// The form in which a document came.
-enum Source<'a> {
-    Text(Text<'a>),
+enum Form<'a> {
+    Source(Source<'a>),
     Fingerprint(Fingerprint),
 }
 
-/// What is still to become a fingerprint.
-enum Text<'a> {
-    Plain(Cow<'a, str>),
-    Html(Cow<'a, str>),
-    Features(fields::Features<'a>),
-}
-
-impl Source<'_> {
+impl Form<'_> {
     const fn field(&self) -> Field {
         match self {
-            Self::Text(Text::Plain(_)) => Field::Text,
-            Self::Text(Text::Html(_)) => Field::Html,
-            Self::Text(Text::Features(_)) => Field::Features,
+            Self::Source(Source::Text(_)) => Field::Text,
+            Self::Source(Source::Html(_)) => Field::Html,
+            Self::Source(Source::Features(_)) => Field::Features,
             Self::Fingerprint(_) => Field::Fingerprint,
         }
     }
 }
 
 fn raw(
-    text: Text<'_>,
+    source: Source<'_>,
     parameters: &Parameters,
-    defaults: &QueryDefaults,
+    defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    finish(Source::Text(text), parameters.id.clone(), parameters.asked, defaults)
+    finish(Form::Source(source), parameters.id.clone(), parameters.asked, defaults)
 }
 
 fn finish(
-    source: Source<'_>,
+    form: Form<'_>,
     id: Option<DocumentId>,
     asked: Asked,
-    defaults: &QueryDefaults,
+    defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     // Options first: they cost nothing, and a wrong one should not cost an analysis.
     let options = query_options(asked, defaults)?;
+    let method =
+        Method { recipe: defaults.recipe, extract: asked.extract.unwrap_or(defaults.extract) };
     let explain = asked.explain == Some(true);
-    let (document, features, explanation) = match source {
-        Source::Fingerprint(fingerprint) => {
+    let (document, features, explained) = match form {
+        Form::Fingerprint(fingerprint) => {
             (Document { id, ..Document::bare(fingerprint) }, None, None)
         }
-        Source::Text(text) => {
-            let (analysis, explanation) = analyse(text, explain)?;
+        Form::Source(source) => {
+            let explained = explain.then(|| Explained::of(&source, method)).transpose()?;
+            let analysis = match &explained {
+                Some(explained) => explained.analysis().clone(),
+                None => text::analyse(&source, method)?,
+            };
             let features = analysis.features;
-            (document_of(id, analysis), Some(features), explanation)
+            (document_of(id, analysis), Some(features), explained.map(Box::new))
         }
     };
     Ok(Prepared {
         document,
         features,
-        explanation,
+        explain,
+        explained,
         options,
         min_similarity: asked.min_similarity.unwrap_or(defaults.min_similarity),
         store_duplicates: asked.store_duplicates == Some(true),
     })
-}
-
-/// The analysis of a source that is not a fingerprint already.
-fn analyse(
-    source: Text<'_>,
-    explain: bool,
-) -> Result<(Analysis, Option<Box<Explanation>>), Problem> {
-    if explain {
-        let (analysis, explanation) = explained(source)?;
-        return Ok((analysis, Some(Box::new(explanation))));
-    }
-    let analysis = match source {
-        Text::Plain(text) => text::analyse_text(&text)?,
-        Text::Html(html) => text::analyse_html(&html)?,
-        Text::Features(features) => text::analyse_features(
-            features.iter().map(|(token, weight)| (token.as_ref(), *weight)),
-        )?,
-    };
-    Ok((analysis, None))
-}
-
-fn explained(source: Text<'_>) -> Result<(Analysis, Explanation), Problem> {
-    let explained = match source {
-        Text::Plain(text) => text::explain(text::Source::Text(&text)),
-        Text::Html(html) => text::explain(text::Source::Html(&html)),
-        Text::Features(features) => {
-            let features: Vec<_> =
-                features.into_iter().map(|(token, weight)| (token.into_owned(), weight)).collect();
-            text::explain(text::Source::Features(&features))
-        }
-    };
-    Ok(explained?)
 }
 
 fn document_of(id: Option<DocumentId>, analysis: Analysis) -> Document {
@@ -324,7 +284,7 @@ fn document_of(id: Option<DocumentId>, analysis: Analysis) -> Document {
 /// The options of a look-up, each in its range.
 pub(super) fn query_options(
     asked: Asked,
-    defaults: &QueryDefaults,
+    defaults: &RequestDefaults,
 ) -> Result<QueryOptions, Problem> {
     let max = defaults.distance_max;
     let distance = match asked.distance {
@@ -339,7 +299,7 @@ pub(super) fn query_options(
         None => defaults.limit,
         Some(limit) => usize::try_from(limit)
             .ok()
-            .filter(|limit| (1..=QueryDefaults::LIMIT_MAX).contains(limit))
+            .filter(|limit| (1..=RequestDefaults::LIMIT_MAX).contains(limit))
             .ok_or_else(|| {
                 Problem::invalid("limit", format!("limit is {limit}; it takes 1 to 1000."))
             })?,

@@ -403,7 +403,8 @@ impl From<EmptyDocument> for Problem {
     fn from(_: EmptyDocument) -> Self {
         Self::new(
             Code::EmptyDocument,
-            "The document has no letter, number or CJK character, so it has no fingerprint.",
+            "The document has nothing that the recipe counts (a letter, a number, a word), so it has no \
+             fingerprint.",
         )
     }
 }
@@ -429,6 +430,10 @@ impl From<NoFingerprint> for Problem {
         match none {
             NoFingerprint::Empty(empty) => empty.into(),
             NoFingerprint::Features(bad) => bad.into(),
+            NoFingerprint::OnlyFeatures => Self::new(
+                Code::RecipeMismatch,
+                "The recipe of this service is features: send features or a fingerprint, no text.",
+            ),
         }
     }
 }

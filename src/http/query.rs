@@ -8,12 +8,12 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::batch::{self, Operation};
 use super::fields::Field;
-use super::openapi::{DocumentBody, Problems, QueryRequest};
+use super::openapi::{DocumentBody, Explain, Extraction, LookUp, Problems, QueryRequest};
 use super::parameters;
 use super::prepare::{self, Prepared};
 use super::problem::{Code, Problem};
 use super::service::Service;
-use super::wire::{QueryReply, Subject};
+use super::wire::QueryReply;
 use crate::metrics;
 
 /// What `GET /v1/query` takes.
@@ -24,14 +24,15 @@ const PARAMETERS: &[Field] = &[
     Field::Distance,
     Field::Limit,
     Field::MinSimilarity,
+    Field::Explain,
 ];
 
 /// Find the near-duplicates of a document.
 ///
 /// Every stored fingerprint within the distance is a hit. Where both sides came as text, the hit
-/// is verified too. Stores nothing.
+/// is verified too. `"explain": true` adds why. Stores nothing.
 #[utoipa::path(post, path = "/v1/query", tag = "look up",
-    params(DocumentBody, super::openapi::LookUp),
+    params(DocumentBody, Extraction, LookUp, Explain),
     request_body(content(
         (QueryRequest = "application/json"), (String = "text/plain"), (String = "text/html"))),
     responses((status = 200, body = QueryReply<'_>), Problems))]
@@ -47,20 +48,20 @@ pub(super) async fn post_query(
 #[utoipa::path(get, path = "/v1/query", tag = "look up",
     params(("fingerprint" = String, Query, description = "16 hex digits, with or without 0x"),
         ("recipe" = Option<String>, Query, description = "refused unless it is the service's"),
-        DocumentBody, super::openapi::LookUp),
+        DocumentBody, LookUp, Explain),
     responses((status = 200, body = QueryReply<'_>), Problems))]
 pub(super) async fn get_query(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let defaults = &service.options.defaults;
     let parameters = parameters::parse(request.uri().query(), PARAMETERS)?;
-    prepare::check_recipe(parameters.recipe.as_deref())?;
+    prepare::check_recipe(parameters.recipe.as_deref(), defaults)?;
     let Some(fingerprint) = parameters.fingerprint else {
         let detail =
             "The query parameter fingerprint is missing; text goes into the body of a POST.";
         return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
     };
-    let defaults = &service.options.query;
     let asked = prepare::bare(fingerprint, parameters.id, parameters.asked, defaults)?;
     answer(&service, &asked).await
 }
@@ -70,7 +71,7 @@ pub(super) async fn get_query(
 /// NDJSON: one document with its options a line, one reply a line in the same order, streamed.
 /// Packed 64-bit little-endian fingerprints: one byte each, the distance of the nearest hit or 255.
 #[utoipa::path(post, path = "/v1/query/batch", tag = "batches",
-    params(super::openapi::LookUp),
+    params(Extraction, LookUp, Explain),
     request_body(content(
         (QueryRequest = "application/x-ndjson"), (Vec<u8> = "application/octet-stream"))),
     responses((status = 200, content(
@@ -86,7 +87,7 @@ pub(super) async fn post_query_batch(
 async fn answer(service: &Service, asked: &Prepared) -> Result<Response, Problem> {
     let findings = service.engine.query(&asked.document, asked.options).await?;
     count_hits(&findings);
-    Ok(Json(QueryReply::new(&Subject::from(asked), &findings)).into_response())
+    Ok(Json(QueryReply::new(asked, &findings)).into_response())
 }
 
 /// Counts the listed hits by distance.

@@ -74,7 +74,7 @@ impl Service {
         let parameters = parameters::parse(head.uri.query(), shape.parameters)?;
         let kind = body::kind(&head.headers, prepare::TAKES)?;
         let held = body::read(self, stream).await?;
-        let defaults = self.options.query;
+        let defaults = self.options.defaults;
         let inline = held.bytes.len() <= INLINE_BYTES_MAX;
         let work = move || prepare::single(&kind, &held.bytes, shape, &parameters, &defaults);
         if inline { work() } else { blocking(work).await? }

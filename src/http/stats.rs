@@ -43,7 +43,7 @@ pub(super) struct StatsReply {
     sequence: u64,
     /// The exact definition of text to fingerprint.
     #[schema(example = "np1")]
-    recipe: &'static str,
+    recipe: String,
     /// The largest distance of a look-up.
     distance_max: u8,
     durability: DurabilityReply,
@@ -180,7 +180,7 @@ impl StatsReply {
             documents: stats.documents,
             fingerprints: stats.fingerprints,
             sequence: stats.sequence.get(),
-            recipe: stats.recipe,
+            recipe: stats.recipe.to_string(),
             distance_max: stats.distance_max.get(),
             durability: DurabilityReply { policy, interval_ms },
             index: IndexReply {

@@ -4,12 +4,13 @@
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
+use super::explained::{BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits};
 use super::prepare::Prepared;
 use crate::document::DocumentId;
 use crate::engine::{self, Findings, Removed, StoredDocument, WriteOutcome, Written};
 use crate::fingerprint::Fingerprint;
 use crate::machine::query::{self, Verification};
-use crate::text::{self, Explanation};
+use crate::recipe::Recipe;
 
 /// A fingerprint as it goes out: a string of 16 lower-case hex digits, because a JavaScript client
 /// would lose bits of a number above 2^53.
@@ -44,7 +45,7 @@ pub(super) struct FingerprintReply {
     /// The exact definition of text to fingerprint; fingerprints of different recipes do not
     /// compare.
     #[schema(example = "np1")]
-    recipe: &'static str,
+    recipe: String,
     /// How many distinct features the document has; null for a bare fingerprint.
     #[schema(example = 512)]
     features: Option<usize>,
@@ -56,43 +57,14 @@ pub(super) struct FingerprintReply {
 }
 
 impl FingerprintReply {
-    pub(super) fn new(prepared: &Prepared) -> Self {
+    pub(super) fn new(prepared: &Prepared, recipe: Recipe) -> Self {
         Self {
             fingerprint: prepared.document.fingerprint.into(),
-            recipe: text::recipe::ID,
+            recipe: recipe.to_string(),
             features: prepared.features,
             short: prepared.document.short,
-            explanation: prepared.explanation.as_deref().map(ExplanationReply::new),
+            explanation: prepared.explained.as_deref().map(ExplanationReply::from),
         }
-    }
-}
-
-/// Why a document has its fingerprint.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ExplanationReply {
-    /// The heaviest features, heaviest first, at most 20.
-    heaviest: Vec<HeavyFeatureReply>,
-    /// The 64 sums, bit 0 first: a bit is 1 where its sum is above 0, and sums near 0 tip easily.
-    #[schema(min_items = 64, max_items = 64)]
-    sums: Vec<f64>,
-}
-
-/// A feature that weighs much.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct HeavyFeatureReply {
-    feature: String,
-    weight: f64,
-    hash: Hex,
-}
-
-impl ExplanationReply {
-    fn new(explanation: &Explanation) -> Self {
-        let heaviest = explanation.heaviest.iter().map(|heavy| HeavyFeatureReply {
-            feature: heavy.feature.clone(),
-            weight: heavy.weight,
-            hash: Hex(heavy.hash),
-        });
-        Self { heaviest: heaviest.collect(), sums: explanation.sums.to_vec() }
     }
 }
 
@@ -111,17 +83,29 @@ pub(super) struct QueryReply<'a> {
     hit_count: usize,
     /// There are more hits than listed.
     truncated: bool,
+    /// With `"explain": true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<ExplanationReply>,
 }
 
 impl<'a> QueryReply<'a> {
-    pub(super) fn new(asked: &Subject, findings: &'a Findings) -> Self {
+    pub(super) fn new(asked: &Prepared, findings: &'a Findings) -> Self {
+        let query = asked.document.fingerprint;
+        let explained = asked.explained.as_deref();
+        let mut hits = hits(findings, asked.min_similarity);
+        if asked.explain {
+            for (reply, hit) in hits.iter_mut().zip(&findings.hits) {
+                reply.differing_bits = Some(differing_bits(query, hit.fingerprint, explained));
+            }
+        }
         Self {
-            fingerprint: asked.fingerprint.into(),
-            short: asked.short,
+            fingerprint: query.into(),
+            short: asked.document.short,
             duplicate: findings.duplicate,
-            hits: hits(findings, asked.min_similarity),
+            hits,
             hit_count: findings.hit_count,
             truncated: findings.hit_count > findings.hits.len(),
+            explanation: explained.map(ExplanationReply::from),
         }
     }
 }
@@ -162,6 +146,9 @@ pub(super) struct HitReply<'a> {
     ids: Vec<&'a str>,
     /// How many of its documents have an id.
     id_count: u64,
+    /// With `"explain": true`: the bits in which it differs, with their sums in the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differing_bits: Option<Vec<BitReply>>,
 }
 
 fn hits(findings: &Findings, min_similarity: f64) -> Vec<HitReply<'_>> {
@@ -179,6 +166,7 @@ impl<'a> HitReply<'a> {
             confirmed,
             ids: hit.ids.iter().map(DocumentId::as_str).collect(),
             id_count: hit.id_count,
+            differing_bits: None,
         }
     }
 }
@@ -322,6 +310,9 @@ pub(super) struct CompareReply {
     pub(super) confirmed: Option<bool>,
     /// Whether a look-up of one would count the other as its near-duplicate.
     pub(super) duplicate: bool,
+    /// With `"explain": true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) explanation: Option<ComparisonExplanationReply>,
 }
 
 /// One side of a comparison.
@@ -342,7 +333,7 @@ impl From<Subject> for ComparedReply {
 pub(super) struct DocumentReply {
     id: Option<String>,
     fingerprint: Hex,
-    recipe: &'static str,
+    recipe: String,
     short: bool,
     /// It came as text, so that hits on it are verified.
     verifiable: bool,
@@ -352,12 +343,12 @@ pub(super) struct DocumentReply {
     stored_at_ms: u64,
 }
 
-impl From<StoredDocument> for DocumentReply {
-    fn from(stored: StoredDocument) -> Self {
+impl DocumentReply {
+    pub(super) fn new(stored: StoredDocument, recipe: Recipe) -> Self {
         Self {
             id: stored.document.id.map(|id| id.to_string()),
             fingerprint: stored.document.fingerprint.into(),
-            recipe: text::recipe::ID,
+            recipe: recipe.to_string(),
             short: stored.document.short,
             verifiable: stored.document.sketch.is_some(),
             sequence: stored.sequence.get(),

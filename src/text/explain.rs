@@ -1,43 +1,28 @@
-//! Says why a document has the fingerprint it has: its heaviest features, and the 64 sums.
+//! Says why a document has the fingerprint it has, and why two fingerprints differ.
 //!
-//! A sum far from 0 is a bit that stays under edits; one near 0 is a bit that tips. A text is
-//! walked twice, first to count by hash, then to find the spelling of the heaviest hashes; so an
-//! explanation costs about twice an analysis, and no feature but those is kept.
+//! A sum far from 0 is a bit that stays under edits; one near 0 is a bit that tips. Where two
+//! documents differ in a bit, the features decide that the one has and the other has not, or not as
+//! often. A text is walked to count features by hash, and once more to find the spelling of those
+//! that are named; so an explanation costs a few times an analysis, and no feature but those is
+//! kept.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::text::features::{Sink, walk};
+use crate::recipe::Recipe;
 use crate::text::normalise::normalise;
-use crate::text::recipe::Counts;
-use crate::text::{Analysis, BadFeatures, EmptyDocument, html, weighted};
+use crate::text::simhash::SimHash;
+use crate::text::source::{Method, NoFingerprint, Source, analyse};
+use crate::text::tally::Tally;
+use crate::text::{Analysis, keywords, walk_features, weighted};
 
-/// At most this many features are named.
+/// At most this many features of a document are named.
 pub const HEAVIEST_MAX: usize = 20;
 
-/// What can become a fingerprint.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Source<'a> {
-    /// Plain text.
-    Text(&'a str),
-    /// A page of HTML, decoded.
-    Html(&'a str),
-    /// Tokens with weights, as the caller gives them.
-    Features(&'a [(String, f64)]),
-}
-
-/// A source has no fingerprint.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoFingerprint {
-    /// The text or the page has no feature.
-    #[error(transparent)]
-    Empty(#[from] EmptyDocument),
-    /// The weighted features have none.
-    #[error(transparent)]
-    Features(#[from] BadFeatures),
-}
+/// At most this many features are named for a bit in which two documents differ.
+pub const DECIDING_MAX: usize = 3;
 
 /// Why a document has its fingerprint.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,8 +30,10 @@ pub struct Explanation {
     /// Its heaviest features, heaviest first (by the size of the weight, then by hash), at most
     /// [`HEAVIEST_MAX`].
     pub heaviest: Vec<HeavyFeature>,
-    /// The sums; bit i of the fingerprint is 1 where sum i is above 0. Whole numbers for a text.
+    /// The sums; bit i of the fingerprint is 1 where sum i is above 0.
     pub sums: [f64; 64],
+    /// How many tokens it has: words, and single CJK characters; 0 for weighted features.
+    pub tokens: usize,
 }
 
 /// A feature that weighs much in a document.
@@ -60,148 +47,293 @@ pub struct HeavyFeature {
     pub hash: u64,
 }
 
-/// The analysis of a source.
-///
-/// # Errors
-/// [`NoFingerprint`] says why there is none.
-pub fn analyse(source: Source<'_>) -> Result<Analysis, NoFingerprint> {
-    match source {
-        Source::Text(text) => Ok(super::analyse_text(text)?),
-        Source::Html(html) => Ok(super::analyse_html(html)?),
-        Source::Features(features) => Ok(super::analyse_features(pairs(features))?),
+/// A bit in which the fingerprints of two documents differ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DifferingBit {
+    /// Which, 0 to 63; 0 is the least significant.
+    pub bit: u8,
+    /// Its sum in each document.
+    pub sums: [f64; 2],
+    /// The features that pull the sums apart most, at most [`DECIDING_MAX`].
+    pub deciding: Vec<DecidingFeature>,
+}
+
+/// A feature that two documents do not have alike.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecidingFeature {
+    /// How it is spelt, normalised.
+    pub feature: String,
+    /// Its weight in each document; 0 where it is not.
+    pub weights: [f64; 2],
+}
+
+/// A document whose features are counted, ready to be explained.
+#[derive(Debug, Clone)]
+pub struct Explained {
+    analysis: Analysis,
+    sums: [f64; 64],
+    /// Hash and weight of each distinct feature.
+    weights: Vec<(u64, f64)>,
+    spelling: Spelling,
+}
+
+/// Where the spelling of features is found.
+#[derive(Debug, Clone)]
+enum Spelling {
+    /// In a normalised text, by another walk over its features.
+    Text(String, Recipe),
+    /// In a list.
+    List(Vec<(String, f64)>),
+}
+
+impl Explained {
+    /// Counts the features of a source.
+    ///
+    /// # Errors
+    /// [`NoFingerprint`], as [`analyse`].
+    pub fn of(source: &Source<'_>, method: Method) -> Result<Self, NoFingerprint> {
+        let analysis = analyse(source, method)?;
+        let spelling = match source.text(method.extract) {
+            Some(text) => Spelling::of_text(&text, method.recipe),
+            None => Spelling::of_features(source)?,
+        };
+        let weights = spelling.weights();
+        let mut sums = SimHash::<f64>::default();
+        for &(hash, weight) in &weights {
+            sums.add(hash, weight);
+        }
+        Ok(Self { analysis, sums: *sums.sums(), weights, spelling })
+    }
+
+    /// What [`analyse`] says of it.
+    pub const fn analysis(&self) -> &Analysis {
+        &self.analysis
+    }
+
+    /// The sums; bit i of the fingerprint is 1 where sum i is above 0.
+    pub const fn sums(&self) -> &[f64; 64] {
+        &self.sums
+    }
+
+    /// Why it has its fingerprint.
+    pub fn explanation(&self) -> Explanation {
+        let mut heaviest: Vec<(u64, f64)> = self.weights.clone();
+        heaviest.sort_unstable_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(&b.0)));
+        heaviest.truncate(HEAVIEST_MAX);
+        let mut spelt = self.spelling.of(&heaviest.iter().map(|&(hash, _)| hash).collect());
+        let heaviest = heaviest.into_iter().filter_map(|(hash, weight)| {
+            spelt.remove(&hash).map(|feature| HeavyFeature { feature, weight, hash })
+        });
+        Explanation { heaviest: heaviest.collect(), sums: self.sums, tokens: self.analysis.tokens }
+    }
+
+    /// The bits in which it differs from another, least significant first, and why.
+    pub fn differing_bits(&self, other: &Self) -> Vec<DifferingBit> {
+        let unlike = unlike(&self.weights, &other.weights);
+        let bits = self.analysis.fingerprint.bits() ^ other.analysis.fingerprint.bits();
+        let chosen: Vec<(u8, Vec<Unlike>)> = (0..64)
+            .filter(|bit| bits >> bit & 1 == 1)
+            .map(|bit| (bit, self.deciding(bit, &unlike)))
+            .collect();
+        let named: BTreeSet<u64> =
+            chosen.iter().flat_map(|(_, unlike)| unlike).map(|unlike| unlike.hash).collect();
+        let mut spelt = self.spelling.of(&named);
+        spelt.extend(other.spelling.of(&named));
+        let features = |unlike: Vec<Unlike>| {
+            let feature = |Unlike { hash, weights }| {
+                let feature = spelt.get(&hash)?.clone();
+                Some(DecidingFeature { feature, weights })
+            };
+            unlike.into_iter().filter_map(feature).collect()
+        };
+        let sums = |bit: u8| [self.sums[usize::from(bit)], other.sums[usize::from(bit)]];
+        chosen
+            .into_iter()
+            .map(|(bit, unlike)| DifferingBit { bit, sums: sums(bit), deciding: features(unlike) })
+            .collect()
+    }
+
+    /// The features that pull a bit of the two documents apart most.
+    fn deciding(&self, bit: u8, unlike: &[Unlike]) -> Vec<Unlike> {
+        let mine_is_set = self.analysis.fingerprint.bits() >> bit & 1 == 1;
+        // How much a feature adds to the difference of the sums, in the direction that they differ.
+        let pull = |unlike: &Unlike| {
+            let sign = if (unlike.hash >> bit & 1 == 1) == mine_is_set { 1.0 } else { -1.0 };
+            sign * (unlike.weights[0] - unlike.weights[1])
+        };
+        let mut pulling: Vec<Unlike> =
+            unlike.iter().copied().filter(|unlike| pull(unlike) > 0.0).collect();
+        pulling.sort_unstable_by(|a, b| pull(b).total_cmp(&pull(a)).then(a.hash.cmp(&b.hash)));
+        pulling.truncate(DECIDING_MAX);
+        pulling
     }
 }
 
-/// The analysis of a source, and its explanation.
-///
-/// # Errors
-/// [`NoFingerprint`], as [`analyse`].
-pub fn explain(source: Source<'_>) -> Result<(Analysis, Explanation), NoFingerprint> {
-    match source {
-        Source::Text(text) => Ok(explain_text(text)?),
-        Source::Html(html) => Ok(explain_text(&html::text_of(html))?),
-        Source::Features(features) => Ok(explain_features(features)?),
-    }
+/// A feature that two documents do not have alike.
+#[derive(Debug, Clone, Copy)]
+struct Unlike {
+    hash: u64,
+    weights: [f64; 2],
 }
 
-fn explain_text(text: &str) -> Result<(Analysis, Explanation), EmptyDocument> {
-    let normalised = normalise(text);
-    let mut counts = Counts::of(&normalised);
-    walk(&normalised, &mut counts);
-
-    let mut heaviest: Vec<_> = counts.features.counts().collect();
-    heaviest.sort_unstable_by_key(|&(hash, count)| (Reverse(count), hash));
-    heaviest.truncate(HEAVIEST_MAX);
-    let mut spellings = Spellings(heaviest.iter().map(|&(hash, _)| (hash, None)).collect());
-    walk(&normalised, &mut spellings);
-
-    let (analysis, sums) = counts.into_analysis()?;
-    let heaviest = heaviest
+/// The features whose weights differ.
+fn unlike(a: &[(u64, f64)], b: &[(u64, f64)]) -> Vec<Unlike> {
+    let mut weights: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
+    for &(hash, weight) in a {
+        weights.entry(hash).or_default()[0] = weight;
+    }
+    for &(hash, weight) in b {
+        weights.entry(hash).or_default()[1] = weight;
+    }
+    let differs = |weights: &[f64; 2]| weights[0].total_cmp(&weights[1]).is_ne();
+    weights
         .into_iter()
-        .map(|(hash, count)| HeavyFeature {
-            feature: spellings.of(hash),
-            weight: f64::from(count),
-            hash,
-        })
-        .collect();
-    #[expect(clippy::cast_precision_loss, reason = "a text has fewer than 2^53 features")]
-    let sums = sums.map(|sum| sum as f64);
-    Ok((analysis, Explanation { heaviest, sums }))
+        .filter(|(_, weights)| differs(weights))
+        .map(|(hash, weights)| Unlike { hash, weights })
+        .collect()
 }
 
-fn explain_features(features: &[(String, f64)]) -> Result<(Analysis, Explanation), BadFeatures> {
-    let merged = weighted::merged(pairs(features))?;
-    let sums = weighted::sums(&merged);
-    let mut heaviest: Vec<_> = merged
-        .iter()
-        .map(|&(token, weight)| HeavyFeature {
-            feature: token.to_owned(),
-            weight,
-            hash: xxh3_64(token.as_bytes()),
-        })
-        .collect();
-    heaviest.sort_by(|a, b| {
-        let by_size = b.weight.abs().total_cmp(&a.weight.abs());
-        by_size.then(a.hash.cmp(&b.hash))
-    });
-    heaviest.truncate(HEAVIEST_MAX);
-    let explanation = Explanation { heaviest, sums: *sums.sums() };
-    Ok((weighted::analysis(&merged, &sums), explanation))
-}
-
-fn pairs(features: &[(String, f64)]) -> impl Iterator<Item = (&str, f64)> {
-    features.iter().map(|(token, weight)| (token.as_str(), *weight))
-}
-
-/// Finds how the features with certain hashes are spelt.
-struct Spellings(BTreeMap<u64, Option<String>>);
-
-impl Spellings {
-    fn of(&mut self, hash: u64) -> String {
-        self.0
-            .remove(&hash)
-            .flatten()
-            .expect("the second walk over a text meets the features of the first")
-    }
-}
-
-impl Sink for Spellings {
-    fn feature(&mut self, feature: &[u8]) {
-        if let Some(spelling) = self.0.get_mut(&xxh3_64(feature)) {
-            spelling.get_or_insert_with(|| String::from_utf8_lossy(feature).into_owned());
+impl Spelling {
+    fn of_text(text: &str, recipe: Recipe) -> Self {
+        let normalised = normalise(text);
+        match recipe {
+            Recipe::Keywords { heaviest, levels } => {
+                Self::List(keywords::keywords(&normalised, heaviest, levels))
+            }
+            Recipe::Np1 | Recipe::Np1Five | Recipe::Words { .. } | Recipe::Features => {
+                Self::Text(normalised.into_owned(), recipe)
+            }
         }
     }
 
-    fn token(&mut self, _: &[u8]) {}
+    fn of_features(source: &Source<'_>) -> Result<Self, NoFingerprint> {
+        let Source::Features(features) = source else { return Ok(Self::List(Vec::new())) };
+        let pairs = features.iter().map(|(token, weight)| (token.as_ref(), *weight));
+        let merged = weighted::merged(pairs)?;
+        Ok(Self::List(merged.into_iter().map(|(token, w)| (token.to_owned(), w)).collect()))
+    }
+
+    /// Hash and weight of each distinct feature.
+    fn weights(&self) -> Vec<(u64, f64)> {
+        match self {
+            Self::List(list) => {
+                list.iter().map(|(token, weight)| (xxh3_64(token.as_bytes()), *weight)).collect()
+            }
+            Self::Text(text, recipe) => {
+                let mut tally = Tally::of_keys_from(text, text.len());
+                walk_features(text, *recipe, &mut |feature| {
+                    tally.add(xxh3_64(feature));
+                });
+                let mut counts: Vec<_> = tally.counts().collect();
+                counts.sort_unstable_by_key(|&(hash, count)| (Reverse(count), hash));
+                counts.into_iter().map(|(hash, count)| (hash, f64::from(count))).collect()
+            }
+        }
+    }
+
+    /// The spelling of the features with these hashes; of those that are there.
+    fn of(&self, hashes: &BTreeSet<u64>) -> BTreeMap<u64, String> {
+        let mut spelt = BTreeMap::new();
+        let mut take = |feature: &[u8]| {
+            let hash = xxh3_64(feature);
+            if hashes.contains(&hash) {
+                spelt.entry(hash).or_insert_with(|| String::from_utf8_lossy(feature).into_owned());
+            }
+        };
+        match self {
+            Self::List(list) => list.iter().for_each(|(token, _)| take(token.as_bytes())),
+            Self::Text(text, recipe) => walk_features(text, *recipe, &mut take),
+        }
+        spelt
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn np1(text: &str) -> Source<'_> {
+        Source::Text(text.into())
+    }
+
+    fn explanation(source: &Source<'_>, recipe: &str) -> (Analysis, Explanation) {
+        let method = Method { recipe: recipe.parse().unwrap(), ..Method::default() };
+        let explained = Explained::of(source, method).unwrap();
+        assert_eq!(analyse(source, method).as_ref(), Ok(explained.analysis()));
+        (explained.analysis().clone(), explained.explanation())
+    }
+
     #[test]
     fn an_explanation_agrees_with_the_analysis_and_its_sums_with_the_bits() {
         let features = [("tea".to_owned(), 2.5), ("pot".to_owned(), -0.5)];
         for source in [
-            Source::Text("tea tea tea \u{8336}\u{8336}"),
-            Source::Html("<nav>menu</nav><p>tea &amp; pot"),
-            Source::Features(&features),
+            np1("tea tea tea \u{8336}\u{8336} black and green tea"),
+            Source::Html("<nav>menu</nav><p>tea &amp; pot".into()),
+            Source::features(&features),
         ] {
-            let (analysis, explanation) = explain(source).unwrap();
-            assert_eq!(analyse(source), Ok(analysis.clone()));
-            for (bit, sum) in explanation.sums.into_iter().enumerate() {
-                let set = analysis.fingerprint.bits() >> bit & 1 == 1;
-                assert_eq!(set, sum > 0.0, "bit {bit} of {source:?}");
+            for recipe in ["np1", "np1-5", "words-1", "words-2-stop", "keywords-5", "keywords-5-w3"]
+            {
+                let (analysis, explanation) = explanation(&source, recipe);
+                assert!(!explanation.heaviest.is_empty());
+                for (bit, sum) in explanation.sums.into_iter().enumerate() {
+                    let set = analysis.fingerprint.bits() >> bit & 1 == 1;
+                    assert_eq!(set, sum > 0.0, "bit {bit} of {source:?} by {recipe}");
+                }
             }
         }
     }
 
     #[test]
     fn the_heaviest_features_come_first_with_their_spelling() {
-        let (_, explanation) = explain(Source::Text("AAAAA b")).unwrap();
-        let heaviest = &explanation.heaviest[..];
+        let (_, text) = explanation(&np1("AAAAA b"), "np1");
+        let heaviest = &text.heaviest[..];
         assert_eq!(heaviest.len(), 3);
         assert_eq!(heaviest[0].feature, "aaaa");
         assert_eq!(heaviest[0].weight.to_string(), "2");
+        assert_eq!(text.tokens, 2);
         let spelt = |f: &HeavyFeature| f.hash == xxh3_64(f.feature.as_bytes());
         assert!(heaviest.iter().all(spelt));
         let weights = [("a", 1.0), ("b", -3.0), ("c", 2.0)].map(|(t, w)| (t.to_owned(), w));
-        let (_, explanation) = explain(Source::Features(&weights)).unwrap();
-        let order: Vec<_> = explanation.heaviest.iter().map(|f| &f.feature[..]).collect();
+        let (_, weighted) = explanation(&Source::features(&weights), "np1");
+        let order: Vec<_> = weighted.heaviest.iter().map(|f| &f.feature[..]).collect();
         assert_eq!(order, ["b", "c", "a"]);
     }
 
     #[test]
     fn at_most_so_many_features_are_named() {
         let text: String = ('a'..='z').chain('0'..='9').collect();
-        let (analysis, explanation) = explain(Source::Text(&text)).unwrap();
+        let (analysis, explanation) = explanation(&np1(&text), "np1");
         assert_eq!((analysis.features, explanation.heaviest.len()), (33, HEAVIEST_MAX));
     }
 
     #[test]
+    fn differing_bits_name_the_features_that_decide_them() {
+        let (a, b) = (np1("black tea for two"), np1("black tea for ten"));
+        let [a, b] = [&a, &b].map(|source| Explained::of(source, Method::default()).unwrap());
+        let bits = a.differing_bits(&b);
+        let distance = a.analysis().fingerprint.distance(b.analysis().fingerprint);
+        assert_eq!(bits.len(), usize::from(distance.get()));
+        assert!(!bits.is_empty());
+        for DifferingBit { bit, sums, deciding } in &bits {
+            assert!((sums[0] > 0.0) != (sums[1] > 0.0), "bit {bit}");
+            assert!((1..=DECIDING_MAX).contains(&deciding.len()));
+            for DecidingFeature { feature, weights } in deciding {
+                // What the two have alike decides nothing.
+                assert!("for two for ten".contains(feature.as_str()), "{feature:?}");
+                let hash_has = xxh3_64(feature.as_bytes()) >> bit & 1 == 1;
+                assert_eq!(hash_has == (sums[0] > sums[1]), weights[0] > weights[1]);
+            }
+        }
+        assert!(a.differing_bits(&a).is_empty());
+    }
+
+    #[test]
     fn what_has_no_fingerprint_has_no_explanation() {
-        assert_eq!(explain(Source::Text("?!")), Err(EmptyDocument.into()));
-        assert_eq!(explain(Source::Html("<p>&nbsp;</p>")), Err(EmptyDocument.into()));
-        assert_eq!(explain(Source::Features(&[])), Err(BadFeatures::Empty.into()));
+        let none = |source: &Source<'_>| Explained::of(source, Method::default()).map(drop);
+        let empty = Err(crate::text::EmptyDocument.into());
+        assert_eq!(none(&np1("?!")), empty);
+        assert_eq!(none(&Source::Html("<p>&nbsp;</p>".into())), empty);
+        let no_features = Err(crate::text::BadFeatures::Empty.into());
+        assert_eq!(none(&Source::Features(Vec::new())), no_features);
     }
 }

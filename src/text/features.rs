@@ -13,8 +13,11 @@ use std::iter;
 
 use crate::text::runs::{Run, Runs, is_kana};
 
-/// How many code points a window of words has.
-const WINDOW: usize = 4;
+/// How many code points a window of words has by the recipe `np1`.
+pub(crate) const WINDOW: usize = 4;
+
+/// How many by `np1-5`.
+pub(crate) const WIDER_WINDOW: usize = 5;
 
 /// Takes the features and the tokens of a text as they are found, each kind in text order.
 pub(crate) trait Sink {
@@ -24,8 +27,8 @@ pub(crate) trait Sink {
     fn token(&mut self, token: &[u8]);
 }
 
-/// Hands the features and tokens of a normalised text to a sink.
-pub(crate) fn walk(normalised: &str, sink: &mut impl Sink) {
+/// Hands the features and tokens of a normalised text to a sink, with windows of so many code points.
+pub(crate) fn walk<const WINDOW: usize>(normalised: &str, sink: &mut impl Sink) {
     let mut segment = String::with_capacity(normalised.len());
     for run in Runs::of(normalised) {
         match run {
@@ -37,17 +40,17 @@ pub(crate) fn walk(normalised: &str, sink: &mut impl Sink) {
                 segment.push_str(word);
             }
             Run::Cjk(characters) => {
-                windows(&segment, sink);
+                windows::<WINDOW>(&segment, sink);
                 segment.clear();
                 cjk(characters, sink);
             }
         }
     }
-    windows(&segment, sink);
+    windows::<WINDOW>(&segment, sink);
 }
 
 /// All windows of a segment; the whole of it where it is shorter than one.
-fn windows(segment: &str, sink: &mut impl Sink) {
+fn windows<const WINDOW: usize>(segment: &str, sink: &mut impl Sink) {
     let bytes = segment.as_bytes();
     if segment.is_ascii() && bytes.len() > WINDOW {
         bytes.windows(WINDOW).for_each(|window| sink.feature(window));
@@ -103,7 +106,7 @@ mod tests {
 
     fn seen(normalised: &str) -> Seen {
         let mut seen = Seen::default();
-        walk(normalised, &mut seen);
+        walk::<WINDOW>(normalised, &mut seen);
         seen
     }
 

@@ -1,4 +1,4 @@
-//! From a text, a page or weighted features to a fingerprint: the recipe `np1`.
+//! From a text, a page or weighted features to a fingerprint.
 //!
 //! ```text
 //! bytes -charset-> HTML -html-> text -normalise-> runs -> features -> simhash -> fingerprint
@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Pure and total: no file, clock or random number, and any `&str` gets an answer in time linear
-//! in its bytes. Names nothing of the house but [`crate::fingerprint`] and [`crate::sketch`]. The
-//! recipe is a standard of its own, with test vectors: `docs/recipe-np1.md`.
+//! in its bytes. Names nothing of the house but values: [`crate::fingerprint`], [`crate::sketch`],
+//! [`crate::recipe`]. What the recipes have in common (normal form, tokens, sketch) and `np1` itself
+//! are a standard of its own, with test vectors: `docs/recipe-np1.md`.
 
 pub mod charset;
 pub mod normalise;
@@ -17,23 +18,32 @@ pub mod simhash;
 mod explain;
 mod features;
 mod html;
+mod keywords;
+mod main_text;
 #[cfg(test)]
 mod naive;
 mod runs;
 mod sketching;
+mod source;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod weighted;
+mod words;
 
 use crate::fingerprint::Fingerprint;
+use crate::recipe::Recipe;
 use crate::sketch::Sketch;
+use crate::text::features::{Sink, WIDER_WINDOW, WINDOW, walk};
+use crate::text::normalise::normalise;
+use crate::text::simhash::SimHash;
 
 pub use explain::{
-    Explanation, HEAVIEST_MAX, HeavyFeature, NoFingerprint, Source, analyse, explain,
+    DECIDING_MAX, DecidingFeature, DifferingBit, Explained, Explanation, HEAVIEST_MAX, HeavyFeature,
 };
 pub use html::text_of as text_of_html;
 pub use recipe::analyse_text;
+pub use source::{Extract, Method, NoFingerprint, Source, analyse};
 pub use weighted::{BadFeatures, analyse_features};
 
 /// What the recipe makes of a document.
@@ -51,10 +61,72 @@ pub struct Analysis {
     pub sketch: Option<Box<Sketch>>,
 }
 
-/// A document has no feature, and so no fingerprint.
+/// A document has no feature of the recipe, and so no fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the document has no letter or number, and so no fingerprint")]
 pub struct EmptyDocument;
+
+/// The analysis of a text by a recipe. Tokens and sketch are the same by all of them.
+///
+/// # Errors
+/// [`NoFingerprint::Empty`] when the text has no feature of the recipe, and
+/// [`NoFingerprint::OnlyFeatures`] when the recipe takes no texts.
+fn analyse_by(recipe: Recipe, text: &str) -> Result<Analysis, NoFingerprint> {
+    match recipe {
+        Recipe::Np1 => Ok(analyse_text(text)?),
+        Recipe::Np1Five => Ok(recipe::analyse_windows::<WIDER_WINDOW>(text)?),
+        Recipe::Words { .. } => {
+            let mut sums = SimHash::<i64>::default();
+            let mut distinct = std::collections::HashSet::new();
+            walk_features(&normalise(text), recipe, &mut |feature| {
+                let hash = xxhash_rust::xxh3::xxh3_64(feature);
+                sums.add(hash, 1);
+                distinct.insert(hash);
+            });
+            with_fingerprint(text, sums.bits(), distinct.len())
+        }
+        Recipe::Keywords { heaviest, levels } => {
+            let words = keywords::keywords(&normalise(text), heaviest, levels);
+            let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
+            let Ok(words) = weighted::merged(pairs) else { return Err(EmptyDocument.into()) };
+            with_fingerprint(text, weighted::sums(&words).bits(), words.len())
+        }
+        Recipe::Features => Err(NoFingerprint::OnlyFeatures),
+    }
+}
+
+/// The analysis of a text whose fingerprint is made of features of another kind than `np1`'s.
+fn with_fingerprint(text: &str, bits: u64, features: usize) -> Result<Analysis, NoFingerprint> {
+    if features == 0 {
+        return Err(EmptyDocument.into());
+    }
+    let fingerprint = Fingerprint::new(bits);
+    Ok(Analysis { fingerprint, features, ..analyse_text(text)? })
+}
+
+/// Hands each feature of a normalised text by a recipe to `take`, once an occurrence. Of recipes
+/// whose features are not found by walking over a text there are none.
+fn walk_features(normalised: &str, recipe: Recipe, take: &mut dyn FnMut(&[u8])) {
+    match recipe {
+        Recipe::Np1 => walk::<WINDOW>(normalised, &mut Features(take)),
+        Recipe::Np1Five => walk::<WIDER_WINDOW>(normalised, &mut Features(take)),
+        Recipe::Words { in_a_row, stop_words } => {
+            words::walk(normalised, in_a_row, stop_words, take);
+        }
+        Recipe::Keywords { .. } | Recipe::Features => {}
+    }
+}
+
+/// Takes features alone.
+struct Features<'a>(&'a mut dyn FnMut(&[u8]));
+
+impl Sink for Features<'_> {
+    fn feature(&mut self, feature: &[u8]) {
+        (self.0)(feature);
+    }
+
+    fn token(&mut self, _: &[u8]) {}
+}
 
 /// The analysis of the visible text of a page of HTML, which is decoded already
 /// ([`charset::decode`]).

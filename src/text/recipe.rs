@@ -8,15 +8,12 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::fingerprint::Fingerprint;
-use crate::text::features::{Sink, walk};
+use crate::text::features::{Sink, WINDOW, walk};
 use crate::text::normalise::normalise;
 use crate::text::simhash::Occurrences;
 use crate::text::sketching::SketchBuilder;
 use crate::text::tally::Tally;
 use crate::text::{Analysis, EmptyDocument};
-
-/// The name of the recipe: stands in every file header, reply and test vector.
-pub const ID: &str = "np1";
 
 /// A text of fewer tokens is *short*: it carries too little evidence for a distance above 0.
 pub const SHORT_TOKENS: usize = 10;
@@ -35,22 +32,27 @@ pub const SHORT_TOKENS: usize = 10;
 /// # Ok::<(), nearprint::text::EmptyDocument>(())
 /// ```
 pub fn analyse_text(text: &str) -> Result<Analysis, EmptyDocument> {
+    analyse_windows::<WINDOW>(text)
+}
+
+/// The same by windows of so many code points.
+pub(crate) fn analyse_windows<const WINDOW: usize>(text: &str) -> Result<Analysis, EmptyDocument> {
     let normalised = normalise(text);
     let mut counts = Counts::of(&normalised);
-    walk(&normalised, &mut counts);
-    counts.into_analysis().map(|(analysis, _)| analysis)
+    walk::<WINDOW>(&normalised, &mut counts);
+    counts.into_analysis()
 }
 
 /// What is counted in one walk over a text.
-pub(crate) struct Counts {
+struct Counts {
     occurrences: Occurrences,
-    pub(crate) features: Tally,
+    features: Tally,
     sketch: SketchBuilder,
 }
 
 impl Counts {
     /// Nothing yet of this text.
-    pub(crate) fn of(normalised: &str) -> Self {
+    fn of(normalised: &str) -> Self {
         Self {
             occurrences: Occurrences::new(),
             features: Tally::of_keys_from(normalised, normalised.len()),
@@ -58,20 +60,19 @@ impl Counts {
         }
     }
 
-    /// The analysis of the text walked, and the 64 sums.
-    pub(crate) fn into_analysis(mut self) -> Result<(Analysis, [i64; 64]), EmptyDocument> {
+    /// The analysis of the text walked.
+    fn into_analysis(mut self) -> Result<Analysis, EmptyDocument> {
         let tokens = self.sketch.tokens();
         if tokens == 0 {
             return Err(EmptyDocument);
         }
-        let analysis = Analysis {
+        Ok(Analysis {
             fingerprint: Fingerprint::new(self.occurrences.bits()),
             features: self.features.distinct(),
             tokens,
             short: tokens < SHORT_TOKENS,
             sketch: self.sketch.finish(),
-        };
-        Ok((analysis, self.occurrences.sums()))
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::Barrier;
 
 use super::{Random, asked, document, engine, runs};
 
-const RUNS: usize = 20;
+const RUNS: u64 = 20;
 const CLUSTERS: usize = 10_000;
 const MEMBERS: usize = 8;
 const CLIENTS: usize = 64;
@@ -117,6 +117,6 @@ async fn of_concurrent_near_duplicates_exactly_one_wins() {
     for run in 0..RUNS * runs() {
         // The races are in memory; one run in ten waits for the disk in each group.
         let durability = if run % 10 == 0 { Durability::Always } else { Durability::None };
-        race(run as u64, durability).await;
+        race(run, durability).await;
     }
 }

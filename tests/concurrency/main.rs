@@ -9,6 +9,9 @@ mod abandoned;
 mod clusters;
 mod replay;
 
+#[path = "../common/random.rs"]
+mod random;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +19,8 @@ use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Durability, Engine, Options, QueryOptions};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::query::Criteria;
+use nearprint::recipe::Recipe;
+use random::{Random, variable};
 
 /// A hang is a failure; nothing here waits a second for one answer.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -38,7 +43,7 @@ fn asked() -> QueryOptions {
 fn engine(directory: &Path, durability: Durability) -> Engine {
     let options = Options {
         data: directory.to_owned(),
-        recipe: "np1",
+        recipe: Recipe::Np1,
         distance_max: distance(),
         lookup_threads: 0,
         durability,
@@ -61,23 +66,6 @@ fn document(id: Option<String>, bits: u64) -> Document {
 }
 
 /// How many times as long everything takes.
-#[expect(clippy::disallowed_methods, reason = "tests are set up by their environment")]
-fn runs() -> usize {
-    std::env::var("NEARPRINT_TEST_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(1)
-}
-
-/// A seeded generator (`SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
+fn runs() -> u64 {
+    variable("NEARPRINT_TEST_RUNS").unwrap_or(1)
 }

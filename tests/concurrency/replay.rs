@@ -17,9 +17,9 @@ use super::{DISTANCE, Random, asked, criteria, document, engine, runs};
 const OPERATIONS: u64 = 200_000;
 const CLIENTS: u64 = 64;
 const ISLANDS: u64 = 400;
-const IDS: u64 = 12;
+const IDS: usize = 12;
 /// Fingerprints of an island differ from its base in so many bits at most.
-const FLIPS: u64 = 4;
+const FLIPS: usize = 4;
 
 /// What a client asked.
 #[derive(Debug, Clone)]
@@ -209,7 +209,7 @@ async fn client(engine: Engine, seed: u64, operations: u64) -> Vec<(u64, Done)> 
     let mut done = Vec::new();
     for _ in 0..operations {
         // A few islands at a time, or clients would rarely meet.
-        let island = (done.len() as u64 / 500 * 8 + random.below(8)) % ISLANDS;
+        let island = (done.len() as u64 / 500 * 8 + random.below(8) as u64) % ISLANDS;
         let asked = draw(&mut random, island);
         done.push((island, perform(&engine, asked).await));
     }
@@ -221,7 +221,7 @@ fn islands_are_so_far_apart_that_they_never_meet() {
     for a in 0..ISLANDS {
         for b in 0..a {
             let apart = (base(a) ^ base(b)).count_ones();
-            assert!(u64::from(apart) > 2 * FLIPS + u64::from(DISTANCE), "{a}, {b}: {apart}");
+            assert!(apart as usize > 2 * FLIPS + usize::from(DISTANCE), "{a}, {b}: {apart}");
         }
     }
 }
@@ -229,7 +229,7 @@ fn islands_are_so_far_apart_that_they_never_meet() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mixed_operations_equal_their_replay_by_sequence() {
     let directory = tempfile::tempdir().unwrap();
-    let operations = OPERATIONS * runs() as u64 / CLIENTS;
+    let operations = OPERATIONS * runs() / CLIENTS;
     let engine = engine(directory.path(), Durability::Interval { ms: 100 });
     let clients: Vec<_> =
         (0..CLIENTS).map(|seed| tokio::spawn(client(engine.clone(), seed, operations))).collect();

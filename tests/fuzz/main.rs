@@ -8,11 +8,15 @@
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
 
+#[path = "../common/random.rs"]
+mod random;
+
 mod seeds;
 
 use std::fs;
 use std::path::Path;
 
+use random::{Random, variable};
 use targets::TARGETS;
 
 const INPUTS: u64 = 20_000;
@@ -45,30 +49,6 @@ const WORDS: &[&[u8]] = &[
     b"_max = ",
 ];
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).expect("below a usize")
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next().to_le_bytes()[0]
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "tests are set up by their environment")]
-fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
-}
-
 /// The kept inputs of a target, in order.
 fn corpus(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
@@ -89,7 +69,7 @@ fn mutate(random: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
         let at = random.below(bytes.len() + 1);
         match random.below(8) {
             0 | 1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
-            2 if at < bytes.len() => bytes[at] = random.byte(),
+            2 if at < bytes.len() => bytes[at] = random.next().to_le_bytes()[0],
             3 => bytes.truncate(at),
             4 => {
                 let word = WORDS[random.below(WORDS.len())].iter().copied();
@@ -107,7 +87,7 @@ fn mutate(random: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
                 let end = at + random.below(bytes.len() - at + 1);
                 bytes.drain(at..end);
             }
-            _ => bytes.insert(at, random.byte()),
+            _ => bytes.insert(at, random.next().to_le_bytes()[0]),
         }
         bytes.truncate(BYTES_MAX);
     }
@@ -120,9 +100,9 @@ fn fuzz(name: &str) {
     for input in &corpus {
         target(input);
     }
-    let seed = variable("NEARPRINT_TEST_SEED", 1);
+    let seed = variable("NEARPRINT_TEST_SEED").unwrap_or(1);
     let mut random = Random(seed);
-    for number in 0..variable("NEARPRINT_TEST_FUZZ", INPUTS) {
+    for number in 0..variable("NEARPRINT_TEST_FUZZ").unwrap_or(INPUTS) {
         let bytes = mutate(&mut random, &corpus);
         let outcome = std::panic::catch_unwind(|| target(&bytes));
         let shown = bytes.escape_ascii();

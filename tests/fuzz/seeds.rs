@@ -7,6 +7,7 @@ use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Admission, Durability, Engine, Options};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::change::{Change, Record};
+use nearprint::recipe::Recipe;
 use nearprint::storage::{
     Disk, FileKind, Identity, Journal, JournalOptions, RealDisk, SealedReader, SealedWriter,
     SimulatedDisk, scan,
@@ -79,7 +80,7 @@ fn images() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().expect("there is room");
     let options = Options {
         data: folder.path().to_owned(),
-        recipe: "np1",
+        recipe: Recipe::Np1,
         distance_max: Distance::new(3).expect("at most 64"),
         lookup_threads: 1,
         durability: Durability::None,

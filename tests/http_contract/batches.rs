@@ -132,7 +132,7 @@ fn query_parameters_are_defaults_for_the_lines() {
     let replies = server.post_lines("/v1/query/batch?distance=1&limit=2", &lines);
     assert_eq!((&replies[0]["hit_count"], &replies[1]["hit_count"]), (&json!(1), &json!(3)));
     assert_eq!(replies[1]["hits"].as_array().unwrap().len(), 2);
-    for bad in ["distance=4", "limit=0", "id=x", "explain=true", "nonsense=1"] {
+    for bad in ["distance=4", "limit=0", "id=x", "extract=all", "nonsense=1"] {
         let reply = server.send(&format!("POST /v1/query/batch?{bad}"), &NDJSON, b"{}\n");
         assert_eq!(reply.problem().0, 400, "{bad}");
     }

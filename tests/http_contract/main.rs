@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../common/random.rs"]
+mod random;
 mod support;
 
 mod access;
@@ -12,6 +14,7 @@ mod batches;
 mod bodies;
 mod documents;
 mod errors;
+mod explanations;
 mod limits;
 mod lookups;
 mod mutated;
@@ -19,5 +22,6 @@ mod numbers;
 mod operations;
 mod packed;
 mod races;
+mod recipes;
 mod slow_clients;
 mod writes;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::random::{Random, variable};
 use crate::support::{Reply, Server, hex, now, text};
 
 const REQUESTS: u64 = 100_000;
@@ -16,21 +17,8 @@ const CLIENTS: u64 = 4;
 /// A hang is a failure; the machine may be busy, so this is generous.
 const SLOWEST: Duration = Duration::from_secs(10);
 
-/// A seeded generator (`SplitMix64`).
-struct Random(u64);
-
+/// What the choices here need besides.
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-
     fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -38,11 +26,6 @@ impl Random {
     fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
         choices[self.below(choices.len())]
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "tests are set up by their environment")]
-fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 
 const ROUTES: &[&str] = &[
@@ -91,6 +74,7 @@ const FIELDS: &[&str] = &[
     "limit",
     "min_similarity",
     "on_duplicate",
+    "extract",
     "explain",
     "a",
     "b",
@@ -112,6 +96,7 @@ fn fitting(random: &mut Random, field: &str) -> Value {
         "limit" => json!(1 + random.below(20)),
         "min_similarity" => json!(0.5),
         "on_duplicate" => json!("insert"),
+        "extract" => json!("main"),
         "explain" => json!(random.one_in(2)),
         _ => json!({"text": text(random.next() % 50, 20)}),
     }
@@ -292,8 +277,8 @@ fn client(server: &Server, seed: u64, requests: u64) -> (u64, Duration) {
 #[test]
 fn mutated_requests_are_answered_or_refused_and_never_fail() {
     let server = Server::start();
-    let requests = variable("NEARPRINT_TEST_MUTATED", REQUESTS) / CLIENTS;
-    let seed = variable("NEARPRINT_TEST_SEED", 1);
+    let requests = variable("NEARPRINT_TEST_MUTATED").unwrap_or(REQUESTS) / CLIENTS;
+    let seed = variable("NEARPRINT_TEST_SEED").unwrap_or(1);
     let results: Vec<_> = std::thread::scope(|scope| {
         let (server, random) = (&server, &mut Random(seed));
         let seeds: Vec<u64> = (0..CLIENTS).map(|_| random.next()).collect();

@@ -1,4 +1,4 @@
-//! Seeded random numbers: a failing run prints its seed and replays with `NEARPRINT_TEST_SEED`.
+//! Seeds of a run: a failing one prints its seed and replays with `NEARPRINT_TEST_SEED`.
 //!
 //! What the threads of a process do to each other does not replay, but which requests they send
 //! and when the server is killed does.
@@ -6,15 +6,12 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-/// Splitmix64.
-#[derive(Clone)]
-pub(crate) struct Random(u64);
+#[path = "../common/random.rs"]
+mod common;
+
+pub(crate) use common::{Random, variable};
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
     /// The seed of `NEARPRINT_TEST_SEED`, or a fresh one; prints it.
     #[expect(clippy::print_stdout, reason = "whoever repeats the run needs the seed")]
     pub(crate) fn of_run() -> Self {
@@ -23,23 +20,4 @@ impl Random {
         println!("NEARPRINT_TEST_SEED={seed}");
         Self(seed)
     }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Below `bound`.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).expect("below a usize")
-    }
-}
-
-/// A number in the environment.
-#[expect(clippy::disallowed_methods, reason = "tests are set up by their environment")]
-pub(crate) fn variable(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }

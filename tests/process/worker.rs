@@ -72,7 +72,7 @@ impl Worker {
     pub(crate) fn new(name: usize, seed: u64, corpus: Arc<Vec<Document>>) -> Self {
         Self {
             name,
-            random: Random::new(seed),
+            random: Random(seed),
             corpus,
             ledger: BTreeMap::new(),
             sequence_max: 0,

@@ -5,6 +5,7 @@
 //!   lookup    look-ups of an index in this process: time, memory, and whether they are right
 //!   insert    packed inserts on a disk: the rate while the index grows, memory, a restart
 //!   mixed     single look-ups at rest, beside inserts, beside a long packed query
+//!   verified  single queries with sketches, whose hits are read from the journal and compared
 //!   text      from a text to its fingerprint and sketch
 //!   http      the same over loopback connections, beside the same work in this process
 //! ```
@@ -12,9 +13,9 @@
 //! Each prints one table (or with `--json` one object) on the standard output, and its progress on
 //! the standard error. What is stored and asked is drawn from `--seed`, so that a run can be
 //! repeated; answers are verified, and a wrong one ends the command with 1. To measure on some cores
-//! only, start it (or the service) under `taskset`. Nothing here is used by the service. [`data`] and [`prose`] are public because the benches of `cargo bench` measure the
-//! same things; [`arguments`], [`limits`]
-//! and [`numbers`] serve `plan` as well.
+//! only, start it (or the service) under `taskset`. Nothing here is used by the service. [`data`] and
+//! [`prose`] are public because the benches of `cargo bench` measure the same things; [`arguments`],
+//! [`limits`] and [`numbers`] serve `plan` as well.
 //!
 //! Tested at tiny sizes on the real binary by `tests/bench_command.rs`, without a look at a time.
 
@@ -36,6 +37,7 @@ pub mod prose;
 mod report;
 mod scratch;
 mod text;
+mod verified;
 mod verify;
 
 use std::io::Write;
@@ -61,6 +63,8 @@ enum What {
     Insert(insert::Args),
     /// Single look-ups while something else goes on
     Mixed(mixed::Args),
+    /// Single queries whose hits are verified by their sketches
+    Verified(verified::Args),
     /// From a text to its fingerprint and sketch
     Text(text::Args),
     /// Requests over loopback connections
@@ -72,6 +76,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         What::Lookup(args) => (lookup::run(args)?, args.data.json),
         What::Insert(args) => (insert::run(args)?, args.data.json),
         What::Mixed(args) => (mixed::run(args)?, args.data.json),
+        What::Verified(args) => (verified::run(args)?, args.json),
         What::Text(args) => (text::run(args), args.json),
         What::Http(args) => (http::run(args)?, args.data.json),
     };

@@ -18,11 +18,13 @@ use crate::engine::{Admission, Engine, Pending, QueryOptions, Refused, WriteOutc
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::query::{Criteria, Verification};
 use crate::sketch::MinResemblance;
+use crate::text::Method;
 
 /// An open data directory.
 pub(super) struct Directory {
     engine: Engine,
     runtime: Runtime,
+    method: Method,
     options: QueryOptions,
     how: How,
 }
@@ -34,12 +36,15 @@ impl Directory {
         sources.data = Some(data.to_path_buf());
         let settings = Config::load(&sources)?.validated()?;
         let options = query_options(&settings, &how)?;
+        let defaults = &settings.http.defaults;
+        let method = Method { recipe: defaults.recipe, extract: defaults.extract };
         let engine = Engine::open(settings.engine).map_err(|error| {
             let what = format!("cannot open the data directory {}", data.display());
             let next = "if a service runs on it, import through the service: --server URL";
             Trouble::new(what, next).because(error)
         })?;
-        Ok(Self { engine, runtime: runtime::Builder::new_current_thread().build()?, options, how })
+        let runtime = runtime::Builder::new_current_thread().build()?;
+        Ok(Self { engine, runtime, method, options, how })
     }
 
     async fn begin(&self, document: Document) -> Result<Pending<Written>, Refused> {
@@ -82,7 +87,7 @@ impl Directory {
 
 impl Sink for Directory {
     fn store(&mut self, documents: &[Entry]) -> Result<Vec<Result<Reply, String>>> {
-        let documents = analyse_all(documents);
+        let documents = analyse_all(documents, self.method);
         self.runtime
             .block_on(self.store_all(documents))
             .context("the data directory takes no more documents")
@@ -95,7 +100,7 @@ impl Sink for Directory {
 
 /// What the command line says, or else the configuration.
 fn query_options(settings: &Settings, how: &How) -> Result<QueryOptions> {
-    let defaults = &settings.http.query;
+    let defaults = &settings.http.defaults;
     let distance = match how.distance {
         Some(bits) => match Distance::new(bits) {
             Some(distance) if distance <= defaults.distance_max => distance,
@@ -114,13 +119,17 @@ fn query_options(settings: &Settings, how: &How) -> Result<QueryOptions> {
 }
 
 /// Makes the fingerprints of a batch on all cores, in its order.
-fn analyse_all(entries: &[Entry]) -> Vec<Result<Document, String>> {
+fn analyse_all(entries: &[Entry], method: Method) -> Vec<Result<Document, String>> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = entries.len().div_ceil(threads).max(1);
     thread::scope(|scope| {
         let parts: Vec<_> = entries
             .chunks(share)
-            .map(|part| scope.spawn(|| part.iter().map(analyse).collect::<Vec<_>>()))
+            .map(|part| {
+                scope.spawn(move || {
+                    part.iter().map(|entry| analyse(entry, method)).collect::<Vec<_>>()
+                })
+            })
             .collect();
         parts
             .into_iter()
@@ -129,10 +138,10 @@ fn analyse_all(entries: &[Entry]) -> Vec<Result<Document, String>> {
     })
 }
 
-fn analyse(entry: &Entry) -> Result<Document, String> {
+fn analyse(entry: &Entry, method: Method) -> Result<Document, String> {
     let id = entry.id.as_deref().map(DocumentId::new).transpose();
     let id = id.map_err(|error| error.to_string())?;
-    let analysis = local::analyse(&entry.body).map_err(|error| error.to_string())?;
+    let analysis = local::analyse(&entry.body, method).map_err(|error| error.to_string())?;
     Ok(Document {
         id,
         fingerprint: analysis.fingerprint,

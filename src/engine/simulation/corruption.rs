@@ -93,16 +93,15 @@ impl Truth {
                     }
                 })
                 .collect();
+            let bare: Vec<_> = fingerprints.iter().copied().map(Document::bare).collect();
             group.push(Command::InsertPacked { fingerprints });
             let decided = core.decide_group(&mut group, 0).unwrap();
             for (command, decided) in group.into_iter().zip(decided) {
                 let last = decided.unwrap().sequence.get();
-                let stored = match command {
-                    Command::Insert { document } => vec![document],
-                    Command::InsertPacked { fingerprints } => {
-                        fingerprints.into_iter().map(Document::bare).collect()
-                    }
-                    other => unreachable!("{other:?}"),
+                let stored = if let Command::Insert { document } = command {
+                    vec![document]
+                } else {
+                    bare.clone()
                 };
                 let first = last + 1 - stored.len() as u64;
                 documents.extend((first..).map(Sequence::new).zip(stored));

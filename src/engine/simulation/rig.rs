@@ -24,6 +24,7 @@ use crate::machine::change::Change;
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
 use crate::machine::search::{Probe, Search};
+use crate::recipe::Recipe;
 use crate::sketch::{BINS, MinResemblance, Sketch};
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, Records, SimulatedDisk, StorageError, Sweep, SweepRange};
@@ -41,7 +42,7 @@ pub(super) fn variable(name: &str, default: u64) -> u64 {
 pub(super) fn options(durability: Durability) -> Options {
     Options {
         data: PathBuf::new(),
-        recipe: "np1",
+        recipe: Recipe::Np1,
         distance_max: Distance::new(3).unwrap(),
         lookup_threads: 0,
         durability,
