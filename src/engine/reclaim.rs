@@ -98,6 +98,8 @@ pub(crate) struct Reclaim {
     stop: Receiver<()>,
     space: Space,
     last: Survey,
+    /// The last change before this process: how long the records up to it are, only a survey tells.
+    begun_at: Sequence,
 }
 
 /// What is known since the last survey; before the first, that nothing was looked at.
@@ -127,7 +129,8 @@ impl Reclaim {
             useless_behind: extent.changes.saturating_sub(counts.documents),
             garbage: 0,
         };
-        Self { shared, reclaimer, stop, space: Space::default(), last }
+        let begun_at = counts.sequence;
+        Self { shared, reclaimer, stop, space: Space::default(), last, begun_at }
     }
 
     /// Runs until it is told to stop.
@@ -195,7 +198,9 @@ impl Reclaim {
         let Usage { bytes, live_bytes } = last.usage;
         let all = self.reclaimer.extent().bytes;
         let behind = all.saturating_sub(bytes);
-        let behind_useless = (last.useless_behind + useless).saturating_mul(RECORD_BYTES_MAX);
+        let ours = last.upto >= self.begun_at;
+        let longest = if ours { self.reclaimer.longest_written() } else { RECORD_BYTES_MAX };
+        let behind_useless = (last.useless_behind + useless).saturating_mul(longest);
         let known = bytes.saturating_sub(live_bytes);
         (known + last.sizes.largest(useless) + behind.min(behind_useless)).min(all)
     }

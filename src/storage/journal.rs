@@ -188,6 +188,9 @@ impl Journal {
         self.buffer.clear();
         let pending = &self.pending;
         self.live.extend(|index| pending.iter().for_each(|header| index.push(header)));
+        for header in pending {
+            self.records.note_length(header);
+        }
         self.pending.clear();
         if self.written >= self.options.file_bytes {
             let rotated = self.rotate();

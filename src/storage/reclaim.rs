@@ -90,6 +90,11 @@ impl Reclaimer {
         self.records.extent()
     }
 
+    /// The bytes of the longest frame written since the journal was opened, for each of its changes.
+    pub fn longest_written(&self) -> u64 {
+        self.records.longest_written()
+    }
+
     /// How much of the closed files that end before `next` is needed; `None` when told to stop.
     ///
     /// # Errors

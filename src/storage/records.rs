@@ -4,12 +4,13 @@
 //! one on the sparse index of its file. Nothing is cached: every read goes to the file (which the
 //! page cache of the system holds) and verifies header and payload again.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
 
 use super::export::ExportFile;
-use super::frame::{BadFrame, Decoded, FRAME_HEADER_BYTES, decode, decode_header};
+use super::frame::{BadFrame, Decoded, FRAME_HEADER_BYTES, FrameHeader, decode, decode_header};
 use super::header::{JOURNAL_HEADER_BYTES, Seed};
 use super::index::{STRIDE_BYTES, SparseIndex};
 use super::pack::PackHeader;
@@ -70,6 +71,8 @@ struct Shared {
     seed: Seed,
     /// By first sequence, ascending; the last one is being written.
     files: ArcSwap<Vec<Arc<JournalFile>>>,
+    /// The longest frame that this process has written, in bytes for each of its changes.
+    longest: Arc<AtomicU64>,
 }
 
 /// One file of the journal, as readers see it.
@@ -97,7 +100,7 @@ pub(super) struct Piece {
 impl Records {
     pub(super) fn new(seed: Seed, files: Vec<Arc<JournalFile>>) -> Self {
         let files = ArcSwap::from_pointee(files);
-        Self { shared: Arc::new(Shared { seed, files }) }
+        Self { shared: Arc::new(Shared { seed, files, longest: Arc::default() }) }
     }
 
     /// Publishes a new live file. Called by the one writer.
@@ -148,6 +151,17 @@ impl Records {
         files.iter().skip(held.saturating_sub(1)).map(|file| file.length()).sum()
     }
 
+    /// The bytes of the longest frame written since the journal was opened, for each of its changes.
+    pub fn longest_written(&self) -> u64 {
+        self.shared.longest.load(Ordering::Relaxed)
+    }
+
+    /// Notes the length of a frame that was written.
+    pub(super) fn note_length(&self, header: &FrameHeader) {
+        let each = (header.frame_bytes() as u64).div_ceil(u64::from(header.count.max(1)));
+        self.shared.longest.fetch_max(each, Ordering::Relaxed);
+    }
+
     pub(super) fn seed(&self) -> Seed {
         self.shared.seed
     }
@@ -158,7 +172,8 @@ impl Records {
     #[must_use]
     pub fn pin(&self) -> Self {
         let files = ArcSwap::new(self.shared.files.load_full());
-        Self { shared: Arc::new(Shared { seed: self.shared.seed, files }) }
+        let Shared { seed, longest, .. } = &*self.shared;
+        Self { shared: Arc::new(Shared { seed: *seed, files, longest: Arc::clone(longest) }) }
     }
 
     /// The record that covers `sequence`, its checksums verified now.

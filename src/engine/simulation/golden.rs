@@ -153,6 +153,17 @@ fn stored() -> SimulatedDisk {
     disk
 }
 
+/// What lies behind the older snapshot is not swept: without the newer one it is continued.
+#[test]
+fn a_sweep_leaves_the_older_snapshot_its_journal() {
+    let disk = directory_of_today();
+    let names = disk.list().unwrap();
+    let newest = names.iter().rfind(|name| name.starts_with("snapshot-")).unwrap();
+    disk.remove(newest).unwrap();
+    assert_eq!(open(&disk).snapshots.list().len(), 1, "the older one is not passed over");
+    assert_holds_everything(&disk);
+}
+
 #[test]
 fn the_directory_of_version_1_is_opened_with_and_without_its_snapshots() {
     let disk = stored();

@@ -78,6 +78,8 @@ pub(super) struct Rig {
     pub(super) snapshots: Snapshots,
     pub(super) history: History,
     durability: Durability,
+    /// Somebody who began to read some groups ago.
+    reader: Option<(View, Records, Model)>,
 }
 
 impl History {
@@ -114,7 +116,7 @@ impl Rig {
         history.states.truncate(length);
         // Whoever looks now has been told, and opening has made it durable.
         (history.answered, history.synced) = (recovered, recovered);
-        let rig = Self { core, snapshots, history, durability };
+        let rig = Self { core, snapshots, history, durability, reader: None };
         rig.check_state()?;
         Ok(rig)
     }
@@ -153,6 +155,10 @@ impl Rig {
     /// Runs until the disk fails, as it will, or the life is over.
     pub(super) fn live(&mut self, dice: &mut Dice) -> Result<(), String> {
         for _ in 0..GROUPS_A_LIFE {
+            if dice.below(4) == 0 {
+                let (view, records) = (self.core.view().clone(), self.core.records().pin());
+                self.reader = Some((view, records, self.model().clone()));
+            }
             let ended = match dice.below(9) {
                 0 => self.snapshot(),
                 8 => self.reclaim(dice)?,
@@ -202,11 +208,12 @@ impl Rig {
         {
             return Ok(Err(error));
         }
-        let (view, pinned) = (self.core.view().clone(), self.core.records().pin());
         let swept = self.sync().and_then(|()| self.sweep(dice));
         if swept.is_ok() {
             self.check_state()?;
-            check_stored(&view, &pinned, self.model())?;
+            if let Some((view, records, model)) = &self.reader {
+                check_stored(view, records, model)?;
+            }
         }
         Ok(swept)
     }
