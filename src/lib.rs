@@ -7,7 +7,8 @@
 //!
 //! ```text
 //!   values    fingerprint, sketch, document, recipe; access: tokens and their scopes
-//!   floor 1   text       text -> features -> fingerprint, HTML, charsets
+//!   floor 1   kernel     SIMD, and the only `unsafe`: lines compared, text hashed
+//!             text       text -> features -> fingerprint, HTML, charsets
 //!             index      exact look-ups within a Hamming distance: tables, segments, deltas
 //!   floor 2   machine    commands decided as a pure function of the changes before them
 //!             storage    journal and sealed files: checksummed bytes under sequences
@@ -29,6 +30,7 @@ pub mod engine;
 pub mod fingerprint;
 pub mod http;
 pub mod index;
+pub mod kernel;
 pub mod machine;
 pub mod metrics;
 pub mod recipe;

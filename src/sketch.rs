@@ -20,9 +20,12 @@ impl Sketch {
     /// The sketch with these bin codes, each 0 (empty), 1, 2 or 3.
     pub fn from_codes(codes: &[u8; BINS]) -> Self {
         let mut planes = [0_u64; 16];
-        for (bin, &code) in codes.iter().enumerate() {
-            planes[bin / 64] |= u64::from(code & 1) << (bin % 64);
-            planes[8 + bin / 64] |= u64::from(code >> 1 & 1) << (bin % 64);
+        let (words, _) = codes.as_chunks::<64>();
+        for (i, word) in words.iter().enumerate() {
+            for (bit, &code) in word.iter().enumerate() {
+                planes[i] |= u64::from(code & 1) << bit;
+                planes[8 + i] |= u64::from(code >> 1 & 1) << bit;
+            }
         }
         Self(planes)
     }

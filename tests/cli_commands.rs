@@ -127,6 +127,42 @@ fn compare_takes_fingerprints_files_and_texts() {
 }
 
 #[test]
+fn recipes_and_the_text_of_pages_are_chosen_by_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = file(folder.path(), "a.txt", "the lamp on the second floor flickers");
+    let print = |more: &[&str]| {
+        let output = nearprint(&[&["fingerprint", "--json", &text], more].concat(), "");
+        serde_json::from_str::<serde_json::Value>(out(&output)).unwrap()
+    };
+    let (np1, words) = (print(&[]), print(&["--recipe", "words-2"]));
+    assert_eq!((&np1["recipe"], &words["recipe"]), (&"np1".into(), &"words-2".into()));
+    assert_ne!(np1["fingerprint"], words["fingerprint"]);
+    assert_eq!(words["features"], 6);
+    let unknown = nearprint(&["fingerprint", &text, "--recipe", "np2"], "");
+    assert_eq!(code(&unknown), 2);
+    assert!(err(&unknown).contains("recipes are np1, np1-5"), "{}", err(&unknown));
+    let unknown = nearprint(&["fingerprint", &text, "--extract", "all"], "");
+    assert_eq!(code(&unknown), 2);
+}
+
+#[test]
+fn explain_shows_the_features_that_decide() {
+    let texts = ["the lamp on the second floor flickers", "the lamp on the third floor flickers"];
+    let output = nearprint(&["compare", "--explain", texts[0], texts[1]], "");
+    assert!(out(&output).contains("bits that differ  sum in a  in b"), "{}", out(&output));
+    // Every deciding feature is of the words that differ.
+    assert!(out(&output).contains("seco") || out(&output).contains("third"), "{}", out(&output));
+    let alone = nearprint(&["fingerprint", "--explain"], texts[0]);
+    for part in ["heaviest features  weight", "\"the \"                  2", "bits that tip first"]
+    {
+        assert!(out(&alone).contains(part), "{}", out(&alone));
+    }
+    let bare = nearprint(&["compare", "--explain", texts[0], "00000000000000ff"], "");
+    assert_eq!(code(&bare), 1);
+    assert!(err(&bare).contains("give two documents"), "{}", err(&bare));
+}
+
+#[test]
 fn an_error_says_what_why_and_what_to_do_next() {
     let missing = nearprint(&["compare", "no-such-file", LONG_TEXT], "");
     assert_eq!((code(&missing), out(&missing)), (1, ""));

@@ -1,5 +1,6 @@
 //! Promise: closing the engine answers every write that has its place, however full the queue is.
-//! Method: a queue that fills many deltas, closed at once; the real threads and a real disk.
+//! Method: a queue that fills many deltas, closed at once; the real threads and a real disk. And what
+//! a directory was created with, it keeps.
 
 use std::time::Duration;
 
@@ -46,4 +47,20 @@ async fn writes_in_a_full_queue_are_answered_when_the_engine_closes() {
     let reopened = Engine::open(options(directory.path())).unwrap();
     assert_eq!(reopened.stats().documents, 65_536);
     reopened.close();
+}
+
+#[test]
+fn a_directory_keeps_the_recipe_and_the_distance_it_was_created_with() {
+    let directory = tempfile::tempdir().unwrap();
+    Engine::open(options(directory.path())).unwrap().close();
+    let refused =
+        |options| Engine::open(options).map(|engine| engine.close()).unwrap_err().to_string();
+    let recipe = Recipe::Words { in_a_row: 2, stop_words: true };
+    let error = refused(Options { recipe, ..options(directory.path()) });
+    assert!(error.contains("recipe = np1") && error.contains("words-2"), "{error}");
+    assert!(error.contains("set data.recipe to np1"), "{error}");
+    let distance_max = Distance::new(6).unwrap();
+    let error = refused(Options { distance_max, ..options(directory.path()) });
+    assert!(error.contains("set data.distance_max to 3"), "{error}");
+    Engine::open(options(directory.path())).unwrap().close();
 }

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 use nearprint::text::normalise::normalise;
-use nearprint::text::{Analysis, Method, Source, analyse, analyse_text};
+use nearprint::text::recipe::WINDOW;
+use nearprint::text::{Analysis, Method, Source, Wanted, analyse, analyse_text, analyse_windows};
 
 /// Documents that name Bengali in Bengali, in a list of translations: U+09BE twice, U+0982 once.
 const FINGERPRINT_DIFFERS_BY_MARKS: [&str; 7] = [
@@ -176,12 +177,12 @@ fn the_published_vectors_come_out() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/fingerprints.tsv");
     let mut made = "name\tfingerprint\tfeatures\ttokens\tshort\tsketch\n".to_owned();
     for (name, text) in corpus() {
-        let analysis = analyse_text(&text).expect("every text has words");
+        let analysis = analyse_windows::<WINDOW>(&text, Wanted::ALL).expect("every text has words");
         writeln!(
             made,
             "{name}\t{}\t{}\t{}\t{}\t{}",
             analysis.fingerprint,
-            analysis.features,
+            analysis.features.unwrap_or_default(),
             analysis.tokens,
             analysis.short,
             sketch(Some(&analysis))
@@ -204,7 +205,7 @@ fn the_vectors_of_the_other_recipes_come_out() {
         for recipe in RECIPES {
             let recipe = recipe.parse().expect("an id");
             let source = Source::Text(text.as_str().into());
-            let analysis = analyse(&source, Method { recipe, ..Method::default() });
+            let analysis = analyse(&source, Method { recipe, ..Method::default() }, Wanted::STORED);
             made += "\t";
             made += &analysis.map_or("-".to_owned(), |analysis| analysis.fingerprint.to_string());
         }

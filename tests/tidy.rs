@@ -15,8 +15,9 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("access", &[]),
     ("recipe", &[]),
     // Floor 1: pure.
-    ("text", &["fingerprint", "recipe", "sketch"]),
-    ("index", &["document", "fingerprint", "sketch"]),
+    ("kernel", &[]),
+    ("text", &["fingerprint", "kernel", "recipe", "sketch"]),
+    ("index", &["document", "fingerprint", "kernel", "sketch"]),
     // Floor 2: what changes, and what lies on the disk.
     ("machine", &["document", "fingerprint", "index", "sketch"]),
     ("storage", &[]),
@@ -60,6 +61,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "http",
             // For `bench` alone, which measures every floor by itself.
             "index",
+            "kernel",
             "machine",
             "metrics",
             "recipe",
@@ -156,7 +158,7 @@ fn unsafe_stays_in_the_kernel() {
     for file in sources("src") {
         let lines = file.text.lines().filter(|line| !is_comment(line));
         let uses = lines.flat_map(words).filter(|word| *word == "unsafe").count();
-        if uses > 0 && file.path != "src/index/kernel.rs" {
+        if uses > 0 && !file.path.starts_with("src/kernel/") {
             broken.push(file.path);
         }
     }

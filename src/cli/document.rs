@@ -9,7 +9,7 @@ use super::trouble::Trouble;
 use crate::bulk::{self, Body};
 use crate::fingerprint::Fingerprint;
 use crate::recipe::{Recipe, UnknownRecipe};
-use crate::text::{self, Analysis, Extract, Method, NoFingerprint, Source};
+use crate::text::{self, Analysis, Extract, Method, NoFingerprint, Source, Wanted};
 
 /// The fields of a document in a request.
 pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
@@ -56,9 +56,9 @@ fn extract(name: &str) -> Result<Extract, &'static str> {
 /// Makes the fingerprint of a body; one that comes as such has no features to count.
 pub(super) fn analyse(body: &Body, method: Method) -> Result<Analysis, NoFingerprint> {
     match source(body) {
-        Ok(source) => text::analyse(&source, method),
+        Ok(source) => text::analyse(&source, method, Wanted::ALL),
         Err(fingerprint) => {
-            Ok(Analysis { fingerprint, features: 0, tokens: 0, short: false, sketch: None })
+            Ok(Analysis { fingerprint, features: None, tokens: 0, short: false, sketch: None })
         }
     }
 }

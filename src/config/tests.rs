@@ -50,6 +50,16 @@ fn the_file_for_production_is_valid() {
 }
 
 #[test]
+fn the_file_for_verified_look_ups_looks_up_at_distance_six() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/verified.toml");
+    let sources = Sources { file: Some(path), ..Sources::default() };
+    let settings = Config::load(&sources).unwrap().validated().unwrap();
+    let defaults = settings.http.defaults;
+    assert_eq!((defaults.distance.get(), settings.engine.distance_max.get()), (6, 6));
+    assert!(defaults.min_similarity > 0.0);
+}
+
+#[test]
 fn what_is_printed_as_effective_loads_to_the_same() {
     let text = Config::load(&with(&[("NEARPRINT_QUERY__LIMIT", "7")])).unwrap().effective();
     let (_directory, path) = file(&text);

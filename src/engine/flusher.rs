@@ -1,7 +1,9 @@
 //! The flusher: the thread that turns full deltas into segments, as soon as they are full.
 //!
 //! It is a thread of its own because nothing else may hold it up: with too many full deltas the
-//! writer waits (see [`crate::engine::writer`]). A snapshot needs a view without deltas; only this
+//! writer waits (see [`crate::engine::writer`]). While a long merge is under way it also merges the
+//! newest segments among themselves, since every look-up visits each of them; that makes it slower, and
+//! in the end the writer, so that they stay few. A snapshot needs a view without deltas; only this
 //! thread makes segments of deltas, so it is asked for one.
 
 use std::sync::Arc;
@@ -17,6 +19,9 @@ use crate::index::work::Work;
 
 /// How often it looks for a delta that nobody woke it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// It merges at most so many entries at a time: a fraction of a second.
+const NEWEST_MAX: u64 = 1 << 20;
 
 /// Somebody wants everything that is published, in segments and tables alone.
 pub(crate) type PartsRequest = oneshot::Sender<Parts>;
@@ -53,6 +58,18 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<PartsRequest>) {
 /// Builds a level of each full delta, oldest first.
 fn flush(shared: &Arc<Shared>) -> Result<(), Gone> {
     while let Some(work) = Work::flush(&shared.published.load().view) {
+        let built = work.run();
+        tell(shared, |done| Message::Built { built, done })?;
+        merge_newest(shared)?;
+    }
+    Ok(())
+}
+
+/// Keeps the newest segments few while others are merged.
+fn merge_newest(shared: &Arc<Shared>) -> Result<(), Gone> {
+    let merging = shared.merging();
+    let Some(apart) = &*merging else { return Ok(()) };
+    while let Some(work) = Work::merge_newest(&shared.published.load().view, apart, NEWEST_MAX) {
         let built = work.run();
         tell(shared, |done| Message::Built { built, done })?;
     }

@@ -140,6 +140,7 @@ impl Engine {
             space: ArcSwap::default(),
             turns: Turns::new(options.lookup_threads),
             flusher: OnceLock::new(),
+            merging: Mutex::default(),
             options,
             clock: Arc::clone(&clock),
             writer,

@@ -209,10 +209,18 @@ pub(crate) fn keep_synced(shared: &Arc<Shared>, window: Duration, stop: &Receive
 }
 
 fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
-    let work = Work::merge(&shared.published.load().view, ratio)?;
+    let work = {
+        // The flusher may be merging; what it leaves is what there is to choose from.
+        let mut merging = shared.merging();
+        let work = Work::merge(&shared.published.load().view, ratio)?;
+        *merging = Some(work.segments().to_vec());
+        work
+    };
     let (begun, size) = (shared.clock.monotonic(), work.size());
     let built = work.run();
-    tell(shared, |done| Message::Built { built, done }).ok()?;
+    let told = tell(shared, |done| Message::Built { built, done });
+    *shared.merging() = None;
+    told.ok()?;
     metrics::merge_finished(shared.clock.since(begun), size);
     Some(())
 }

@@ -1,7 +1,7 @@
 //! What the threads of the engine share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
 use arc_swap::ArcSwap;
@@ -14,6 +14,7 @@ use crate::engine::lookups::Turns;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::reclaim::Space;
+use crate::index::segment::Segment;
 use crate::index::view::View;
 use crate::index::work::Built;
 use crate::machine::apply::Command;
@@ -42,6 +43,9 @@ pub(crate) struct Shared {
     /// There may be enough records of no use to give their space back.
     pub(crate) reclaim_wanted: AtomicBool,
     pub(crate) space: ArcSwap<Space>,
+    /// While merges are under way, the segments that they take the place of: not for the flusher.
+    /// Whoever chooses segments to merge holds it.
+    pub(crate) merging: Mutex<Option<Vec<Arc<Segment>>>>,
 }
 
 /// Whether the engine runs.
@@ -83,6 +87,11 @@ pub(crate) struct Submission {
 impl Shared {
     pub(crate) fn life(&self) -> Life {
         *self.life.borrow()
+    }
+
+    /// What is being merged. A thread that panicked ends the process, so poison says nothing more.
+    pub(crate) fn merging(&self) -> MutexGuard<'_, Option<Vec<Arc<Segment>>>> {
+        self.merging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the flusher look now.

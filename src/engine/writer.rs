@@ -197,7 +197,8 @@ pub(crate) fn memory_stats(view: &View) -> MemoryStats {
         memory.ids += bytes.ids;
         memory.removals += bytes.removals;
     }
-    // One merge runs at a time, of segments or of tables, and its result stands beside its inputs.
+    // The result of a merge stands beside its inputs. One of segments or of tables runs at a time, and
+    // beside it one of the newest segments, which are neither's input and few.
     memory.merging = segments.max(others);
     memory
 }

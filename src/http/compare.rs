@@ -78,5 +78,6 @@ fn side(
     let missing =
         || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");
     let fields = fields.ok_or_else(|| missing().of_field(name))?;
-    prepare::of_fields(fields, asked, defaults).map_err(|problem| problem.inside(name))
+    prepare::of_fields(fields, asked, prepare::INSERT.wanted, defaults)
+        .map_err(|problem| problem.inside(name))
 }

@@ -15,7 +15,7 @@ use crate::engine::QueryOptions;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::query::Criteria;
 use crate::sketch::MinResemblance;
-use crate::text::{self, Analysis, Explained, Method, Source};
+use crate::text::{self, Analysis, Explained, Method, Source, Wanted};
 
 /// The types of body that a single document may come in, for people.
 pub(super) const TAKES: &str = "application/json, text/plain or text/html";
@@ -29,6 +29,8 @@ pub(super) struct Shape {
     pub(super) parameters: &'static [Field],
     /// The query parameters of a batch: defaults for its lines.
     pub(super) batch_parameters: &'static [Field],
+    /// What of a text beside its fingerprint is stored, compared or shown.
+    pub(super) wanted: Wanted,
 }
 
 /// The form of a document, and how it is read.
@@ -46,6 +48,7 @@ pub(super) const FINGERPRINT: Shape = Shape {
     fields: fields![Explain],
     parameters: &[Field::Id, Field::Extract, Field::Explain],
     batch_parameters: &[Field::Extract, Field::Explain],
+    wanted: Wanted { sketch: false, features: true },
 };
 
 /// `/v1/query`.
@@ -66,6 +69,7 @@ pub(super) const QUERY: Shape = Shape {
         Field::MinSimilarity,
         Field::Explain,
     ],
+    wanted: Wanted::STORED,
 };
 
 /// `/v1/insert`, and the documents of `/v1/compare`.
@@ -73,6 +77,7 @@ pub(super) const INSERT: Shape = Shape {
     fields: fields![],
     parameters: &[Field::Id, Field::Extract],
     batch_parameters: &[Field::Extract],
+    wanted: Wanted::STORED,
 };
 
 /// `/v1/check-and-insert`.
@@ -93,13 +98,14 @@ pub(super) const CHECK_AND_INSERT: Shape = Shape {
         Field::MinSimilarity,
         Field::OnDuplicate,
     ],
+    wanted: Wanted::STORED,
 };
 
 /// A document with its options, ready for the engine.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) document: Document,
-    /// Distinct features; `None` for a bare fingerprint.
+    /// Distinct features, where they were wanted; `None` for a bare fingerprint.
     pub(super) features: Option<usize>,
     /// Whether an explanation was asked for, which a bare fingerprint has none of.
     pub(super) explain: bool,
@@ -131,15 +137,15 @@ pub(super) fn single(
                 return Err(Problem::new(Code::RepeatedField, detail).of_field(field.name()));
             }
             fields.id = fields.id.or_else(|| parameters.id.clone());
-            of_fields(fields, parameters.asked, defaults)
+            of_fields(fields, parameters.asked, shape.wanted, defaults)
         }
         Kind::Text(charset) => {
             let text = decoded(body, charset.as_deref(), false)?;
-            raw(Source::Text(text), parameters, defaults)
+            raw(Source::Text(text), parameters, shape.wanted, defaults)
         }
         Kind::Html(charset) => {
             let html = decoded(body, charset.as_deref(), true)?;
-            raw(Source::Html(html), parameters, defaults)
+            raw(Source::Html(html), parameters, shape.wanted, defaults)
         }
         Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
         Kind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
@@ -153,7 +159,7 @@ pub(super) fn line(
     defaults_of_batch: Asked,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    of_fields(fields::parse(json, shape.fields)?, defaults_of_batch, defaults)
+    of_fields(fields::parse(json, shape.fields)?, defaults_of_batch, shape.wanted, defaults)
 }
 
 /// A bare fingerprint with its options.
@@ -163,7 +169,7 @@ pub(super) fn bare(
     asked: Asked,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    finish(Form::Fingerprint(fingerprint), id, asked, defaults)
+    finish(Form::Fingerprint(fingerprint), id, asked, Wanted::STORED, defaults)
 }
 
 /// Refuses a recipe that is not the service's.
@@ -182,6 +188,7 @@ pub(super) fn check_recipe(named: Option<&str>, defaults: &RequestDefaults) -> R
 pub(super) fn of_fields(
     fields: Fields<'_>,
     asked: Asked,
+    wanted: Wanted,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     check_recipe(fields.recipe.as_deref(), defaults)?;
@@ -194,7 +201,7 @@ pub(super) fn of_fields(
     ];
     let mut forms = forms.into_iter().flatten();
     match (forms.next(), forms.next()) {
-        (Some(source), None) => finish(source, fields.id, asked, defaults),
+        (Some(source), None) => finish(source, fields.id, asked, wanted, defaults),
         (None, _) => Err(Problem::new(
             Code::DocumentMissing,
             "A document needs one of text, html, features, fingerprint.",
@@ -231,15 +238,17 @@ impl Form<'_> {
 fn raw(
     source: Source<'_>,
     parameters: &Parameters,
+    wanted: Wanted,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    finish(Form::Source(source), parameters.id.clone(), parameters.asked, defaults)
+    finish(Form::Source(source), parameters.id.clone(), parameters.asked, wanted, defaults)
 }
 
 fn finish(
     form: Form<'_>,
     id: Option<DocumentId>,
     asked: Asked,
+    wanted: Wanted,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     // Options first: they cost nothing, and a wrong one should not cost an analysis.
@@ -255,10 +264,10 @@ fn finish(
             let explained = explain.then(|| Explained::of(&source, method)).transpose()?;
             let analysis = match &explained {
                 Some(explained) => explained.analysis().clone(),
-                None => text::analyse(&source, method)?,
+                None => text::analyse(&source, method, wanted)?,
             };
             let features = analysis.features;
-            (document_of(id, analysis), Some(features), explained.map(Box::new))
+            (document_of(id, analysis), features, explained.map(Box::new))
         }
     };
     Ok(Prepared {

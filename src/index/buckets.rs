@@ -20,10 +20,11 @@
 use crate::fingerprint::Distance;
 use crate::index::array::Array;
 use crate::index::geometry;
-use crate::index::kernel::{self, Simd, WORDS_MAX};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{BLOCK_BITS_MAX, Key, Plan, TablePlan};
 use crate::index::table::Number;
+use crate::kernel::scan::{self, WORDS_MAX};
+use crate::kernel::{self, Simd};
 
 /// Middles in a cache line.
 pub const MIDDLES_A_LINE: u32 = 16;
@@ -170,7 +171,7 @@ impl Buckets {
             for (flip, visit) in table.flips_within(radius).iter().zip(visits.by_ref()) {
                 for first in (visit[0]..visit[1]).step_by(WORDS_MAX) {
                     let words = &middles[first as usize..visit[1].min(first + STEP) as usize];
-                    let mut near = kernel::scan_words(simd, words, word, most);
+                    let mut near = scan::scan_words(simd, words, word, most);
                     while near != 0 {
                         let value =
                             self.value_in(table, bucket ^ flip, first + near.trailing_zeros());
@@ -198,7 +199,7 @@ impl Buckets {
         let (middle, last) = self.first().middle_and_end(value);
         (start..end).step_by(WORDS_MAX).find_map(|from| {
             let words = &middles[from as usize..end.min(from + STEP) as usize];
-            let mut same = kernel::scan_words(Simd::best(), words, middle, 0);
+            let mut same = scan::scan_words(Simd::best(), words, middle, 0);
             while same != 0 {
                 let number = from + same.trailing_zeros();
                 if self.end(number) == last {

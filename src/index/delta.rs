@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
 use crate::index::ids::IdKey;
-use crate::index::kernel;
 use crate::index::level::{Expected, Level};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans, TablePlan, masks_within};
 use crate::index::posting::{Common, Posting};
 use crate::index::segment::{Row, Tally};
+use crate::kernel;
 use crate::sketch::Sketch;
 
 /// The end of a chain.

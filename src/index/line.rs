@@ -10,9 +10,8 @@
 //! them lie in lines behind the table. *More*: one of the two. The higher bits of a head follow from
 //! where its line lies (see [`crate::index::table`]), so the larger a table, the fewer are kept.
 
-use bytemuck::{Pod, Zeroable};
-
 use crate::index::fold::Head;
+pub use crate::kernel::scan::{Line, MORE};
 
 /// How many of the following lines may hold entries that did not fit into theirs.
 pub const SPAN_MAX: u32 = 2;
@@ -21,14 +20,6 @@ const HEADER_BITS: u32 = 16;
 const COUNT: u32 = 0x0f;
 const SPAN_SHIFT: u32 = 4;
 const EXTRA: u32 = 1 << 14;
-
-/// Of the last word: the line is not all there is to visit.
-pub const MORE: u32 = 1 << 31;
-
-/// One cache line of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C, align(64))]
-pub struct Line(pub [u32; 16]);
 
 /// How the lines of a table are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +121,10 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use bytemuck::Zeroable as _;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! In reading order: [`plan`] (which tables), [`fold`] (fewer places to look), [`geometry`] and
-//! [`mod@line`] (how a table lies in memory), [`kernel`] (SIMD), [`table`], [`buckets`] (the tables
+//! [`mod@line`] (how a table lies in memory; [`crate::kernel`] compares them), [`table`], [`buckets`] (the tables
 //! of small segments), [`segment`], [`delta`], [`level`], [`view`], [`lookup`], [`merge`] and
 //! [`work`]; [`cost`] tells what all of it will take.
 //!
@@ -32,7 +32,6 @@ pub mod fold;
 pub mod geometry;
 pub mod ids;
 pub mod image;
-pub mod kernel;
 pub mod level;
 pub mod line;
 pub mod lookup;

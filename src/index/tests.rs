@@ -41,6 +41,20 @@ fn settle_deltas(view: &mut View) {
     }
 }
 
+/// Merges while deltas become segments, and the newest of these are merged among themselves.
+fn merge_beside_the_newest(view: &mut View, work: Work) {
+    let apart = work.segments().to_vec();
+    settle_deltas(view);
+    while let Some(newest) = Work::merge_newest(view, &apart, 40) {
+        assert!(newest.size() <= 40);
+        view.install(&newest.run());
+    }
+    let before = view.segments().len();
+    view.install(&work.run());
+    // Were one of its inputs gone, its result would be thrown away.
+    assert_eq!(view.segments().len(), before - apart.len().saturating_sub(1));
+}
+
 /// Turns everything into one segment and one table of each role, and these into bytes and back.
 fn settle(view: &mut View) {
     view.rotate();
@@ -163,7 +177,7 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
         Step::SettleDeltas => settle_deltas(view),
         Step::Merge => {
             if let Some(work) = Work::merge(view, merge::RATIO) {
-                view.install(&work.run());
+                merge_beside_the_newest(view, work);
             }
         }
         Step::SettleAll => settle(view),

@@ -85,6 +85,35 @@ impl Work {
         Self::merge_segments(view, ratio).or_else(|| Self::merge_tables(view, ratio))
     }
 
+    /// What to merge of the newest segments while another merge is under way, of `apart`: of those
+    /// behind it, and at most `max` entries.
+    pub fn merge_newest(view: &View, apart: &[Arc<Segment>], max: u64) -> Option<Self> {
+        let segments = view.segments();
+        let behind = apart.last().map_or(0, |last| {
+            segments.iter().position(|segment| Arc::ptr_eq(segment, last)).map_or(0, |at| at + 1)
+        });
+        let mut sum = 0;
+        let fits = |segment: &&Arc<Segment>| {
+            sum += merge::size(segment);
+            sum <= max
+        };
+        let newest = segments[behind..].iter().rev().take_while(fits).count();
+        let first = segments.len() - newest;
+        let sizes: Vec<u64> = segments[first..].iter().map(|s| merge::size(s)).collect();
+        let range = merge::choose(&sizes, merge::RATIO)?;
+        let from = segments[first + range.start..first + range.end].to_vec();
+        let oldest = first + range.start == 0;
+        Some(Self::MergeSegments { from, plans: Arc::clone(view.plans()), oldest })
+    }
+
+    /// The segments that it takes the place of.
+    pub fn segments(&self) -> &[Arc<Segment>] {
+        match self {
+            Self::MergeSegments { from, .. } => from,
+            Self::Flush { .. } | Self::MergeTables { .. } => &[],
+        }
+    }
+
     /// How many entries it goes over.
     pub fn size(&self) -> u64 {
         match self {

@@ -29,6 +29,10 @@ use tls::Tls;
 /// The backlog of connections that the operating system keeps before we accept them.
 const BACKLOG: u32 = 1_024;
 
+/// What the operating system keeps of replies for each connection (it takes twice as much). Left to
+/// itself it grows to megabytes, all of them work for a client that never reads.
+const SEND_BUFFER_BYTES: u32 = 256 * 1_024;
+
 /// Threads for long texts and for reading records. More would only take the cores from each other
 /// and from the async threads; work that finds none free waits.
 const BLOCKING_THREADS_MAX: usize = 64;
@@ -140,6 +144,8 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
     };
     // A restart must not wait for old connections of the port to time out.
     socket.set_reuseaddr(true)?;
+    // Connections that are accepted inherit it.
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     socket.bind(address)?;
     Ok(socket)
 }

@@ -6,8 +6,7 @@
 //! that are named; so an explanation costs a few times an analysis, and no feature but those is
 //! kept.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -15,8 +14,7 @@ use crate::recipe::Recipe;
 use crate::text::normalise::normalise;
 use crate::text::simhash::SimHash;
 use crate::text::source::{Method, NoFingerprint, Source, analyse};
-use crate::text::tally::Tally;
-use crate::text::{Analysis, keywords, walk_features, weighted};
+use crate::text::{Analysis, Wanted, keywords, walk_features, weighted};
 
 /// At most this many features of a document are named.
 pub const HEAVIEST_MAX: usize = 20;
@@ -92,7 +90,7 @@ impl Explained {
     /// # Errors
     /// [`NoFingerprint`], as [`analyse`].
     pub fn of(source: &Source<'_>, method: Method) -> Result<Self, NoFingerprint> {
-        let analysis = analyse(source, method)?;
+        let analysis = analyse(source, method, Wanted::ALL)?;
         let spelling = match source.text(method.extract) {
             Some(text) => Spelling::of_text(&text, method.recipe),
             None => Spelling::of_features(source)?,
@@ -220,12 +218,11 @@ impl Spelling {
                 list.iter().map(|(token, weight)| (xxh3_64(token.as_bytes()), *weight)).collect()
             }
             Self::Text(text, recipe) => {
-                let mut tally = Tally::of_keys_from(text, text.len());
+                let mut counts: HashMap<u64, u32> = HashMap::new();
                 walk_features(text, *recipe, &mut |feature| {
-                    tally.add(xxh3_64(feature));
+                    let count = counts.entry(xxh3_64(feature)).or_default();
+                    *count = count.saturating_add(1);
                 });
-                let mut counts: Vec<_> = tally.counts().collect();
-                counts.sort_unstable_by_key(|&(hash, count)| (Reverse(count), hash));
                 counts.into_iter().map(|(hash, count)| (hash, f64::from(count))).collect()
             }
         }
@@ -259,7 +256,7 @@ mod tests {
     fn explanation(source: &Source<'_>, recipe: &str) -> (Analysis, Explanation) {
         let method = Method { recipe: recipe.parse().unwrap(), ..Method::default() };
         let explained = Explained::of(source, method).unwrap();
-        assert_eq!(analyse(source, method).as_ref(), Ok(explained.analysis()));
+        assert_eq!(analyse(source, method, Wanted::ALL).as_ref(), Ok(explained.analysis()));
         (explained.analysis().clone(), explained.explanation())
     }
 
@@ -303,7 +300,7 @@ mod tests {
     fn at_most_so_many_features_are_named() {
         let text: String = ('a'..='z').chain('0'..='9').collect();
         let (analysis, explanation) = explanation(&np1(&text), "np1");
-        assert_eq!((analysis.features, explanation.heaviest.len()), (33, HEAVIEST_MAX));
+        assert_eq!((analysis.features, explanation.heaviest.len()), (Some(33), HEAVIEST_MAX));
     }
 
     #[test]

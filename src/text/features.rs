@@ -13,12 +13,6 @@ use std::iter;
 
 use crate::text::runs::{Run, Runs, is_kana};
 
-/// How many code points a window of words has by the recipe `np1`.
-pub(crate) const WINDOW: usize = 4;
-
-/// How many by `np1-5`.
-pub(crate) const WIDER_WINDOW: usize = 5;
-
 /// Takes the features and the tokens of a text as they are found, each kind in text order.
 pub(crate) trait Sink {
     /// A feature, as UTF-8; called once an occurrence.
@@ -87,6 +81,7 @@ fn cjk(run: &str, sink: &mut impl Sink) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::recipe::WINDOW;
 
     #[derive(Default)]
     struct Seen {

@@ -25,19 +25,20 @@ const DEPTH_MAX: usize = 256;
 /// Nor one with more elements in all.
 const ELEMENTS_MAX: usize = 50_000;
 
-/// An article of fewer characters is looked for again with milder rules.
-const ARTICLE_CHARACTERS: usize = 200;
+/// An article of fewer letters and numbers is not believed: on pages that are lists of links it is
+/// the menu, the same on all of them.
+const ARTICLE_LETTERS_MIN: usize = 400;
 
 /// The visible text of the article of a page; `None` where there is none, or beyond the gates.
 pub(crate) fn main_text_of_html(page: &str) -> Option<String> {
     if page.len() > BYTES_MAX || needs_more_than(page, DEPTH_MAX, ELEMENTS_MAX) {
         return None;
     }
-    let config =
-        Config { char_threshold: ARTICLE_CHARACTERS, disable_json_ld: true, ..Config::default() };
+    let config = Config { disable_json_ld: true, ..Config::default() };
     let article = Readability::new(page, None, Some(config)).ok()?.parse().ok()?;
     let text = html::text_of(&article.content);
-    text.contains(char::is_alphanumeric).then_some(text)
+    let letters = text.chars().filter(|c| c.is_alphanumeric()).take(ARTICLE_LETTERS_MIN).count();
+    (letters == ARTICLE_LETTERS_MIN).then_some(text)
 }
 
 /// Whether a tree of the page may have more elements open at once, or more in all.

@@ -15,34 +15,42 @@ pub mod normalise;
 pub mod recipe;
 pub mod simhash;
 
+mod digest;
 mod explain;
 mod features;
 mod html;
 mod keywords;
+mod letters;
 mod main_text;
 #[cfg(test)]
 mod naive;
 mod runs;
 mod sketching;
 mod source;
+mod stream;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod weighted;
 mod words;
 
+use std::collections::HashSet;
+
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::fingerprint::Fingerprint;
 use crate::recipe::Recipe;
 use crate::sketch::Sketch;
-use crate::text::features::{Sink, WIDER_WINDOW, WINDOW, walk};
+use crate::text::features::{Sink, walk};
 use crate::text::normalise::normalise;
+use crate::text::recipe::{WIDER_WINDOW, WINDOW};
 use crate::text::simhash::SimHash;
 
 pub use explain::{
     DECIDING_MAX, DecidingFeature, DifferingBit, Explained, Explanation, HEAVIEST_MAX, HeavyFeature,
 };
 pub use html::text_of as text_of_html;
-pub use recipe::analyse_text;
+pub use recipe::{Wanted, analyse_text, analyse_windows};
 pub use source::{Extract, Method, NoFingerprint, Source, analyse};
 pub use weighted::{BadFeatures, analyse_features};
 
@@ -51,13 +59,13 @@ pub use weighted::{BadFeatures, analyse_features};
 pub struct Analysis {
     /// Its fingerprint.
     pub fingerprint: Fingerprint,
-    /// How many distinct features it has.
-    pub features: usize,
+    /// How many distinct features it has, where that was wanted.
+    pub features: Option<usize>,
     /// How many tokens: words, and single CJK characters; 0 for weighted features.
     pub tokens: usize,
     /// It is a text of fewer than [`recipe::SHORT_TOKENS`] tokens.
     pub short: bool,
-    /// Its verification sketch; weighted features have none.
+    /// Its verification sketch, if that was wanted; weighted features have none.
     pub sketch: Option<Box<Sketch>>,
 }
 
@@ -71,37 +79,41 @@ pub struct EmptyDocument;
 /// # Errors
 /// [`NoFingerprint::Empty`] when the text has no feature of the recipe, and
 /// [`NoFingerprint::OnlyFeatures`] when the recipe takes no texts.
-fn analyse_by(recipe: Recipe, text: &str) -> Result<Analysis, NoFingerprint> {
+fn analyse_by(recipe: Recipe, text: &str, wanted: Wanted) -> Result<Analysis, NoFingerprint> {
     match recipe {
-        Recipe::Np1 => Ok(analyse_text(text)?),
-        Recipe::Np1Five => Ok(recipe::analyse_windows::<WIDER_WINDOW>(text)?),
+        Recipe::Np1 => Ok(analyse_windows::<WINDOW>(text, wanted)?),
+        Recipe::Np1Five => Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
         Recipe::Words { .. } => {
             let mut sums = SimHash::<i64>::default();
-            let mut distinct = std::collections::HashSet::new();
+            let mut distinct = HashSet::new();
             walk_features(&normalise(text), recipe, &mut |feature| {
-                let hash = xxhash_rust::xxh3::xxh3_64(feature);
+                let hash = xxh3_64(feature);
                 sums.add(hash, 1);
                 distinct.insert(hash);
             });
-            with_fingerprint(text, sums.bits(), distinct.len())
+            with_fingerprint((text, wanted), sums.bits(), distinct.len())
         }
         Recipe::Keywords { heaviest, levels } => {
             let words = keywords::keywords(&normalise(text), heaviest, levels);
             let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
             let Ok(words) = weighted::merged(pairs) else { return Err(EmptyDocument.into()) };
-            with_fingerprint(text, weighted::sums(&words).bits(), words.len())
+            with_fingerprint((text, wanted), weighted::sums(&words).bits(), words.len())
         }
         Recipe::Features => Err(NoFingerprint::OnlyFeatures),
     }
 }
 
 /// The analysis of a text whose fingerprint is made of features of another kind than `np1`'s.
-fn with_fingerprint(text: &str, bits: u64, features: usize) -> Result<Analysis, NoFingerprint> {
+fn with_fingerprint(
+    (text, wanted): (&str, Wanted),
+    bits: u64,
+    features: usize,
+) -> Result<Analysis, NoFingerprint> {
     if features == 0 {
         return Err(EmptyDocument.into());
     }
-    let fingerprint = Fingerprint::new(bits);
-    Ok(Analysis { fingerprint, features, ..analyse_text(text)? })
+    let tokens = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
+    Ok(Analysis { fingerprint: Fingerprint::new(bits), features: Some(features), ..tokens })
 }
 
 /// Hands each feature of a normalised text by a recipe to `take`, once an occurrence. Of recipes

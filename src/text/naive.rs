@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{BINS, Sketch};
-use crate::text::{Analysis, EmptyDocument, analyse_text};
+use crate::text::{Analysis, EmptyDocument, Wanted, analyse_windows};
 
 fn is_cjk(character: char) -> bool {
     let code = u32::from(character);
@@ -60,7 +60,7 @@ fn runs(text: &str) -> Vec<(bool, Vec<char>)> {
     runs
 }
 
-fn features(runs: &[(bool, Vec<char>)]) -> BTreeMap<String, i64> {
+fn features(runs: &[(bool, Vec<char>)], window: usize) -> BTreeMap<String, i64> {
     let mut counts = BTreeMap::new();
     let mut count = |feature: &[char]| *counts.entry(String::from_iter(feature)).or_insert(0) += 1;
     for joined in runs.chunk_by(|(a, _), (b, _)| !a && !b) {
@@ -68,10 +68,10 @@ fn features(runs: &[(bool, Vec<char>)]) -> BTreeMap<String, i64> {
         if !cjk {
             let words: Vec<&[char]> = joined.iter().map(|(_, word)| &word[..]).collect();
             let segment = words.join(&' ');
-            if segment.len() < 4 {
+            if segment.len() < window {
                 count(&segment);
             }
-            segment.windows(4).for_each(&mut count);
+            segment.windows(window).for_each(&mut count);
         } else if first.len() == 1 {
             count(first);
         } else {
@@ -143,15 +143,15 @@ fn sketch(tokens: &[String]) -> Sketch {
 }
 
 /// The analysis of a text by the definition.
-fn analysis(text: &str) -> Result<Analysis, EmptyDocument> {
+fn analysis(text: &str, window: usize) -> Result<Analysis, EmptyDocument> {
     let runs = runs(text);
     if runs.is_empty() {
         return Err(EmptyDocument);
     }
-    let (features, tokens) = (features(&runs), tokens(&runs));
+    let (features, tokens) = (features(&runs, window), tokens(&runs));
     Ok(Analysis {
         fingerprint: fingerprint(&features),
-        features: features.len(),
+        features: Some(features.len()),
         tokens: tokens.len(),
         short: tokens.len() < 10,
         sketch: Some(Box::new(sketch(&tokens))),
@@ -178,7 +178,8 @@ fn texts() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn the_recipe_agrees_with_its_definition(text in texts()) {
-        prop_assert_eq!(analyse_text(&text), analysis(&text));
+        prop_assert_eq!(analyse_windows::<4>(&text, Wanted::ALL), analysis(&text, 4));
+        prop_assert_eq!(analyse_windows::<5>(&text, Wanted::ALL), analysis(&text, 5));
     }
 
     #[test]
@@ -186,6 +187,7 @@ proptest! {
         words in prop::collection::vec("[ab]{1,2}", 0..700),
     ) {
         let text = words.join(" ");
-        prop_assert_eq!(analyse_text(&text), analysis(&text));
+        prop_assert_eq!(analyse_windows::<4>(&text, Wanted::ALL), analysis(&text, 4));
+        prop_assert_eq!(analyse_windows::<5>(&text, Wanted::ALL), analysis(&text, 5));
     }
 }

@@ -1,26 +1,46 @@
-//! The recipe `np1`: from a text to its fingerprint and its sketch.
+//! The recipes `np1` and `np1-5`: from a text to its fingerprint and its sketch.
 //!
 //! A feature weighs as often as it occurs, and its hash is XXH3-64, seed 0, of its UTF-8 bytes. The
 //! recipe is a published standard with test vectors (`docs/recipe-np1.md`); nothing of it may
-//! change under this name. Linear in the text, about 16 ns a byte (80 us for 5 KB). Tested by the vectors of
-//! `tests/corpus`, the reference fingerprints and sketches, and a naive version in `naive.rs`.
-
-use xxhash_rust::xxh3::xxh3_64;
+//! change under this name. Linear in the text; the work is done in [`crate::text::digest`]. Tested
+//! by the vectors of `tests/corpus`, the reference fingerprints and sketches, and a naive version in
+//! `naive.rs`.
 
 use crate::fingerprint::Fingerprint;
-use crate::text::features::{Sink, WINDOW, walk};
-use crate::text::normalise::normalise;
-use crate::text::simhash::Occurrences;
+use crate::text::digest::Digest;
 use crate::text::sketching::SketchBuilder;
 use crate::text::tally::Tally;
-use crate::text::{Analysis, EmptyDocument};
+use crate::text::{Analysis, EmptyDocument, stream};
 
 /// A text of fewer tokens is *short*: it carries too little evidence for a distance above 0.
 pub const SHORT_TOKENS: usize = 10;
 
-/// The fingerprint, sketch and counts of a text.
+/// How many code points a window of words has.
+pub const WINDOW: usize = 4;
+
+/// How many it has in the recipe `np1-5`.
+pub const WIDER_WINDOW: usize = 5;
+
+/// What is made of a text beside its fingerprint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The verification sketch: about as much work again as the fingerprint.
+    pub sketch: bool,
+    /// The number of distinct features: several times the work of the fingerprint.
+    pub features: bool,
+}
+
+impl Wanted {
+    /// What is stored: the sketch.
+    pub const STORED: Self = Self { sketch: true, features: false };
+
+    /// Everything.
+    pub const ALL: Self = Self { sketch: true, features: true };
+}
+
+/// The fingerprint, sketch and length of a text; its features are not counted.
 ///
-/// Memory: the normalised text, and up to 40 bytes a distinct feature.
+/// Memory: little beside the text (see [`crate::text`]).
 ///
 /// # Errors
 /// [`EmptyDocument`] when the text has no feature: no letter, number or mark.
@@ -28,68 +48,67 @@ pub const SHORT_TOKENS: usize = 10;
 /// # Examples
 /// ```
 /// let analysis = nearprint::text::analyse_text("Hello, world!")?;
-/// assert_eq!((analysis.tokens, analysis.features, analysis.short), (2, 8, true));
+/// assert_eq!((analysis.tokens, analysis.short), (2, true));
 /// # Ok::<(), nearprint::text::EmptyDocument>(())
 /// ```
 pub fn analyse_text(text: &str) -> Result<Analysis, EmptyDocument> {
-    analyse_windows::<WINDOW>(text)
+    analyse_windows::<WINDOW>(text, Wanted::STORED)
 }
 
-/// The same by windows of so many code points.
-pub(crate) fn analyse_windows<const WINDOW: usize>(text: &str) -> Result<Analysis, EmptyDocument> {
-    let normalised = normalise(text);
-    let mut counts = Counts::of(&normalised);
-    walk::<WINDOW>(&normalised, &mut counts);
-    counts.into_analysis()
+/// The fingerprint of a text by windows of `WINDOW` (4 to 8) code points, and what else is wanted.
+///
+/// # Errors
+/// [`EmptyDocument`] as [`analyse_text`].
+///
+/// # Examples
+/// ```
+/// use nearprint::text::{analyse_windows, Wanted};
+/// let analysis = analyse_windows::<5>("Hello, world!", Wanted::ALL)?;
+/// assert_eq!(analysis.features, Some(7));
+/// # Ok::<(), nearprint::text::EmptyDocument>(())
+/// ```
+pub fn analyse_windows<const WINDOW: usize>(
+    text: &str,
+    wanted: Wanted,
+) -> Result<Analysis, EmptyDocument> {
+    Counts::of::<WINDOW>(text, wanted).map(Counts::into_analysis)
 }
 
-/// What is counted in one walk over a text.
+/// What was counted in one reading of a text.
 struct Counts {
-    occurrences: Occurrences,
-    features: Tally,
-    sketch: SketchBuilder,
+    /// The 64 sums, that of bit 0 first.
+    sums: [i64; 64],
+    /// How often each feature occurs, where that was wanted.
+    features: Option<Tally>,
+    sketch: Option<SketchBuilder>,
+    tokens: usize,
 }
 
 impl Counts {
-    /// Nothing yet of this text.
-    fn of(normalised: &str) -> Self {
-        Self {
-            occurrences: Occurrences::new(),
-            features: Tally::of_keys_from(normalised, normalised.len()),
-            sketch: SketchBuilder::of_tokens_from(normalised),
-        }
-    }
-
-    /// The analysis of the text walked.
-    fn into_analysis(mut self) -> Result<Analysis, EmptyDocument> {
-        let tokens = self.sketch.tokens();
+    /// Reads a text.
+    fn of<const WINDOW: usize>(text: &str, wanted: Wanted) -> Result<Self, EmptyDocument> {
+        let sketch = wanted.sketch.then(|| SketchBuilder::of_tokens_from(text));
+        let features = wanted.features.then(|| Tally::of_keys_from(text, text.len()));
+        let mut digest = Digest::<WINDOW>::new(sketch, features);
+        stream::read(text, &mut digest);
+        digest.finish();
+        let Digest { mut counts, sketch, tally: features, token_count: tokens, .. } = digest;
+        let total = counts.total().cast_signed();
+        let sums = counts.ones().map(|ones| 2 * ones.cast_signed() - total);
         if tokens == 0 {
             return Err(EmptyDocument);
         }
-        Ok(Analysis {
-            fingerprint: Fingerprint::new(self.occurrences.bits()),
-            features: self.features.distinct(),
-            tokens,
-            short: tokens < SHORT_TOKENS,
-            sketch: self.sketch.finish(),
-        })
-    }
-}
-
-impl Sink for Counts {
-    #[expect(
-        clippy::inline_always,
-        reason = "hashing a window whose length the compiler knows takes a fifth off an analysis"
-    )]
-    #[inline(always)]
-    fn feature(&mut self, feature: &[u8]) {
-        let hash = xxh3_64(feature);
-        self.occurrences.add(hash);
-        self.features.add(hash);
+        Ok(Self { sums, features, sketch, tokens })
     }
 
-    #[inline]
-    fn token(&mut self, token: &[u8]) {
-        self.sketch.token(token);
+    fn into_analysis(self) -> Analysis {
+        let bits = self.sums.iter().rev().fold(0, |bits, &sum| bits << 1 | u64::from(sum > 0));
+        Analysis {
+            fingerprint: Fingerprint::new(bits),
+            features: self.features.map(|features| features.distinct()),
+            tokens: self.tokens,
+            short: self.tokens < SHORT_TOKENS,
+            sketch: self.sketch.and_then(SketchBuilder::finish),
+        }
     }
 }

@@ -4,10 +4,10 @@
 //! hash has bit i set and subtracts that of every other. A sum of exactly 0 gives a 0 bit. Bit 0
 //! is the least significant bit.
 //!
-//! Two forms. [`SimHash`] is the definition: any width of 1 to 64 bits, real or integer weights,
-//! 64 additions a feature. [`Occurrences`] is what texts use: 64 bits, each occurrence counts 1,
-//! eight additions an occurrence. Neither knows what a feature is. Tested by the worked examples
-//! of the literature, and against each other.
+//! This is the definition: any width of 1 to 64 bits, real or integer weights, 64 additions a feature.
+//! Texts, whose features count once an occurrence, use [`crate::kernel::text::BitCounts`], which is
+//! tested against it. Knows nothing of what a feature is. Tested by the worked examples of the
+//! literature.
 
 use std::ops::{AddAssign, SubAssign};
 
@@ -67,72 +67,13 @@ impl<W: Weight, const WIDTH: usize> SimHash<W, WIDTH> {
     }
 }
 
-/// A SimHash of 64 bits whose features count once an occurrence.
-///
-/// The sums are kept as the number of hashes that have a bit set, first in one byte a bit (eight
-/// words of eight bytes), which go to full counters before a byte can overflow. About 2 ns an
-/// occurrence, without a branch on the hash.
-#[derive(Debug, Clone)]
-pub(crate) struct Occurrences {
-    /// Byte b of word j counts bit `8 * b + j`.
-    lanes: [u64; 8],
-    /// How many hashes the lanes hold: at most 255.
-    in_lanes: u8,
-    /// How many of the hashes before those had each bit.
-    ones: [u64; 64],
-    /// How many hashes came before those in the lanes.
-    total: u64,
-}
-
-impl Occurrences {
-    /// None yet.
-    pub(crate) const fn new() -> Self {
-        Self { lanes: [0; 8], in_lanes: 0, ones: [0; 64], total: 0 }
-    }
-
-    /// Counts one occurrence of the feature with this hash.
-    #[inline]
-    pub(crate) fn add(&mut self, hash: u64) {
-        const LOW_BITS: u64 = 0x0101_0101_0101_0101;
-        if self.in_lanes == u8::MAX {
-            self.empty_lanes();
-        }
-        for (j, lane) in self.lanes.iter_mut().enumerate() {
-            *lane = lane.wrapping_add(hash >> j & LOW_BITS);
-        }
-        self.in_lanes += 1;
-    }
-
-    #[cold]
-    fn empty_lanes(&mut self) {
-        for (j, lane) in self.lanes.iter_mut().enumerate() {
-            for (b, count) in lane.to_le_bytes().into_iter().enumerate() {
-                self.ones[8 * b + j] += u64::from(count);
-            }
-            *lane = 0;
-        }
-        self.total += u64::from(self.in_lanes);
-        self.in_lanes = 0;
-    }
-
-    /// The 64 sums, that of bit 0 first.
-    pub(crate) fn sums(&mut self) -> [i64; 64] {
-        self.empty_lanes();
-        let total = self.total;
-        self.ones.map(|ones| (2 * ones).cast_signed() - total.cast_signed())
-    }
-
-    /// The fingerprint.
-    pub(crate) fn bits(&mut self) -> u64 {
-        self.sums().iter().enumerate().fold(0, |bits, (bit, &sum)| bits | u64::from(sum > 0) << bit)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::kernel::Simd;
+    use crate::kernel::text::{BitCounts, count_bits};
 
     /// The sums as the literature prints them: that of the highest bit first.
     fn printed<W: Weight, const WIDTH: usize>(simhash: &SimHash<W, WIDTH>) -> Vec<W> {
@@ -200,26 +141,21 @@ mod tests {
         let mut simhash = SimHash::<i64>::default();
         simhash.add(u64::MAX, 1);
         assert_eq!(simhash.bits(), u64::MAX);
-        let mut occurrences = Occurrences::new();
-        occurrences.add(u64::MAX);
-        assert_eq!(occurrences.bits(), u64::MAX);
     }
 
     proptest! {
         #[test]
-        fn occurrences_sum_as_the_definition_does(
-            distinct in prop::collection::vec(any::<u64>(), 1..20),
-            picks in prop::collection::vec(any::<prop::sample::Index>(), 0..1_500),
+        fn counted_bits_give_the_sums_of_the_definition(
+            hashes in prop::collection::vec(any::<u64>(), 0..600),
         ) {
-            let mut occurrences = Occurrences::new();
             let mut simhash = SimHash::<i64>::default();
-            for pick in picks {
-                let hash = *pick.get(&distinct);
-                occurrences.add(hash);
+            for &hash in &hashes {
                 simhash.add(hash, 1);
             }
-            prop_assert_eq!(&occurrences.sums(), simhash.sums());
-            prop_assert_eq!(occurrences.bits(), simhash.bits());
+            let mut counts = BitCounts::default();
+            count_bits(Simd::best(), &hashes, &mut counts);
+            let total = counts.total().cast_signed();
+            prop_assert_eq!(&counts.ones().map(|ones| 2 * ones.cast_signed() - total), simhash.sums());
         }
     }
 }

@@ -6,72 +6,66 @@
 //! sketches compare is the business of [`crate::sketch`]. About 10 ns a token. Tested by the
 //! published example, the reference sketches and a naive builder in `naive.rs`.
 
-use xxhash_rust::xxh3::xxh3_64;
-
+use crate::kernel::Simd;
+use crate::kernel::text::{self as kernel, BLOCK, mix};
 use crate::sketch::{BINS, Sketch};
 use crate::text::tally::Tally;
 
-const P: u64 = 0x9E37_79B9_7F4A_7C15;
-
 /// Above every value that an element can have.
 const EMPTY: u32 = u32::MAX;
-
-/// The final mixing of `MurmurHash3`.
-pub(crate) const fn mix(mut h: u64) -> u64 {
-    h ^= h >> 33;
-    h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    h ^= h >> 33;
-    h = h.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    h ^ h >> 33
-}
 
 /// A sketch in the making.
 #[derive(Debug)]
 pub(crate) struct SketchBuilder {
     least: [u32; BINS],
     shingles: Tally,
-    last_token: Option<u64>,
+    last_token: u64,
     tokens: usize,
 }
 
 impl SketchBuilder {
     /// For the tokens of this text; none has come yet.
-    pub(crate) fn of_tokens_from(normalised: &str) -> Self {
+    pub(crate) fn of_tokens_from(text: &str) -> Self {
         Self {
             least: [EMPTY; BINS],
-            shingles: Tally::of_keys_from(normalised, normalised.len() / 6),
-            last_token: None,
+            shingles: Tally::of_keys_from(text, text.len() / 6),
+            last_token: 0,
             tokens: 0,
         }
     }
 
-    /// Takes the next token, as UTF-8.
-    #[inline]
-    pub(crate) fn token(&mut self, token: &[u8]) {
-        let hash = xxh3_64(token);
-        if let Some(last) = self.last_token.replace(hash) {
-            self.shingle(mix(last.wrapping_mul(P).wrapping_add(hash)));
+    /// Takes the hashes of the next tokens, at most [`BLOCK`].
+    pub(crate) fn tokens(&mut self, simd: Simd, hashes: &[u64]) {
+        let mut tokens = [0; BLOCK + 1];
+        tokens[0] = self.last_token;
+        tokens[1..=hashes.len()].copy_from_slice(hashes);
+        // The first token of all has none before it.
+        let tokens = &tokens[usize::from(self.tokens == 0)..=hashes.len()];
+        let Some(&last) = tokens.last() else { return };
+        self.last_token = last;
+        self.tokens += hashes.len();
+        let mut shingles = [0; BLOCK];
+        let shingles = &mut shingles[..tokens.len() - 1];
+        kernel::mix_shingles(simd, tokens, shingles);
+        self.shingles(simd, shingles);
+    }
+
+    fn shingles(&mut self, simd: Simd, shingles: &mut [u64]) {
+        let mut earlier = [0; BLOCK];
+        self.shingles.add(shingles, &mut earlier);
+        kernel::mix_elements(simd, shingles, &earlier);
+        for &element in &*shingles {
+            let least = &mut self.least[(element >> 55) as usize];
+            *least = (*least).min((element as u32).min(EMPTY - 1));
         }
-        self.tokens += 1;
-    }
-
-    fn shingle(&mut self, shingle: u64) {
-        let earlier = u64::from(self.shingles.add(shingle));
-        let element = mix(shingle.wrapping_add(earlier.wrapping_mul(P)));
-        let least = &mut self.least[(element >> 55) as usize];
-        *least = (*least).min((element as u32).min(EMPTY - 1));
-    }
-
-    /// How many tokens came.
-    pub(crate) const fn tokens(&self) -> usize {
-        self.tokens
     }
 
     /// The sketch; `None` if no token came.
     pub(crate) fn finish(mut self) -> Option<Box<Sketch>> {
-        let last = self.last_token?;
-        if self.tokens == 1 {
-            self.shingle(mix(last));
+        match self.tokens {
+            0 => return None,
+            1 => self.shingles(Simd::best(), &mut [mix(self.last_token)]),
+            _ => {}
         }
         let codes = self.least.map(|least| match least {
             EMPTY => 0,

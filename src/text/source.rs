@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use crate::recipe::Recipe;
 use crate::text::main_text::main_text_of_html;
-use crate::text::{Analysis, BadFeatures, EmptyDocument, analyse_by, analyse_features, html};
+use crate::text::{
+    Analysis, BadFeatures, EmptyDocument, Wanted, analyse_by, analyse_features, html,
+};
 
 /// What can become a fingerprint.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,14 +94,18 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The analysis of a source.
+/// The analysis of a source, with what is wanted of a text.
 ///
 /// # Errors
 /// [`NoFingerprint`] says why there is none.
-pub fn analyse(source: &Source<'_>, method: Method) -> Result<Analysis, NoFingerprint> {
+pub fn analyse(
+    source: &Source<'_>,
+    method: Method,
+    wanted: Wanted,
+) -> Result<Analysis, NoFingerprint> {
     match source {
-        Source::Text(text) => analyse_by(method.recipe, text),
-        Source::Html(page) => analyse_by(method.recipe, &method.extract.text_of(page)),
+        Source::Text(text) => analyse_by(method.recipe, text, wanted),
+        Source::Html(page) => analyse_by(method.recipe, &method.extract.text_of(page), wanted),
         Source::Features(features) => {
             let features = features.iter().map(|(token, weight)| (token.as_ref(), *weight));
             Ok(analyse_features(features)?)

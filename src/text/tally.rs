@@ -37,20 +37,21 @@ impl Tally {
         }
     }
 
-    /// Counts one occurrence, and says how many there were before.
+    /// Counts one occurrence of each key, and says how many there were before it.
     #[inline]
-    pub(crate) fn add(&mut self, key: u64) -> u32 {
-        let at = self.find(key);
-        let before = self.counts[at];
-        self.counts[at] = before.saturating_add(1);
-        if before == 0 {
-            self.keys[at] = key;
-            self.distinct += 1;
-            if 8 * self.distinct > 5 * self.keys.len() {
-                self.grow();
-            }
+    pub(crate) fn add(&mut self, keys: &[u64], earlier: &mut [u32]) {
+        while 8 * (self.distinct + keys.len()) > 5 * self.keys.len() {
+            self.grow();
         }
-        before
+        for (&key, earlier) in keys.iter().zip(earlier) {
+            let at = self.find(key);
+            let before = self.counts[at];
+            *earlier = before;
+            // No text has 2^32 tokens: it would not fit the memory of a request.
+            self.counts[at] = before.wrapping_add(1);
+            self.keys[at] = key;
+            self.distinct += usize::from(before == 0);
+        }
     }
 
     /// How many distinct keys came.
@@ -59,6 +60,7 @@ impl Tally {
     }
 
     /// The keys with their counts, in no order that means anything.
+    #[cfg(test)]
     pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u32)> {
         let slots = self.keys.iter().copied().zip(self.counts.iter().copied());
         slots.filter(|&(_, count)| count > 0)
@@ -69,12 +71,10 @@ impl Tally {
     fn find(&self, key: u64) -> usize {
         let last = self.keys.len() - 1;
         let mut at = (key.wrapping_mul(self.multiplier) >> last.leading_zeros()) as usize;
-        loop {
-            if self.keys[at] == key || self.counts[at] == 0 {
-                return at;
-            }
+        while is_another(self.keys[at], self.counts[at], key) {
             at = (at + 1) & last;
         }
+        at
     }
 
     #[cold]
@@ -89,6 +89,19 @@ impl Tally {
             }
         }
     }
+}
+
+/// Whether a slot has a key, and another one than this.
+///
+/// By the signs of numbers, so that it is one branch, and one that is seldom taken (3.5 ns a
+/// shingle). Of two comparisons the compiler makes two branches, and whether a shingle of a text
+/// has come before cannot be foreseen (5.5 ns).
+#[inline]
+const fn is_another(slot: u64, count: u32, key: u64) -> bool {
+    let difference = slot ^ key;
+    let differs = difference | difference.wrapping_neg();
+    let is_used = (count as u64).wrapping_neg();
+    (differs & is_used).cast_signed() < 0
 }
 
 #[cfg(test)]
@@ -116,10 +129,14 @@ mod tests {
         ) {
             let mut tally = Tally::of_keys_from("any text", expected);
             let mut map = BTreeMap::new();
-            for key in keys {
-                let count = map.entry(key).or_insert(0);
-                prop_assert_eq!(tally.add(key), *count);
-                *count += 1;
+            for keys in keys.chunks(7) {
+                let mut earlier = [0; 7];
+                tally.add(keys, &mut earlier);
+                for (&key, earlier) in keys.iter().zip(earlier) {
+                    let count = map.entry(key).or_insert(0);
+                    prop_assert_eq!(earlier, *count);
+                    *count += 1;
+                }
             }
             prop_assert_eq!(tally.distinct(), map.len());
             prop_assert_eq!(tally.counts().collect::<BTreeMap<_, _>>(), map);

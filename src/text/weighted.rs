@@ -37,7 +37,7 @@ pub enum BadFeatures {
 /// # Examples
 /// ```
 /// let analysis = nearprint::text::analyse_features([("tea", 2.0), ("pot", 0.5)])?;
-/// assert_eq!(analysis.features, 2);
+/// assert_eq!(analysis.features, Some(2));
 /// # Ok::<(), nearprint::text::BadFeatures>(())
 /// ```
 pub fn analyse_features<'a>(
@@ -90,7 +90,7 @@ pub(crate) fn sums(features: &[(&str, f64)]) -> SimHash<f64> {
 pub(crate) fn analysis(features: &[(&str, f64)], sums: &SimHash<f64>) -> Analysis {
     Analysis {
         fingerprint: Fingerprint::new(sums.bits()),
-        features: features.len(),
+        features: Some(features.len()),
         tokens: 0,
         short: false,
         sketch: None,
@@ -124,7 +124,7 @@ mod tests {
     fn weights_of_a_repeated_token_add_up() {
         let repeated = [("a", 1.0), ("b", 2.0), ("a", 1.5)];
         let analysis = analyse_features(repeated).unwrap();
-        assert_eq!(analysis.features, 2);
+        assert_eq!(analysis.features, Some(2));
         assert_eq!(Ok(analysis.fingerprint), fingerprint(&[("b", 2.0), ("a", 2.5)]));
     }
 

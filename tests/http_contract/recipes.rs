@@ -66,7 +66,7 @@ fn page(article: &str) -> String {
     let link = |i| format!("<li><a href=\"/{i}\">Department {i} of the town council</a></li>");
     let links = (0..40).map(link).collect::<Vec<_>>().concat();
     let paragraphs =
-        format!("<p>{article}, as it has been for many years, and will be.</p>").repeat(6);
+        format!("<p>{article}, as it has been for many years, and will be.</p>").repeat(12);
     format!(
         "<html><body><div class=\"menu\"><ul>{links}</ul></div><article><h1>News</h1>{paragraphs}\
          </article><div class=\"sidebar\"><ul>{links}</ul></div></body></html>"

@@ -17,8 +17,8 @@ use super::process;
 use super::progress::Progress;
 use crate::index::array::Array;
 use crate::index::cost::{Costs, LineCost};
-use crate::index::kernel;
 use crate::index::line::Line;
+use crate::kernel;
 
 /// What is measured besides the size of the index: about an L2, an L3, and far more than both.
 const SIZES_BYTES: [u64; 3] = [4 << 20, 64 << 20, 1 << 30];

@@ -155,7 +155,7 @@ mod tests {
         };
         for kind in [Kind::English, Kind::Chinese, Kind::Html] {
             let (one, other) = (of(kind, 1), of(kind, 2));
-            assert!(one.features > 300 && !one.short && one.sketch.is_some(), "{kind:?}: {one:?}");
+            assert!(one.tokens > 300 && !one.short && one.sketch.is_some(), "{kind:?}: {one:?}");
             assert_ne!(one.fingerprint, other.fingerprint);
         }
     }

@@ -20,10 +20,11 @@ use entries::Entries;
 use crate::index::array::Array;
 use crate::index::fold::{self, Head};
 use crate::index::geometry::{self, Geometry};
-use crate::index::kernel::{self, Found, Pattern, SCAN_MAX, Simd};
 use crate::index::line::{Line, SPAN_MAX};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan, head, low};
+use crate::kernel::scan::{self, Found, Pattern, SCAN_MAX};
+use crate::kernel::{self, Simd};
 
 /// An immutable sorted table.
 #[derive(Debug)]
@@ -112,7 +113,7 @@ impl Table {
         let mut scanned = Found::default();
         for first in (0..visits.len()).step_by(SCAN_MAX) {
             let at = &visits[first..visits.len().min(first + SCAN_MAX)];
-            kernel::scan(probe.simd, lines, at, pattern, &mut scanned);
+            scan::scan(probe.simd, lines, at, pattern, &mut scanned);
             for i in ones(scanned.near) {
                 let near = (&lines[at[i] as usize], scanned.lanes[i]);
                 self.verify(&probe, near, first + i, found);
@@ -161,7 +162,7 @@ impl Table {
         let layout = self.geometry.layout;
         let pattern = Pattern { low: low(key), distance: 0, slots: layout.slots };
         let mut scanned = Found::default();
-        kernel::scan(Simd::best(), lines, &[at], pattern, &mut scanned);
+        scan::scan(Simd::best(), lines, &[at], pattern, &mut scanned);
         let line = &lines[at as usize];
         let filled = (1_u32 << line.count()) - 1;
         ones(u32::from(scanned.lanes[0]) & filled)
@@ -400,7 +401,7 @@ impl Table {
         let mut scanned = Found::default();
         for first in (0..count).step_by(SCAN_MAX) {
             let at = &at[first..count.min(first + SCAN_MAX)];
-            kernel::scan(probe.simd, &self.lines, at, probe.pattern, &mut scanned);
+            scan::scan(probe.simd, &self.lines, at, probe.pattern, &mut scanned);
             for i in ones(scanned.near) {
                 let near = (&self.lines[at[i] as usize], scanned.lanes[i]);
                 self.verify(probe, near, begun + usize::from(visits[first + i]), found);
@@ -414,7 +415,7 @@ impl Table {
         let all: Vec<u32> = (extra.first..extra.first + extra.count).collect();
         let mut scanned = Found::default();
         for at in all.chunks(SCAN_MAX) {
-            kernel::scan(probe.simd, &self.extra_lines, at, probe.pattern, &mut scanned);
+            scan::scan(probe.simd, &self.extra_lines, at, probe.pattern, &mut scanned);
             for i in ones(scanned.near) {
                 let near = (&self.extra_lines[at[i] as usize], scanned.lanes[i]);
                 self.verify(probe, near, visit, found);

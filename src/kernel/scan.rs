@@ -1,5 +1,4 @@
-//! The kernel: compares lines and buckets with a query, 16 lanes at a time. The only module with
-//! `unsafe`.
+//! Compares the lines and buckets of an index with a query, 16 lanes at a time.
 //!
 //! A lane of a line is 32 bits: the low half of an entry's key, or, beyond the slots, something else; the last
 //! one ends in the line's flags. For each line the kernel gives 16 bits: which slots lie within the
@@ -8,63 +7,25 @@
 //!
 //! Three variants, chosen at run time, each tested against [`portable`] on random and adversarial
 //! lines: AVX-512 with VPOPCNTDQ (four instructions a line), AVX2 (population counts by nibble
-//! shuffles), and plain Rust. `unsafe` here means: calling a function that needs an instruction set
-//! (after asking the processor for it), and prefetching an address (which cannot fault).
-#![cfg_attr(
-    target_arch = "x86_64",
-    expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")
-)]
+//! shuffles), and plain Rust.
 
-use std::sync::LazyLock;
+use bytemuck::{Pod, Zeroable};
 
-use crate::index::line::{Line, MORE};
+use crate::kernel::Simd;
+
+/// One cache line of a table; what its words mean says [`crate::index::line`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub struct Line(pub [u32; 16]);
+
+/// Of the last word of a line: it is not all there is to visit.
+pub const MORE: u32 = 1 << 31;
 
 /// How many lines a scan compares at most.
 pub const SCAN_MAX: usize = 32;
 
 /// How many words of a bucket a scan compares at most.
 pub const WORDS_MAX: usize = 64;
-
-/// An instruction set that the kernel knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Simd {
-    /// AVX-512 F and VPOPCNTDQ, with BMI2.
-    Avx512,
-    /// AVX2.
-    Avx2,
-    /// Any processor.
-    Portable,
-}
-
-impl Simd {
-    /// The best that this processor has.
-    pub fn best() -> Self {
-        static BEST: LazyLock<Simd> =
-            LazyLock::new(|| Simd::available().next().unwrap_or(Simd::Portable));
-        *BEST
-    }
-
-    /// All that this processor has, the best first.
-    pub fn available() -> impl Iterator<Item = Self> {
-        [Self::Avx512, Self::Avx2, Self::Portable].into_iter().filter(|simd| simd.is_available())
-    }
-
-    fn is_available(self) -> bool {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512vpopcntdq")
-                    && is_x86_feature_detected!("bmi2")
-            }
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
-            #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx512 | Self::Avx2 => false,
-            Self::Portable => true,
-        }
-    }
-}
 
 /// What lines are compared with.
 #[derive(Debug, Clone, Copy)]
@@ -86,24 +47,6 @@ pub struct Found {
     pub near: u32,
     /// Which lines have more to visit.
     pub more: u32,
-}
-
-/// Says that the line of an item will be read soon. Does nothing where there is none.
-///
-/// Into the second-level cache, not the first: a Zen 4 core has about 24 misses of the first under
-/// way at a time and twice as many of the second (measured: 8.1 ns a random line, and 4.6).
-#[inline]
-pub fn prefetch<T>(items: &[T], at: u32) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        let item = items.as_ptr().wrapping_add(at as usize);
-        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of
-        // every x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(item.cast::<i8>()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (items, at);
 }
 
 /// Compares the lines at some places (the first [`SCAN_MAX`] of them) with a pattern; what `found`
@@ -178,8 +121,7 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{Found, Pattern, SCAN_MAX, WORDS_MAX};
-    use crate::index::line::{Line, MORE};
+    use super::{Found, Line, MORE, Pattern, SCAN_MAX, WORDS_MAX};
 
     /// In each lane: what to flip, what to look at, how many ones at most.
     ///
@@ -377,11 +319,5 @@ mod tests {
     fn a_place_without_a_line_is_a_bug() {
         let pattern = Pattern { low: 0, distance: 0, slots: 1 };
         scan(Simd::best(), &[], &[0], pattern, &mut Found::default());
-    }
-
-    #[test]
-    fn any_place_can_be_prefetched() {
-        prefetch::<Line>(&[], 0);
-        prefetch(&[7_u32], u32::MAX);
     }
 }

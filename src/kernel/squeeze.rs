@@ -1,0 +1,167 @@
+//! Squeezes ASCII: lower case, and one space for each stretch of what is neither letter nor digit.
+//!
+//! Two variants: 64 bytes at a time with AVX-512 (classified, then packed by one instruction), and a
+//! loop without a branch on the text.
+
+use crate::kernel::Simd;
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Squeezed {
+    /// So many bytes.
+    pub bytes: usize,
+    /// The ends of so many words.
+    pub words: usize,
+}
+
+/// How much longer than the text the room for it must be.
+pub const ROOM: usize = 64;
+
+/// Writes the squeezed form of `ascii` to the beginning of `out`, and to `ends` where in it words
+/// end: at the space behind each. `in_word` says whether a letter or digit stands before; only
+/// then does a separator at the beginning become a space.
+///
+/// # Panics
+/// When `out` is not [`ROOM`] bytes longer than the text, or `ends` not longer than half of it.
+pub fn squeeze(
+    simd: Simd,
+    ascii: &[u8],
+    in_word: bool,
+    out: &mut [u8],
+    ends: &mut [u32],
+) -> Squeezed {
+    assert!(out.len() >= ascii.len() + ROOM && ends.len() > ascii.len() / 2 + 1, "room for all");
+    match simd {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the variant is only made after the processor was asked for these instructions.
+        Simd::Avx512 => unsafe { x86::avx512(ascii, in_word, out, ends) },
+        #[cfg(not(target_arch = "x86_64"))]
+        Simd::Avx512 => portable(ascii, in_word, out, ends),
+        Simd::Avx2 | Simd::Portable => portable(ascii, in_word, out, ends),
+    }
+}
+
+/// The definition.
+pub fn portable(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [u32]) -> Squeezed {
+    const LETTERS: [u8; 256] = {
+        let mut letters = [b' '; 256];
+        let mut byte = 0_u8;
+        while byte < 128 {
+            if byte.is_ascii_alphanumeric() {
+                letters[byte as usize] = byte.to_ascii_lowercase();
+            }
+            byte += 1;
+        }
+        letters
+    };
+    let (mut bytes, mut words, mut in_word) = (0, 0, in_word);
+    for &byte in ascii {
+        let letter = LETTERS[usize::from(byte)];
+        let is_word = letter != b' ';
+        // Written always and kept where it counts: no branch depends on the text.
+        out[bytes] = letter;
+        ends[words] = bytes as u32;
+        bytes += usize::from(is_word | in_word);
+        words += usize::from(!is_word & in_word);
+        in_word = is_word;
+    }
+    Squeezed { bytes, words }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    #[allow(
+        clippy::wildcard_imports,
+        clippy::allow_attributes,
+        reason = "ten intrinsics, named by Intel"
+    )]
+    use std::arch::x86_64::*;
+
+    use super::Squeezed;
+
+    #[target_feature(
+        enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt"
+    )]
+    pub(super) fn avx512(
+        ascii: &[u8],
+        in_word: bool,
+        out: &mut [u8],
+        ends: &mut [u32],
+    ) -> Squeezed {
+        let (mut bytes, mut words, mut before) = (0, 0, u64::from(in_word));
+        for piece in ascii.chunks(64) {
+            let there = _bzhi_u64(u64::MAX, piece.len() as u32);
+            // SAFETY: as many bytes are read as the piece has.
+            let raw = unsafe { _mm512_maskz_loadu_epi8(there, piece.as_ptr().cast()) };
+            let lower = _mm512_or_si512(raw, _mm512_set1_epi8(0x20));
+            let from = |first: u8, of: __m512i, count: u8| {
+                let place = _mm512_sub_epi8(of, _mm512_set1_epi8(first.cast_signed()));
+                _mm512_cmplt_epu8_mask(place, _mm512_set1_epi8(count.cast_signed()))
+            };
+            let letters = from(b'a', lower, 26);
+            let is_word = letters | from(b'0', raw, 10);
+            let ends_word = !is_word & (is_word << 1 | before) & there;
+            let kept = is_word | ends_word;
+            let spaced = _mm512_mask_blend_epi8(letters, raw, lower);
+            let spaced = _mm512_mask_mov_epi8(_mm512_set1_epi8(0x20), is_word, spaced);
+            let packed = _mm512_maskz_compress_epi8(kept, spaced);
+            let to = &mut out[bytes..bytes + 64];
+            // SAFETY: the slice has 64 bytes.
+            unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), packed) };
+            let mut places = _pext_u64(ends_word, kept);
+            while places != 0 {
+                ends[words] = bytes as u32 + places.trailing_zeros();
+                words += 1;
+                places &= places - 1;
+            }
+            bytes += kept.count_ones() as usize;
+            before = is_word >> 63;
+        }
+        Squeezed { bytes, words }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn squeezed(simd: Simd, ascii: &[u8], in_word: bool) -> (Vec<u8>, Vec<u32>) {
+        let mut out = vec![b'?'; ascii.len() + ROOM];
+        let mut ends = vec![0; ascii.len() / 2 + 2];
+        let Squeezed { bytes, words } = squeeze(simd, ascii, in_word, &mut out, &mut ends);
+        out.truncate(bytes);
+        ends.truncate(words);
+        (out, ends)
+    }
+
+    #[test]
+    fn words_are_lower_case_and_a_space_stands_behind_each_that_ends() {
+        for simd in Simd::available() {
+            let (out, ends) = squeezed(simd, b" ?Tea, \nPOT-2_x", false);
+            assert_eq!((&out[..], &ends[..]), (&b"tea pot 2 x"[..], &[3, 7, 9][..]), "{simd:?}");
+            let (out, ends) = squeezed(simd, b"., a", true);
+            assert_eq!((&out[..], &ends[..]), (&b" a"[..], &[0][..]), "{simd:?}");
+            assert_eq!(squeezed(simd, b"", true), (vec![], vec![]), "{simd:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        #[test]
+        fn every_variant_writes_what_the_definition_writes(
+            ascii in prop_oneof![
+                prop::collection::vec(0..128_u8, 0..300),
+                prop::collection::vec(prop::sample::select(b"aZ0 .".to_vec()), 0..300),
+            ],
+            in_word: bool,
+        ) {
+            let expected = squeezed(Simd::Portable, &ascii, in_word);
+            for simd in Simd::available() {
+                prop_assert_eq!(&squeezed(simd, &ascii, in_word), &expected, "{:?}", simd);
+            }
+        }
+    }
+}

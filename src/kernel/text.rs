@@ -1,0 +1,385 @@
+//! Hashes short strings, mixes hashes and counts their bits, many at a time.
+//!
+//! Plain Rust over arrays, written so that the compiler makes vectors of it, and compiled once for
+//! each instruction set. The hash is XXH3-64 with seed 0; this
+//! module knows the forms for 1 to 8 bytes, which are a few operations on one word. Tested against
+//! the `xxhash-rust` crate, and each variant against the portable one.
+#![expect(
+    clippy::inline_always,
+    reason = "only what is inlined into a function may use its instructions"
+)]
+
+use crate::kernel::Simd;
+
+/// How many hashes are worked on at a time; a multiple of [`GROUP`].
+pub const BLOCK: usize = 256;
+
+/// The longest string that is hashed here, in bytes.
+pub const SHORT_MAX: usize = 8;
+
+/// The multiplier of shingles, and of their counts.
+pub const SHINGLE_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Declares functions that exist once for each instruction set: each calls its plain body, which
+/// is inlined into functions that may use these instructions.
+macro_rules! for_each_simd {
+    ($($(#[$meta:meta])* $name:ident $([const $constant:ident])? ($($argument:ident: $type:ty),*) = $body:ident;)*) => {$(
+        $(#[$meta])*
+        pub fn $name $(<const $constant: usize>)? (simd: Simd, $($argument: $type),*) {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(
+                enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt"
+            )]
+            fn avx512 $(<const $constant: usize>)? ($($argument: $type),*) {
+                $body $(::<$constant>)? ($($argument),*);
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            fn avx2 $(<const $constant: usize>)? ($($argument: $type),*) {
+                $body $(::<$constant>)? ($($argument),*);
+            }
+            match simd {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the variant is only made after the processor was asked for these
+                // instructions.
+                Simd::Avx512 => unsafe { avx512 $(::<$constant>)? ($($argument),*) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Simd::Avx2 => unsafe { avx2 $(::<$constant>)? ($($argument),*) },
+                #[cfg(not(target_arch = "x86_64"))]
+                Simd::Avx512 | Simd::Avx2 => $body $(::<$constant>)? ($($argument),*),
+                Simd::Portable => $body $(::<$constant>)? ($($argument),*),
+            }
+        }
+    )*};
+}
+
+for_each_simd! {
+    /// Hashes strings of 1 to 8 bytes, each the low bytes of a word whose others are 0. A length
+    /// of 0 leaves its word as it is: that is how a hash made elsewhere keeps its place.
+    hash_short(words: &mut [u64], lengths: &[u8]) = hash_short_body;
+
+    /// Hashes all windows of `WINDOW` (4 to 8) bytes of some ASCII, as many as there is room for
+    /// and the bytes have.
+    hash_windows[const WINDOW](bytes: &[u8], hashes: &mut [u64]) = hash_windows_body;
+
+    /// Counts the bits of hashes, place by place.
+    count_bits(hashes: &[u64], counts: &mut BitCounts) = count_bits_body;
+
+    /// Adds what the lanes hold to `ones`.
+    empty_lanes(counts: &mut BitCounts) = empty_lanes_body;
+
+    /// The shingle of each hash and the one after it: of n + 1 hashes n shingles.
+    mix_shingles(hashes: &[u64], shingles: &mut [u64]) = mix_shingles_body;
+
+    /// The element of each shingle that came `earlier` times before, in its place.
+    mix_elements(shingles: &mut [u64], earlier: &[u32]) = mix_elements_body;
+}
+
+/// What the secret of XXH3 flips in the words of strings of 1 to 3 bytes.
+const FLIP_1_TO_3: u64 = 0x396c_feb8 ^ 0xbe4b_a423;
+
+/// And of 4 to 8.
+const FLIP_4_TO_8: u64 = 0x1cad_21f7_2c81_017c ^ 0xdb97_9083_e96d_d4de;
+
+/// XXH3-64 of the 4 to 8 bytes whose first four and last four these are.
+#[inline(always)]
+const fn hash_4_to_8(first: u64, last: u64, length: u64) -> u64 {
+    const MULTIPLIER: u64 = 0x9FB2_1C65_1E98_DF25;
+    let mut h = (last | first << 32) ^ FLIP_4_TO_8;
+    h ^= h.rotate_left(49) ^ h.rotate_left(24);
+    h = h.wrapping_mul(MULTIPLIER);
+    h ^= (h >> 35).wrapping_add(length);
+    h = h.wrapping_mul(MULTIPLIER);
+    h ^ h >> 28
+}
+
+/// XXH3-64 of 1 to 3 bytes.
+#[inline(always)]
+const fn hash_1_to_3(word: u64, length: u64) -> u64 {
+    let first = word & 0xff;
+    let middle = word >> (length >> 1 << 3 & 63) & 0xff;
+    let last = word >> (length.wrapping_sub(1) << 3 & 63) & 0xff;
+    let mut h = (first << 16 | middle << 24 | last | length << 8) ^ FLIP_1_TO_3;
+    h ^= h >> 33;
+    h = h.wrapping_mul(0xC2B2_AE3D_27D4_EB4F);
+    h ^= h >> 29;
+    h = h.wrapping_mul(0x1656_67B1_9E37_79F9);
+    h ^ h >> 32
+}
+
+#[inline(always)]
+fn hash_short_body(words: &mut [u64], lengths: &[u8]) {
+    for (word, &length) in words.iter_mut().zip(lengths) {
+        let length = u64::from(length);
+        let last = *word >> (length.wrapping_sub(4) << 3 & 63);
+        let long = hash_4_to_8(*word & 0xffff_ffff, last & 0xffff_ffff, length);
+        let short = hash_1_to_3(*word, length);
+        let short = if length == 0 { *word } else { short };
+        *word = if length >= 4 { long } else { short };
+    }
+}
+
+#[inline(always)]
+fn hash_windows_body<const WINDOW: usize>(bytes: &[u8], hashes: &mut [u64]) {
+    const { assert!(WINDOW >= 4 && WINDOW <= SHORT_MAX) };
+    let firsts = bytes.windows(4);
+    let lasts = bytes.windows(WINDOW);
+    let word = |bytes: &[u8]| u64::from(u32::from_le_bytes(bytes.try_into().expect("four bytes")));
+    for ((hash, first), last) in hashes.iter_mut().zip(firsts).zip(lasts) {
+        *hash = word(first) | word(&last[WINDOW - 4..]) << 32;
+    }
+    for hash in hashes.iter_mut() {
+        *hash = hash_4_to_8(*hash & 0xffff_ffff, *hash >> 32, WINDOW as u64);
+    }
+}
+
+/// The final mixing of `MurmurHash3`.
+#[inline(always)]
+pub const fn mix(mut h: u64) -> u64 {
+    h ^= h >> 33;
+    h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    h ^= h >> 33;
+    h = h.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    h ^ h >> 33
+}
+
+#[inline(always)]
+fn mix_shingles_body(hashes: &[u64], shingles: &mut [u64]) {
+    let pairs = hashes.iter().zip(hashes.get(1..).unwrap_or_default());
+    for (shingle, (&one, &next)) in shingles.iter_mut().zip(pairs) {
+        *shingle = mix(one.wrapping_mul(SHINGLE_MULTIPLIER).wrapping_add(next));
+    }
+}
+
+#[inline(always)]
+fn mix_elements_body(shingles: &mut [u64], earlier: &[u32]) {
+    for (shingle, &earlier) in shingles.iter_mut().zip(earlier) {
+        let step = u64::from(earlier).wrapping_mul(SHINGLE_MULTIPLIER);
+        *shingle = mix(shingle.wrapping_add(step));
+    }
+}
+
+/// How many hashes are added at a time: sixteen for each lane.
+const GROUP: usize = 16 * LANES;
+
+const LANES: usize = 8;
+
+/// How many digits the counters of a lane have.
+const DIGITS: usize = 16;
+
+/// How many groups the lanes count before their counters could overflow.
+const GROUPS_MAX: u32 = (1 << DIGITS) / 16 - 1;
+
+/// How many of some hashes have each bit set.
+///
+/// The counters of the 64 bits stand upright: word d of a lane holds digit d of all 64, so that
+/// the operations on bits of one word are 64 additions (Harley and Seal's carry-save adders). Each of
+/// eight lanes counts every eighth hash.
+#[derive(Debug, Clone)]
+pub struct BitCounts {
+    digits: [[u64; LANES]; DIGITS],
+    /// How many groups the lanes hold.
+    groups: u32,
+    /// What was in the lanes before.
+    ones: [u64; 64],
+    total: u64,
+}
+
+impl Default for BitCounts {
+    fn default() -> Self {
+        Self { digits: [[0; LANES]; DIGITS], groups: 0, ones: [0; 64], total: 0 }
+    }
+}
+
+impl BitCounts {
+    /// How many hashes were counted.
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// How many of them have each bit set, that of bit 0 first.
+    pub fn ones(&mut self) -> [u64; 64] {
+        empty_lanes(Simd::best(), self);
+        self.ones
+    }
+
+    /// Adds sixteen hashes to each lane.
+    #[inline(always)]
+    fn add(&mut self, group: &[u64; GROUP]) {
+        let (rows, _) = group.as_chunks::<LANES>();
+        for lane in 0..LANES {
+            let row = |i: usize| rows[i][lane];
+            let digits = &mut self.digits;
+            let (mut d0, mut d1, mut d2, mut d3) =
+                (digits[0][lane], digits[1][lane], digits[2][lane], digits[3][lane]);
+            let eight = |d0: &mut u64, d1: &mut u64, d2: &mut u64, from: usize| {
+                let pair = |d0: &mut u64, i: usize| add_three(d0, row(i), row(i + 1));
+                let four = |d0: &mut u64, d1: &mut u64, i: usize| {
+                    let (one, other) = (pair(d0, i), pair(d0, i + 2));
+                    add_three(d1, one, other)
+                };
+                let (one, other) = (four(d0, d1, from), four(d0, d1, from + 4));
+                add_three(d2, one, other)
+            };
+            let (one, other) =
+                (eight(&mut d0, &mut d1, &mut d2, 0), eight(&mut d0, &mut d1, &mut d2, 8));
+            let mut carry = add_three(&mut d3, one, other);
+            (digits[0][lane], digits[1][lane], digits[2][lane], digits[3][lane]) = (d0, d1, d2, d3);
+            for digit in &mut digits[4..] {
+                let sum = digit[lane] ^ carry;
+                carry &= digit[lane];
+                digit[lane] = sum;
+            }
+        }
+        self.groups += 1;
+        if self.groups == GROUPS_MAX {
+            empty_lanes_body(self);
+        }
+    }
+}
+
+#[inline(always)]
+fn empty_lanes_body(counts: &mut BitCounts) {
+    // Each lane counted at most 16 hashes a group.
+    let digits = (u32::BITS - (16 * counts.groups).leading_zeros()) as usize;
+    for (d, digit) in counts.digits.iter_mut().enumerate().take(digits) {
+        for lane in std::mem::take(digit) {
+            for (bit, ones) in counts.ones.iter_mut().enumerate() {
+                *ones = ones.wrapping_add((lane >> bit & 1) << d);
+            }
+        }
+    }
+    counts.groups = 0;
+}
+
+/// Adds two bits to a digit, in 64 places at once; gives what is carried.
+#[inline(always)]
+const fn add_three(digit: &mut u64, a: u64, b: u64) -> u64 {
+    let half = *digit ^ a;
+    let carry = *digit & a | half & b;
+    *digit = half ^ b;
+    carry
+}
+
+#[inline(always)]
+fn count_bits_body(hashes: &[u64], counts: &mut BitCounts) {
+    counts.total += hashes.len() as u64;
+    let (groups, rest) = hashes.as_chunks::<GROUP>();
+    for group in groups {
+        counts.add(group);
+    }
+    if !rest.is_empty() {
+        // Hashes of 0 set no bit.
+        let mut last = [0; GROUP];
+        last[..rest.len()].copy_from_slice(rest);
+        counts.add(&last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use xxhash_rust::xxh3::xxh3_64;
+
+    use super::*;
+
+    fn word(bytes: &[u8]) -> u64 {
+        bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+    }
+
+    proptest! {
+        #[test]
+        fn short_strings_hash_as_the_crate_says(
+            strings in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..=8), 0..70),
+        ) {
+            let words: Vec<u64> = strings.iter().map(|string| word(string)).collect();
+            let lengths: Vec<u8> = strings.iter().map(|string| string.len() as u8).collect();
+            let expected: Vec<u64> = strings.iter().map(|string| xxh3_64(string)).collect();
+            for simd in Simd::available() {
+                let mut hashes = words.clone();
+                hash_short(simd, &mut hashes, &lengths);
+                prop_assert_eq!(&hashes, &expected, "{:?}", simd);
+                hash_short(simd, &mut hashes, &vec![0; lengths.len()]);
+                prop_assert_eq!(&hashes, &expected, "{:?}: of length 0", simd);
+            }
+        }
+
+        #[test]
+        fn windows_hash_as_the_crate_says(bytes in prop::collection::vec(any::<u8>(), 8..300)) {
+            fn check<const WINDOW: usize>(bytes: &[u8]) -> Result<(), TestCaseError> {
+                let expected: Vec<u64> = bytes.windows(WINDOW).map(xxh3_64).collect();
+                for simd in Simd::available() {
+                    let mut hashes = vec![0; expected.len()];
+                    hash_windows::<WINDOW>(simd, bytes, &mut hashes);
+                    prop_assert_eq!(&hashes, &expected, "{:?}", simd);
+                }
+                Ok(())
+            }
+            check::<4>(&bytes)?;
+            check::<5>(&bytes)?;
+            check::<8>(&bytes)?;
+        }
+
+        #[test]
+        fn bits_are_counted_place_by_place(
+            distinct in prop::collection::vec(
+                prop_oneof![any::<u64>(), Just(u64::MAX), Just(0)],
+                1..9,
+            ),
+            lengths in prop::collection::vec(0..400_usize, 0..9),
+        ) {
+            let mut hashes = distinct.iter().copied().cycle();
+            let blocks: Vec<Vec<u64>> =
+                lengths.iter().map(|&length| hashes.by_ref().take(length).collect()).collect();
+            let all = || blocks.iter().flatten();
+            let expected: [u64; 64] =
+                std::array::from_fn(|bit| all().map(|hash| hash >> bit & 1).sum());
+            for simd in Simd::available() {
+                let mut counts = BitCounts::default();
+                for block in &blocks {
+                    count_bits(simd, block, &mut counts);
+                }
+                prop_assert_eq!(counts.total(), all().count() as u64);
+                prop_assert_eq!(counts.ones(), expected, "{:?}", simd);
+                prop_assert_eq!(counts.ones(), expected, "{:?}: asked again", simd);
+            }
+        }
+
+        #[test]
+        fn every_variant_mixes_as_the_definition_does(
+            hashes in prop::collection::vec(any::<u64>(), 0..70),
+            earlier in prop::collection::vec(any::<u32>(), 70),
+        ) {
+            let mixed = |simd| {
+                let mut shingles = vec![0; hashes.len().saturating_sub(1)];
+                mix_shingles(simd, &hashes, &mut shingles);
+                let mut elements = shingles.clone();
+                mix_elements(simd, &mut elements, &earlier);
+                (shingles, elements)
+            };
+            let (shingles, elements) = mixed(Simd::Portable);
+            for (i, shingle) in shingles.into_iter().enumerate() {
+                let joined = hashes[i].wrapping_mul(SHINGLE_MULTIPLIER).wrapping_add(hashes[i + 1]);
+                prop_assert_eq!(shingle, mix(joined));
+                let step = u64::from(earlier[i]).wrapping_mul(SHINGLE_MULTIPLIER);
+                prop_assert_eq!(elements[i], mix(shingle.wrapping_add(step)));
+            }
+            for simd in Simd::available() {
+                prop_assert_eq!(mixed(simd), mixed(Simd::Portable), "{:?}", simd);
+            }
+        }
+    }
+
+    /// One group more than the counters of the lanes could hold.
+    #[test]
+    fn lanes_do_not_overflow() {
+        let ones = [u64::MAX; GROUP];
+        for simd in Simd::available() {
+            let mut counts = BitCounts::default();
+            let groups = u64::from(GROUPS_MAX) + 2;
+            (0..groups).for_each(|_| count_bits(simd, &ones, &mut counts));
+            assert_eq!(counts.ones(), [groups * GROUP as u64; 64], "{simd:?}");
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Makes fingerprint and sketch of a text as it is read, in blocks that the kernel works on.
+//!
+//! ```text
+//! stream -ascii, letters-> segment -windows-> hashes ----------> counts of bits -> fingerprint
+//!        -han------------> run -----singles, pairs--^   ^
+//!                                -tokens-> hashes ------+-> shingles -> sketch
+//! ```
+//!
+//! The segment and the CJK run are those of `docs/recipe-np1.md`; of a segment no more is kept than
+//! what the next windows and the current word need. Strings of up to eight bytes, which most
+//! features and tokens are, wait in blocks to be hashed together; longer ones are hashed one by one.
+//! Memory: the longest word, and the table of shingles ([`crate::text::sketching`]). Tested against
+//! the naive recipe.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::kernel::Simd;
+use crate::kernel::squeeze::{self, squeeze};
+use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
+use crate::text::letters::{Kind, Letter};
+use crate::text::sketching::SketchBuilder;
+use crate::text::stream::{Reader, ascii_length};
+use crate::text::tally::Tally;
+
+/// So much ASCII is squeezed at a time.
+const PIECE: usize = 2_048;
+
+/// Room behind the segment, so that eight bytes can be read from every place of it.
+const PAD: usize = squeeze::ROOM;
+
+/// Takes a text and keeps what its fingerprint and its sketch are made of.
+pub(crate) struct Digest<const WINDOW: usize> {
+    simd: Simd,
+    segment: Segment,
+    run: Run,
+    features: Block,
+    tokens: Block,
+    /// Which tokens of the block are features as well.
+    single: [bool; BLOCK],
+    ends: Box<[u32; PIECE]>,
+    pub(crate) counts: BitCounts,
+    pub(crate) sketch: Option<SketchBuilder>,
+    pub(crate) tally: Option<Tally>,
+    pub(crate) token_count: usize,
+}
+
+/// Word runs joined by single spaces: what the windows slide over.
+#[derive(Default)]
+struct Segment {
+    /// The end of the segment as far as it was read, and [`PAD`] bytes or more of room.
+    bytes: Vec<u8>,
+    /// How many bytes of it there are; the last may be a space that no word follows yet.
+    length: usize,
+    /// Where the current word begins; at the end, when none has begun.
+    word: usize,
+    /// Where the next window begins.
+    window: usize,
+    /// It has a window already.
+    has_windows: bool,
+}
+
+/// The CJK run that is being read.
+#[derive(Default)]
+struct Run {
+    /// How many characters it has; not counted beyond two.
+    characters: u8,
+    /// The last of them.
+    last: u64,
+    last_length: u8,
+    /// It is a kana, and so not a feature by itself unless it stays alone.
+    last_is_kana: bool,
+}
+
+/// Strings that wait to be hashed.
+struct Block {
+    words: [u64; BLOCK],
+    /// 0 where the word is a hash already.
+    lengths: [u8; BLOCK],
+    waiting: usize,
+}
+
+impl Block {
+    const fn new() -> Self {
+        Self { words: [0; BLOCK], lengths: [0; BLOCK], waiting: 0 }
+    }
+
+    /// Puts a string in; says whether the block is full.
+    #[inline]
+    fn push(&mut self, word: u64, length: u8) -> bool {
+        let at = self.waiting % BLOCK;
+        (self.words[at], self.lengths[at]) = (word, length);
+        self.waiting = at + 1;
+        self.waiting == BLOCK
+    }
+
+    /// The hashes of all that wait; none waits any more.
+    fn hash(&mut self, simd: Simd) -> &[u64] {
+        let waiting = std::mem::take(&mut self.waiting);
+        kernel::hash_short(simd, &mut self.words[..waiting], &self.lengths[..waiting]);
+        &self.words[..waiting]
+    }
+}
+
+/// The bytes of a string at the beginning of `bytes`, as a block takes them.
+#[inline]
+fn short(bytes: &[u8], length: usize) -> (u64, u8) {
+    match bytes.first_chunk() {
+        Some(first) if length <= SHORT_MAX => {
+            let unused = 8 * (SHORT_MAX - length) as u32;
+            // A length of 0 does not come, so nothing is shifted by 64.
+            (u64::from_le_bytes(*first) << (unused & 63) >> (unused & 63), length as u8)
+        }
+        _ => (xxh3_64(&bytes[..length]), 0),
+    }
+}
+
+impl<const WINDOW: usize> Digest<WINDOW> {
+    /// Nothing read yet.
+    pub(crate) fn new(sketch: Option<SketchBuilder>, tally: Option<Tally>) -> Self {
+        Self {
+            simd: Simd::best(),
+            segment: Segment::default(),
+            run: Run::default(),
+            features: Block::new(),
+            tokens: Block::new(),
+            single: [false; BLOCK],
+            ends: Box::new([0; PIECE]),
+            counts: BitCounts::default(),
+            sketch,
+            tally,
+            token_count: 0,
+        }
+    }
+
+    /// The text is at its end.
+    pub(crate) fn finish(&mut self) {
+        self.end_run();
+        self.end_segment();
+        self.hash_features();
+        self.hash_tokens();
+    }
+
+    /// A feature, as [`short`] gives it.
+    #[inline]
+    fn feature(&mut self, (word, length): (u64, u8)) {
+        if self.features.push(word, length) {
+            self.hash_features();
+        }
+    }
+
+    /// A token; `single` if it is a feature as well.
+    #[inline]
+    fn token(&mut self, (word, length): (u64, u8), single: bool) {
+        self.single[self.tokens.waiting % BLOCK] = single;
+        if self.tokens.push(word, length) {
+            self.hash_tokens();
+        }
+    }
+
+    fn hash_features(&mut self) {
+        let hashes = self.features.hash(self.simd);
+        count(self.simd, hashes, &mut self.counts, self.tally.as_mut());
+    }
+
+    fn hash_tokens(&mut self) {
+        let hashes = self.tokens.hash(self.simd);
+        self.token_count += hashes.len();
+        let mut singles = [0; BLOCK];
+        let mut at = 0;
+        for (&hash, &single) in hashes.iter().zip(&self.single) {
+            singles[at % BLOCK] = hash;
+            at += usize::from(single);
+        }
+        count(self.simd, &singles[..at], &mut self.counts, self.tally.as_mut());
+        if let Some(sketch) = &mut self.sketch {
+            sketch.tokens(self.simd, hashes);
+        }
+    }
+
+    /// A word of the segment; only a sketch needs its hash.
+    #[inline]
+    fn word(&mut self, from: usize, to: usize) {
+        if self.sketch.is_some() {
+            let token = short(&self.segment.bytes[from..], to - from);
+            self.token(token, false);
+        } else {
+            self.token_count += 1;
+        }
+    }
+
+    /// The current word of the segment ends here.
+    #[inline]
+    fn end_word(&mut self) {
+        let Segment { length, word, .. } = self.segment;
+        if word < length {
+            self.word(word, length);
+        }
+    }
+
+    /// A CJK run or the end of the text comes.
+    fn end_segment(&mut self) {
+        if self.segment.length == 0 {
+            return;
+        }
+        self.end_word();
+        self.windows();
+        let Segment { ref bytes, window, has_windows, .. } = self.segment;
+        if !has_windows {
+            // Shorter than a window, it is one feature as a whole.
+            let end = self.segment.end();
+            let feature = short(&bytes[window..], end - window);
+            self.feature(feature);
+        }
+        let bytes = std::mem::take(&mut self.segment.bytes);
+        self.segment = Segment { bytes, ..Segment::default() };
+    }
+
+    /// Takes all windows of the segment as far as it was read.
+    fn windows(&mut self) {
+        let end = self.segment.end();
+        let bytes = std::mem::take(&mut self.segment.bytes);
+        let mut at = self.segment.window;
+        while at < end {
+            let ascii = ascii_length(&bytes[at..end]);
+            if ascii >= WINDOW {
+                self.ascii_windows(&bytes[at..at + ascii]);
+                at += ascii - WINDOW + 1;
+                self.segment.has_windows = true;
+                continue;
+            }
+            let mut after = at;
+            for _ in 0..WINDOW {
+                after += bytes.get(after).map_or(1, |&first| utf_8_length(first));
+            }
+            if after > end {
+                break;
+            }
+            self.feature(short(&bytes[at..], after - at));
+            self.segment.has_windows = true;
+            at += utf_8_length(bytes[at]);
+        }
+        self.segment.bytes = bytes;
+        self.segment.window = at;
+    }
+
+    fn ascii_windows(&mut self, ascii: &[u8]) {
+        let mut hashes = [0; BLOCK];
+        let count_all = ascii.len() - WINDOW + 1;
+        for at in (0..count_all).step_by(BLOCK) {
+            let some = BLOCK.min(count_all - at);
+            let hashes = &mut hashes[..some];
+            kernel::hash_windows::<WINDOW>(self.simd, &ascii[at..], hashes);
+            count(self.simd, hashes, &mut self.counts, self.tally.as_mut());
+        }
+    }
+
+    /// Makes room for so many bytes behind the segment.
+    fn make_room(&mut self, more: usize) {
+        if self.segment.length + more + PAD <= self.segment.bytes.len() {
+            return;
+        }
+        self.windows();
+        let segment = &mut self.segment;
+        let start = segment.word.min(segment.window);
+        segment.bytes.copy_within(start..segment.length, 0);
+        segment.length -= start;
+        segment.word -= start;
+        segment.window -= start;
+        let needed = segment.length + more + PAD;
+        if needed > segment.bytes.len() {
+            // Twice, so that a long word is not moved for each piece of it.
+            segment.bytes.resize(2 * needed, 0);
+        }
+    }
+
+    fn end_run(&mut self) {
+        if self.run.characters == 1 && self.run.last_is_kana {
+            self.feature((self.run.last, self.run.last_length));
+        }
+        self.run.characters = 0;
+    }
+
+    #[inline]
+    fn cjk(&mut self, letter: u64, length: u8, is_kana: bool) {
+        self.token((letter, length), !is_kana);
+        let Run { characters, last, last_length, .. } = self.run;
+        if characters > 0 {
+            self.feature((last | letter << (8 * last_length), last_length + length));
+        }
+        let characters = (characters + 1).min(2);
+        self.run = Run { characters, last: letter, last_length: length, last_is_kana: is_kana };
+    }
+}
+
+impl Segment {
+    /// Its end, without a space that no word follows.
+    fn end(&self) -> usize {
+        self.length - usize::from(self.word == self.length && self.length > 0)
+    }
+}
+
+/// Counts the hashes of some features.
+fn count(simd: Simd, hashes: &[u64], counts: &mut BitCounts, tally: Option<&mut Tally>) {
+    if hashes.is_empty() {
+        return;
+    }
+    kernel::count_bits(simd, hashes, counts);
+    if let Some(tally) = tally {
+        for some in hashes.chunks(BLOCK) {
+            tally.add(some, &mut [0; BLOCK]);
+        }
+    }
+}
+
+/// How many bytes a character has that begins with this one.
+#[inline]
+const fn utf_8_length(first: u8) -> usize {
+    match first {
+        0..0x80 => 1,
+        0x80..0xe0 => 2,
+        0xe0..0xf0 => 3,
+        0xf0.. => 4,
+    }
+}
+
+impl<const WINDOW: usize> Reader for Digest<WINDOW> {
+    fn ascii(&mut self, ascii: &[u8]) {
+        self.end_run();
+        for piece in ascii.chunks(PIECE) {
+            self.make_room(piece.len());
+            let segment = &mut self.segment;
+            let from = segment.length;
+            let in_word = segment.word < from;
+            let squeezed =
+                squeeze(self.simd, piece, in_word, &mut segment.bytes[from..], &mut *self.ends);
+            segment.length += squeezed.bytes;
+            for i in 0..squeezed.words {
+                let end = from + self.ends[i] as usize;
+                self.word(self.segment.word, end);
+                self.segment.word = end + 1;
+            }
+        }
+    }
+
+    fn han(&mut self, utf_8: &[u8]) {
+        if self.run.characters == 0 {
+            self.end_segment();
+        }
+        for character in utf_8.as_chunks::<3>().0 {
+            let [a, b, c] = *character;
+            self.cjk(u64::from(u32::from_le_bytes([a, b, c, 0])), 3, false);
+        }
+    }
+
+    fn letter(&mut self, letter: Letter) {
+        match letter.kind {
+            Kind::Word => {
+                self.end_run();
+                self.make_room(4);
+                let segment = &mut self.segment;
+                let place = &mut segment.bytes[segment.length..segment.length + 4];
+                place.copy_from_slice(&letter.bytes.to_le_bytes());
+                segment.length += usize::from(letter.length);
+            }
+            Kind::Separator | Kind::Entangled => {
+                self.end_run();
+                if self.segment.word < self.segment.length {
+                    self.end_word();
+                    self.make_room(1);
+                    let segment = &mut self.segment;
+                    segment.bytes[segment.length] = b' ';
+                    segment.length += 1;
+                    segment.word = segment.length;
+                }
+            }
+            Kind::Cjk | Kind::Kana => {
+                if self.run.characters == 0 {
+                    self.end_segment();
+                }
+                self.cjk(u64::from(letter.bytes), letter.length, letter.kind == Kind::Kana);
+            }
+        }
+    }
+}
