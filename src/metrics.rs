@@ -54,6 +54,8 @@ struct StateGauges {
     memory_max: Gauge,
     in_flight: Gauge,
     journal: Gauge,
+    journal_live: Gauge,
+    reclaimed: Gauge,
     snapshot_age: Gauge,
     ready: Gauge,
 }
@@ -120,6 +122,8 @@ fn handles(page: PrometheusHandle) -> Installed {
             memory_max: gauge!("nearprint_memory_max_bytes"),
             in_flight: gauge!("nearprint_requests_in_flight"),
             journal: gauge!("nearprint_journal_bytes"),
+            journal_live: gauge!("nearprint_journal_live_bytes"),
+            reclaimed: gauge!("nearprint_reclaimed_bytes"),
             snapshot_age: gauge!("nearprint_snapshot_age_seconds"),
             ready: gauge!("nearprint_ready"),
         },
@@ -184,13 +188,27 @@ fn describe() {
         "The limit of index, merges and bodies together; 0 without one."
     );
     describe_gauge!("nearprint_requests_in_flight", "Requests being worked on.");
+    describe_disk();
+    describe_gauge!("nearprint_ready", "1 when writes are accepted, else 0.");
+}
+
+fn describe_disk() {
     describe_gauge!("nearprint_journal_bytes", Unit::Bytes, "Size of all journal files.");
+    describe_gauge!(
+        "nearprint_journal_live_bytes",
+        Unit::Bytes,
+        "Records of stored documents in the journal files, at least."
+    );
+    describe_gauge!(
+        "nearprint_reclaimed_bytes",
+        Unit::Bytes,
+        "Space of old records given back since the start."
+    );
     describe_gauge!(
         "nearprint_snapshot_age_seconds",
         Unit::Seconds,
         "Age of the newest snapshot; NaN before the first one."
     );
-    describe_gauge!("nearprint_ready", "1 when writes are accepted, else 0.");
 }
 
 /// What a write did, as it is counted.
@@ -244,6 +262,10 @@ pub struct State {
     pub requests_in_flight: u64,
     /// Bytes of all journal files.
     pub journal_bytes: u64,
+    /// Bytes of the records of stored documents, at least.
+    pub journal_live_bytes: u64,
+    /// Space of old records given back since the start.
+    pub reclaimed_bytes: u64,
     /// Age of the newest snapshot.
     pub snapshot_age: Option<Duration>,
     /// Whether writes are accepted.
@@ -265,6 +287,8 @@ pub fn render(state: &State) -> String {
     set(&gauges.bodies, state.bodies_bytes);
     set(&gauges.memory_max, state.memory_bytes_max);
     set(&gauges.in_flight, state.requests_in_flight);
+    set(&gauges.reclaimed, state.reclaimed_bytes);
+    set(&gauges.journal_live, state.journal_live_bytes);
     set(&gauges.ready, u64::from(state.ready));
     for (gauge, bytes) in gauges.memory.iter().zip(state.memory_bytes) {
         set(gauge, bytes);
@@ -438,6 +462,8 @@ mod tests {
             memory_bytes_max: 9,
             requests_in_flight: 10,
             journal_bytes: 99,
+            journal_live_bytes: 50,
+            reclaimed_bytes: 7,
             snapshot_age: Some(Duration::from_millis(1_500)),
             ready: true,
         });
@@ -464,6 +490,8 @@ mod tests {
             "nearprint_connections 0",
             "nearprint_connections_turned_away_total 1",
             "nearprint_journal_bytes 99",
+            "nearprint_journal_live_bytes 50",
+            "nearprint_reclaimed_bytes 7",
             "nearprint_snapshot_age_seconds 1.5",
             "nearprint_ready 1",
         ] {

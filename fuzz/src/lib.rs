@@ -18,8 +18,9 @@ use nearprint::http::{self, Service};
 use nearprint::index::image;
 use nearprint::index::plan::Plans;
 use nearprint::machine::change::Record;
+use nearprint::storage::export::read_export;
 use nearprint::storage::{
-    FileKind, Identity, Journal, JournalOptions, SealedReader, SimulatedDisk, scan,
+    Disk, FileKind, Identity, Journal, JournalOptions, SealedReader, SimulatedDisk, scan,
 };
 use nearprint::text;
 use tokio::runtime::Runtime;
@@ -34,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     ("record", record),
     ("sealed", sealed),
     ("image", image),
+    ("export", export),
     ("json", json),
     ("ndjson", ndjson),
     ("html", html),
@@ -82,6 +84,13 @@ pub fn sealed(bytes: &[u8]) {
     if let Ok(body) = reader.read_rest(1 << 24) {
         assert_eq!(body.len() as u64, promised);
     }
+}
+
+/// An exported file: what is whole restores files that are exported to the same bytes.
+pub fn export(bytes: &[u8]) {
+    let disk = SimulatedDisk::new();
+    let Ok(exported) = read_export(&mut &bytes[..], Some(&disk)) else { return };
+    assert_eq!(disk.list().expect("it is healthy").len() as u64, exported.files);
 }
 
 /// The body of a segment's or a table's file, as if its checksums had held.

@@ -1,6 +1,6 @@
 //! Speaking to a running service: requests, their retries, and refusals in words.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -128,6 +128,13 @@ impl Client {
         let mut response =
             self.until_admitted(|url| self.let_in(self.agent.get(url)).call(), path)?;
         Ok(response.body_mut().read_to_string()?)
+    }
+
+    /// Gets a path and copies what comes.
+    pub(super) fn copy(&self, path: &str, sink: &mut dyn Write) -> Result<u64> {
+        let response = self.until_admitted(|url| self.let_in(self.agent.get(url)).call(), path)?;
+        let body = response.into_body().into_with_config().limit(u64::MAX);
+        Ok(io::copy(&mut body.reader(), sink)?)
     }
 
     /// Gets a path once, without waiting for a busy service; its status.

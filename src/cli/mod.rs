@@ -19,10 +19,14 @@ mod explanation;
 mod fingerprint;
 mod health;
 mod import;
+mod inspect;
 mod plan;
 mod query;
+mod repair;
 mod reply;
 mod serve;
+mod snapshot;
+mod stopped;
 mod token;
 mod trouble;
 
@@ -72,6 +76,12 @@ enum Command {
     Token(token::Args),
     /// Reckon what an index of some size will cost: memory, time, and the alternatives
     Plan(plan::Args),
+    /// Look at snapshots; export everything into one file, and restore it
+    Snapshot(snapshot::Args),
+    /// Show the files of a stopped service's data directory
+    Inspect(inspect::Args),
+    /// Make a damaged data directory open again, after saying what is lost
+    Repair(repair::Args),
     /// Measure look-ups, inserts, texts and requests on this machine
     Bench(bench::Args),
 }
@@ -108,6 +118,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Health(args) => health::run(&args, &mut out),
         Command::Token(args) => token::run(&args, &mut out),
         Command::Plan(args) => plan::run(&args, &mut out),
+        Command::Snapshot(args) => snapshot::run(&args, &mut out),
+        Command::Inspect(args) => inspect::run(&args, &mut out),
+        Command::Repair(args) => repair::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
     }?;
     out.flush()?;

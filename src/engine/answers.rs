@@ -2,6 +2,7 @@
 
 use crate::document::{Document, Sequence};
 use crate::engine::options::Durability;
+use crate::engine::reclaim::Space;
 use crate::fingerprint::Distance;
 use crate::machine::query::{Criteria, Hit};
 use crate::recipe::Recipe;
@@ -174,6 +175,10 @@ pub struct Stats {
     pub journal_bytes: u64,
     /// Number of journal files.
     pub journal_files: u64,
+    /// How many of them are packs.
+    pub packs: u64,
+    /// What is known of the space of records.
+    pub space: Space,
     /// The newest snapshot.
     pub last_snapshot: Option<SnapshotInfo>,
 }

@@ -10,12 +10,13 @@ use crate::document::Sequence;
 use crate::engine::answers::Refused;
 use crate::engine::finder;
 use crate::engine::options::Durability;
+use crate::engine::published::Published;
 use crate::index::view::View;
 use crate::index::work::Built;
 use crate::machine::apply::{Applied, Command, Machine, Outcome, PackedSearch};
 use crate::machine::change::Record;
 use crate::machine::search::{Probe, Search};
-use crate::storage::{Journal, Records, StorageError};
+use crate::storage::{Journal, Reclaimer, Records, StorageError};
 
 /// The state and its journal.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub struct Decided {
     /// The last change after it.
     pub sequence: Sequence,
     /// The state that a check-and-insert was decided in: what its hits are shown from.
-    pub before: Option<View>,
+    pub before: Option<Published>,
 }
 
 impl Core {
@@ -61,6 +62,11 @@ impl Core {
         &self.machine
     }
 
+    /// Gives back the space of records.
+    pub fn reclaimer(&self) -> Reclaimer {
+        self.journal.reclaimer()
+    }
+
     /// The readers of the journal.
     pub fn records(&self) -> &Records {
         &self.records
@@ -84,9 +90,11 @@ impl Core {
             }
             reserved => reserved?,
         }
+        // The records of the group will be in the file that is the last one now.
+        let pinned = self.records.pin();
         let mut answers = Vec::with_capacity(group.len());
         for command in group {
-            answers.push(self.decide(command, at_ms)?);
+            answers.push(self.decide(command, &pinned, at_ms)?);
         }
         Ok(answers)
     }
@@ -123,7 +131,7 @@ impl Core {
     /// # Errors
     /// As [`Self::make_durable`].
     pub fn freeze(&mut self) -> Result<View, StorageError> {
-        self.sync()?;
+        self.journal.cut()?;
         self.machine.view_mut().rotate();
         Ok(self.view().clone())
     }
@@ -136,9 +144,11 @@ impl Core {
     fn decide(
         &mut self,
         command: &mut Command,
+        pinned: &Records,
         at_ms: u64,
     ) -> Result<Result<Decided, Refused>, StorageError> {
-        let before = matches!(command, Command::CheckAndInsert { .. }).then(|| self.view().clone());
+        let before = matches!(command, Command::CheckAndInsert { .. })
+            .then(|| Published { view: self.view().clone(), records: pinned.clone() });
         let applied = if let Ok(applied) = self.machine.apply(command) {
             applied
         } else {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use crate::fingerprint::Distance;
 use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError};
 
-const NAME: &str = "directory";
+/// The name of its file.
+pub const NAME: &str = "directory";
 const KIND: FileKind = FileKind(1);
 const BODY_BYTES: u64 = 25;
 

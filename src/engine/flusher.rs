@@ -57,7 +57,7 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<PartsRequest>) {
 
 /// Builds a level of each full delta, oldest first.
 fn flush(shared: &Arc<Shared>) -> Result<(), Gone> {
-    while let Some(work) = Work::flush(&shared.view.load()) {
+    while let Some(work) = Work::flush(&shared.published.load().view) {
         let built = work.run();
         tell(shared, |done| Message::Built { built, done })?;
         merge_newest(shared)?;
@@ -69,7 +69,7 @@ fn flush(shared: &Arc<Shared>) -> Result<(), Gone> {
 fn merge_newest(shared: &Arc<Shared>) -> Result<(), Gone> {
     let merging = shared.merging();
     let Some(apart) = &*merging else { return Ok(()) };
-    while let Some(work) = Work::merge_newest(&shared.view.load(), apart, NEWEST_MAX) {
+    while let Some(work) = Work::merge_newest(&shared.published.load().view, apart, NEWEST_MAX) {
         let built = work.run();
         tell(shared, |done| Message::Built { built, done })?;
     }
@@ -84,8 +84,9 @@ fn parts(shared: &Arc<Shared>) -> Result<Parts, Gone> {
     // Only this thread turns deltas into segments, so that after this the segments hold what was
     // frozen and nothing newer; a merge in between changes none of it.
     loop {
-        let view = shared.view.load_full();
-        match Work::flush(&view) {
+        let state = shared.published.load_full();
+        let view = &state.view;
+        match Work::flush(view) {
             Some(work) if view.full_deltas()[0].after() < counts.sequence => {
                 let built = work.run();
                 tell(shared, |done| Message::Built { built, done })?;

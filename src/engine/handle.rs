@@ -20,13 +20,15 @@ use crate::engine::flusher;
 use crate::engine::keeper::{self, SnapshotKeeper, SnapshotRequest};
 use crate::engine::lookups::{Share, Turns};
 use crate::engine::options::{Durability, Options};
+use crate::engine::published::Published;
+use crate::engine::reclaim::Reclaim;
 use crate::engine::recovery::{OpenError, Recovered, recover};
 use crate::engine::shared::{Life, Message, Shared, Submission};
+use crate::engine::snapshots::Export;
 use crate::engine::writer::{Writer, memory_stats};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::ids::IdKey;
 use crate::index::plan::Plans;
-use crate::index::view::View;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::PACKED_MAX;
 use crate::machine::search::{Probe, Search};
@@ -50,6 +52,8 @@ struct Threads {
     stop_merges: Sender<()>,
     /// Of the policy `interval` alone.
     syncs: Option<(JoinHandle<()>, Sender<()>)>,
+    reclaim: JoinHandle<()>,
+    stop_reclaim: Sender<()>,
     _lock: DirectoryLock,
 }
 
@@ -121,14 +125,19 @@ impl Engine {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let (writer, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            view: ArcSwap::from_pointee(core.view().clone()),
-            records: core.records().clone(),
+            published: ArcSwap::from_pointee(Published {
+                view: core.view().clone(),
+                records: core.records().pin(),
+            }),
             id_secret: core.machine().id_secret(),
             places: Arc::new(Semaphore::new(options.queue_changes_max)),
             life: watch::Sender::new(Life::Running),
             disk_full: false.into(),
             memory_full: false.into(),
             snapshots: ArcSwap::from_pointee(snapshots.list()),
+            reclaimable_upto: snapshots.held_by_both().get().into(),
+            reclaim_wanted: false.into(),
+            space: ArcSwap::default(),
             turns: Turns::new(options.lookup_threads),
             flusher: OnceLock::new(),
             merging: Mutex::default(),
@@ -148,6 +157,8 @@ impl Engine {
             last_ms: clock.now_ms(),
             last_failed: false,
         };
+        let (stop_reclaim, reclaim_stopped) = std::sync::mpsc::channel();
+        let reclaim = Reclaim::new(Arc::clone(&shared), core.reclaimer(), reclaim_stopped);
         let writer = Writer::new(core, Arc::clone(&shared), inbox);
         let (merged, flushed) = (Arc::clone(&shared), Arc::clone(&shared));
         let syncs = match shared.options.durability {
@@ -166,6 +177,8 @@ impl Engine {
             merges: spawn("merges", move || keeper::keep_merged(&merged, &merges_stopped))?,
             stop_merges,
             syncs,
+            reclaim: spawn("reclaim", move || reclaim.run())?,
+            stop_reclaim,
             _lock: lock,
         };
         Ok(Self {
@@ -189,16 +202,16 @@ impl Engine {
         self.check_distance(options.criteria.distance)?;
         let key = self.key(document);
         let probe = Probe { document, key, criteria: options.criteria };
-        let view = self.shared.view.load();
-        let search = Search::begin(&view, &probe);
-        if !finder::reads_records(&view, &search) {
-            return finish_query(&view, &self.shared, &probe, search, options.limit);
+        let state = self.shared.published.load();
+        let search = Search::begin(&state.view, &probe);
+        if !finder::reads_records(&state.view, &search) {
+            return finish_query(&state, &probe, search, options.limit);
         }
-        let (view, shared) = (Arc::clone(&view), Arc::clone(&self.shared));
+        let state = Arc::clone(&state);
         let document = document.clone();
         off_async(move || {
             let probe = Probe { document: &document, key, criteria: options.criteria };
-            finish_query(&view, &shared, &probe, search, options.limit)
+            finish_query(&state, &probe, search, options.limit)
         })
         .await
     }
@@ -221,8 +234,9 @@ impl Engine {
     ) -> Result<Vec<u8>, Refused> {
         self.check_distance(distance)?;
         let shared = Arc::clone(&self.shared);
-        let look_up =
-            move |piece: &[Fingerprint]| finder::nearest(&shared.view.load(), piece, distance);
+        let look_up = move |piece: &[Fingerprint]| {
+            finder::nearest(&shared.published.load().view, piece, distance)
+        };
         share.look_up(&queries.into(), look_up).await
     }
 
@@ -233,7 +247,7 @@ impl Engine {
     /// [`Refused::DistanceAboveMax`].
     pub fn nearest(&self, queries: &[Fingerprint], distance: Distance) -> Result<Vec<u8>, Refused> {
         self.check_distance(distance)?;
-        Ok(finder::nearest(&self.shared.view.load(), queries, distance))
+        Ok(finder::nearest(&self.shared.published.load().view, queries, distance))
     }
 
     /// Stores a document whatever is there.
@@ -268,18 +282,18 @@ impl Engine {
         let QueryOptions { criteria, limit } = options;
         self.check_distance(criteria.distance)?;
         let search = self.search(&document, options).await?;
-        let (short, shared) = (document.short, Arc::clone(&self.shared));
+        let short = document.short;
         let command = Command::CheckAndInsert { document, criteria, store_duplicates, search };
         let finish = Box::new(move |mut decided: Decided| {
             let outcome = std::mem::replace(&mut decided.outcome, Outcome::InsertedPacked);
-            let (Outcome::Written { verdict, search: Some(search) }, Some(view)) =
+            let (Outcome::Written { verdict, search: Some(search) }, Some(before)) =
                 (outcome, decided.before.take())
             else {
                 unreachable!("a check-and-insert writes what it searched")
             };
-            let reads = finder::reads_records(&view, &search);
+            let reads = finder::reads_records(&before.view, &search);
             let show = move || {
-                let findings = finder::show(&view, &shared.records, &search, short, limit)?;
+                let findings = finder::show(&before.view, &before.records, &search, short, limit)?;
                 Ok(written(verdict, &decided, findings))
             };
             if reads {
@@ -322,10 +336,10 @@ impl Engine {
     ) -> Result<Pending<Vec<u8>>, Refused> {
         assert!(fingerprints.len() <= PACKED_MAX, "callers cut batches");
         self.check_distance(distance)?;
-        let view = self.shared.view.load_full();
-        let (since, queries) = (view.sequence(), fingerprints.as_slice().into());
+        let state = self.shared.published.load_full();
+        let (since, queries) = (state.view.sequence(), fingerprints.as_slice().into());
         // All pieces see the same view: the writer adds what is newer than it.
-        let look_up = move |piece: &[Fingerprint]| finder::nearest(&view, piece, distance);
+        let look_up = move |piece: &[Fingerprint]| finder::nearest(&state.view, piece, distance);
         let nearest = share.look_up(&queries, look_up).await?;
         let search = PackedSearch { since, nearest };
         let command = Command::CheckAndInsertPacked { fingerprints, distance, search };
@@ -360,16 +374,17 @@ impl Engine {
     /// [`Refused::Unreadable`].
     pub async fn document(&self, id: &DocumentId) -> Result<Option<StoredDocument>, Refused> {
         let key = IdKey::of(id, &self.shared.id_secret);
-        let Some(located) = self.shared.view.load().find_id(key) else { return Ok(None) };
-        let records = self.shared.records.clone();
-        off_async(move || finder::stored(&records, located.posting.sequence).map(Some)).await
+        let state = self.shared.published.load_full();
+        let Some(located) = state.view.find_id(key) else { return Ok(None) };
+        off_async(move || finder::stored(&state.records, located.posting.sequence).map(Some)).await
     }
 
     /// The state in numbers.
     pub fn stats(&self) -> Stats {
-        let view = self.shared.view.load();
+        let state = self.shared.published.load();
+        let view = &state.view;
         let counts = view.counts();
-        let extent = self.shared.records.extent();
+        let extent = state.records.extent();
         let options = &self.shared.options;
         Stats {
             documents: counts.documents,
@@ -384,9 +399,11 @@ impl Engine {
                 .map(|segment| segment_stats(segment, view.plans()))
                 .collect(),
             delta_events: view.deltas().map(|delta| u64::from(delta.length())).sum(),
-            memory: memory_stats(&view),
+            memory: memory_stats(view),
             journal_bytes: extent.bytes,
             journal_files: extent.files,
+            packs: extent.packs,
+            space: **self.shared.space.load(),
             last_snapshot: self.shared.snapshots.load().first().cloned(),
         }
     }
@@ -397,12 +414,24 @@ impl Engine {
     /// [`Refused`].
     pub async fn snapshot(&self) -> Result<SnapshotInfo, Refused> {
         let (request, taken) = oneshot::channel();
-        {
-            let requests = self.snapshot_requests.lock().expect("no panic while it is held");
-            let requests = requests.as_ref().ok_or(Refused::Stopping)?;
-            requests.send(request).map_err(|_| Refused::Failed)?;
-        }
+        self.ask_keeper(SnapshotRequest::Take(request))?;
         taken.await.unwrap_or(Err(Refused::Failed))
+    }
+
+    /// Takes a snapshot, and opens all that an export of it and the records needs.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub async fn export(&self) -> Result<Export, Refused> {
+        let (request, opened) = oneshot::channel();
+        self.ask_keeper(SnapshotRequest::Export(request))?;
+        opened.await.unwrap_or(Err(Refused::Failed))
+    }
+
+    fn ask_keeper(&self, request: SnapshotRequest) -> Result<(), Refused> {
+        let requests = self.snapshot_requests.lock().expect("no panic while it is held");
+        let requests = requests.as_ref().ok_or(Refused::Stopping)?;
+        requests.send(request).map_err(|_| Refused::Failed)
     }
 
     /// The snapshots on disk, newest first.
@@ -424,7 +453,9 @@ impl Engine {
         let Some(threads) = self.threads.lock().expect("no panic while it is held").take() else {
             return;
         };
+        drop(threads.stop_reclaim);
         join(threads.snapshots);
+        join(threads.reclaim);
         // The keeper was the one to ask the flusher.
         self.shared.wake_flusher();
         join(threads.flusher);
@@ -459,15 +490,15 @@ impl Engine {
 
     async fn search(&self, document: &Document, options: QueryOptions) -> Result<Search, Refused> {
         let (key, criteria) = (self.key(document), options.criteria);
-        let view = self.shared.view.load_full();
-        let mut search = Search::begin(&view, &Probe { document, key, criteria });
-        if !finder::reads_records(&view, &search) {
+        let state = self.shared.published.load_full();
+        let mut search = Search::begin(&state.view, &Probe { document, key, criteria });
+        if !finder::reads_records(&state.view, &search) {
             return Ok(search);
         }
-        let (document, records) = (document.clone(), self.shared.records.clone());
+        let document = document.clone();
         off_async(move || {
             let probe = Probe { document: &document, key, criteria };
-            finder::verify(&view, &records, &probe, &mut search)?;
+            finder::verify(&state.view, &state.records, &probe, &mut search)?;
             Ok(search)
         })
         .await
@@ -516,14 +547,13 @@ impl Engine {
 }
 
 fn finish_query(
-    view: &View,
-    shared: &Shared,
+    state: &Published,
     probe: &Probe<'_>,
     mut search: Search,
     limit: usize,
 ) -> Result<Findings, Refused> {
-    finder::verify(view, &shared.records, probe, &mut search)?;
-    finder::show(view, &shared.records, &search, probe.document.short, limit)
+    finder::verify(&state.view, &state.records, probe, &mut search)?;
+    finder::show(&state.view, &state.records, &search, probe.document.short, limit)
 }
 
 fn written(verdict: Verdict, decided: &Decided, findings: Findings) -> Written {

@@ -12,14 +12,16 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::document::Sequence;
 use crate::engine::answers::{Refused, SnapshotInfo};
 use crate::engine::flusher::{PartsRequest, tell};
+use crate::engine::reclaim;
 use crate::engine::shared::{Life, Message, Shared};
-use crate::engine::snapshots::Snapshots;
+use crate::engine::snapshots::{Export, Snapshots};
 use crate::index::merge;
 use crate::index::work::Work;
 use crate::metrics;
-use crate::storage::Disk;
+use crate::storage::{Disk, StorageError};
 
 /// How often the keepers look for work that nobody told them of.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -42,8 +44,14 @@ pub(crate) struct SnapshotKeeper {
     pub(crate) last_failed: bool,
 }
 
-/// Somebody wants a snapshot, and to know when it is on disk.
-pub(crate) type SnapshotRequest = oneshot::Sender<Result<SnapshotInfo, Refused>>;
+/// What the keeper of snapshots is asked for.
+#[derive(Debug)]
+pub(crate) enum SnapshotRequest {
+    /// A snapshot, now.
+    Take(oneshot::Sender<Result<SnapshotInfo, Refused>>),
+    /// The files of a snapshot that is taken now, and of all records, open.
+    Export(oneshot::Sender<Result<Export, Refused>>),
+}
 
 impl SnapshotKeeper {
     /// Runs until the handle and the writer are gone. A request channel that closes asks for the
@@ -51,15 +59,23 @@ impl SnapshotKeeper {
     pub(crate) fn run(mut self) {
         loop {
             match self.requests.recv_timeout(LOOK_EVERY) {
-                Ok(request) => {
+                Ok(SnapshotRequest::Take(request)) => {
                     let taken = self.take_snapshot().ok_or(Refused::Failed);
                     // The caller may have left; the snapshot is taken all the same.
                     drop(request.send(taken));
                 }
+                Ok(SnapshotRequest::Export(request)) => {
+                    let export = self.take_snapshot().and_then(|_| self.export());
+                    drop(request.send(export.ok_or(Refused::Failed)));
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     self.look();
                     if self.is_due() {
-                        self.last_failed = self.take_snapshot().is_none();
+                        let taken = match self.unsaved_changes() {
+                            0 => self.repeat_snapshot(),
+                            _ => self.take_snapshot(),
+                        };
+                        self.last_failed = taken.is_none();
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
@@ -70,6 +86,16 @@ impl SnapshotKeeper {
                 }
             }
         }
+    }
+
+    /// Open files stay readable when they are removed, and what is written behind their ends does
+    /// not belong to the export: nobody waits for whoever reads it.
+    fn export(&self) -> Option<Export> {
+        let records = self.shared.published.load().records.files();
+        self.snapshots
+            .export(records)
+            .inspect_err(|error| tracing::error!(%error, "no export"))
+            .ok()
     }
 
     fn look(&self) {
@@ -83,7 +109,11 @@ impl SnapshotKeeper {
 
     fn unsaved_changes(&self) -> u64 {
         let saved = self.snapshots.list().first().map_or(0, |newest| newest.sequence.get());
-        self.shared.view.load().sequence().get() - saved
+        self.sequence().get() - saved
+    }
+
+    fn sequence(&self) -> Sequence {
+        self.shared.published.load().view.sequence()
     }
 
     fn is_due(&self) -> bool {
@@ -91,7 +121,10 @@ impl SnapshotKeeper {
         let unsaved = self.unsaved_changes();
         let waited = self.shared.clock.now_ms().saturating_sub(self.last_ms);
         // One that failed is tried again in time, not at every look.
-        (unsaved >= options.snapshot_changes && !self.last_failed)
+        let many = unsaved >= options.snapshot_changes;
+        let (older, now) = (self.snapshots.held_by_both(), self.sequence());
+        let in_the_way = older < now && reclaim::is_snapshot_due(&self.shared, older);
+        ((many || in_the_way) && !self.last_failed)
             || (unsaved > 0 && waited >= options.snapshot_interval_ms)
     }
 
@@ -104,7 +137,24 @@ impl SnapshotKeeper {
         let parts = parts.blocking_recv().ok()?;
         self.last_ms = self.shared.clock.now_ms();
         let taken = self.snapshots.take(&parts, self.last_ms);
+        self.tell_of(taken, begun)
+    }
+
+    /// Has the newest snapshot count as two, where nothing has changed since.
+    fn repeat_snapshot(&mut self) -> Option<SnapshotInfo> {
+        let begun = self.shared.clock.monotonic();
+        let taken = self.snapshots.repeat();
+        self.tell_of(taken, begun)
+    }
+
+    fn tell_of(
+        &self,
+        taken: Result<SnapshotInfo, StorageError>,
+        begun: Duration,
+    ) -> Option<SnapshotInfo> {
         self.shared.snapshots.store(Arc::new(self.snapshots.list()));
+        let upto = self.snapshots.held_by_both().get();
+        self.shared.reclaimable_upto.store(upto, Ordering::Release);
         let took = self.shared.clock.since(begun);
         match taken {
             Ok(info) => {
@@ -126,9 +176,9 @@ impl SnapshotKeeper {
 /// Merges segments while there is something to merge; ends when it is told to.
 pub(crate) fn keep_merged(shared: &Arc<Shared>, stop: &Receiver<()>) {
     yield_to_readers();
-    let mut written = (shared.view.load().sequence(), shared.clock.monotonic());
+    let mut written = (shared.published.load().view.sequence(), shared.clock.monotonic());
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
-        let sequence = shared.view.load().sequence();
+        let sequence = shared.published.load().view.sequence();
         if sequence != written.0 {
             written = (sequence, shared.clock.monotonic());
         }
@@ -162,7 +212,7 @@ fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
     let work = {
         // The flusher may be merging; what it leaves is what there is to choose from.
         let mut merging = shared.merging();
-        let work = Work::merge(&shared.view.load(), ratio)?;
+        let work = Work::merge(&shared.published.load().view, ratio)?;
         *merging = Some(work.segments().to_vec());
         work
     };

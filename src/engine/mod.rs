@@ -8,6 +8,7 @@
 //!       core    decide a group, append, sync: synchronous, no thread, no clock
 //!     flusher   a background thread: deltas to segments
 //!     keeper    background threads: merges, snapshots
+//!     reclaim   a background thread: the space of records that nobody needs (needed)
 //!   recovery    newest valid snapshot + journal -> core
 //!   snapshots, directory   the files beside the journal
 //! ```
@@ -28,14 +29,20 @@ pub mod core;
 pub mod directory;
 pub mod finder;
 pub mod handle;
+pub mod needed;
+pub mod offline;
 pub mod options;
+pub mod published;
+pub mod reclaim;
 pub mod recovery;
+pub mod repair;
 pub mod snapshots;
 
 mod flusher;
 mod keeper;
 mod lookups;
 mod shared;
+mod sizes;
 mod writer;
 
 #[cfg(test)]

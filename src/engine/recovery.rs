@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
+use crate::document::Sequence;
 use crate::engine::core::Core;
 use crate::engine::directory::{Directory, Entropy};
 use crate::engine::options::Options;
+use crate::engine::repair;
 use crate::engine::snapshots::Snapshots;
 use crate::index::merge;
 use crate::index::permutation::Permutation;
@@ -40,6 +42,11 @@ pub enum OpenError {
          an empty directory"
     )]
     NoDirectoryFile,
+    /// A repair was cut short; what it would have done is not known to a service.
+    #[error(
+        "a repair of the data directory was not finished; next: run it again (nearprint repair)"
+    )]
+    RepairUnfinished,
     /// The directory was created for another largest distance.
     #[error(
         "the data directory was created with distance_max = {created}, the configuration says \
@@ -107,6 +114,8 @@ pub fn recover(
         if unreadable.is_some() || record.first <= machine.view().sequence().get() {
             return;
         }
+        // Packs have gaps.
+        machine.skip_to(Sequence::new(record.first));
         match Record::decode(record.payload) {
             Ok(read) => machine.replay(&read.change),
             Err(source) => {
@@ -118,6 +127,7 @@ pub fn recover(
     if let Some(error) = unreadable {
         return Err(error);
     }
+    machine.skip_to(Sequence::new(tail.last + 1));
     if tail.last < snapshot.get() {
         return Err(OpenError::JournalTooShort { journal: tail.last, snapshot: snapshot.get() });
     }
@@ -162,6 +172,9 @@ fn open_directory(
         directory.write(disk)?;
         return Ok(directory);
     };
+    if repair::is_unfinished(&**disk)? {
+        return Err(OpenError::RepairUnfinished);
+    }
     let created = directory.identity.recipe();
     if created != options.recipe.to_string() {
         return Err(OpenError::Recipe { created, configured: options.recipe });

@@ -1,6 +1,6 @@
 //! What the threads of the engine share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
@@ -12,19 +12,20 @@ use crate::engine::clock::Clock;
 use crate::engine::core::Decided;
 use crate::engine::lookups::Turns;
 use crate::engine::options::Options;
+use crate::engine::published::Published;
+use crate::engine::reclaim::Space;
 use crate::index::segment::Segment;
 use crate::index::view::View;
 use crate::index::work::Built;
 use crate::machine::apply::Command;
-use crate::storage::Records;
+use crate::storage::StorageError;
 
 /// Shared by the handle, the writer and the keepers.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
     /// The published state: durable as the policy promises.
-    pub(crate) view: ArcSwap<View>,
-    pub(crate) records: Records,
+    pub(crate) published: ArcSwap<Published>,
     pub(crate) id_secret: [u8; 16],
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) turns: Turns,
@@ -37,6 +38,11 @@ pub(crate) struct Shared {
     pub(crate) snapshots: ArcSwap<Vec<SnapshotInfo>>,
     /// Once it runs.
     pub(crate) flusher: OnceLock<Thread>,
+    /// Up to here both kept snapshots hold everything.
+    pub(crate) reclaimable_upto: AtomicU64,
+    /// There may be enough records of no use to give their space back.
+    pub(crate) reclaim_wanted: AtomicBool,
+    pub(crate) space: ArcSwap<Space>,
     /// While merges are under way, the segments that they take the place of: not for the flusher.
     /// Whoever chooses segments to merge holds it.
     pub(crate) merging: Mutex<Option<Vec<Arc<Segment>>>>,
@@ -61,6 +67,10 @@ pub(crate) enum Message {
     Freeze { frozen: oneshot::Sender<View> },
     /// Sync what was written (policy `interval`).
     Sync { done: oneshot::Sender<()> },
+    /// Sync what was written, publish and tell the state.
+    Synced { synced: oneshot::Sender<View> },
+    /// The disk has failed elsewhere: stop for good.
+    Fail { error: StorageError },
     /// Commit what waits, and end.
     Stop,
 }

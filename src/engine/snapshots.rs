@@ -10,20 +10,25 @@ use std::sync::{Arc, Weak};
 
 use crate::document::Sequence;
 use crate::engine::answers::SnapshotInfo;
-use crate::engine::directory::Directory;
+use crate::engine::directory::{self, Directory};
 use crate::index::image;
 use crate::index::plan::Plans;
 use crate::index::segment::Segment;
 use crate::index::table::Table;
 use crate::index::view::{Counts, Parts};
 use crate::index::work::Other;
-use crate::storage::{Disk, FileKind, Sealed, SealedReader, SealedWriter, StorageError};
+use crate::storage::export::{ExportFile, Exported, write_export};
+use crate::storage::{
+    Disk, DiskFile, FileKind, Identity, Sealed, SealedReader, SealedWriter, StorageError,
+    packed_before,
+};
 
 // Kinds 2 and 3 were segments and manifests before tables had files of their own.
 const MANIFEST_KIND: FileKind = FileKind(4);
 const SEGMENT_KIND: FileKind = FileKind(5);
 const TABLE_KIND: FileKind = FileKind(6);
 const MANIFEST_SUFFIX: &str = ".manifest";
+const AGAIN_SUFFIX: &str = "-again.manifest";
 /// A manifest names a few dozen files at most.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 /// How many snapshots are kept.
@@ -41,6 +46,8 @@ pub struct Snapshots {
     next_number: u64,
     /// Newest first.
     kept: Vec<Manifest>,
+    /// How many of these, from the newest on, were read back whole by this process.
+    verified: usize,
 }
 
 /// The parts in memory that have a file.
@@ -49,6 +56,8 @@ struct Written<T>(Vec<(Weak<T>, PartFile)>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Manifest {
+    /// Whether it is the second one of its state; its name says so.
+    again: bool,
     taken_at_ms: u64,
     counts: Counts,
     segments: Vec<PartFile>,
@@ -86,29 +95,62 @@ impl<T> Written<T> {
     }
 }
 
+/// Everything that an export holds, open.
+#[derive(Debug)]
+pub struct Export {
+    identity: Identity,
+    files: Vec<ExportFile>,
+}
+
+impl Export {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Of the sink and the files.
+    pub fn write(&self, sink: &mut dyn Write) -> io::Result<Exported> {
+        write_export(sink, self.identity, &self.files)
+    }
+}
+
 impl Snapshots {
+    /// The newest snapshot, these files of records, and last the file `directory`, without which
+    /// nothing that was half restored is opened.
+    ///
+    /// # Errors
+    /// [`StorageError`].
+    pub fn export(&self, records: Vec<ExportFile>) -> Result<Export, StorageError> {
+        let mut names = Vec::new();
+        if let Some(newest) = self.kept.first() {
+            let (_, files) = read_manifest_of(&*self.disk, &self.directory, &newest.name())?;
+            names.extend(files.into_iter().map(|(name, _)| name));
+        }
+        let mut files = records;
+        for name in names.into_iter().chain([directory::NAME.to_owned()]) {
+            let file: Arc<dyn DiskFile> = Arc::from(self.disk.open(&name)?);
+            let bytes = file.len()?;
+            files.push(ExportFile { name, file, bytes });
+        }
+        Ok(Export { identity: self.directory.identity, files })
+    }
+
     /// Loads the newest snapshot that is whole; one that is not is passed over with a warning,
     /// since the journal leads from the older one to the same state.
     ///
     /// # Errors
     /// [`StorageError`] where the disk fails. Damage is no error here.
     pub fn load(disk: Arc<dyn Disk>, directory: Directory) -> Result<(Self, Parts), StorageError> {
-        let mut snapshots = Self {
-            disk,
-            plans: Plans::of(directory.distance_max),
-            directory,
-            segments: Written(Vec::new()),
-            tables: Written(Vec::new()),
-            next_number: 1,
-            kept: Vec::new(),
-        };
+        let mut snapshots = Self::none(disk, directory);
         let names = snapshots.disk.list()?;
         let numbers = names.iter().filter_map(|name| part_number(name));
         snapshots.next_number = numbers.max().unwrap_or(0) + 1;
+        let packed_before = packed_before(&*snapshots.disk)?;
         let mut loaded: Option<Parts> = None;
         // Names carry the sequence in twenty digits: the newest is the last.
         for name in names.iter().rev().filter(|name| name.ends_with(MANIFEST_SUFFIX)) {
             let read = snapshots.read_manifest(name).and_then(|manifest| {
+                if manifest.counts.sequence.next().get() < packed_before {
+                    return Err(superseded(name));
+                }
                 if loaded.is_none() {
                     loaded = Some(snapshots.read_parts(&manifest)?);
                 }
@@ -120,7 +162,38 @@ impl Snapshots {
                 Err(error) => tracing::warn!(snapshot = name, %error, "passing over a snapshot"),
             }
         }
+        snapshots.verified = usize::from(loaded.is_some());
         Ok((snapshots, loaded.unwrap_or_default()))
+    }
+
+    fn none(disk: Arc<dyn Disk>, directory: Directory) -> Self {
+        Self {
+            disk,
+            plans: Plans::of(directory.distance_max),
+            directory,
+            segments: Written(Vec::new()),
+            tables: Written(Vec::new()),
+            next_number: 1,
+            kept: Vec::new(),
+            verified: 0,
+        }
+    }
+
+    /// Reads the snapshot of a manifest as a start would, and verifies all of it.
+    ///
+    /// # Errors
+    /// [`StorageError`] says what is wrong with it.
+    pub fn verify(
+        disk: Arc<dyn Disk>,
+        directory: Directory,
+        name: &str,
+    ) -> Result<(), StorageError> {
+        let snapshots = Self::none(disk, directory);
+        let manifest = snapshots.read_manifest(name)?;
+        if manifest.counts.sequence.next().get() < packed_before(&*snapshots.disk)? {
+            return Err(superseded(name));
+        }
+        snapshots.read_parts(&manifest).map(drop)
     }
 
     /// Writes a snapshot of these parts; then removes what no kept snapshot needs. A snapshot of the
@@ -142,14 +215,48 @@ impl Snapshots {
             Ok(OtherFile { file: self.table_file(&other.table)?, gone })
         });
         let others = others.collect::<Result<_, StorageError>>()?;
-        let manifest = Manifest { taken_at_ms, counts, segments, others };
-        let name = manifest_name(counts.sequence);
-        self.write(&name, MANIFEST_KIND, |sink| sink.write_all(&manifest.encode()))?;
+        let manifest = Manifest { again: false, taken_at_ms, counts, segments, others };
+        self.keep(manifest)
+    }
+
+    /// Has the newest snapshot count as two: all its files are read again, and its manifest is
+    /// written a second time. For a state that nothing changes any more: else the journal behind the
+    /// older snapshot would be kept until something does.
+    ///
+    /// # Errors
+    /// [`StorageError`]; the earlier snapshots stay.
+    pub fn repeat(&mut self) -> Result<SnapshotInfo, StorageError> {
+        let Some(newest) = self.kept.first().cloned() else {
+            return Err(StorageError::NoRecord { sequence: 0, last: 0 });
+        };
+        for &file in &newest.segments {
+            self.read_back(&segment_name(file.number), SEGMENT_KIND, file)?;
+        }
+        for other in &newest.others {
+            self.read_back(&table_name(other.file.number), TABLE_KIND, other.file)?;
+        }
+        if newest.again {
+            return Ok(newest.info());
+        }
+        self.keep(Manifest { again: true, ..newest })
+    }
+
+    /// Writes the manifest, and removes what no kept snapshot needs.
+    fn keep(&mut self, manifest: Manifest) -> Result<SnapshotInfo, StorageError> {
+        self.write(&manifest.name(), MANIFEST_KIND, |sink| sink.write_all(&manifest.encode()))?;
         let info = manifest.info();
         self.kept.insert(0, manifest);
         self.kept.truncate(KEPT);
+        self.verified = self.kept.len().min(self.verified + 1);
         self.remove_unneeded()?;
         Ok(info)
+    }
+
+    /// Up to where both kept snapshots hold everything, each read back whole: the journal before
+    /// that is needed for its records alone. 0 while there are not two.
+    pub fn held_by_both(&self) -> Sequence {
+        let older = self.kept.get(KEPT - 1).filter(|_| self.verified == KEPT);
+        older.map_or(Sequence::ZERO, |older| older.counts.sequence)
     }
 
     /// The kept snapshots, newest first.
@@ -198,7 +305,12 @@ impl Snapshots {
         let (disk, identity) = (Arc::clone(&self.disk), self.directory.identity);
         let mut writer = SealedWriter::create(disk, name, kind, identity)?;
         match body(&mut writer) {
-            Ok(()) => writer.finish(),
+            Ok(()) => {
+                let sealed = writer.finish()?;
+                let Sealed { file_bytes: bytes, checksum, .. } = sealed;
+                self.read_back(name, kind, PartFile { number: 0, bytes, checksum })?;
+                Ok(sealed)
+            }
             Err(error) => {
                 writer.abandon()?;
                 Err(StorageError::from_io(error, "write", name))
@@ -206,12 +318,32 @@ impl Snapshots {
         }
     }
 
+    /// A file counts when what the disk gives back is what was written.
+    fn read_back(&self, name: &str, kind: FileKind, written: PartFile) -> Result<(), StorageError> {
+        let mut reader = self.open_part(name, kind, written)?;
+        // The last block verifies the whole.
+        while reader.next_block()?.is_some() {}
+        Ok(())
+    }
+
+    /// Opens a file that is what a manifest says.
+    fn open_part(
+        &self,
+        name: &str,
+        kind: FileKind,
+        file: PartFile,
+    ) -> Result<SealedReader, StorageError> {
+        let reader = SealedReader::open(&*self.disk, name, kind, &self.directory.identity)?;
+        let sealed = reader.sealed();
+        if (sealed.file_bytes, sealed.checksum) != (file.bytes, file.checksum) {
+            let other = io::Error::new(io::ErrorKind::InvalidData, "not the file that was written");
+            return Err(StorageError::from_io(other, "read", name));
+        }
+        Ok(reader)
+    }
+
     fn read_manifest(&self, name: &str) -> Result<Manifest, StorageError> {
-        let identity = &self.directory.identity;
-        let mut reader = SealedReader::open(&*self.disk, name, MANIFEST_KIND, identity)?;
-        let body = reader.read_rest(MANIFEST_BYTES_MAX)?;
-        Manifest::decode(&mut &body[..])
-            .map_err(|error| StorageError::from_io(error, "decode", name))
+        Manifest::read(&*self.disk, &self.directory, name)
     }
 
     /// Reads and verifies the segments and tables, on all cores.
@@ -247,15 +379,8 @@ impl Snapshots {
         file: PartFile,
         body: impl FnOnce(&mut dyn Read) -> io::Result<T>,
     ) -> Result<Arc<T>, StorageError> {
-        let reader = SealedReader::open(&*self.disk, name, kind, &self.directory.identity)?;
-        let sealed = reader.sealed();
+        let reader = self.open_part(name, kind, file)?;
         let read = |error| StorageError::from_io(error, "read", name);
-        if (sealed.file_bytes, sealed.checksum) != (file.bytes, file.checksum) {
-            return Err(read(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "not the file that the manifest names",
-            )));
-        }
         let mut reader = BufReader::new(reader);
         let part = body(&mut reader).map_err(read)?;
         // The end verifies the whole.
@@ -269,10 +394,7 @@ impl Snapshots {
     fn remove_unneeded(&self) -> Result<(), StorageError> {
         let needed = |name: &str| match part_number(name) {
             Some(number) => self.kept.iter().any(|m| m.files().any(|file| file.number == number)),
-            None => {
-                !name.ends_with(MANIFEST_SUFFIX)
-                    || self.kept.iter().any(|m| manifest_name(m.counts.sequence) == name)
-            }
+            None => !name.ends_with(MANIFEST_SUFFIX) || self.kept.iter().any(|m| m.name() == name),
         };
         let names = self.disk.list()?;
         // Manifests go first, so that a crash between leaves none without its segments.
@@ -297,8 +419,9 @@ fn joined<T>(threads: Vec<Reading<'_, T>>) -> Result<Vec<T>, StorageError> {
     joined.map(|read| read.expect("reading a file does not panic")).collect()
 }
 
-fn manifest_name(sequence: Sequence) -> String {
-    format!("snapshot-{:020}{MANIFEST_SUFFIX}", sequence.get())
+fn superseded(name: &str) -> StorageError {
+    let why = "records that would continue it were given back";
+    StorageError::from_io(io::Error::new(io::ErrorKind::InvalidData, why), "continue", name)
 }
 
 fn segment_name(number: u64) -> String {
@@ -315,7 +438,49 @@ fn part_number(name: &str) -> Option<u64> {
     name.strip_suffix(".seg")?.parse().ok()
 }
 
+/// Whether a file of this name is a manifest.
+pub fn is_manifest(name: &str) -> bool {
+    name.ends_with(MANIFEST_SUFFIX)
+}
+
+/// Whether a file of this name belongs to the directory, and not to a process or to a repair.
+pub fn is_exported(name: &str) -> bool {
+    [".log", ".pack", ".seg", MANIFEST_SUFFIX].iter().any(|suffix| name.ends_with(suffix))
+        || name == directory::NAME
+}
+
+/// What a manifest says, and its files with their bytes, itself included.
+///
+/// # Errors
+/// [`StorageError`].
+pub fn read_manifest_of(
+    disk: &dyn Disk,
+    directory: &Directory,
+    name: &str,
+) -> Result<(SnapshotInfo, Vec<(String, u64)>), StorageError> {
+    let manifest = Manifest::read(disk, directory, name)?;
+    let own = [(name.to_owned(), disk.open(name)?.len()?)];
+    let segments = manifest.segments.iter().map(|file| (segment_name(file.number), file.bytes));
+    let tables = manifest.others.iter().map(|other| other.file);
+    let tables = tables.map(|file| (table_name(file.number), file.bytes));
+    Ok((manifest.info(), own.into_iter().chain(segments).chain(tables).collect()))
+}
+
 impl Manifest {
+    fn read(disk: &dyn Disk, directory: &Directory, name: &str) -> Result<Self, StorageError> {
+        let mut reader = SealedReader::open(disk, name, MANIFEST_KIND, &directory.identity)?;
+        let body = reader.read_rest(MANIFEST_BYTES_MAX)?;
+        let mut manifest = Self::decode(&mut &body[..])
+            .map_err(|error| StorageError::from_io(error, "decode", name))?;
+        manifest.again = name.ends_with(AGAIN_SUFFIX);
+        Ok(manifest)
+    }
+
+    fn name(&self) -> String {
+        let suffix = if self.again { AGAIN_SUFFIX } else { MANIFEST_SUFFIX };
+        format!("snapshot-{:020}{suffix}", self.counts.sequence.get())
+    }
+
     fn info(&self) -> SnapshotInfo {
         SnapshotInfo {
             sequence: self.counts.sequence,
@@ -363,7 +528,7 @@ impl Manifest {
             (0..others).map(|_| PartFile::decode(source)).collect::<io::Result<_>>()?;
         let other = |file| Ok(OtherFile { file, gone: read_number(source)? });
         let others = tables.into_iter().map(other).collect::<io::Result<_>>()?;
-        Ok(Self { taken_at_ms, counts, segments: files, others })
+        Ok(Self { again: false, taken_at_ms, counts, segments: files, others })
     }
 }
 

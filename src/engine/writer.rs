@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::engine::answers::{MemoryStats, Refused};
 use crate::engine::core::{Core, Decided};
+use crate::engine::published::Published;
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::index::view::View;
 use crate::machine::apply::Command;
@@ -103,6 +104,14 @@ impl Writer {
                 self.core.sync()?;
                 drop(done);
             }
+            Message::Synced { synced } => {
+                self.core.sync()?;
+                // Readers let go of files that packs took the place of.
+                self.publish();
+                // Nobody waits for it when the engine is closing.
+                drop(synced.send(self.core.view().clone()));
+            }
+            Message::Fail { error } => return Err(error),
             Message::Stop => self.stopping = true,
         }
         Ok(())
@@ -167,7 +176,8 @@ impl Writer {
         let bytes_max = self.shared.options.memory_bytes_max;
         let full = bytes_max > 0 && memory_stats(view).total() > bytes_max;
         self.shared.memory_full.store(full, Ordering::Relaxed);
-        self.shared.view.store(Arc::new(view.clone()));
+        let records = self.core.records().pin();
+        self.shared.published.store(Arc::new(Published { view: view.clone(), records }));
         if !view.full_deltas().is_empty() {
             self.shared.wake_flusher();
         }

@@ -28,6 +28,8 @@ pub(super) async fn get_metrics(State(service): State<Arc<Service>>) -> impl Int
         memory_bytes_max: service.options.memory_bytes_max,
         requests_in_flight: service.in_flight.now() as u64,
         journal_bytes: stats.journal_bytes,
+        journal_live_bytes: stats.space.live_bytes,
+        reclaimed_bytes: stats.space.reclaimed_bytes,
         snapshot_age: stats::age_ms(stats.last_snapshot.as_ref()).map(Duration::from_millis),
         ready: service.engine.readiness() == Readiness::Ready,
     });

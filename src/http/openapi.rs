@@ -312,6 +312,7 @@ mod tests {
             "DELETE /v1/fingerprints/{hex}",
             "GET /v1/stats",
             "GET /v1/snapshots",
+            "GET /v1/snapshots/export",
             "POST /v1/snapshots",
             "GET /healthz",
             "GET /readyz",

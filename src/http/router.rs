@@ -41,6 +41,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(fingerprints::delete_fingerprint))
         .routes(routes!(stats::get_stats))
         .routes(routes!(snapshots::get_snapshots, snapshots::post_snapshot))
+        .routes(routes!(snapshots::get_export))
         .routes(routes!(health::get_healthz))
         .routes(routes!(health::get_readyz))
         .routes(routes!(metrics::get_metrics))

@@ -1,9 +1,14 @@
-//! `/v1/snapshots`: taking one now, and the list of those on disk.
+//! `/v1/snapshots`: taking one now, the list of those on disk, and all of it as one stream.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use tokio::sync::mpsc;
 
 use super::openapi::Problems;
 use super::problem::Problem;
@@ -27,4 +32,49 @@ pub(super) async fn post_snapshot(
 pub(super) async fn get_snapshots(State(service): State<Arc<Service>>) -> Json<SnapshotsReply> {
     let snapshots = service.engine.snapshots();
     Json(SnapshotsReply { snapshots: snapshots.into_iter().map(SnapshotReply::from).collect() })
+}
+
+/// Pieces of an export that wait for a slow client; beyond it the export waits.
+const PIECES_MAX: usize = 4;
+
+/// Export everything as one checksummed stream.
+///
+/// For administrators alone: it holds every id and the secrets of the directory. A snapshot is taken, and sent with all records up to now; writes go on meanwhile. A stream that was
+/// cut is told by its checksums: `nearprint snapshot verify --export FILE`.
+#[utoipa::path(get, path = "/v1/snapshots/export", tag = "operations",
+    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), Problems))]
+pub(super) async fn get_export(
+    State(service): State<Arc<Service>>,
+) -> Result<impl IntoResponse, Problem> {
+    let export = service.engine.export().await?;
+    let (pieces, sent) = mpsc::channel(PIECES_MAX);
+    tokio::task::spawn_blocking(move || {
+        // A client that has left is no failure; any other cuts the stream, which the reader sees.
+        if let Err(error) = export.write(&mut Pieces(&pieces))
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            tracing::error!(%error, "an export was cut");
+            drop(pieces.blocking_send(Err(error)));
+        }
+    });
+    let stream = futures_util::stream::unfold(sent, async |mut sent| {
+        let piece: io::Result<Bytes> = sent.recv().await?;
+        Some((piece, sent))
+    });
+    Ok(([(CONTENT_TYPE, "application/octet-stream")], Body::from_stream(stream)))
+}
+
+/// Sends what is written to it.
+struct Pieces<'a>(&'a mpsc::Sender<io::Result<Bytes>>);
+
+impl Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = Ok(Bytes::copy_from_slice(bytes));
+        self.0.blocking_send(piece).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

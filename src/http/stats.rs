@@ -134,6 +134,36 @@ pub(super) fn resident_bytes() -> Option<u64> {
 pub(super) struct JournalReply {
     bytes: u64,
     files: u64,
+    /// How many of the files are packs: closed ones without what is no longer needed.
+    packs: u64,
+    /// At least so many of the bytes are records of stored documents.
+    live_bytes: u64,
+    /// Space of old records given back since the start.
+    reclaimed_bytes: u64,
+    /// The sweep that is under way, if one is.
+    sweep: Option<SweepReply>,
+}
+
+/// How far a sweep is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SweepReply {
+    /// The last change that is done.
+    done: u64,
+    /// The last change to do.
+    upto: u64,
+}
+
+impl JournalReply {
+    fn new(stats: &Stats) -> Self {
+        Self {
+            bytes: stats.journal_bytes,
+            files: stats.journal_files,
+            packs: stats.packs,
+            live_bytes: stats.space.live_bytes,
+            reclaimed_bytes: stats.space.reclaimed_bytes,
+            sweep: stats.space.sweep.map(|(done, upto)| SweepReply { done, upto }),
+        }
+    }
 }
 
 impl StatsReply {
@@ -144,6 +174,7 @@ impl StatsReply {
             Durability::None => ("none", None),
         };
         let memory = stats.memory;
+        let journal = JournalReply::new(&stats);
         let parts = [memory.tables, memory.documents, memory.ids, memory.removals, memory.deltas];
         Self {
             documents: stats.documents,
@@ -168,7 +199,7 @@ impl StatsReply {
                 resident_bytes: resident_bytes(),
                 max_bytes: None,
             },
-            journal: JournalReply { bytes: stats.journal_bytes, files: stats.journal_files },
+            journal,
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
             last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
             version: env!("CARGO_PKG_VERSION"),

@@ -217,6 +217,13 @@ impl Machine {
         self.enact(change);
     }
 
+    /// Counts the changes before `next` that left nothing behind.
+    pub fn skip_to(&mut self, next: Sequence) {
+        while self.view.sequence().next() < next {
+            self.view.advance();
+        }
+    }
+
     fn decide(&self, command: &Command) -> Result<(Outcome, Option<Change>), Stale> {
         Ok(match command {
             Command::Insert { document } => self.decide_insert(document),
@@ -295,6 +302,13 @@ impl Machine {
             }
             Change::PutPacked { fingerprints } => {
                 self.view.put_bare(fingerprints);
+            }
+            Change::PutSparse { fingerprints } => {
+                let first = self.view.sequence().next();
+                for (behind, fingerprint) in fingerprints {
+                    self.skip_to(Sequence::new(first.get() + u64::from(*behind)));
+                    self.view.put_bare(&[*fingerprint]);
+                }
             }
             Change::Remove { id } => {
                 if let Some(own) = self.view.find_id(self.key(id)) {

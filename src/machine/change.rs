@@ -22,6 +22,11 @@ pub enum Change {
         /// In order of effect, at most [`PACKED_MAX`].
         fingerprints: Vec<Fingerprint>,
     },
+    /// What is left of fingerprints that were stored together, some of which were forgotten since.
+    PutSparse {
+        /// How far each is behind the first one, ascending from 0, below [`PACKED_MAX`].
+        fingerprints: Vec<(u16, Fingerprint)>,
+    },
     /// The document with this id was forgotten.
     Remove {
         /// The id.
@@ -55,6 +60,7 @@ const PUT: u8 = 1;
 const PUT_PACKED: u8 = 2;
 const REMOVE: u8 = 3;
 const RESET: u8 = 4;
+const PUT_SPARSE: u8 = 5;
 
 const HAS_ID: u8 = 1;
 const HAS_SKETCH: u8 = 2;
@@ -65,6 +71,9 @@ impl Change {
     pub fn count(&self) -> u32 {
         match self {
             Self::PutPacked { fingerprints } => fingerprints.len() as u32,
+            Self::PutSparse { fingerprints } => {
+                fingerprints.last().map_or(0, |(behind, _)| u32::from(*behind) + 1)
+            }
             Self::Put { .. } | Self::Remove { .. } | Self::Reset { .. } => 1,
         }
     }
@@ -76,6 +85,7 @@ impl Record {
         let kind = match &self.change {
             Change::Put { .. } => PUT,
             Change::PutPacked { .. } => PUT_PACKED,
+            Change::PutSparse { .. } => PUT_SPARSE,
             Change::Remove { .. } => REMOVE,
             Change::Reset { .. } => RESET,
         };
@@ -88,6 +98,7 @@ impl Record {
                     out.extend_from_slice(&fingerprint.bits().to_le_bytes());
                 }
             }
+            Change::PutSparse { fingerprints } => encode_sparse(fingerprints, out),
             Change::Remove { id } => out.extend_from_slice(id.as_str().as_bytes()),
             Change::Reset { fingerprint } => {
                 out.extend_from_slice(&fingerprint.bits().to_le_bytes());
@@ -113,6 +124,7 @@ impl Record {
                 let bits = packed.iter().map(|bytes| u64::from_le_bytes(*bytes));
                 Change::PutPacked { fingerprints: bits.map(Fingerprint::new).collect() }
             }
+            PUT_SPARSE => Change::PutSparse { fingerprints: decode_sparse(&mut rest)? },
             REMOVE => Change::Remove { id: decode_id(std::mem::take(&mut rest))? },
             RESET => Change::Reset { fingerprint: decode_fingerprint(&mut rest)? },
             _ => return Err(NotARecord),
@@ -153,6 +165,38 @@ fn decode_document(rest: &mut &[u8]) -> Result<Document, NotARecord> {
         _ => Some(decode_id(std::mem::take(rest))?),
     };
     Ok(Document { id, fingerprint, sketch, short: flags & SHORT != 0 })
+}
+
+/// How many runs there are, where each begins and how long it is, then the fingerprints: at most
+/// half again as long as these alone, and never longer than before some were forgotten.
+fn encode_sparse(fingerprints: &[(u16, Fingerprint)], out: &mut Vec<u8>) {
+    let runs = || fingerprints.chunk_by(|(before, _), (after, _)| before + 1 == *after);
+    out.extend_from_slice(&(runs().count() as u16).to_le_bytes());
+    for run in runs() {
+        out.extend_from_slice(&run[0].0.to_le_bytes());
+        out.extend_from_slice(&(run.len() as u16).to_le_bytes());
+    }
+    for (_, fingerprint) in fingerprints {
+        out.extend_from_slice(&fingerprint.bits().to_le_bytes());
+    }
+}
+
+fn decode_sparse(rest: &mut &[u8]) -> Result<Vec<(u16, Fingerprint)>, NotARecord> {
+    let runs = u16::from_le_bytes(take(rest)?);
+    let mut places: Vec<u16> = Vec::new();
+    for _ in 0..runs {
+        let (begin, length) = (u16::from_le_bytes(take(rest)?), u16::from_le_bytes(take(rest)?));
+        let follows = places.last().map_or(begin == 0, |last| begin > last + 1);
+        let end = usize::from(begin) + usize::from(length);
+        if !follows || length == 0 || end > PACKED_MAX {
+            return Err(NotARecord);
+        }
+        places.extend(begin..begin + length);
+    }
+    if places.is_empty() {
+        return Err(NotARecord);
+    }
+    places.into_iter().map(|place| Ok((place, decode_fingerprint(rest)?))).collect()
 }
 
 fn decode_fingerprint(rest: &mut &[u8]) -> Result<Fingerprint, NotARecord> {
@@ -196,6 +240,12 @@ mod tests {
             document.prop_map(|document| Change::Put { document }),
             prop::collection::vec(fingerprint.clone(), 1..50)
                 .prop_map(|fingerprints| Change::PutPacked { fingerprints }),
+            prop::collection::btree_map(1_u16..8_192, fingerprint.clone(), 0..50).prop_map(
+                |later| {
+                    let first = (0, Fingerprint::new(7));
+                    Change::PutSparse { fingerprints: [first].into_iter().chain(later).collect() }
+                }
+            ),
             id.prop_map(|id| Change::Remove { id }),
             fingerprint.prop_map(|fingerprint| Change::Reset { fingerprint }),
         ];
@@ -237,6 +287,12 @@ mod tests {
         assert_eq!(
             hex(Change::PutPacked { fingerprints }),
             "020201000000000000ab000000000000000100000000000000"
+        );
+        let fingerprints = vec![(0, fingerprint), (3, Fingerprint::new(1))];
+        assert_eq!(
+            hex(Change::PutSparse { fingerprints }),
+            "0502010000000000000200000001000300010\
+             0ab000000000000000100000000000000"
         );
         assert_eq!(hex(Change::Remove { id }), "03020100000000000075");
         assert_eq!(hex(Change::Reset { fingerprint }), "040201000000000000ab00000000000000");

@@ -143,6 +143,13 @@ impl Model {
                     self.enact(&Change::Put { document: Document::bare(fingerprint) });
                 }
             }
+            Change::PutSparse { fingerprints } => {
+                let first = self.sequence.next().get();
+                for (behind, fingerprint) in fingerprints {
+                    self.sequence = Sequence::new(first + u64::from(*behind) - 1);
+                    self.enact(&Change::Put { document: Document::bare(*fingerprint) });
+                }
+            }
             Change::Remove { id } => {
                 self.sequence = self.sequence.next();
                 self.documents.retain(|(_, stored)| stored.id.as_ref() != Some(id));

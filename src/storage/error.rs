@@ -28,8 +28,9 @@ pub enum StorageError {
     /// Bytes that were durable are not what was written. Nothing was changed. Restore a snapshot
     /// or a copy of the named file; cutting it here would lose acknowledged records.
     #[error(
-        "{file} is damaged at offset {offset} (sequence {sequence}): {why}; nothing was changed: \
-         restore the file from a copy or restore a snapshot"
+        "{file} is damaged at offset {offset} (sequence {sequence}): {why}; nothing was changed; \
+         next: restore an export (nearprint snapshot restore), or see what a repair would lose \
+         (nearprint repair)"
     )]
     Damaged {
         /// The file, by its name in the data directory.
@@ -70,6 +71,13 @@ pub enum StorageError {
         /// The last readable one.
         last: u64,
     },
+    /// The record under this sequence is no longer needed and its space was given back. A reader
+    /// with an old state has not pinned the records of that state.
+    #[error("the record of sequence {sequence} was given back")]
+    Reclaimed {
+        /// The sequence asked for.
+        sequence: u64,
+    },
     /// The payload is above [`super::PAYLOAD_BYTES_MAX`]. Nothing was written; the caller's limits
     /// are wrong.
     #[error("a payload of {bytes} bytes is above the limit of the journal")]
@@ -107,6 +115,12 @@ pub enum Damage {
     /// The journal file that holds this sequence is not there.
     #[error("the journal file with this sequence is missing")]
     MissingFile,
+    /// The records behind a snapshot were packed since: it cannot be continued.
+    #[error("records behind this sequence were given back since")]
+    Reclaimed,
+    /// The number of changes in a pack's header is not that of its records.
+    #[error("the header and the records disagree")]
+    Changes,
     /// A block of a sealed file fails its checksum.
     #[error("the block fails its checksum")]
     Block,
@@ -165,9 +179,16 @@ impl StorageError {
             | Self::DamagedSealed { .. }
             | Self::Refused { .. }
             | Self::NoRecord { .. }
+            | Self::Reclaimed { .. }
             | Self::PayloadTooLarge { .. }
             | Self::Poisoned { .. } => false,
         }
+    }
+
+    /// After this error nothing may be written any more.
+    pub(super) fn fatal(self) -> Self {
+        let source = std::error::Error::source(&self).map(|source| format!(": {source}"));
+        Self::Poisoned { first: format!("{self}{}", source.unwrap_or_default()) }
     }
 
     /// Whether the named file is not there.
@@ -195,7 +216,9 @@ impl From<StorageError> for io::Error {
             | StorageError::DamagedSealed { .. }
             | StorageError::Refused { .. } => io::ErrorKind::InvalidData,
             StorageError::Locked { .. } => io::ErrorKind::ResourceBusy,
-            StorageError::NoRecord { .. } => io::ErrorKind::NotFound,
+            StorageError::NoRecord { .. } | StorageError::Reclaimed { .. } => {
+                io::ErrorKind::NotFound
+            }
             StorageError::PayloadTooLarge { .. } | StorageError::Poisoned { .. } => {
                 io::ErrorKind::Other
             }

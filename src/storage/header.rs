@@ -6,7 +6,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Damage, Refusal};
+use super::{Damage, Refusal, StorageError};
 
 /// The version of the journal's format that is written and read.
 pub const JOURNAL_VERSION: u32 = 1;
@@ -111,6 +111,17 @@ pub(super) enum BadHeader {
     Damaged(Damage),
     /// It is intact but not for us.
     Refused(Refusal),
+}
+
+impl BadHeader {
+    /// The error of the file that begins with sequence `first`.
+    pub(super) fn of(self, file: &str, sequence: u64) -> StorageError {
+        let file = file.to_owned();
+        match self {
+            Self::Damaged(why) => StorageError::Damaged { file, offset: 0, sequence, why },
+            Self::Refused(why) => StorageError::Refused { file, why },
+        }
+    }
 }
 
 impl JournalHeader {

@@ -5,8 +5,10 @@
 
 use super::frame::{BadFrame, FRAME_HEADER_BYTES, FrameHeader, decode_header};
 use super::header::{JOURNAL_HEADER_BYTES, Seed};
+use super::pack::PACK_HEADER_BYTES;
+use super::records::JournalFile;
 use super::window::Window;
-use super::{Damage, DiskFile, StorageError};
+use super::{Damage, StorageError};
 
 /// The distance of two entries in bytes of the file, at least.
 pub(super) const STRIDE_BYTES: u64 = 4096;
@@ -28,6 +30,11 @@ impl SparseIndex {
     /// The index of a file without frames.
     pub(super) fn new(first: u64) -> Self {
         Self { entries: Vec::new(), next: first, end: JOURNAL_HEADER_BYTES as u64 }
+    }
+
+    /// The index of a pack without frames.
+    pub(super) fn of_pack(first: u64) -> Self {
+        Self { end: PACK_HEADER_BYTES as u64, ..Self::new(first) }
     }
 
     /// Takes up the frame that begins at the present end.
@@ -55,25 +62,20 @@ impl SparseIndex {
     /// verified when they are read.
     ///
     /// Cost: one sequential read of the file's headers (of the whole file when records are small).
-    pub(super) fn build(
-        file: &dyn DiskFile,
-        name: &str,
-        first: u64,
-        seed: Seed,
-    ) -> Result<Self, StorageError> {
-        let mut index = Self::new(first);
-        let length = file.len()?;
-        let mut window = Window::new(file, BUILD_CHUNK_BYTES);
+    pub(super) fn build(file: &JournalFile, seed: Seed) -> Result<Self, StorageError> {
+        let mut index = file.empty_index();
+        let length = file.file.len()?;
+        let mut window = Window::new(&*file.file, BUILD_CHUNK_BYTES);
         while index.end < length {
             let bytes = window.at(index.end, FRAME_HEADER_BYTES)?;
             let header = decode_header(bytes, seed)
                 .map_err(Damage::Frame)
-                .and_then(|header| index.check_next(&header, length).map(|()| header));
+                .and_then(|header| index.check_next(file, &header, length).map(|()| header));
             match header {
                 Ok(header) => index.push(&header),
                 Err(why) => {
                     return Err(StorageError::Damaged {
-                        file: name.to_owned(),
+                        file: file.name.clone(),
                         offset: index.end,
                         sequence: index.next,
                         why,
@@ -84,8 +86,13 @@ impl SparseIndex {
         Ok(index)
     }
 
-    fn check_next(&self, header: &FrameHeader, length: u64) -> Result<(), Damage> {
-        if header.sequence != self.next {
+    fn check_next(
+        &self,
+        file: &JournalFile,
+        header: &FrameHeader,
+        length: u64,
+    ) -> Result<(), Damage> {
+        if !file.continues(self.next, header.sequence) {
             return Err(Damage::Chain);
         }
         if self.end.saturating_add(header.frame_bytes() as u64) > length {

@@ -16,13 +16,21 @@ use super::frame::{self, FRAME_OVERHEAD_BYTES, FrameHeader, PAYLOAD_BYTES_MAX};
 use super::header::{JOURNAL_HEADER_BYTES, JournalHeader, Seed, journal_name};
 use super::records::JournalFile;
 use super::scan::TailFile;
-use super::{Disk, Identity, Records, StorageError, Tail};
+use super::{Disk, Identity, Reclaimer, Records, StorageError, Tail};
 
 /// Room is asked for in steps of this size, so that a group rarely costs a system call.
 const RESERVE_STEP_BYTES: u64 = 1 << 20;
 
 /// How much of an unproven tail is written again at a time.
 const REWRITE_BYTES: usize = 1 << 20;
+
+/// A file that is one in so many bytes of all is worth cutting.
+const CUT_SHARE: u64 = 16;
+
+/// The grain in which space is given back: 16 MiB, or half a journal file where that is less.
+pub fn step_bytes(file_bytes: u64) -> u64 {
+    (16 << 20).min(file_bytes / 2)
+}
 
 /// The settings of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,11 +83,16 @@ impl Journal {
         // What is in the page cache of a process that was killed is not durable yet, and neither
         // is the name of a file it created last.
         disk.sync_directory()?;
+        // A crash came between a durable pack and the removal of what it took the place of.
+        for name in &tail.leftovers {
+            disk.remove(name)?;
+        }
         let seed = identity.seed();
         let begin = JournalHeader { identity, first: next, chain: tail.chain };
-        let header = tail.files.last().map_or(begin, |file| file.header);
+        let newest = tail.files.last().filter(|file| file.pack.is_none());
+        let header = newest.map_or(begin, |file| file.header);
         let mut files: Vec<_> = tail.files.into_iter().map(reader_side).collect();
-        let live = if let Some(live) = files.last() {
+        let live = if let Some(live) = files.last().filter(|file| file.pack.is_none()) {
             if let Some(torn) = tail.torn.as_ref().filter(|torn| torn.offset > 0) {
                 live.file.truncate(torn.offset)?;
             }
@@ -118,6 +131,12 @@ impl Journal {
     /// A reader of all flushed records; cheap to clone and to send to other threads.
     pub fn records(&self) -> Records {
         self.records.clone()
+    }
+
+    /// Gives back the space of records in closed files.
+    pub fn reclaimer(&self) -> Reclaimer {
+        let (disk, records) = (Arc::clone(&self.disk), self.records.clone());
+        Reclaimer::new(disk, self.identity, records)
     }
 
     /// The sequence the next change will get.
@@ -169,8 +188,28 @@ impl Journal {
         self.buffer.clear();
         let pending = &self.pending;
         self.live.extend(|index| pending.iter().for_each(|header| index.push(header)));
+        for header in pending {
+            self.records.note_length(header);
+        }
         self.pending.clear();
         if self.written >= self.options.file_bytes {
+            let rotated = self.rotate();
+            self.or_poison(rotated)?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable, and begins a new file when this one is a considerable part of all:
+    /// a 16th, and a step ([`step_bytes`]). What is in it can then be given back.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`], [`StorageError::Poisoned`].
+    pub fn cut(&mut self) -> Result<(), StorageError> {
+        self.sync()?;
+        let step = step_bytes(self.options.file_bytes);
+        let worth = (self.records.extent().bytes / CUT_SHARE).max(step);
+        // An empty file's successor would have its name.
+        if self.written >= worth && self.next > self.live.first {
             let rotated = self.rotate();
             self.or_poison(rotated)?;
         }
@@ -291,7 +330,7 @@ impl Journal {
             Ok(file) => {
                 self.live = Arc::new(file);
                 self.written = JOURNAL_HEADER_BYTES as u64;
-                self.records.publish(Arc::clone(&self.live));
+                self.records.publish(&self.live);
                 Ok(())
             }
             Err(error) if error.is_full() => {
@@ -336,6 +375,7 @@ fn create_file(disk: &dyn Disk, header: &JournalHeader) -> Result<JournalFile, S
         file: Arc::from(file),
         bytes: JOURNAL_HEADER_BYTES as u64,
         index: RwLock::new(None),
+        pack: None,
     };
     journal_file.extend(|_| {});
     Ok(journal_file)
@@ -374,5 +414,6 @@ fn reader_side(file: TailFile) -> Arc<JournalFile> {
         file: file.file,
         bytes: file.bytes,
         index: RwLock::new(file.index),
+        pack: file.pack,
     })
 }

@@ -2,17 +2,19 @@
 //!
 //! `storage` knows no command, no document and no clock. It imports nothing of this crate; what a
 //! payload means is the business of the floors above. It keeps two kinds of files: the *journal*,
-//! which grows at its end, and *sealed files*, which are written once and never changed.
+//! which grows at its end and whose old files become *packs* of what is still needed, and *sealed
+//! files*, which are written once and never changed.
 //!
 //! ```text
 //!   Journal (one writer)      Records (many readers)      SealedWriter / SealedReader
-//!        \        scan           /                          /
+//!        \   scan, Reclaimer      /                          /
 //!         +------ frame --------+        header -----------+
 //!                       \                  /
 //!                        Disk (RealDisk or SimulatedDisk)
 //! ```
 //!
-//! Reading order: [`disk`], [`header`], [`frame`], [`journal`], [`records`], [`mod@scan`], [`sealed`].
+//! Reading order: [`disk`], [`header`], [`frame`], [`journal`], [`records`], [`mod@scan`],
+//! [`pack`], [`reclaim`], [`sealed`].
 //! The byte diagrams are in `docs/disk-format.md`.
 //!
 //! Promises: every byte is checksummed and checked before it is decoded, on every read; a torn
@@ -25,11 +27,15 @@
 
 pub mod disk;
 pub mod error;
+pub mod export;
 pub mod frame;
 pub mod header;
 pub mod journal;
 pub mod lock;
+pub mod pack;
+pub mod reclaim;
 pub mod records;
+pub mod salvage;
 pub mod scan;
 pub mod sealed;
 pub mod simulated;
@@ -45,8 +51,9 @@ pub use header::Identity;
 pub use journal::{Journal, JournalOptions};
 pub use lock::DirectoryLock;
 pub use real::RealDisk;
-pub use records::{Record, Records};
-pub use scan::{RecordRef, Tail, TornTail, scan};
+pub use reclaim::{Reclaimer, Sweep, SweepRange, Usage};
+pub use records::{Extent, Record, Records};
+pub use scan::{RecordRef, Tail, TornTail, packed_before, scan};
 pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
 pub use simulated::SimulatedDisk;
 

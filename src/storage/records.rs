@@ -4,18 +4,24 @@
 //! one on the sparse index of its file. Nothing is cached: every read goes to the file (which the
 //! page cache of the system holds) and verifies header and payload again.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
 
-use super::frame::{BadFrame, Decoded, FRAME_HEADER_BYTES, decode, decode_header};
+use super::export::ExportFile;
+use super::frame::{BadFrame, Decoded, FRAME_HEADER_BYTES, FrameHeader, decode, decode_header};
 use super::header::{JOURNAL_HEADER_BYTES, Seed};
 use super::index::{STRIDE_BYTES, SparseIndex};
+use super::pack::PackHeader;
+use super::scan::RecordRef;
 use super::window::Window;
 use super::{Damage, DiskFile, StorageError};
 
 /// One read covers the distance of two index entries and a usual record behind it.
 const READ_BYTES: usize = STRIDE_BYTES as usize + 1024;
+/// A file is walked over with reads of this size.
+const WALK_BYTES: usize = 256 << 10;
 
 /// A record read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,13 +34,17 @@ pub struct Record {
     pub payload: Vec<u8>,
 }
 
-/// The size of the journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The size of the journal, packs included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Number of files.
     pub files: u64,
+    /// How many of them are packs.
+    pub packs: u64,
     /// Their bytes together; of a file not read since the start, its length then.
     pub bytes: u64,
+    /// How many changes have a record in them.
+    pub changes: u64,
 }
 
 /// Reads flushed records by sequence, from any thread, beside the writer. Cloning is shallow.
@@ -61,6 +71,8 @@ struct Shared {
     seed: Seed,
     /// By first sequence, ascending; the last one is being written.
     files: ArcSwap<Vec<Arc<JournalFile>>>,
+    /// The longest frame that this process has written, in bytes for each of its changes.
+    longest: Arc<AtomicU64>,
 }
 
 /// One file of the journal, as readers see it.
@@ -73,19 +85,95 @@ pub(super) struct JournalFile {
     pub(super) bytes: u64,
     /// `None` until the first read of a file that recovery did not scan.
     pub(super) index: RwLock<Option<SparseIndex>>,
+    /// What it says about itself when it is a pack.
+    pub(super) pack: Option<PackHeader>,
+}
+
+/// A closed file with the range of sequences that it stands for.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    pub(super) file: Arc<JournalFile>,
+    /// The sequence after its range.
+    pub(super) next: u64,
 }
 
 impl Records {
     pub(super) fn new(seed: Seed, files: Vec<Arc<JournalFile>>) -> Self {
         let files = ArcSwap::from_pointee(files);
-        Self { shared: Arc::new(Shared { seed, files }) }
+        Self { shared: Arc::new(Shared { seed, files, longest: Arc::default() }) }
     }
 
     /// Publishes a new live file. Called by the one writer.
-    pub(super) fn publish(&self, file: Arc<JournalFile>) {
-        let mut files = Vec::clone(&self.shared.files.load());
-        files.push(file);
-        self.shared.files.store(Arc::new(files));
+    pub(super) fn publish(&self, file: &Arc<JournalFile>) {
+        self.shared.files.rcu(|files| {
+            let mut files = Vec::clone(files);
+            files.push(Arc::clone(file));
+            files
+        });
+    }
+
+    /// Publishes a pack in the place of the files with the sequences of its range.
+    pub(super) fn replace(&self, pack: &Arc<JournalFile>, next: u64) {
+        self.shared.files.rcu(|files| {
+            let start = files.partition_point(|file| file.first < pack.first);
+            let end = files.partition_point(|file| file.first < next);
+            let mut files = Vec::clone(files);
+            files.splice(start..end, [Arc::clone(pack)]);
+            files
+        });
+    }
+
+    /// The closed files with a range within `from` to before `next`, oldest first.
+    pub(super) fn closed_pieces(&self, from: u64, next: u64) -> Vec<Piece> {
+        let files = self.shared.files.load();
+        let pieces = files.windows(2).filter_map(|pair| match pair {
+            [file, after] => Some(Piece { file: Arc::clone(file), next: after.first }),
+            _ => None,
+        });
+        pieces.filter(|piece| piece.file.first >= from && piece.next <= next).collect()
+    }
+
+    /// All files as they are now, oldest first, each as far as its records are flushed.
+    pub fn files(&self) -> Vec<ExportFile> {
+        let files = self.shared.files.load();
+        let whole = |file: &Arc<JournalFile>| ExportFile {
+            name: file.name.clone(),
+            file: Arc::clone(&file.file),
+            bytes: file.length(),
+        };
+        files.iter().map(whole).collect()
+    }
+
+    /// The bytes of all files with records behind a sequence.
+    pub fn bytes_after(&self, sequence: u64) -> u64 {
+        let files = self.shared.files.load();
+        let held = files.partition_point(|file| file.first <= sequence.saturating_add(1));
+        files.iter().skip(held.saturating_sub(1)).map(|file| file.length()).sum()
+    }
+
+    /// The bytes of the longest frame written since the journal was opened, for each of its changes.
+    pub fn longest_written(&self) -> u64 {
+        self.shared.longest.load(Ordering::Relaxed)
+    }
+
+    /// Notes the length of a frame that was written.
+    pub(super) fn note_length(&self, header: &FrameHeader) {
+        let each = (header.frame_bytes() as u64).div_ceil(u64::from(header.count.max(1)));
+        self.shared.longest.fetch_max(each, Ordering::Relaxed);
+    }
+
+    pub(super) fn seed(&self) -> Seed {
+        self.shared.seed
+    }
+
+    /// The same records, of which none that can be read now is ever given back: for a reader who
+    /// holds a state of the same moment. What is flushed later can be read as well, until the file
+    /// that is written to now is closed.
+    #[must_use]
+    pub fn pin(&self) -> Self {
+        let files = ArcSwap::new(self.shared.files.load_full());
+        let Shared { seed, longest, .. } = &*self.shared;
+        Self { shared: Arc::new(Shared { seed: *seed, files, longest: Arc::clone(longest) }) }
     }
 
     /// The record that covers `sequence`, its checksums verified now.
@@ -111,7 +199,13 @@ impl Records {
     /// How many journal files there are, and their bytes together.
     pub fn extent(&self) -> Extent {
         let files = self.shared.files.load();
-        Extent { files: files.len() as u64, bytes: files.iter().map(|file| file.length()).sum() }
+        let nexts = files.iter().skip(1).map(|file| Some(file.first)).chain([None]);
+        Extent {
+            files: files.len() as u64,
+            packs: files.iter().filter(|file| file.pack.is_some()).count() as u64,
+            bytes: files.iter().map(|file| file.length()).sum(),
+            changes: files.iter().zip(nexts).map(|(file, next)| file.changes(next)).sum(),
+        }
     }
 }
 
@@ -119,7 +213,77 @@ impl JournalFile {
     /// Changes the index of the live file.
     pub(super) fn extend(&self, extend: impl FnOnce(&mut SparseIndex)) {
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        extend(index.get_or_insert_with(|| SparseIndex::new(self.first)));
+        extend(index.get_or_insert_with(|| self.empty_index()));
+    }
+
+    /// The index of this file before its first frame.
+    pub(super) fn empty_index(&self) -> SparseIndex {
+        match &self.pack {
+            Some(pack) => SparseIndex::of_pack(pack.first),
+            None => SparseIndex::new(self.first),
+        }
+    }
+
+    /// Whether a frame with this sequence may come where `next` is the smallest possible.
+    pub(super) fn continues(&self, next: u64, sequence: u64) -> bool {
+        if self.pack.is_some() { sequence >= next } else { sequence == next }
+    }
+
+    /// Visits every record of a closed file, which ends before `next`, each verified; the chain
+    /// value of the last frame.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`], [`StorageError::Io`], and what `visit` returns.
+    pub(super) fn walk(
+        &self,
+        next: u64,
+        seed: Seed,
+        visit: &mut dyn FnMut(RecordRef<'_>) -> Result<(), StorageError>,
+    ) -> Result<u64, StorageError> {
+        let mut index = self.empty_index();
+        let length = self.file.len()?;
+        let mut window = Window::new(&*self.file, WALK_BYTES);
+        let mut chain = None;
+        let mut changes = 0;
+        while index.end < length {
+            let bad = |why| self.damaged(index.end, index.next, why);
+            let header = decode_header(window.at(index.end, FRAME_HEADER_BYTES)?, seed);
+            let needed = header.map_or(FRAME_HEADER_BYTES, |header| header.frame_bytes());
+            let frame = match decode(window.at(index.end, needed)?, seed) {
+                Decoded::Complete(frame) => frame,
+                Decoded::Incomplete { .. } => return Err(bad(Damage::Frame(BadFrame::Short))),
+                Decoded::Bad(why) => return Err(bad(Damage::Frame(why))),
+            };
+            let header = frame.header;
+            let chained = chain.is_none_or(|chain| chain == header.chain);
+            if !chained || !self.continues(index.next, header.sequence) {
+                return Err(bad(Damage::Chain));
+            }
+            if header.count > 0 {
+                changes += u64::from(header.count);
+                let (first, count) = (header.sequence, header.count);
+                visit(RecordRef { first, count, payload: frame.payload })?;
+            }
+            chain = Some(frame.chain);
+            index.push(&header);
+        }
+        if index.next != next {
+            return Err(self.damaged(index.end, index.next, Damage::EndsEarly));
+        }
+        if self.pack.is_some_and(|pack| pack.changes != changes) {
+            return Err(self.damaged(0, self.first, Damage::Changes));
+        }
+        Ok(chain.unwrap_or_default())
+    }
+
+    /// How many changes have a record in it; `next` is the first sequence of the file after it.
+    fn changes(&self, next: Option<u64>) -> u64 {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let written = index.as_ref().map_or(self.first, |index| index.next);
+        match &self.pack {
+            Some(pack) => pack.changes,
+            None => next.unwrap_or(written).saturating_sub(self.first),
+        }
     }
 
     /// The range of bytes that nothing on disk proves durable when `claimed` is what the frames
@@ -134,7 +298,7 @@ impl JournalFile {
         (start.unwrap_or(JOURNAL_HEADER_BYTES as u64), index.end)
     }
 
-    fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         index.as_ref().map_or(self.bytes, |index| index.end)
     }
@@ -155,7 +319,7 @@ impl JournalFile {
         let mut slot = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let index = match slot.take() {
             Some(built_meanwhile) => built_meanwhile,
-            None => SparseIndex::build(&*self.file, &self.name, self.first, seed)?,
+            None => SparseIndex::build(self, seed)?,
         };
         self.located(slot.insert(index), sequence, next_file)
     }
@@ -168,6 +332,10 @@ impl JournalFile {
     ) -> Result<u64, StorageError> {
         match (index.locate(sequence), next_file) {
             (Some(offset), _) => Ok(offset),
+            // Beyond the last entry of a whole pack, or before the first.
+            (None, next) if self.pack.is_some() && next.is_none_or(|next| next == index.next) => {
+                Err(StorageError::Reclaimed { sequence })
+            }
             (None, None) => {
                 Err(StorageError::NoRecord { sequence, last: index.next.saturating_sub(1) })
             }
@@ -183,6 +351,9 @@ impl JournalFile {
         loop {
             let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
             let header = decode_header(bytes, seed).map_err(|why| bad(offset, why))?;
+            if header.sequence > sequence && self.pack.is_some() {
+                return Err(StorageError::Reclaimed { sequence });
+            }
             if header.sequence > sequence {
                 return Err(self.damaged(offset, sequence, Damage::Chain));
             }

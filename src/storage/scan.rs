@@ -25,13 +25,18 @@
 //!
 //! Tested by every cut and every flipped bit of a small journal, and by simulated power cuts.
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
-use super::frame::{BadFrame, Decoded, FRAME_HEADER_BYTES, Frame, MAGIC, decode, decode_header};
+use super::frame::{
+    BadFrame, Decoded, FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, Frame, MAGIC, decode,
+    decode_header,
+};
 use super::header::{
     BadHeader, JOURNAL_HEADER_BYTES, JournalHeader, Seed, journal_first, journal_name,
 };
 use super::index::SparseIndex;
+use super::pack::{PACK_HEADER_BYTES, PackHeader, ends_whole, pack_range};
+use super::records::JournalFile;
 use super::window::Window;
 use super::{Damage, Disk, DiskFile, Identity, StorageError};
 
@@ -49,6 +54,13 @@ pub struct RecordRef<'a> {
     pub payload: &'a [u8],
 }
 
+impl RecordRef<'_> {
+    /// The length of its frame in bytes.
+    pub fn frame_bytes(&self) -> u64 {
+        (FRAME_OVERHEAD_BYTES.saturating_add(self.payload.len())) as u64
+    }
+}
+
 /// The unanswered rest that [`super::Journal::open`] cuts off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
@@ -61,12 +73,14 @@ pub struct TornTail {
 }
 
 /// Where the journal ends; what [`super::Journal::open`] needs to continue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tail {
     /// The last whole record's last change; 0 for an empty journal.
     pub last: u64,
     /// What will be cut, for the log.
     pub torn: Option<TornTail>,
+    /// Files whose place a pack has taken; [`super::Journal::open`] removes them.
+    pub(super) leftovers: Vec<String>,
     /// All files that stay, by first sequence.
     pub(super) files: Vec<TailFile>,
     /// The chain value of the last frame.
@@ -84,6 +98,8 @@ pub(super) struct TailFile {
     pub(super) bytes: u64,
     /// `None` where everything lies at or before `from`.
     pub(super) index: Option<SparseIndex>,
+    /// What it says about itself when it is a pack.
+    pub(super) pack: Option<PackHeader>,
 }
 
 /// Visits every record with a change after `from`, in order, each verified; changes nothing.
@@ -101,9 +117,10 @@ pub fn scan(
     visit: &mut dyn FnMut(RecordRef<'_>),
 ) -> Result<Tail, StorageError> {
     let seed = identity.seed();
-    let mut tail = Tail { last: 0, torn: None, files: Vec::new(), chain: 0, claimed: 0 };
+    let mut tail = Tail::default();
     open_files(disk, identity, &mut tail)?;
     let begin = from.saturating_add(1);
+    check_packs(&tail.files, from)?;
     let after = tail.files.partition_point(|file| file.header.first <= begin);
     let Some(start) = after.checked_sub(1) else {
         if tail.files.is_empty() && from == 0 {
@@ -120,8 +137,17 @@ pub fn scan(
         if file.header.first > next {
             return Err(missing(next));
         }
-        if (file.header.first, file.header.chain) != (next, chain) {
+        if file.header.first != next || (file.pack.is_none() && file.header.chain != chain) {
             return Err(damaged(&file.name, 0, next, Damage::Chain));
+        }
+        if let Some(pack) = file.pack {
+            if from == 0 {
+                file.walk_pack(&pack, seed, visit)?;
+            }
+            tail.last = pack.next.saturating_sub(1);
+            (tail.claimed, tail.chain) = (tail.last, pack.chain);
+            expected = Some((pack.next, pack.chain));
+            continue;
         }
         let mut pass = Pass {
             from,
@@ -148,10 +174,11 @@ pub fn scan(
 /// Opens every journal file and verifies its header. A newest file whose header never became
 /// durable is left out and noted as torn.
 fn open_files(disk: &dyn Disk, identity: &Identity, tail: &mut Tail) -> Result<(), StorageError> {
-    let names = disk.list()?;
-    let mut journals: Vec<(u64, String)> =
-        names.into_iter().filter_map(|name| Some((journal_first(&name)?, name))).collect();
-    journals.sort_unstable();
+    let Listed { packs, journals, leftovers } = list_files(disk)?;
+    tail.leftovers = leftovers;
+    for name in packs {
+        tail.files.push(open_pack(disk, identity, name)?);
+    }
     let newest = journals.last().map(|(first, _)| *first);
     for (first, name) in journals {
         let file: Arc<dyn DiskFile> = Arc::from(disk.open(&name)?);
@@ -160,7 +187,7 @@ fn open_files(disk: &dyn Disk, identity: &Identity, tail: &mut Tail) -> Result<(
         let decoded = JournalHeader::decode(window.at(0, JOURNAL_HEADER_BYTES)?, identity);
         match decoded {
             Ok(header) if header.first == first => {
-                tail.files.push(TailFile { name, header, file, bytes, index: None });
+                tail.files.push(TailFile { name, header, file, bytes, index: None, pack: None });
             }
             Ok(_) => return Err(damaged(&name, 0, first, Damage::FileName)),
             Err(BadHeader::Refused(why)) => return Err(StorageError::Refused { file: name, why }),
@@ -173,7 +200,112 @@ fn open_files(disk: &dyn Disk, identity: &Identity, tail: &mut Tail) -> Result<(
             }
         }
     }
+    tail.files.sort_by_key(|file| file.header.first);
     Ok(())
+}
+
+/// The names of the files of the journal, each list by sequence.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) packs: Vec<String>,
+    /// With their first sequences.
+    pub(super) journals: Vec<(u64, String)>,
+    /// Within the range of a pack, which has taken their place.
+    pub(super) leftovers: Vec<String>,
+}
+
+pub(super) fn list_files(disk: &dyn Disk) -> Result<Listed, StorageError> {
+    let mut listed = Listed::default();
+    let range = |name: &str| pack_range(name).or_else(|| Some((journal_first(name)?, 0)));
+    let names = disk.list()?.into_iter();
+    let mut ranges: Vec<_> = names.filter_map(|name| Some((range(&name)?, name))).collect();
+    // Of those that begin together, the one that ends last is the newest.
+    ranges.sort_unstable_by_key(|((first, next), _)| (*first, u64::MAX - next));
+    let mut covered = 0;
+    for ((first, next), name) in ranges {
+        if first < covered {
+            listed.leftovers.push(name);
+        } else if next > 0 {
+            covered = next;
+            listed.packs.push(name);
+        } else {
+            listed.journals.push((first, name));
+        }
+    }
+    Ok(listed)
+}
+
+/// Opens a pack, and verifies its header and its end.
+fn open_pack(disk: &dyn Disk, identity: &Identity, name: String) -> Result<TailFile, StorageError> {
+    let file: Arc<dyn DiskFile> = Arc::from(disk.open(&name)?);
+    let bytes = file.len()?;
+    let mut window = Window::new(&*file, PACK_HEADER_BYTES);
+    let (first, _) = pack_range(&name).unwrap_or_default();
+    let pack = match PackHeader::decode(window.at(0, PACK_HEADER_BYTES)?, identity) {
+        Ok(pack) => pack,
+        Err(bad) => return Err(bad.of(&name, first)),
+    };
+    if pack.name() != name {
+        return Err(damaged(&name, 0, first, Damage::FileName));
+    }
+    if !ends_whole(&*file, bytes, &pack)? {
+        return Err(damaged(&name, bytes, first, Damage::EndsEarly));
+    }
+    let header = JournalHeader { identity: *identity, first, chain: pack.chain };
+    Ok(TailFile { name, header, file, bytes, index: None, pack: Some(pack) })
+}
+
+/// Packs reach to the file after them, and no snapshot is continued within what they cover: they
+/// hold no removals.
+fn check_packs(files: &[TailFile], from: u64) -> Result<(), StorageError> {
+    for pair in files.windows(2) {
+        if let [TailFile { pack: Some(pack), .. }, after] = pair
+            && after.header.first != pack.next
+        {
+            return Err(missing(pack.next));
+        }
+    }
+    let newest = files.iter().rev().find_map(|file| Some((&file.name, file.pack?)));
+    match newest {
+        Some((name, pack)) if from > 0 && from.saturating_add(1) < pack.next => {
+            Err(damaged(name, 0, from.saturating_add(1), Damage::Reclaimed))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The first sequence behind everything that was packed: a snapshot that ends before it cannot be
+/// continued, and only the records from the first one on lead to the state. 1 without packs.
+///
+/// # Errors
+/// [`StorageError::Io`].
+pub fn packed_before(disk: &dyn Disk) -> Result<u64, StorageError> {
+    let names = disk.list()?;
+    let ends = names.iter().filter_map(|name| pack_range(name)).map(|(_, next)| next);
+    Ok(ends.max().unwrap_or(1))
+}
+
+impl TailFile {
+    fn walk_pack(
+        &self,
+        pack: &PackHeader,
+        seed: Seed,
+        visit: &mut dyn FnMut(RecordRef<'_>),
+    ) -> Result<(), StorageError> {
+        let file = JournalFile {
+            name: self.name.clone(),
+            first: pack.first,
+            file: Arc::clone(&self.file),
+            bytes: self.bytes,
+            index: RwLock::new(None),
+            pack: Some(*pack),
+        };
+        let mut visit = |record: RecordRef<'_>| {
+            visit(record);
+            Ok(())
+        };
+        file.walk(pack.next, seed, &mut visit).map(drop)
+    }
 }
 
 /// The scan of one file.
@@ -285,7 +417,7 @@ fn search_claims(
     }
 }
 
-fn missing(sequence: u64) -> StorageError {
+pub(super) fn missing(sequence: u64) -> StorageError {
     damaged(&journal_name(sequence), 0, sequence, Damage::MissingFile)
 }
 

@@ -379,11 +379,11 @@ pub fn remove_leftovers(disk: &dyn Disk) -> Result<(), StorageError> {
     disk.sync_directory()
 }
 
-fn temporary_name(name: &str) -> String {
+pub(super) fn temporary_name(name: &str) -> String {
     format!("{name}{TEMPORARY_SUFFIX}")
 }
 
-fn remove_if_there(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
+pub(super) fn remove_if_there(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
     match disk.remove(name) {
         Err(error) if !error.is_not_found() => Err(error),
         Ok(()) | Err(_) => Ok(()),

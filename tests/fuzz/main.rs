@@ -133,4 +133,4 @@ macro_rules! targets {
     };
 }
 
-targets!(journal, record, sealed, image, json, ndjson, html, charset, configuration);
+targets!(journal, record, sealed, image, export, json, ndjson, html, charset, configuration);

@@ -60,6 +60,9 @@ fn records() -> Vec<Vec<u8>> {
         Change::Put { document },
         Change::Put { document: Document::bare(fingerprint) },
         Change::PutPacked { fingerprints: vec![fingerprint; 3] },
+        Change::PutSparse {
+            fingerprints: vec![(0, fingerprint), (1, fingerprint), (5, fingerprint)],
+        },
         Change::Remove { id },
         Change::Reset { fingerprint },
     ];
@@ -128,5 +131,9 @@ pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
     };
     all.extend(numbered("record", records()));
     all.extend(numbered("image", images()));
+    all.push((
+        "export/fixture".to_owned(),
+        include_bytes!("../fixtures/storage/export-v1").to_vec(),
+    ));
     all
 }

@@ -6,7 +6,7 @@
 //! is sent again, and what was not answered is there wholly or not at all.
 //!
 //! What is done to the server, each in a file of its own: it is killed at a random time (`kill`) and
-//! in each of its system calls (`syscalls`), its disk is full (`disk_full`), the power goes
+//! in each of its system calls (`syscalls`) and in each call of a pack (`reclaim`), its disk is full (`disk_full`), the power goes
 //! (`power_cut`). `NEARPRINT_TEST_SEED` repeats a run.
 
 mod commands;
@@ -16,6 +16,7 @@ mod kill;
 mod load;
 mod power_cut;
 mod random;
+mod reclaim;
 mod server;
 mod strace;
 mod syscalls;

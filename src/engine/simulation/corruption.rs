@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::golden::sweep;
 use super::rig::{ENTROPY, options, variable};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::Refused;
@@ -74,7 +75,8 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
 }
 
 impl Truth {
-    /// A third of the documents in each snapshot, a third in the journal alone.
+    /// A third of the documents in each snapshot, a third in the journal alone. Of the first third a
+    /// document is gone, and its records are in a pack.
     fn new() -> Self {
         let disk = SimulatedDisk::new();
         let Recovered { mut core, mut snapshots } = open(&disk).unwrap();
@@ -91,25 +93,34 @@ impl Truth {
                     }
                 })
                 .collect();
-            for command in &group {
-                if let Command::Insert { document } = command {
-                    documents.push(document.clone());
-                }
-            }
-            documents.extend(fingerprints.iter().copied().map(Document::bare));
+            let bare: Vec<_> = fingerprints.iter().copied().map(Document::bare).collect();
             group.push(Command::InsertPacked { fingerprints });
             let decided = core.decide_group(&mut group, 0).unwrap();
-            assert!(decided.iter().all(Result::is_ok));
+            for (command, decided) in group.into_iter().zip(decided) {
+                let last = decided.unwrap().sequence.get();
+                let stored = if let Command::Insert { document } = command {
+                    vec![document]
+                } else {
+                    bare.clone()
+                };
+                let first = last + 1 - stored.len() as u64;
+                documents.extend((first..).map(Sequence::new).zip(stored));
+            }
             core.make_durable().unwrap();
             core.seal().unwrap();
             if third < 2 {
                 snapshot(&mut core, &mut snapshots);
             }
+            if third == 0 {
+                let (_, gone) = documents.remove(0);
+                core.decide_group(&mut [Command::Remove { id: gone.id.unwrap() }], 0).unwrap();
+                core.make_durable().unwrap();
+            }
         }
-        let numbered = (1..).map(Sequence::new).zip(documents);
-        let truth =
-            Self { disk: disk.copy(), counts: core.view().counts(), documents: numbered.collect() };
+        sweep(&core, &snapshots).unwrap();
+        let truth = Self { disk: disk.copy(), counts: core.view().counts(), documents };
         assert_eq!(truth.fate(&disk), Ok(Fate::Whole), "nothing is damaged yet");
+        assert_eq!(truth.names(".pack").len(), 1);
         truth
     }
 

@@ -6,6 +6,8 @@
 
 mod corruption;
 mod crashes;
+mod golden;
 mod recovery;
+mod repair;
 mod rig;
 mod snapshots;

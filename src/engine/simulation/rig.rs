@@ -10,12 +10,14 @@ use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::Refused;
 use crate::engine::core::{Core, Decided};
 use crate::engine::finder;
+use crate::engine::needed::Needed;
 use crate::engine::options::{Durability, Options};
+use crate::engine::reclaim::kept;
 use crate::engine::recovery::{Recovered, recover};
 use crate::engine::snapshots::Snapshots;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::merge;
-use crate::index::view::Parts;
+use crate::index::view::{Parts, View};
 use crate::index::work::Work;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::Change;
@@ -25,7 +27,7 @@ use crate::machine::search::{Probe, Search};
 use crate::recipe::Recipe;
 use crate::sketch::{BINS, MinResemblance, Sketch};
 use crate::storage::simulated::Dice;
-use crate::storage::{Disk, SimulatedDisk, StorageError};
+use crate::storage::{Disk, Records, SimulatedDisk, StorageError, Sweep, SweepRange};
 
 /// Many lives end before, by a crash.
 const GROUPS_A_LIFE: usize = 30;
@@ -48,7 +50,7 @@ pub(super) fn options(durability: Durability) -> Options {
         small_segment_max: 24,
         queue_changes_max: 100,
         group_changes_max: 100,
-        journal_file_bytes: 3_000,
+        journal_file_bytes: 900,
         snapshot_interval_ms: 1,
         snapshot_changes: 1,
         memory_bytes_max: 0,
@@ -66,6 +68,8 @@ pub(super) struct History {
     pub(super) synced: Sequence,
     /// Commands sent to the core.
     pub(super) commands: u64,
+    /// Packs that took the place of files.
+    pub(super) packs: u64,
 }
 
 /// One life of the core.
@@ -74,12 +78,14 @@ pub(super) struct Rig {
     pub(super) snapshots: Snapshots,
     pub(super) history: History,
     durability: Durability,
+    /// Somebody who began to read some groups ago.
+    reader: Option<(View, Records, Model)>,
 }
 
 impl History {
     pub(super) fn new() -> Self {
         let states = vec![Model::default()];
-        Self { states, answered: Sequence::ZERO, synced: Sequence::ZERO, commands: 0 }
+        Self { states, answered: Sequence::ZERO, synced: Sequence::ZERO, commands: 0, packs: 0 }
     }
 
     fn model(&self) -> &Model {
@@ -110,7 +116,7 @@ impl Rig {
         history.states.truncate(length);
         // Whoever looks now has been told, and opening has made it durable.
         (history.answered, history.synced) = (recovered, recovered);
-        let rig = Self { core, snapshots, history, durability };
+        let rig = Self { core, snapshots, history, durability, reader: None };
         rig.check_state()?;
         Ok(rig)
     }
@@ -149,8 +155,13 @@ impl Rig {
     /// Runs until the disk fails, as it will, or the life is over.
     pub(super) fn live(&mut self, dice: &mut Dice) -> Result<(), String> {
         for _ in 0..GROUPS_A_LIFE {
-            let ended = match dice.below(8) {
+            if dice.below(4) == 0 {
+                let (view, records) = (self.core.view().clone(), self.core.records().pin());
+                self.reader = Some((view, records, self.model().clone()));
+            }
+            let ended = match dice.below(9) {
                 0 => self.snapshot(),
+                8 => self.reclaim(dice)?,
                 1 => self.core.seal(),
                 3 if self.durability != Durability::Always => self.sync(),
                 2 => {
@@ -188,6 +199,42 @@ impl Rig {
         self.settle();
         let parts = Parts { counts, ..self.core.view().parts() };
         self.snapshots.take(&parts, 0).map(drop)
+    }
+
+    /// A sweep as the keeper does it; a reader who began before it sees no difference.
+    fn reclaim(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
+        if dice.below(2) == 0
+            && let Err(error) = self.snapshot().and_then(|()| self.snapshots.repeat().map(drop))
+        {
+            return Ok(Err(error));
+        }
+        let swept = self.sync().and_then(|()| self.sweep(dice));
+        if swept.is_ok() {
+            self.check_state()?;
+            if let Some((view, records, model)) = &self.reader {
+                check_stored(view, records, model)?;
+            }
+        }
+        Ok(swept)
+    }
+
+    fn sweep(&mut self, dice: &mut Dice) -> Result<(), StorageError> {
+        let next = self.snapshots.held_by_both().next().get();
+        let pack_bytes = 200 + dice.below(1_500) as u64;
+        let mut range = SweepRange { from: 1, next, pack_bytes };
+        let reclaimer = self.core.reclaimer();
+        let mut needed = Needed::new(self.core.view(), self.core.machine().id_secret());
+        while let Sweep::UpTo { next, freed } = reclaimer.sweep(
+            range,
+            &mut |record, keep| {
+                kept(&mut needed, record, keep);
+            },
+            &mut |_| true,
+        )? {
+            range.from = next;
+            self.history.packs += u64::from(freed > 0);
+        }
+        Ok(())
     }
 
     /// Commits a random group; `Err` of the inner result is the disk, of the outer a broken promise.
@@ -271,6 +318,20 @@ impl Rig {
     }
 }
 
+/// Every document with an id or a sketch reads as it was stored.
+fn check_stored(view: &View, records: &Records, model: &Model) -> Result<(), String> {
+    for (sequence, document) in model.documents() {
+        let listed = view.documents_of(document.fingerprint).any(|p| p.sequence == *sequence);
+        if listed && (document.id.is_some() || document.sketch.is_some()) {
+            let stored = finder::stored(records, *sequence);
+            if stored.as_ref().map(|stored| &stored.document) != Ok(document) {
+                return Err(format!("document {sequence} reads as {stored:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
 pub(super) enum Expected {
     Verdict(Verdict, Vec<Fingerprint>),
     Nearest(Vec<u8>),
@@ -291,7 +352,7 @@ fn compare(answer: &Result<Decided, Refused>, expected: Expected) -> Result<(), 
     if same { Ok(()) } else { Err(format!("another verdict than the model's: {outcome:?}")) }
 }
 
-fn command(dice: &mut Dice, core: &Core, searched: &crate::index::view::View) -> Command {
+fn command(dice: &mut Dice, core: &Core, searched: &View) -> Command {
     let distance = Distance::new(dice.below(4) as u8).unwrap();
     let criteria = Criteria {
         distance,

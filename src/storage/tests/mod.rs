@@ -7,6 +7,7 @@ mod disks;
 mod faults;
 mod golden;
 mod journal;
+mod reclaim;
 mod sealed_files;
 mod speed;
 

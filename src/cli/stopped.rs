@@ -1,0 +1,66 @@
+//! What the commands share that work on the data directory of a stopped service.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::trouble::Trouble;
+use crate::engine::offline::Stopped;
+
+/// Which data directory.
+#[derive(Debug, clap::Args)]
+pub(super) struct Data {
+    /// The data directory
+    #[arg(id = "data", long = "data", value_name = "DIR", default_value = "nearprint-data")]
+    pub(super) directory: PathBuf,
+}
+
+impl Data {
+    /// Takes the directory.
+    pub(super) fn open(&self) -> Result<Stopped, Trouble> {
+        Stopped::open(&self.directory).map_err(|error| {
+            let next = "stop the service that uses it (or export from it: nearprint snapshot export \
+                        --server URL), or name another one: --data DIR";
+            let what = format!("cannot look at {}", self.directory.display());
+            Trouble::new(what, next).because(error)
+        })
+    }
+}
+
+/// How many files are damaged, in words.
+pub(super) fn damaged_files(count: usize) -> String {
+    if count == 1 { "a file is damaged".to_owned() } else { format!("{count} files are damaged") }
+}
+
+/// Damage was found; says what leads on.
+pub(super) fn trouble_with(data: &Data, what: String) -> Trouble {
+    let directory = data.directory.display();
+    let next = format!(
+        "restore an export (nearprint snapshot restore FILE --data DIR), or see what a repair would \
+         lose: nearprint repair --data {directory}"
+    );
+    Trouble::new(what, next)
+}
+
+/// A bar for so many bytes, on a terminal only.
+pub(super) fn bar(doing: &'static str, bytes: u64) -> ProgressBar {
+    let template = "{msg}  {bar:30} {percent:>3}%  {binary_bytes_per_sec}, {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+    bar.with_style(style.progress_chars("=> ")).with_message(doing)
+}
+
+/// What a fact shows, or that it cannot be read.
+pub(super) fn shown<T, E>(fact: &Result<T, E>, show: impl FnOnce(&T) -> String) -> String {
+    fact.as_ref().map_or_else(|_| "damaged".to_owned(), show)
+}
+
+/// Columns as something to print.
+pub(super) struct Table<F>(pub(super) F);
+
+impl<F: Fn(&mut fmt::Formatter<'_>) -> fmt::Result> fmt::Display for Table<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0(f)
+    }
+}

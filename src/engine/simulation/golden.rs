@@ -1,0 +1,275 @@
+//! Promise: a data directory of format version 1 is opened and read for ever, and so is an export of
+//! it. Method: one stored under `tests/fixtures`, with every kind of file: what it holds is written
+//! down here; its segments and tables are written again as they were.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::rig::{ENTROPY, options};
+use crate::document::{Document, DocumentId, Sequence};
+use crate::engine::core::Core;
+use crate::engine::directory::Directory;
+use crate::engine::finder;
+use crate::engine::needed::Needed;
+use crate::engine::options::{Durability, Options};
+use crate::engine::reclaim::kept;
+use crate::engine::recovery::{Recovered, recover};
+use crate::engine::snapshots::Snapshots;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::image;
+use crate::index::merge;
+use crate::index::plan::Plans;
+use crate::index::view::Parts;
+use crate::index::work::Work;
+use crate::machine::apply::Command;
+use crate::sketch::{BINS, Sketch};
+use crate::storage::export::{read_export, write_export};
+use crate::storage::{
+    Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError, Sweep, SweepRange,
+};
+
+/// Stored together, without ids; the third, the fourth and the seventh were forgotten.
+const BARE: u64 = 40;
+const FORGOTTEN: [u64; 3] = [2, 3, 6];
+/// With ids: of each five the first was replaced, the second removed.
+const NAMED: u64 = 40;
+const SEQUENCE: u64 = BARE + FORGOTTEN.len() as u64 + NAMED + NAMED / 5 * 2;
+
+pub(super) fn settings() -> Options {
+    Options { journal_file_bytes: 2_000, ..options(Durability::Always) }
+}
+
+fn fixtures() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn bare(number: u64) -> Fingerprint {
+    Fingerprint::new((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn named(number: u64, version: u64) -> Document {
+    let mut codes = [0; BINS];
+    for (code, bin) in codes.iter_mut().zip(0..) {
+        *code = (number + bin) as u8 % 4;
+    }
+    Document {
+        id: Some(DocumentId::new(format!("http://example.org/{number}")).unwrap()),
+        sketch: number.is_multiple_of(3).then(|| Box::new(Sketch::from_codes(&codes))),
+        short: number.is_multiple_of(7),
+        ..Document::bare(bare(1_000 + 100 * number + version))
+    }
+}
+
+fn open(disk: &SimulatedDisk) -> Recovered {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    recover(&disk, &settings(), &ENTROPY).unwrap()
+}
+
+fn commit(core: &mut Core, commands: impl Iterator<Item = Command>) {
+    for command in commands {
+        core.decide_group(&mut [command], 1_700_000_000_000).unwrap().remove(0).unwrap();
+        core.make_durable().unwrap();
+    }
+    core.seal().unwrap();
+}
+
+fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
+    let counts = core.freeze().unwrap().counts();
+    while let Some(work) =
+        Work::flush(core.view()).or_else(|| Work::merge(core.view(), merge::RATIO))
+    {
+        core.install(&work.run());
+    }
+    let parts = Parts { counts, ..core.view().parts() };
+    snapshots.take(&parts, 1_700_000_000_000).unwrap();
+}
+
+pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageError> {
+    let next = snapshots.held_by_both().next().get();
+    let mut range = SweepRange { from: 1, next, pack_bytes: 2_000 };
+    let mut needed = Needed::new(core.view(), core.machine().id_secret());
+    while let Sweep::UpTo { next, .. } = core.reclaimer().sweep(
+        range,
+        &mut |record, keep| {
+            kept(&mut needed, record, keep);
+        },
+        &mut |_| true,
+    )? {
+        range.from = next;
+    }
+    Ok(())
+}
+
+/// The directory as it is written today.
+pub(super) fn directory_of_today() -> SimulatedDisk {
+    let disk = SimulatedDisk::new();
+    let Recovered { mut core, mut snapshots } = open(&disk);
+    let insert = |document| Command::Insert { document };
+    commit(
+        &mut core,
+        [Command::InsertPacked { fingerprints: (0..BARE).map(bare).collect() }].into_iter(),
+    );
+    commit(&mut core, (0..NAMED).map(|number| insert(named(number, 0))));
+    snapshot(&mut core, &mut snapshots);
+    commit(&mut core, (0..NAMED).step_by(5).map(|number| insert(named(number, 1))));
+    let forgotten = FORGOTTEN.map(|number| Command::Reset { fingerprint: bare(number) });
+    commit(&mut core, forgotten.into_iter());
+    snapshot(&mut core, &mut snapshots);
+    sweep(&core, &snapshots).unwrap();
+    let ids = (1..NAMED).step_by(5).map(|number| named(number, 0).id.unwrap());
+    commit(&mut core, ids.map(|id| Command::Remove { id }));
+    drop(core);
+    disk.kill()
+}
+
+fn assert_holds_everything(disk: &SimulatedDisk) {
+    let Recovered { core, .. } = open(disk);
+    let (view, records) = (core.view(), core.records());
+    assert_eq!(view.sequence(), Sequence::new(SEQUENCE));
+    assert_eq!(view.counts().documents, BARE - 3 + NAMED - NAMED / 5);
+    for number in 0..BARE {
+        let nearest = finder::nearest(view, &[bare(number)], Distance::default());
+        assert_eq!(nearest[0] == 0, !FORGOTTEN.contains(&number), "bare {number}");
+    }
+    for number in 0..NAMED {
+        let document = named(number, u64::from(number % 5 == 0));
+        let located = view.find_id(core.machine().key(document.id.as_ref().unwrap()));
+        let stored = located.map(|l| finder::stored(records, l.posting.sequence).unwrap());
+        let expected = (number % 5 != 1).then_some(document);
+        assert_eq!(stored.map(|stored| stored.document), expected, "{number}");
+    }
+}
+
+/// The stored directory, in memory.
+fn stored() -> SimulatedDisk {
+    let stored = RealDisk::open(&fixtures().join("directory-v1")).unwrap();
+    let disk = SimulatedDisk::new();
+    for name in stored.list().unwrap() {
+        let file = stored.open(&name).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        disk.edit(&name, |file| *file = bytes);
+    }
+    disk
+}
+
+/// What lies behind the older snapshot is not swept: without the newer one it is continued.
+#[test]
+fn a_sweep_leaves_the_older_snapshot_its_journal() {
+    let disk = directory_of_today();
+    let names = disk.list().unwrap();
+    let newest = names.iter().rfind(|name| name.starts_with("snapshot-")).unwrap();
+    disk.remove(newest).unwrap();
+    assert_eq!(open(&disk).snapshots.list().len(), 1, "the older one is not passed over");
+    assert_holds_everything(&disk);
+}
+
+#[test]
+fn the_directory_of_version_1_is_opened_with_and_without_its_snapshots() {
+    let disk = stored();
+    let names = disk.list().unwrap();
+    for kind in ["directory", "journal-", "records-", "snapshot-", "segment-", "table-"] {
+        assert!(names.iter().any(|name| name.starts_with(kind)), "no {kind}: {names:?}");
+    }
+    assert_holds_everything(&disk.copy());
+    for name in names.iter().filter(|name| name.ends_with(".manifest")) {
+        disk.remove(name).unwrap();
+    }
+    assert_holds_everything(&disk);
+}
+
+/// Which segments there are is a matter of merges; what lies in a journal, a pack and a manifest's
+/// header is not.
+#[test]
+fn journal_packs_and_directory_of_version_1_are_written_byte_for_byte() {
+    let (stored, today) = (stored(), directory_of_today());
+    let bytes = |disk: &SimulatedDisk, name: &str| {
+        let mut bytes = Vec::new();
+        disk.edit(name, |file| bytes.clone_from(file));
+        bytes
+    };
+    let mut compared = 0;
+    for name in stored.list().unwrap() {
+        let of_snapshots = ["segment-", "table-", "snapshot-"];
+        if !of_snapshots.iter().any(|prefix| name.starts_with(prefix)) {
+            let same = bytes(&stored, &name) == bytes(&today, &name);
+            assert!(same, "{name}: the format has changed: raise its version");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 4, "directory, a journal, packs: {compared}");
+}
+
+#[test]
+fn segments_and_tables_of_version_1_are_written_as_they_were_read() {
+    let disk = stored();
+    let identity = Directory::read(&disk).unwrap().unwrap().identity;
+    let plans = Plans::of(settings().distance_max);
+    let mut compared = [0, 0];
+    for name in disk.list().unwrap() {
+        let (kind, at) = match name.split('-').next() {
+            Some("segment") => (FileKind(5), 0),
+            Some("table") => (FileKind(6), 1),
+            _ => continue,
+        };
+        let mut reader = SealedReader::open(&disk, &name, kind, &identity).unwrap();
+        let body = reader.read_rest(1 << 20).unwrap();
+        let mut again = Vec::new();
+        if at == 0 {
+            let segment = image::read_segment(&mut &body[..], &plans).unwrap();
+            image::write_segment(&segment, &mut again).unwrap();
+        } else {
+            let table = image::read_table(&mut &body[..], &plans.large).unwrap();
+            image::write_table(&table, &mut again).unwrap();
+        }
+        assert!(body == again, "{name}: the format has changed: give it a new kind");
+        compared[at] += 1;
+    }
+    assert!(compared.iter().all(|&count| count > 0), "{compared:?}");
+}
+
+#[test]
+fn the_export_of_version_1_is_read_and_restores_the_directory() {
+    let stored_export = RealDisk::open(&fixtures().join("storage")).unwrap();
+    let file = stored_export.open("export-v1").unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    let restored = SimulatedDisk::new();
+    read_export(&mut &bytes[..], Some(&restored)).unwrap();
+    assert_holds_everything(&restored);
+    assert!(export_of(&stored()) == bytes, "the format has changed: raise its version");
+}
+
+fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
+    let identity = Directory::read(disk).unwrap().unwrap().identity;
+    let files = disk.list().unwrap().into_iter().map(|name| {
+        let file: Arc<dyn crate::storage::DiskFile> = Arc::from(disk.open(&name).unwrap());
+        let bytes = file.len().unwrap();
+        crate::storage::export::ExportFile { name, file, bytes }
+    });
+    let mut bytes = Vec::new();
+    write_export(&mut bytes, identity, &files.collect::<Vec<_>>()).unwrap();
+    bytes
+}
+
+/// For a format whose version was raised: `cargo test --lib golden -- --ignored` stores what is
+/// written today, under names that are not taken.
+#[test]
+#[ignore = "stores fixtures"]
+fn the_directory_of_today_is_stored() {
+    let disk = directory_of_today();
+    let directory = fixtures().join("directory-v1");
+    std::fs::create_dir(&directory).expect("a new version needs a new name");
+    for name in disk.list().unwrap() {
+        let mut bytes = Vec::new();
+        disk.edit(&name, |file| bytes.clone_from(file));
+        put(&directory.join(name), &bytes);
+    }
+    put(&fixtures().join("storage/export-v1"), &export_of(&disk));
+}
+
+#[expect(clippy::disallowed_methods, reason = "fixtures are no data directory")]
+fn put(path: &std::path::Path, bytes: &[u8]) {
+    assert!(!path.exists(), "fixtures are kept for ever");
+    std::fs::write(path, bytes).unwrap();
+}

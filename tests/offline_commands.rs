@@ -1,0 +1,288 @@
+//! Promise: the commands for bad days do what they say: they list, verify, export and restore a data
+//! directory, say what a repair would lose before it does anything, and lose no more. Method: a small
+//! directory with packs, journal files and snapshots, damaged in each place, and the binary run as a
+//! person runs it; what is stored afterwards is compared.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use nearprint::document::{Document, DocumentId};
+use nearprint::engine::{Admission, Durability, Engine, Options};
+use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::recipe::Recipe;
+use nearprint::storage::{Disk, RealDisk};
+
+const ROUNDS: u64 = 40;
+/// Replaced in each round.
+const REPLACED: u64 = 30;
+/// New ones in each round.
+const NEW: u64 = 10;
+const DOCUMENTS: u64 = REPLACED + ROUNDS * NEW;
+/// A bound for a test that hangs, 50 ms each.
+const LOOKS_MAX: u32 = 2_400;
+
+fn options(data: &Path) -> Options {
+    Options {
+        data: data.to_owned(),
+        recipe: Recipe::Np1,
+        distance_max: Distance::default(),
+        lookup_threads: 0,
+        durability: Durability::Always,
+        delta_events: 1_024,
+        small_segment_max: 2_000_000,
+        queue_changes_max: 65_536,
+        group_changes_max: 16_384,
+        journal_file_bytes: 65_536,
+        snapshot_interval_ms: 600_000,
+        snapshot_changes: 1_000_000,
+        memory_bytes_max: 0,
+        disk_free_bytes_min: 0,
+    }
+}
+
+fn id(number: u64) -> DocumentId {
+    DocumentId::new(format!("{number:0500}")).expect("short enough")
+}
+
+fn document(number: u64, round: u64) -> Document {
+    let bits = (number << 32 | round).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Document { id: Some(id(number)), ..Document::bare(Fingerprint::new(bits)) }
+}
+
+/// A closed directory with packs, journal files behind them, and two snapshots.
+async fn filled(data: &Path) {
+    let engine = Engine::open(options(data)).expect("a new directory");
+    let mut looks = 0;
+    for round in 0..ROUNDS {
+        let new = REPLACED + round * NEW..REPLACED + (round + 1) * NEW;
+        let mut pending = Vec::new();
+        for number in (0..REPLACED).chain(new) {
+            let document = document(number, round);
+            pending.push(engine.begin_insert(document, Admission::Wait).await.expect("taken"));
+        }
+        for pending in pending {
+            pending.wait().await.expect("stored");
+        }
+        while round == ROUNDS / 2 && names(data, "records-").is_empty() {
+            engine.snapshot().await.expect("taken");
+            insert(&engine, document(0, round)).await;
+            engine.snapshot().await.expect("taken");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            looks += 1;
+            assert!(looks < LOOKS_MAX, "nothing is packed");
+        }
+    }
+    engine.close();
+}
+
+async fn insert(engine: &Engine, document: Document) {
+    let pending = engine.begin_insert(document, Admission::Wait).await.expect("taken");
+    pending.wait().await.expect("stored");
+}
+
+/// How many of the documents are there; each must read as it was stored, and can be replaced.
+async fn stored(data: &Path) -> u64 {
+    let engine = Engine::open(options(data)).expect("it opens");
+    let mut there = 0;
+    for number in 0..DOCUMENTS {
+        let stored = engine.document(&id(number)).await.expect("readable");
+        there += u64::from(stored.is_some());
+        if let Some(stored) = stored.filter(|_| number >= REPLACED) {
+            let expected = document(number, (number - REPLACED) / NEW);
+            assert_eq!(stored.document, expected);
+        }
+    }
+    insert(&engine, document(0, 9_999)).await;
+    engine.close();
+    there
+}
+
+fn names(data: &Path, prefix: &str) -> Vec<String> {
+    let mut names = RealDisk::open(data).and_then(|disk| disk.list()).expect("listed");
+    names.retain(|name| name.starts_with(prefix));
+    names
+}
+
+fn copy(data: &Path, to: &str) -> PathBuf {
+    let copy = data.with_file_name(to);
+    fs::create_dir(&copy).expect("it is new");
+    for name in names(data, "") {
+        fs::copy(data.join(&name), copy.join(&name)).expect("copied");
+    }
+    copy
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests damage their own files")]
+fn edit(file: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(file).expect("it is there");
+    edit(&mut bytes);
+    fs::write(file, bytes).expect("written");
+}
+
+fn nearprint(arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearprint"));
+    let command = command.args(arguments).stdin(Stdio::null());
+    let Output { status, stdout, stderr } = command.output().expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code().expect("no signal"), text(stdout), text(stderr))
+}
+
+fn on(data: &Path, arguments: &[&str]) -> (i32, String, String) {
+    nearprint(&[arguments, &["--data", data.to_str().expect("UTF-8")]].concat())
+}
+
+/// The number behind `lost: at most`; 0 without.
+fn lost(said: &str) -> u64 {
+    let Some((_, rest)) = said.split_once("lost: at most ") else { return 0 };
+    rest.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// Damage is found, told, and repaired when that is wanted; what was said to be lost, at most.
+async fn repaired(data: &Path) -> (u64, u64) {
+    let before = names(data, "");
+    let (code, said, error) = on(data, &["repair"]);
+    assert_eq!(code, 1, "{said}{error}");
+    assert!(error.contains("nothing was changed") && error.contains("--yes"), "{error}");
+    assert_eq!(names(data, ""), before);
+    let (code, again, error) = on(data, &["repair", "--yes"]);
+    assert_eq!(code, 0, "{again}{error}");
+    assert_eq!(lost(&said), lost(&again));
+    assert!(names(data, "").iter().any(|name| name.ends_with(".damaged")));
+    let (code, said, error) = on(data, &["repair"]);
+    assert!(code == 0 && said.contains("nothing to repair"), "{said}{error}");
+    assert_eq!(on(data, &["snapshot", "verify"]).0, 0);
+    (lost(&again), DOCUMENTS - stored(data).await)
+}
+
+#[tokio::test]
+async fn what_is_whole_is_listed_verified_exported_and_restored() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let data = folder.path().join("data");
+    filled(&data).await;
+
+    let (code, said, error) = on(&data, &["snapshot", "list"]);
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(said.lines().filter(|line| line.contains(".manifest")).count(), 2, "{said}");
+    assert!(said.contains(&DOCUMENTS.to_string()), "{said}");
+    let (code, said, error) = on(&data, &["snapshot", "verify"]);
+    assert_eq!(code, 0, "{error}");
+    let files = names(&data, "records-").len() + names(&data, "journal-").len();
+    assert_eq!(said.lines().filter(|line| line.ends_with(": whole")).count(), 2 + files, "{said}");
+    let (code, said, error) = on(&data, &["inspect", "journal"]);
+    assert_eq!((code, said.lines().count() >= files), (0, true), "{said}{error}");
+    let (code, said, error) = on(&data, &["inspect", "snapshot"]);
+    assert_eq!((code, said.contains(".seg")), (0, true), "{said}{error}");
+    assert!(on(&data, &["repair"]).1.contains("nothing to repair"));
+
+    let export = folder.path().join("backup.np");
+    let export = export.to_str().expect("UTF-8");
+    let (code, said, error) = on(&data, &["snapshot", "export", export]);
+    assert_eq!(code, 0, "{said}{error}");
+    let (code, _, error) = on(&data, &["snapshot", "export", export]);
+    assert_eq!((code, error.contains("exists already")), (1, true), "{error}");
+    assert_eq!(nearprint(&["snapshot", "verify", "--export", export]).0, 0);
+
+    let (code, _, error) = on(&data, &["snapshot", "restore", export]);
+    assert_eq!((code, error.contains("not empty")), (1, true), "{error}");
+    let restored = folder.path().join("restored");
+    let (code, _, error) = on(&restored, &["snapshot", "restore", export]);
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(stored(&restored).await, DOCUMENTS);
+
+    edit(Path::new(export), |bytes| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+    });
+    let (code, _, error) = nearprint(&["snapshot", "verify", "--export", export]);
+    assert_eq!((code, error.contains("not whole")), (1, true), "{error}");
+    let broken = folder.path().join("broken");
+    assert_eq!(on(&broken, &["snapshot", "restore", export]).0, 1);
+    assert_eq!(names(&broken, ""), Vec::<String>::new(), "nothing is half restored");
+}
+
+#[tokio::test]
+async fn damage_in_any_file_is_repaired_at_the_price_that_was_told() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let base = folder.path().join("data");
+    filled(&base).await;
+    let packs = names(&base, "records-");
+    let journals = names(&base, "journal-");
+    let newest = journals.last().expect("one");
+    assert!(journals.len() > 2 && !packs.is_empty(), "{packs:?} {journals:?}");
+
+    let middle = |bytes: &mut Vec<u8>| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+    };
+    for name in [&packs[0], &journals[0], &journals[1], newest] {
+        let data = copy(&base, &format!("middle-of-{name}"));
+        edit(&data.join(name), middle);
+        let (code, said, error) = on(&data, &["inspect", "journal"]);
+        assert!(code == 1 && said.contains(name) && error.contains("repair"), "{said}{error}");
+        let (lost, missing) = repaired(&data).await;
+        assert!(lost == 1 && missing <= 1, "{name}: {lost} {missing}");
+        assert!(data.join(format!("{name}.damaged")).exists());
+    }
+
+    // The last record; the seal behind it says that it was there.
+    let data = copy(&base, "last-record");
+    edit(&data.join(newest), |bytes| {
+        let in_last = bytes.len() - 300;
+        bytes[in_last] ^= 1;
+    });
+    assert_eq!(repaired(&data).await, (1, 1));
+
+    // Cut between two records or within one: the snapshot says what was there.
+    let data = copy(&base, "cut");
+    edit(&data.join(newest), |bytes| bytes.truncate(bytes.len() / 2));
+    let (lost, missing) = repaired(&data).await;
+    assert!(lost > 1 && missing > 1 && missing <= lost, "{lost} {missing}");
+
+    for name in [&packs[0], &journals[0], newest] {
+        let data = copy(&base, &format!("without-{name}"));
+        RealDisk::open(&data).and_then(|disk| disk.remove(name)).expect("removed");
+        // A gap has no file that could be put aside; the snapshots are.
+        let (lost, missing) = repaired(&data).await;
+        assert!(lost > 1 && missing <= lost, "{name}: {lost} {missing}");
+    }
+
+    for header in [&packs[0], &journals[0]] {
+        let data = copy(&base, &format!("header-of-{header}"));
+        edit(&data.join(header), |bytes| bytes[20] ^= 1);
+        let (_, missing) = repaired(&data).await;
+        assert_eq!(missing, 0, "{header}: its records are whole");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_snapshot_loses_nothing_and_a_damaged_directory_file_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let base = folder.path().join("data");
+    filled(&base).await;
+    let middle = |bytes: &mut Vec<u8>| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+    };
+    let newest = |prefix| names(&base, prefix).pop().expect("one");
+    for name in [newest("snapshot-"), newest("segment-")] {
+        let data = copy(&base, &format!("with-{name}"));
+        edit(&data.join(&name), middle);
+        assert_eq!(on(&data, &["snapshot", "verify"]).0, 1);
+        assert_eq!(repaired(&data).await, (0, 0), "{name}");
+    }
+    let data = copy(&base, "directory-file");
+    edit(&data.join("directory"), middle);
+    let (code, _, error) = on(&data, &["repair", "--yes"]);
+    assert!(code == 1 && error.contains("directory"), "{error}");
+}
+
+#[test]
+fn arguments_that_contradict_each_other_are_refused() {
+    let both = ["snapshot", "export", "f", "--server", "s", "--data", "d"];
+    assert_eq!(nearprint(&both).0, 2);
+    let both = ["snapshot", "verify", "--export", "f", "--data", "d"];
+    assert_eq!(nearprint(&both).0, 2);
+    let (code, _, error) = nearprint(&["snapshot", "list", "--data", "/nowhere/at/all"]);
+    assert_eq!((code, error.contains("no directory")), (1, true), "{error}");
+}
