@@ -206,16 +206,18 @@ fn text_tells_bytes_and_documents() {
 #[test]
 fn http_tells_requests_and_what_the_same_costs_without() {
     let tiny = ["--count", "2k", "--queries", "300", "--seconds", "0", "--threads", "2"];
-    let report = report(&[&["http"], &tiny[..]].concat());
+    let report = report(&[&["http", "--pages", "3"], &tiny[..]].concat());
     let expected = [
         "packed inserts",
         "GET /healthz",
         "single JSON queries",
         "single JSON check-and-inserts",
+        "check-and-inserts of 8 KB pages",
+        "the same pages, read and discarded",
         "packed queries",
         "the same in this process",
     ];
-    assert_eq!(rows(&report)[..6], expected);
+    assert_eq!(rows(&report)[..8], expected);
     for ratio in ["single queries to GET /healthz", "packed queries to the same in this process"] {
         assert!(fact(&report, ratio) > 0.0);
     }

@@ -42,7 +42,6 @@ use crate::fingerprint::Fingerprint;
 use crate::recipe::Recipe;
 use crate::sketch::Sketch;
 use crate::text::features::{Sink, walk};
-use crate::text::normalise::normalise;
 use crate::text::recipe::{WIDER_WINDOW, WINDOW};
 use crate::text::simhash::SimHash;
 
@@ -86,7 +85,7 @@ fn analyse_by(recipe: Recipe, text: &str, wanted: Wanted) -> Result<Analysis, No
         Recipe::Words { .. } => {
             let mut sums = SimHash::<i64>::default();
             let mut distinct = HashSet::new();
-            walk_features(&normalise(text), recipe, &mut |feature| {
+            walk_features(&normalise::normalise(text), recipe, &mut |feature| {
                 let hash = xxh3_64(feature);
                 sums.add(hash, 1);
                 distinct.insert(hash);
@@ -94,7 +93,7 @@ fn analyse_by(recipe: Recipe, text: &str, wanted: Wanted) -> Result<Analysis, No
             with_fingerprint((text, wanted), sums.bits(), distinct.len())
         }
         Recipe::Keywords { heaviest, levels } => {
-            let words = keywords::keywords(&normalise(text), heaviest, levels);
+            let words = keywords::keywords(&normalise::normalise(text), heaviest, levels);
             let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
             let Ok(words) = weighted::merged(pairs) else { return Err(EmptyDocument.into()) };
             with_fingerprint((text, wanted), weighted::sums(&words).bits(), words.len())

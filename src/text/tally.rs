@@ -4,8 +4,8 @@
 //! pieces of the text, so whoever writes the text could choose them to fall into one place; their
 //! places are therefore drawn by multiplication with a number made from the whole text, which
 //! changes with every byte of it. No answer depends on that number. About 4 ns a key while the
-//! table fits a cache; 19 to 38 bytes a distinct key, or as much as the text ([`Tally::bounded`]). Tested against a map of the standard
-//! library.
+//! table fits a cache; 19 to 38 bytes a distinct key, or as much as the text ([`Tally::bounded`]).
+//! Tested against a map of the standard library.
 
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -14,14 +14,17 @@
 //! come from as many threads as there are connections, each waiting for its reply.
 
 mod client;
+mod discarding;
 mod target;
 
 use std::path::PathBuf;
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 
 use self::client::{Asked, Clients};
+use self::discarding::Discarding;
 use self::target::Target;
 use super::arguments::{Data, count, threads};
 use super::clock::Stopwatch;
@@ -30,6 +33,7 @@ use super::data::{Queries, Stored, Stream};
 use super::latency::Latencies;
 use super::numbers::{per_second, ratio};
 use super::progress::Progress;
+use super::prose::{self, Kind};
 use super::report::{Fact, Report, Row};
 use super::scratch::{self, Scratch};
 use super::verify::Verdict;
@@ -60,6 +64,9 @@ pub(super) struct Args {
     /// How long each kind of request is measured
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     seconds: u64,
+    /// How many different pages of 8 KB are checked and inserted
+    #[arg(long, value_name = "N", default_value = "30k", value_parser = count)]
+    pages: u64,
     /// Measure this service, and store fingerprints in it, instead of one in this process
     #[arg(long, value_name = "URL", conflicts_with = "data_dir")]
     url: Option<String>,
@@ -121,6 +128,8 @@ impl Bench<'_> {
             self.ratio("single queries to GET /healthz", single, health);
             let checked = self.check_and_inserts(distance)?;
             self.ratio("check-and-inserts to GET /healthz", checked, health);
+            let (stored, discarded) = self.pages(distance)?;
+            self.ratio("pages checked and inserted to pages discarded", stored, discarded);
             let packed = self.packed_queries(&queries, distance)?;
             if let Some(engine) = self.target.engine() {
                 let here = self.in_process(engine, &queries, distance)?;
@@ -208,6 +217,32 @@ impl Bench<'_> {
         Ok(self.single(self.row("single JSON check-and-inserts").at(distance), &asked))
     }
 
+    /// Pages of English, each new and with an id; and the same requests to a server that reads and
+    /// discards them.
+    fn pages(&mut self, distance: Distance) -> Result<(f64, f64)> {
+        let progress = Progress::during("writing pages");
+        let seed = self.args.data.seed;
+        let page = |number: u64| prose::document(Kind::English, PAGE_BYTES, seed ^ number << 20);
+        let requests: Vec<Request> = (0..self.args.pages)
+            .map(|number| {
+                let id = format!("page-{distance}-{number}");
+                let body = json!({"id": id, "text": page(number)}).to_string();
+                Request::post("/v1/check-and-insert", JSON, body.as_bytes())
+            })
+            .collect();
+        drop(progress);
+        let count = requests.len() as u64;
+        let request = |number: u64| requests[(number % count) as usize].clone();
+        let stored = self.clients("check-and-inserts of pages").ask(request, |_, _| true)?;
+        let row = self.row("check-and-inserts of 8 KB pages").at(distance);
+        let stored = self.single(row, &stored);
+        let discarding = Discarding::start()?;
+        let clients = Clients { target: discarding.target(), ..self.clients("pages discarded") };
+        let discarded = clients.ask(request, |_, _| true)?;
+        let discarded = self.single(self.row("the same pages, read and discarded"), &discarded);
+        Ok((stored, discarded))
+    }
+
     fn single(&mut self, row: Row, asked: &Asked) -> f64 {
         let rate = per_second(asked.times.count(), asked.ns);
         self.report.results.push(row.rate(rate, "requests").times(&asked.times, REQUEST));
@@ -258,6 +293,9 @@ impl Bench<'_> {
         Ok(rate)
     }
 }
+
+/// How long a page is.
+const PAGE_BYTES: usize = 8_192;
 
 /// How a reply says that nothing was found.
 const NO_HITS: &[u8] = br#""hit_count":0"#;
