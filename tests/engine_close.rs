@@ -2,9 +2,12 @@
 //! Method: a queue that fills many deltas, closed at once; the real threads and a real disk. And what
 //! a directory was created with, it keeps.
 
+#[path = "common/options.rs"]
+mod common;
+
 use std::time::Duration;
 
-use nearprint::engine::{Admission, Durability, Engine, Options};
+use nearprint::engine::{Admission, Engine, Options};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::recipe::Recipe;
 
@@ -12,22 +15,7 @@ use nearprint::recipe::Recipe;
 const DEADLINE: Duration = Duration::from_mins(1);
 
 fn options(directory: &std::path::Path) -> Options {
-    Options {
-        data: directory.to_owned(),
-        recipe: Recipe::Np1,
-        distance_max: Distance::new(3).expect("at most 64"),
-        lookup_threads: 0,
-        durability: Durability::Always,
-        delta_events: 256,
-        small_segment_max: nearprint::engine::SMALL_SEGMENT_MAX,
-        queue_changes_max: 65_536,
-        group_changes_max: 4_096,
-        journal_file_bytes: 1 << 20,
-        snapshot_interval_ms: 60_000,
-        snapshot_changes: 1 << 30,
-        memory_bytes_max: 0,
-        disk_free_bytes_min: 0,
-    }
+    Options { delta_events: 256, group_changes_max: 4_096, ..common::options(directory) }
 }
 
 #[tokio::test(flavor = "multi_thread")]

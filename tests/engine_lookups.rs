@@ -1,13 +1,15 @@
 //! Promise: a batch is answered as its fingerprints would be one by one, on however many threads.
 //! Method: the same documents and a batch of several chunks, on one, two and eight threads.
 
+#[path = "common/options.rs"]
+mod common;
+
 use futures_util::future::try_join_all;
 use nearprint::document::Document;
 use nearprint::engine::{Admission, Durability, Engine, Options, QueryOptions};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::change::PACKED_MAX;
 use nearprint::machine::query::Criteria;
-use nearprint::recipe::Recipe;
 
 const DISTANCE: u8 = 3;
 const NO_HIT: u8 = 255;
@@ -19,20 +21,11 @@ fn distance() -> Distance {
 
 fn options(directory: &std::path::Path, lookup_threads: usize) -> Options {
     Options {
-        data: directory.to_owned(),
-        recipe: Recipe::Np1,
-        distance_max: distance(),
         lookup_threads,
         durability: Durability::None,
         delta_events: 4_096,
-        small_segment_max: nearprint::engine::SMALL_SEGMENT_MAX,
-        queue_changes_max: 65_536,
-        group_changes_max: 16_384,
         journal_file_bytes: 1 << 24,
-        snapshot_interval_ms: 60_000,
-        snapshot_changes: 1 << 30,
-        memory_bytes_max: 0,
-        disk_free_bytes_min: 0,
+        ..common::options(directory)
     }
 }
 

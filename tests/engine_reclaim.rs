@@ -3,13 +3,15 @@
 //! Method: many updates of a few ids on the whole engine with small files, until the disk is within
 //! the bound; then a restart, with and without its snapshots.
 
+#[path = "common/options.rs"]
+mod common;
+
 use std::path::Path;
 use std::time::Duration;
 
 use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Admission, Durability, Engine, Options};
-use nearprint::fingerprint::{Distance, Fingerprint};
-use nearprint::recipe::Recipe;
+use nearprint::fingerprint::Fingerprint;
 use nearprint::storage::{Disk, RealDisk};
 
 const FILE_BYTES: u64 = 65_536;
@@ -22,20 +24,9 @@ const RECORD_BYTES: u64 = 60 + 1 + 8 + 1 + 8 + 1_000;
 
 fn options(data: &Path) -> Options {
     Options {
-        data: data.to_owned(),
-        recipe: Recipe::Np1,
-        distance_max: Distance::default(),
-        lookup_threads: 0,
         durability: Durability::None,
-        delta_events: 1_024,
-        small_segment_max: 2_000_000,
-        queue_changes_max: 65_536,
-        group_changes_max: 16_384,
         journal_file_bytes: FILE_BYTES,
-        snapshot_interval_ms: 600_000,
-        snapshot_changes: 1_000_000,
-        memory_bytes_max: 0,
-        disk_free_bytes_min: 0,
+        ..common::options(data)
     }
 }
 

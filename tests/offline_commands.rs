@@ -3,14 +3,16 @@
 //! directory with packs, journal files and snapshots, damaged in each place, and the binary run as a
 //! person runs it; what is stored afterwards is compared.
 
+#[path = "common/options.rs"]
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use nearprint::document::{Document, DocumentId};
-use nearprint::engine::{Admission, Durability, Engine, Options};
-use nearprint::fingerprint::{Distance, Fingerprint};
-use nearprint::recipe::Recipe;
+use nearprint::engine::{Admission, Engine, Options};
+use nearprint::fingerprint::Fingerprint;
 use nearprint::storage::{Disk, RealDisk};
 
 const ROUNDS: u64 = 40;
@@ -23,22 +25,7 @@ const DOCUMENTS: u64 = REPLACED + ROUNDS * NEW;
 const LOOKS_MAX: u32 = 2_400;
 
 fn options(data: &Path) -> Options {
-    Options {
-        data: data.to_owned(),
-        recipe: Recipe::Np1,
-        distance_max: Distance::default(),
-        lookup_threads: 0,
-        durability: Durability::Always,
-        delta_events: 1_024,
-        small_segment_max: 2_000_000,
-        queue_changes_max: 65_536,
-        group_changes_max: 16_384,
-        journal_file_bytes: 65_536,
-        snapshot_interval_ms: 600_000,
-        snapshot_changes: 1_000_000,
-        memory_bytes_max: 0,
-        disk_free_bytes_min: 0,
-    }
+    Options { journal_file_bytes: 65_536, ..common::options(data) }
 }
 
 fn id(number: u64) -> DocumentId {

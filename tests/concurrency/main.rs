@@ -9,6 +9,8 @@ mod abandoned;
 mod clusters;
 mod replay;
 
+#[path = "../common/options.rs"]
+mod common;
 #[path = "../common/random.rs"]
 mod random;
 
@@ -19,7 +21,6 @@ use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Durability, Engine, Options, QueryOptions};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::query::Criteria;
-use nearprint::recipe::Recipe;
 use random::{Random, variable};
 
 /// A hang is a failure; nothing here waits a second for one answer.
@@ -42,20 +43,12 @@ fn asked() -> QueryOptions {
 /// Deltas so small that searches grow old and segments are merged while clients wait.
 fn engine(directory: &Path, durability: Durability) -> Engine {
     let options = Options {
-        data: directory.to_owned(),
-        recipe: Recipe::Np1,
-        distance_max: distance(),
-        lookup_threads: 0,
         durability,
-        delta_events: 1_024,
         small_segment_max: 8_192,
-        queue_changes_max: 65_536,
         group_changes_max: 4_096,
         journal_file_bytes: 4 << 20,
         snapshot_interval_ms: 500,
-        snapshot_changes: 1 << 30,
-        memory_bytes_max: 0,
-        disk_free_bytes_min: 0,
+        ..common::options(directory)
     };
     Engine::open(options).expect("an empty directory opens")
 }

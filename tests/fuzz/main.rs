@@ -8,6 +8,8 @@
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
 
+#[path = "../common/options.rs"]
+mod common;
 #[path = "../common/random.rs"]
 mod random;
 

@@ -3,11 +3,11 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
+use crate::common;
 use nearprint::document::{Document, DocumentId};
-use nearprint::engine::{Admission, Durability, Engine, Options};
-use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::engine::{Admission, Engine, Options};
+use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::change::{Change, Record};
-use nearprint::recipe::Recipe;
 use nearprint::storage::{
     Disk, FileKind, Identity, Journal, JournalOptions, RealDisk, SealedReader, SealedWriter,
     SimulatedDisk, scan,
@@ -78,22 +78,7 @@ fn encoded(record: &Record) -> Vec<u8> {
 /// The bodies of the segments and tables of a small snapshot.
 fn images() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().expect("there is room");
-    let options = Options {
-        data: folder.path().to_owned(),
-        recipe: Recipe::Np1,
-        distance_max: Distance::new(3).expect("at most 64"),
-        lookup_threads: 1,
-        durability: Durability::None,
-        delta_events: 64,
-        small_segment_max: nearprint::engine::SMALL_SEGMENT_MAX,
-        queue_changes_max: 1_024,
-        group_changes_max: 1_024,
-        journal_file_bytes: 1 << 20,
-        snapshot_interval_ms: 60_000,
-        snapshot_changes: 1 << 30,
-        memory_bytes_max: 0,
-        disk_free_bytes_min: 0,
-    };
+    let options = Options { delta_events: 64, ..common::options(folder.path()) };
     let runtime = tokio::runtime::Runtime::new().expect("there are threads");
     let engine = Engine::open(options).expect("an empty directory opens");
     runtime.block_on(async {

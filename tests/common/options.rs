@@ -1,0 +1,26 @@
+//! The engine as most tests want it: small deltas and files, nothing taken by the clock.
+
+use std::path::Path;
+
+use nearprint::engine::{Durability, Options, SMALL_SEGMENT_MAX};
+use nearprint::fingerprint::Distance;
+use nearprint::recipe::Recipe;
+
+pub(crate) fn options(data: &Path) -> Options {
+    Options {
+        data: data.to_owned(),
+        recipe: Recipe::Np1,
+        distance_max: Distance::new(3).expect("at most 64"),
+        lookup_threads: 0,
+        durability: Durability::Always,
+        delta_events: 1_024,
+        small_segment_max: SMALL_SEGMENT_MAX,
+        queue_changes_max: 65_536,
+        group_changes_max: 16_384,
+        journal_file_bytes: 1 << 20,
+        snapshot_interval_ms: 600_000,
+        snapshot_changes: 1 << 30,
+        memory_bytes_max: 0,
+        disk_free_bytes_min: 0,
+    }
+}
