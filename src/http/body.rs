@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
-use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
@@ -41,6 +41,12 @@ pub(super) enum Kind {
 
 /// What the Content-Type says; `takes` names the types of this route for the client.
 pub(super) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
+    // Taken for text, compressed bytes would get a fingerprint of their own.
+    let coding = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
+    if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
+        let detail = "Bodies are taken without a Content-Encoding: send it uncompressed.";
+        return Err(Problem::new(Code::UnsupportedEncoding, detail));
+    }
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return Err(unsupported(format!(
             "The request has no Content-Type; this resource takes {takes}."

@@ -64,7 +64,7 @@ impl IntoResponses for Problems {
             ("409", "`recipe_mismatch`"),
             ("411", "`length_required`"),
             ("413", "`body_too_large`, `line_too_large`"),
-            ("415", "`unsupported_media_type`, `unsupported_charset`"),
+            ("415", "`unsupported_media_type`, `unsupported_charset`, `unsupported_encoding`"),
             ("422", "`empty_document`"),
             ("429", "`rate_limited`; with Retry-After"),
             ("500", "`internal`, `unreadable_record`"),

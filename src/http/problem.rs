@@ -50,6 +50,7 @@ pub(super) enum Code {
     LineTooLarge,
     UnsupportedMediaType,
     UnsupportedCharset,
+    UnsupportedEncoding,
     EmptyDocument,
     RateLimited,
     Internal,
@@ -64,7 +65,7 @@ pub(super) enum Code {
 impl Code {
     /// Every code, for the documentation and its test.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 32] = [
+    pub(super) const ALL: [Self; 33] = [
         Self::MalformedJson,
         Self::InvalidValue,
         Self::UnknownField,
@@ -88,6 +89,7 @@ impl Code {
         Self::LineTooLarge,
         Self::UnsupportedMediaType,
         Self::UnsupportedCharset,
+        Self::UnsupportedEncoding,
         Self::EmptyDocument,
         Self::RateLimited,
         Self::Internal,
@@ -154,6 +156,9 @@ impl Code {
             ),
             Self::UnsupportedCharset => {
                 (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_charset", "The charset is not known")
+            }
+            Self::UnsupportedEncoding => {
+                (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "The body is compressed")
             }
             Self::EmptyDocument => (
                 S::UNPROCESSABLE_ENTITY,

@@ -6,8 +6,8 @@
 //! is sent again, and what was not answered is there wholly or not at all.
 //!
 //! What is done to the server, each in a file of its own: it is killed at a random time (`kill`) and
-//! in each of its system calls (`syscalls`) and in each call of a pack (`reclaim`), its disk is full (`disk_full`), the power goes
-//! (`power_cut`). `NEARPRINT_TEST_SEED` repeats a run.
+//! in each of its system calls (`syscalls`) and in each call of a pack (`reclaim`), its disk is full
+//! (`disk_full`), the power goes (`power_cut`). `NEARPRINT_TEST_SEED` repeats a run.
 
 mod commands;
 mod corpus;
@@ -32,16 +32,19 @@ use load::{compare, pause, under_load, workers};
 use random::Random;
 use server::{Client, Server};
 
+/// How often the server is stopped under load; more in `make torture`.
+const STOPS: u64 = 50;
+
 #[test]
 fn sigterm_under_load_exits_with_0_and_loses_nothing() {
     let mut random = Random::of_run();
     let data = tempfile::tempdir().unwrap();
     let data = &data.path().join("data");
     let mut workers = workers(6, &mut random);
-    for _ in 0..3 {
+    for _ in 0..random::variable("NEARPRINT_TEST_STOPS").unwrap_or(STOPS) {
         let server = Server::start(data);
         workers = under_load(workers, &server, |server| {
-            pause(200 + random.below(400));
+            pause(20 + random.below(200));
             let ended = server.terminate();
             assert!(ended.success(), "{ended}\n{}", server::log(data));
         });
