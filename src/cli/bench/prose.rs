@@ -63,6 +63,21 @@ pub fn document(kind: Kind, bytes: usize, seed: u64) -> String {
     }
 }
 
+/// A document of English whose letters are exchanged, other ones in each: as far from the next as
+/// pages of different sites, while documents of the same few words are all near each other.
+pub fn unlike(bytes: usize, seed: u64) -> String {
+    let mut dice = Dice::of("letters", seed);
+    let mut letters: Vec<char> = ('a'..='z').collect();
+    for i in (1..letters.len()).rev() {
+        letters.swap(i, dice.within(0..i as u64 + 1) as usize);
+    }
+    let exchanged = |c: char| match c {
+        'a'..='z' => letters[c as usize - 'a' as usize],
+        other => other,
+    };
+    document(Kind::English, bytes, seed).chars().map(exchanged).collect()
+}
+
 fn english(bytes: usize, dice: &mut Dice) -> String {
     let words: Vec<&str> = WORDS.split_whitespace().collect();
     let mut text = String::with_capacity(bytes + 256);
@@ -130,6 +145,15 @@ fn skewed(count: usize, dice: &mut Dice) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unlike_documents_are_far_apart() {
+        let print = |seed| analyse_text(&unlike(2_000, seed)).unwrap().fingerprint;
+        for seed in 1..40 {
+            assert!(print(0).distance(print(seed)).get() > 8, "{seed}");
+        }
+    }
+
     use crate::text::{analyse_html, analyse_text};
 
     #[test]

@@ -33,7 +33,7 @@ use super::data::{Queries, Stored, Stream};
 use super::latency::Latencies;
 use super::numbers::{per_second, ratio};
 use super::progress::Progress;
-use super::prose::{self, Kind};
+use super::prose;
 use super::report::{Fact, Report, Row};
 use super::scratch::{self, Scratch};
 use super::verify::Verdict;
@@ -222,7 +222,7 @@ impl Bench<'_> {
     fn pages(&mut self, distance: Distance) -> Result<(f64, f64)> {
         let progress = Progress::during("writing pages");
         let seed = self.args.data.seed;
-        let page = |number: u64| prose::document(Kind::English, PAGE_BYTES, seed ^ number << 20);
+        let page = |number: u64| prose::unlike(PAGE_BYTES, seed ^ number << 20);
         let requests: Vec<Request> = (0..self.args.pages)
             .map(|number| {
                 let id = format!("page-{distance}-{number}");
