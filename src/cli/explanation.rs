@@ -5,23 +5,12 @@ use std::fmt;
 use super::columns::{Column, write_columns};
 use crate::text::{DifferingBit, Explained, Explanation, HeavyFeature};
 
-/// So many bits with the smallest sums are listed.
-const NEAR_ZERO_SHOWN: usize = 8;
-
 /// Why a document has its fingerprint.
 pub(super) struct Why(Explanation);
 
 impl Why {
     pub(super) fn new(explained: &Explained) -> Self {
         Self(explained.explanation())
-    }
-
-    /// The bits that an edit tips most easily, with their sums.
-    fn near_zero(&self) -> Vec<(u8, f64)> {
-        let mut bits: Vec<(u8, f64)> = (0..).zip(self.0.sums).collect();
-        bits.sort_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-        bits.truncate(NEAR_ZERO_SHOWN);
-        bits
     }
 }
 
@@ -37,7 +26,7 @@ impl fmt::Display for Why {
             ("sum", |(_, sum)| number(*sum)),
         ];
         writeln!(f)?;
-        write_columns(f, bits, &self.near_zero())
+        write_columns(f, bits, &self.0.near_zero())
     }
 }
 

@@ -7,7 +7,7 @@
 //! else in the house reads the environment or a configuration file.
 //!
 //! Tested by changing every key and observing the setting it ends in (`tests` here), and its
-//! effect on a running server in `tests/http_limits.rs`.
+//! effect on a running server in `tests/http_contract/limits.rs`.
 
 mod layers;
 mod validate;

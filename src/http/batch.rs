@@ -36,7 +36,7 @@ use super::parameters;
 use super::prepare::{self, Prepared, Shape};
 use super::problem::{Code, Problem, ProblemBody};
 use super::query::count_hits;
-use super::service::{INLINE_BYTES_MAX, Service, blocking};
+use super::service::{Service, blocking};
 use super::wire::{CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject};
 use crate::engine::{Admission, Pending, Written};
 use crate::fingerprint::Fingerprint;
@@ -246,7 +246,7 @@ async fn send<T>(to: &mpsc::Sender<T>, value: T) -> bool {
 
 /// Does what needs no order: text to fingerprint, and look-ups that store nothing.
 async fn steps(batch: Arc<Batch>, chunk: Chunk) -> Vec<Step> {
-    let prepared = if chunk.is_light() {
+    let prepared = if chunk.is_light(&batch.service) {
         Ok(prepare_all(&batch, chunk))
     } else {
         let batch = Arc::clone(&batch);
@@ -287,12 +287,12 @@ fn done(steps: &mut Vec<Step>, reply: Vec<u8>) {
 
 impl Chunk {
     /// Whether it is prepared in less time than handing it over takes.
-    fn is_light(&self) -> bool {
+    fn is_light(&self, service: &Service) -> bool {
         match self {
             Self::Packed { .. } => true,
             Self::Lines(lines) => {
                 let bytes = lines.iter().filter_map(|line| line.bytes.as_ref());
-                bytes.map(Bytes::len).sum::<usize>() <= INLINE_BYTES_MAX
+                service.is_light(bytes.map(Bytes::len).sum())
             }
         }
     }

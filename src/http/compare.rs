@@ -13,7 +13,7 @@ use super::openapi::{CompareRequest, Problems};
 use super::parameters;
 use super::prepare::{self, Prepared};
 use super::problem::{Code, Problem};
-use super::service::{INLINE_BYTES_MAX, Service, blocking};
+use super::service::{Service, blocking};
 use super::wire::{self, CompareReply, Subject};
 use crate::machine::query::Verification;
 
@@ -38,7 +38,7 @@ pub(super) async fn post_compare(
     }
     let held = body::read(&service, stream).await?;
     let defaults = service.options.defaults;
-    let inline = held.bytes.len() <= INLINE_BYTES_MAX;
+    let inline = service.is_light(held.bytes.len());
     let work = move || compare(&held.bytes, &defaults);
     if inline { work() } else { blocking(work).await? }.map(Json)
 }

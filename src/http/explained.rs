@@ -7,9 +7,6 @@ use super::wire::Hex;
 use crate::fingerprint::Fingerprint;
 use crate::text::{self, Explained};
 
-/// So many bits with the smallest sums are listed.
-const NEAR_ZERO_MAX: usize = 8;
-
 /// Why a document has its fingerprint.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ExplanationReply {
@@ -80,21 +77,17 @@ struct DecidingFeatureReply {
 impl From<&Explained> for ExplanationReply {
     fn from(explained: &Explained) -> Self {
         let explanation = explained.explanation();
+        let bit = |(bit, sum)| BitReply { bit, sum: Some(sum) };
+        let near_zero = explanation.near_zero().into_iter().map(bit).collect();
         let heaviest = explanation.heaviest.into_iter().map(|heavy| HeavyFeatureReply {
             feature: heavy.feature,
             weight: heavy.weight,
             hash: Hex(heavy.hash),
         });
-        let mut near_zero: Vec<(u8, f64)> = (0..).zip(explanation.sums).collect();
-        near_zero.sort_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-        near_zero.truncate(NEAR_ZERO_MAX);
         Self {
             heaviest: heaviest.collect(),
             sums: explanation.sums.to_vec(),
-            near_zero: near_zero
-                .into_iter()
-                .map(|(bit, sum)| BitReply { bit, sum: Some(sum) })
-                .collect(),
+            near_zero,
             tokens: explanation.tokens,
         }
     }

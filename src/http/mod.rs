@@ -13,7 +13,7 @@
 //! - [`batch`] streams NDJSON, [`packed`] streams 64-bit words; both in bounded memory.
 //!
 //! Cost: a JSON query with a bare fingerprint is parsed without an intermediate tree and makes a
-//! handful of small allocations. Tested from outside by `tests/http_*.rs` on port 0.
+//! handful of small allocations. Tested from outside by `tests/http_contract` on port 0.
 
 #![deny(
     clippy::indexing_slicing,

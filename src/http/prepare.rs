@@ -1,6 +1,6 @@
 //! From the bytes of a request to a document with its options: the way in of every route.
 //!
-//! Pure and CPU-bound (a few microseconds for a fingerprint, about 10 ns a byte for text); the
+//! Pure and CPU-bound (a few microseconds for a fingerprint, about 4 ns a byte for text); the
 //! caller decides on which thread it runs.
 
 use std::borrow::Cow;

@@ -15,11 +15,12 @@ use super::problem::Problem;
 use crate::access::Access;
 use crate::engine::{Engine, Readiness, Refused};
 use crate::metrics;
+use crate::recipe::Recipe;
 
 /// Bodies up to this size are analysed on the async thread: text of this size costs 0.15 ms of CPU
 /// there. To hand a body over costs as much as to analyse 8 KB, and above this size the async threads
 /// would make others wait.
-pub(super) const INLINE_BYTES_MAX: usize = 32 * 1024;
+const INLINE_BYTES_MAX: usize = 32 * 1024;
 
 /// What every handler shares.
 #[derive(Debug)]
@@ -65,6 +66,13 @@ impl Service {
         }
     }
 
+    /// Whether so many bytes are analysed where they were read. Keywords never are: their dictionaries
+    /// take a second at the first use.
+    pub(super) fn is_light(&self, bytes: usize) -> bool {
+        let has_dictionaries = matches!(self.options.defaults.recipe, Recipe::Keywords { .. });
+        bytes <= INLINE_BYTES_MAX && !has_dictionaries
+    }
+
     /// Reads the document of a single request with its options.
     pub(super) async fn prepare(
         self: &Arc<Self>,
@@ -76,7 +84,7 @@ impl Service {
         let kind = body::kind(&head.headers, prepare::TAKES)?;
         let held = body::read(self, stream).await?;
         let defaults = self.options.defaults;
-        let inline = held.bytes.len() <= INLINE_BYTES_MAX;
+        let inline = self.is_light(held.bytes.len());
         let work = move || prepare::single(&kind, &held.bytes, shape, &parameters, &defaults);
         if inline { work() } else { blocking(work).await? }
     }

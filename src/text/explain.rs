@@ -19,6 +19,9 @@ use crate::text::{Analysis, Wanted, keywords, walk_features, weighted};
 /// At most this many features of a document are named.
 pub const HEAVIEST_MAX: usize = 20;
 
+/// So many bits with the smallest sums are named.
+const NEAR_ZERO_MAX: usize = 8;
+
 /// At most this many features are named for a bit in which two documents differ.
 pub const DECIDING_MAX: usize = 3;
 
@@ -32,6 +35,16 @@ pub struct Explanation {
     pub sums: [f64; 64],
     /// How many tokens it has: words, and single CJK characters; 0 for weighted features.
     pub tokens: usize,
+}
+
+impl Explanation {
+    /// The eight bits that an edit tips most easily, with their sums, smallest first.
+    pub fn near_zero(&self) -> Vec<(u8, f64)> {
+        let mut bits: Vec<(u8, f64)> = (0..).zip(self.sums).collect();
+        bits.sort_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+        bits.truncate(NEAR_ZERO_MAX);
+        bits
+    }
 }
 
 /// A feature that weighs much in a document.

@@ -5,14 +5,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::rig::{ENTROPY, options};
+use super::rig::{self, ENTROPY, options};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::core::Core;
 use crate::engine::directory::Directory;
 use crate::engine::finder;
-use crate::engine::needed::Needed;
 use crate::engine::options::{Durability, Options};
-use crate::engine::reclaim::kept;
 use crate::engine::recovery::{Recovered, recover};
 use crate::engine::snapshots::Snapshots;
 use crate::fingerprint::{Distance, Fingerprint};
@@ -24,9 +22,7 @@ use crate::index::work::Work;
 use crate::machine::apply::Command;
 use crate::sketch::{BINS, Sketch};
 use crate::storage::export::{read_export, write_export};
-use crate::storage::{
-    Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError, Sweep, SweepRange,
-};
+use crate::storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError};
 
 /// Stored together, without ids; the third, the fourth and the seventh were forgotten.
 const BARE: u64 = 40;
@@ -85,19 +81,7 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
 }
 
 pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageError> {
-    let next = snapshots.held_by_both().next().get();
-    let mut range = SweepRange { from: 1, next, pack_bytes: 2_000 };
-    let mut needed = Needed::new(core.view(), core.machine().id_secret());
-    while let Sweep::UpTo { next, .. } = core.reclaimer().sweep(
-        range,
-        &mut |record, keep| {
-            kept(&mut needed, record, keep);
-        },
-        &mut |_| true,
-    )? {
-        range.from = next;
-    }
-    Ok(())
+    rig::sweep(core, snapshots, 2_000, &mut |_| {})
 }
 
 /// The directory as it is written today.

@@ -219,22 +219,9 @@ impl Rig {
     }
 
     fn sweep(&mut self, dice: &mut Dice) -> Result<(), StorageError> {
-        let next = self.snapshots.held_by_both().next().get();
         let pack_bytes = 200 + dice.below(1_500) as u64;
-        let mut range = SweepRange { from: 1, next, pack_bytes };
-        let reclaimer = self.core.reclaimer();
-        let mut needed = Needed::new(self.core.view(), self.core.machine().id_secret());
-        while let Sweep::UpTo { next, freed } = reclaimer.sweep(
-            range,
-            &mut |record, keep| {
-                kept(&mut needed, record, keep);
-            },
-            &mut |_| true,
-        )? {
-            range.from = next;
-            self.history.packs += u64::from(freed > 0);
-        }
-        Ok(())
+        let packs = &mut self.history.packs;
+        sweep(&self.core, &self.snapshots, pack_bytes, &mut |freed| *packs += u64::from(freed > 0))
     }
 
     /// Commits a random group; `Err` of the inner result is the disk, of the outer a broken promise.
@@ -409,4 +396,27 @@ fn document(dice: &mut Dice) -> Document {
         sketch,
         short: dice.below(5) == 0,
     }
+}
+
+/// Gives back what both snapshots allow; `each` is told how much each pack has given.
+pub(super) fn sweep(
+    core: &Core,
+    snapshots: &Snapshots,
+    pack_bytes: u64,
+    each: &mut dyn FnMut(u64),
+) -> Result<(), StorageError> {
+    let next = snapshots.held_by_both().next().get();
+    let mut range = SweepRange { from: 1, next, pack_bytes };
+    let mut needed = Needed::new(core.view(), core.machine().id_secret());
+    while let Sweep::UpTo { next, freed } = core.reclaimer().sweep(
+        range,
+        &mut |record, keep| {
+            kept(&mut needed, record, keep);
+        },
+        &mut |_| true,
+    )? {
+        range.from = next;
+        each(freed);
+    }
+    Ok(())
 }
