@@ -36,7 +36,7 @@ use super::parameters;
 use super::prepare::{self, Prepared, Shape};
 use super::problem::{Code, Problem, ProblemBody};
 use super::query::count_hits;
-use super::service::{Service, blocking};
+use super::service::Service;
 use super::wire::{CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject};
 use crate::engine::{Admission, Pending, Written};
 use crate::fingerprint::Fingerprint;
@@ -249,8 +249,8 @@ async fn steps(batch: Arc<Batch>, chunk: Chunk) -> Vec<Step> {
     let prepared = if chunk.is_light(&batch.service) {
         Ok(prepare_all(&batch, chunk))
     } else {
-        let batch = Arc::clone(&batch);
-        blocking(move || prepare_all(&batch, chunk)).await
+        let shared = Arc::clone(&batch);
+        batch.service.off_async(move || prepare_all(&shared, chunk)).await
     };
     let mut steps = Vec::new();
     for (turn, (line, prepared)) in prepared.unwrap_or_else(broken).into_iter().enumerate() {

@@ -11,7 +11,8 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
-use tokio::time::Instant;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 
 use super::problem::{Code, Problem, quoted};
 use super::service::Service;
@@ -23,6 +24,9 @@ const UNCOUNTED_BYTES_MAX: usize = 64 * 1024;
 /// How long the rest of a refused body is read and thrown away, so that the client, who may still
 /// be sending, gets to see the refusal instead of a reset connection.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// So much of it is read before the reply, which then keeps the connection.
+const DISCARDED_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What a body is, by its Content-Type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +122,7 @@ pub(super) async fn read(service: &Arc<Service>, body: Body) -> Result<Held, Pro
         return Err(too_large(limit));
     }
     let reading = collect(service, body, limit);
-    tokio::time::timeout(service.options.body_timeout, reading)
+    timeout(service.options.body_timeout, reading)
         .await
         .unwrap_or_else(|_| Err(too_slow(service.options.body_timeout)))
 }
@@ -231,19 +235,69 @@ impl Drop for Reserved {
     }
 }
 
-/// Wraps a body whose rest, when it is dropped half read, is thrown away for a moment.
-pub(super) fn lingering(body: Body) -> Body {
-    let small = |bytes| bytes <= UNCOUNTED_BYTES_MAX as u64;
-    // A small rest is drained by the connection itself.
-    if body.size_hint().upper().is_some_and(small) {
-        return body;
+/// Wraps a body; what a handler leaves of it unread comes to [`Rest::discard`].
+pub(super) fn lingering(body: Body) -> (Body, Rest) {
+    let (leave, left) = oneshot::channel();
+    // Nearly every GET has no body.
+    if body.is_end_stream() {
+        return (body, Rest(left));
     }
-    Body::new(Lingering { body, ended: false })
+    let lingering = Lingering { body, state: State::Unread, leave: Some(leave) };
+    (Body::new(lingering), Rest(left))
+}
+
+/// What is left of a body when its request is answered.
+pub(super) struct Rest(oneshot::Receiver<(Body, State)>);
+
+impl Rest {
+    /// Reads it and throws it away, so that the reply arrives and the connection can be used again: a
+    /// refusal under load must not cost a new connection. False where there is too much of it, or it
+    /// comes too slowly: then the client must be told that the connection ends. A client that asked
+    /// whether it may send (`Expect: 100-continue`) is told no by the reply, and sends nothing. A body
+    /// that is still being read, for a reply that is streamed, is not waited for.
+    pub(super) async fn discard(mut self, asked_first: bool) -> bool {
+        let Ok((rest, state)) = self.0.try_recv() else { return true };
+        if asked_first && state == State::Unread {
+            return false;
+        }
+        if rest.size_hint().upper().is_none_or(|bytes| bytes > DISCARDED_BYTES_MAX) {
+            linger(rest);
+            return false;
+        }
+        timeout(LINGER, read_to_end(rest)).await.unwrap_or(false)
+    }
+}
+
+/// False if it breaks off.
+async fn read_to_end(mut body: Body) -> bool {
+    loop {
+        match body.frame().await {
+            Some(Ok(_)) => {}
+            Some(Err(_)) => return false,
+            None => return true,
+        }
+    }
+}
+
+/// Reads the rest of a body for a moment while its request is answered.
+fn linger(rest: Body) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        drop(runtime.spawn(timeout(LINGER, read_to_end(rest))));
+    }
 }
 
 struct Lingering {
     body: Body,
-    ended: bool,
+    state: State,
+    leave: Option<oneshot::Sender<(Body, State)>>,
+}
+
+/// How much of a body was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unread,
+    Begun,
+    Ended,
 }
 
 impl hyper::body::Body for Lingering {
@@ -255,9 +309,10 @@ impl hyper::body::Body for Lingering {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
-            self.ended = true;
-        }
+        self.state = match polled {
+            Poll::Ready(None | Some(Err(_))) => State::Ended,
+            Poll::Ready(Some(Ok(_))) | Poll::Pending => State::Begun,
+        };
         polled
     }
 
@@ -272,14 +327,13 @@ impl hyper::body::Body for Lingering {
 
 impl Drop for Lingering {
     fn drop(&mut self) {
-        if self.ended || self.body.is_end_stream() {
+        if self.state == State::Ended || self.body.is_end_stream() {
             return;
         }
-        let mut rest = std::mem::take(&mut self.body);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn(tokio::time::timeout(LINGER, async move {
-                while let Some(Ok(_)) = rest.frame().await {}
-            })));
+        let rest = (std::mem::take(&mut self.body), self.state);
+        // When the request is answered already, nobody waits for it.
+        if let Some(Err((rest, _))) = self.leave.take().map(|leave| leave.send(rest)) {
+            linger(rest);
         }
     }
 }

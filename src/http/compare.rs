@@ -13,7 +13,7 @@ use super::openapi::{CompareRequest, Problems};
 use super::parameters;
 use super::prepare::{self, Prepared};
 use super::problem::{Code, Problem};
-use super::service::{Service, blocking};
+use super::service::Service;
 use super::wire::{self, CompareReply, Subject};
 use crate::machine::query::Verification;
 
@@ -40,7 +40,7 @@ pub(super) async fn post_compare(
     let defaults = service.options.defaults;
     let inline = service.is_light(held.bytes.len());
     let work = move || compare(&held.bytes, &defaults);
-    if inline { work() } else { blocking(work).await? }.map(Json)
+    if inline { work() } else { service.off_async(work).await? }.map(Json)
 }
 
 fn compare(json: &[u8], defaults: &RequestDefaults) -> Result<CompareReply, Problem> {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::HeaderName;
+use axum::http::header::{CONNECTION, EXPECT, HeaderName};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -36,15 +36,25 @@ pub(super) async fn observe(
 ) -> Response {
     let mut seen = Seen::new(&service, &request);
     let admitted = access::check(&service, seen.route, &request).and_then(|()| seen.take_place());
-    // A body that is refused unread is read for a moment, so that the client gets to see why.
-    let request = request.map(lingering);
-    let response = match admitted {
+    let (head, body) = request.into_parts();
+    let asked_first = head.headers.contains_key(EXPECT);
+    let (body, rest) = lingering(body);
+    let request = Request::from_parts(head, body);
+    let mut response = match admitted {
         Ok(()) => {
             let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
             answer.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response())
         }
-        Err(problem) => problem.into_response(),
+        Err(problem) => {
+            drop(request);
+            problem.into_response()
+        }
     };
+    // What did not come in its time is not waited for again.
+    let timed_out = response.status() == StatusCode::REQUEST_TIMEOUT;
+    if timed_out || !rest.discard(asked_first).await {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     seen.finish(response)
 }
 
@@ -138,7 +148,10 @@ impl Seen {
                 cause,
                 "request"
             ),
-            Some(Failure { code, cause: None }) if self.status.is_server_error() => {
+            // What was shed is the client's to see; a line of warning for each would be load as well.
+            Some(Failure { code, cause: None })
+                if self.status.is_server_error() && !is_shed(code) =>
+            {
                 tracing::warn!(method, route, status, duration_us, request_id, code, "request");
             }
             Some(Failure { code, cause: None }) => {
@@ -146,6 +159,10 @@ impl Seen {
             }
         }
     }
+}
+
+fn is_shed(code: &str) -> bool {
+    code == Code::Overloaded.row().1
 }
 
 /// The id that the client gave, where it is a short visible one, or a new one.

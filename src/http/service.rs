@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use axum::extract::Request;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::Options;
@@ -31,6 +32,9 @@ pub struct Service {
     pub(super) started: Instant,
     pub(super) in_flight: Level,
     pub(super) held: Level,
+    /// Turns at analysing off the async threads: two for each core, so that one is at work while the
+    /// next is handed over. More take each other's caches and memory.
+    analyses: Arc<Semaphore>,
     pub(super) routes: HashMap<&'static str, metrics::Route>,
     pub(super) unrouted: metrics::Route,
     pub(super) request_numbers: AtomicU64,
@@ -48,6 +52,7 @@ impl Service {
             started: Instant::now(),
             in_flight: Level::default(),
             held: Level::default(),
+            analyses: Arc::new(Semaphore::new(cores().saturating_mul(2))),
             routes: names.into_iter().map(|name| (name, metrics::Route::new(name))).collect(),
             unrouted: metrics::Route::new("none"),
             request_numbers: AtomicU64::new(0),
@@ -86,17 +91,27 @@ impl Service {
         let defaults = self.options.defaults;
         let inline = self.is_light(held.bytes.len());
         let work = move || prepare::single(&kind, &held.bytes, shape, &parameters, &defaults);
-        if inline { work() } else { blocking(work).await? }
+        if inline { work() } else { self.off_async(work).await? }
+    }
+
+    /// Runs CPU-bound work off the async threads, when it is its turn.
+    pub(super) async fn off_async<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = Arc::clone(&self.analyses).acquire_owned().await.expect("never closed");
+        let work = tokio::task::spawn_blocking(move || {
+            // Held by the work, which goes on when nobody waits for it any more.
+            let _turn = turn;
+            work()
+        });
+        work.await
+            .map_err(|fault| Problem::internal(format!("work off the async threads: {fault}")))
     }
 }
 
-/// Runs CPU-bound work off the async threads.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|fault| Problem::internal(format!("work off the async threads: {fault}")))
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// How much of something bounded is taken.

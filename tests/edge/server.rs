@@ -82,11 +82,18 @@ impl Drop for Server {
 }
 
 /// A `serve` that is not started yet. `NEARPRINT_TEST_BINARY` names another binary, such as that of
-/// a release.
+/// a release, and `NEARPRINT_TEST_CORES` the cores that it is to have, as `taskset` takes them.
 pub(crate) fn command(directory: &Path, variables: &[(&str, &str)]) -> Command {
     let binary = std::env::var_os("NEARPRINT_TEST_BINARY");
-    let mut command =
-        Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_nearprint").into()));
+    let binary = binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_nearprint").into());
+    let mut command = match std::env::var_os("NEARPRINT_TEST_CORES") {
+        None => Command::new(binary),
+        Some(cores) => {
+            let mut pinned = Command::new("taskset");
+            pinned.arg("-c").arg(cores).arg(binary);
+            pinned
+        }
+    };
     command.args(["serve", "--data"]).arg(directory.join("data"));
     command.env("NEARPRINT_SERVER__LISTEN", "127.0.0.1:0");
     command.env("NEARPRINT_ENGINE__DISK_FREE_BYTES_MIN", "0");

@@ -87,6 +87,46 @@ fn requests_in_flight_are_bounded_and_probes_still_answered() {
 }
 
 #[test]
+fn a_refusal_that_leaves_a_body_unread_keeps_the_connection_or_says_that_it_ends() {
+    let server = Server::start();
+    let unread = [("content-type", "image/png")];
+    let mut connection = server.connect();
+    for bytes in [1, 10_000, 70_000, 1_000_000] {
+        let refused = connection.send("POST /v1/insert", &unread, &vec![b'x'; bytes]);
+        assert_eq!(refused.problem(), (415, "unsupported_media_type".to_owned()), "{bytes}");
+        assert_eq!(refused.header("connection"), None, "{bytes}");
+        assert_eq!(connection.send("GET /healthz", &[], b"").status, 200, "{bytes}: the same one");
+    }
+    let refused = connection.send("POST /v1/insert", &unread, &vec![b'x'; 8_000_000]);
+    assert_eq!(refused.problem(), (415, "unsupported_media_type".to_owned()));
+    assert_eq!(refused.header("connection"), Some("close"));
+    assert!(connection.is_closed());
+}
+
+#[test]
+fn a_client_that_asks_before_it_sends_is_refused_without_sending() {
+    let server = Server::start();
+    let ask = |kind: &str| {
+        let mut asking = server.connect();
+        let head = format!(
+            "POST /v1/insert HTTP/1.1\r\nhost: t\r\ncontent-type: {kind}\r\n\
+             content-length: 7\r\nexpect: 100-continue\r\n\r\n"
+        );
+        asking.write(head.as_bytes()).unwrap();
+        let head: Vec<String> =
+            std::iter::repeat_with(|| asking.line()).take_while(|line| !line.is_empty()).collect();
+        (head, asking)
+    };
+    let (refused, _) = ask("image/png");
+    assert!(refused[0].starts_with("HTTP/1.1 415"), "without an invitation before: {refused:?}");
+    assert!(refused.iter().any(|line| line == "connection: close"), "{refused:?}");
+    let (invited, mut asking) = ask("text/plain");
+    assert_eq!(invited, ["HTTP/1.1 100 Continue"]);
+    asking.write(b"a b c d").unwrap();
+    assert_eq!(asking.reply().json()["outcome"], "inserted");
+}
+
+#[test]
 fn bodies_held_at_one_time_are_bounded() {
     let server = Server::with(|config| {
         config.server.body_bytes_max = 300_000;

@@ -260,7 +260,8 @@ impl Connection {
         !matches!(self.stream.read(&mut [0; 1]), Ok(1..))
     }
 
-    fn line(&mut self) -> String {
+    /// The next line of a head.
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
