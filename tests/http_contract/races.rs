@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Server, hex};
 
 /// The replies of `clients` threads that start together.
-fn together(clients: usize, ask: impl Fn(usize) -> Value + Sync) -> Vec<Value> {
+pub(crate) fn together(clients: usize, ask: impl Fn(usize) -> Value + Sync) -> Vec<Value> {
     let start = Barrier::new(clients);
     std::thread::scope(|scope| {
         let client = |number| {
