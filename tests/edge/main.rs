@@ -10,6 +10,7 @@ mod server;
 
 mod client;
 mod crowds;
+mod memory;
 mod secrets;
 mod siege;
 mod tls;

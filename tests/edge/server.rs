@@ -25,14 +25,26 @@ impl Server {
 
     /// Starts one with at most so many file descriptors.
     pub(crate) fn with_descriptors(count: u32, variables: &[(&str, &str)]) -> Self {
+        let limited = |inner: &Command| {
+            let mut limited = Command::new("sh");
+            limited.args(["-c", &format!("ulimit -n {count}; exec \"$0\" \"$@\"")]);
+            limited.arg(inner.get_program()).args(inner.get_args());
+            limited
+        };
+        Self::wrapped(limited, variables)
+    }
+
+    /// Starts one by a command that runs another.
+    pub(crate) fn wrapped(
+        wrap: impl FnOnce(&Command) -> Command,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let inner = command(directory.path(), variables);
-        let mut limited = Command::new("sh");
-        limited.args(["-c", &format!("ulimit -n {count}; exec \"$0\" \"$@\"")]);
-        limited.arg(inner.get_program()).args(inner.get_args());
-        limited.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        limited.stdout(Stdio::piped()).stderr(log_file(directory.path()));
-        Self::spawn(limited, directory)
+        let mut wrapped = wrap(&inner);
+        wrapped.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        wrapped.stdout(Stdio::piped()).stderr(log_file(directory.path()));
+        Self::spawn(wrapped, directory)
     }
 
     fn spawn(mut command: Command, directory: tempfile::TempDir) -> Self {

@@ -1,0 +1,99 @@
+//! Promise: memory stays under the configured limit; writes are refused (507) before the kernel kills,
+//! and reads go on. Method: a server in a control group of 512 MiB, filled until it refuses. Needs
+//! root, for the group.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::client::{Connection, mixed, post};
+use crate::server::{Server, write};
+
+const GROUP_BYTES: u64 = 512 << 20;
+const INDEX_BYTES: &str = "318767104";
+/// So many fingerprints are sent at a time.
+const EACH: u64 = 500_000;
+/// Far more than there is room for.
+const ROUNDS: u64 = 100;
+
+/// A control group, removed on drop.
+struct Group(PathBuf);
+
+impl Group {
+    /// `None` where this process may not make one.
+    fn new(bytes: u64) -> Option<Self> {
+        let name = format!("nearprint-test-{}", std::process::id());
+        let versions =
+            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        let made = versions.into_iter().find_map(|(root, limit)| {
+            let group = Path::new(root).join(&name);
+            std::fs::create_dir(&group).ok()?;
+            let group = Self(group);
+            group.0.join(limit).exists().then(|| {
+                write(&group.0.join(limit), &bytes.to_string());
+                group
+            })
+        });
+        if made.is_none() {
+            println!("skipped: no control group can be made here; next: run the tests as root");
+        }
+        made
+    }
+
+    /// How often the kernel killed in it.
+    fn kills(&self) -> u64 {
+        let files = ["memory.oom_control", "memory.events"].map(|file| self.0.join(file));
+        let told = files.iter().find_map(|file| std::fs::read_to_string(file).ok()).unwrap();
+        let kills = told.lines().find_map(|line| line.strip_prefix("oom_kill ")).unwrap();
+        kills.trim().parse().unwrap()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // What was in it may take a moment to end.
+        let gone = || std::fs::remove_dir(&self.0).is_ok();
+        crate::server::eventually(gone, "the group is empty");
+    }
+}
+
+/// A command that joins the group before it begins.
+fn joined(group: &Group, inner: &Command) -> Command {
+    let mut joined = Command::new("sh");
+    joined.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.0.join("cgroup.procs"));
+    joined.arg(inner.get_program()).args(inner.get_args());
+    joined
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_512_mib_writes_are_refused_before_the_kernel_kills() {
+    let Some(group) = Group::new(GROUP_BYTES) else { return };
+    let server = Server::wrapped(
+        |inner| joined(&group, inner),
+        &[("ENGINE__MEMORY_BYTES_MAX", INDEX_BYTES), ("SERVER__BODIES_HELD_BYTES_MAX", "67108864")],
+    );
+    let mut connection = Connection::open(&server.address).await.unwrap();
+    let mut refused = None;
+    for round in 0..ROUNDS {
+        let words = (round * EACH..(round + 1) * EACH).flat_map(|i| mixed(i).to_le_bytes());
+        let body: Vec<u8> = words.collect();
+        let request = post("/v1/insert/batch", "application/octet-stream", &body);
+        let reply = connection.ask(&request).await.unwrap_or_else(|error| {
+            panic!("round {round}: {error}; the kernel killed {}", group.kills())
+        });
+        if reply.status != 200 {
+            refused = Some((round, reply.status));
+            break;
+        }
+    }
+    let (round, status) = refused.expect("it refuses at some point");
+    assert_eq!(status, 507);
+    assert!(round > 4, "there is room for millions: {round}");
+    // What was stored first is found, by the server that was started.
+    let query = format!("{{\"fingerprint\":\"{:016x}\"}}", mixed(0));
+    let mut reader = Connection::open(&server.address).await.unwrap();
+    let found = reader.ask(&post("/v1/query", "application/json", query.as_bytes())).await.unwrap();
+    assert_eq!(found.status, 200);
+    assert_eq!(group.kills(), 0);
+    println!("refused in round {round} with {} MiB resident", server.memory_bytes() >> 20);
+    drop(server);
+}
