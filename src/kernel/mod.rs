@@ -1,7 +1,7 @@
 //! The kernel: what is done to many lanes at a time. The only room with `unsafe`.
 //!
-//! [`scan`] compares the lines of an index with a query; [`squeeze`] makes words of ASCII; [`text`]
-//! hashes short strings and counts their bits. It knows neither index nor recipe: words and bytes in, words out.
+//! [`scan`] compares the lines of an index with a query; [`squeeze`] makes words of ASCII, [`han`]
+//! reads Han; [`text`] hashes short strings and counts their bits. It knows neither index nor recipe: words and bytes in, words out.
 //!
 //! Each function has variants for AVX-512, for AVX2 and in plain Rust, chosen at run time ([`Simd`]) and tested
 //! against each other on random and adversarial input. `unsafe` here means: calling a function
@@ -12,6 +12,7 @@
     expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")
 )]
 
+pub mod han;
 pub mod scan;
 pub mod squeeze;
 pub mod text;

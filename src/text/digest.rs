@@ -15,6 +15,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kernel::Simd;
+use crate::kernel::han::{HAN_MAX, han};
 use crate::kernel::squeeze::{self, squeeze};
 use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
 use crate::text::letters::{Kind, Letter};
@@ -286,24 +287,29 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         self.run.characters = 0;
     }
 
-    /// The features of each of these tokens, characters of three bytes, and the one before it.
-    fn pairs(&mut self, from: usize, to: usize) {
+    /// The features of each of some Han characters and the one before it. As many are written as
+    /// there could be, so that nothing depends on their number, and counted as there are.
+    #[inline]
+    fn pairs(&mut self, words: &[u64; HAN_MAX], count: usize) {
         let Run { characters, last, last_length, .. } = self.run;
-        if characters > 0 {
-            let first = self.tokens.words[from];
-            self.feature((last | first << (8 * last_length), last_length + 3));
-        }
-        let pairs = to - from - 1;
-        if self.features.waiting + pairs >= BLOCK {
+        if self.features.waiting + HAN_MAX >= BLOCK {
             self.hash_features();
         }
         let at = self.features.waiting;
-        let neighbours = self.tokens.words[from..to].windows(2);
-        for (place, two) in self.features.words[at..].iter_mut().zip(neighbours) {
-            *place = two[0] | two[1] << 24;
+        // The first of a run has none before it.
+        let from = usize::from(characters == 0);
+        let place = &mut self.features.words[at..at + HAN_MAX];
+        for (pair, two) in place[1 - from..].iter_mut().zip(words.windows(2)) {
+            *pair = two[0] | two[1] << 24;
         }
-        self.features.lengths[at..at + pairs].fill(6);
-        self.features.waiting += pairs;
+        if characters > 0 {
+            place[0] = last | words[0] << (8 * last_length);
+        }
+        self.features.lengths[at..at + HAN_MAX].copy_from_slice(&[6; HAN_MAX]);
+        if characters > 0 {
+            self.features.lengths[at] = last_length + 3;
+        }
+        self.features.waiting += count - from;
     }
 
     #[inline]
@@ -338,12 +344,6 @@ fn count(simd: Simd, hashes: &[u64], counts: &mut BitCounts, tally: Option<&mut 
     }
 }
 
-/// Whether a character of three bytes is one of U+4E00 to U+9FFF.
-#[inline]
-fn is_han([a, b, c]: [u8; 3]) -> bool {
-    (0xe4_b8_80..=0xe9_bf_bf).contains(&u32::from_be_bytes([0, a, b, c]))
-}
-
 /// How many bytes a character has that begins with this one.
 #[inline]
 const fn utf_8_length(first: u8) -> usize {
@@ -375,33 +375,27 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
     }
 
     fn han(&mut self, rest: &[u8]) -> usize {
-        let (characters, _) = rest.as_chunks::<3>();
-        if !characters.first().copied().is_some_and(is_han) {
+        let mut words = [0; HAN_MAX];
+        let count = han(self.simd, rest, &mut words);
+        if count == 0 {
             return 0;
         }
         if self.run.characters == 0 {
             self.end_segment();
         }
-        let from = self.tokens.waiting;
-        let room = &mut self.tokens.words[from..];
-        let mut count = 0;
-        for (place, character) in room.iter_mut().zip(characters).take_while(|(_, c)| is_han(**c)) {
-            let [a, b, c] = *character;
-            *place = u64::from(u32::from_le_bytes([a, b, c, 0]));
-            count += 1;
-        }
-        let to = from + count;
-        self.tokens.lengths[from..to].fill(3);
-        self.singles += count;
-        self.single[from..to].fill(true);
-        self.pairs(from, to);
-        let characters = if count > 1 { 2 } else { (self.run.characters + 1).min(2) };
-        let last = self.tokens.words[to - 1];
-        self.run = Run { characters, last, last_length: 3, last_is_kana: false };
-        self.tokens.waiting = to;
-        if to == BLOCK {
+        if self.tokens.waiting + HAN_MAX >= BLOCK {
             self.hash_tokens();
         }
+        let at = self.tokens.waiting;
+        self.tokens.words[at..at + HAN_MAX].copy_from_slice(&words);
+        self.tokens.lengths[at..at + HAN_MAX].copy_from_slice(&[3; HAN_MAX]);
+        self.single[at..at + HAN_MAX].copy_from_slice(&[true; HAN_MAX]);
+        self.tokens.waiting += count;
+        self.singles += count;
+        self.pairs(&words, count);
+        let characters = if count > 1 { 2 } else { (self.run.characters + 1).min(2) };
+        let last = words[count - 1];
+        self.run = Run { characters, last, last_length: 3, last_is_kana: false };
         3 * count
     }
 

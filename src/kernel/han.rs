@@ -1,0 +1,156 @@
+//! Reads Han characters: those of U+4E00 to U+9FFF, three bytes of UTF-8 each, sixteen at a time.
+//!
+//! Two variants: one permutation of 48 bytes with AVX-512, and a loop.
+
+use crate::kernel::Simd;
+
+/// The most that is read at a time.
+pub const HAN_MAX: usize = 16;
+
+/// The bytes of the first and the last of them, the first byte highest.
+const FIRST: u32 = 0xe4_b8_80;
+const LAST: u32 = 0xe9_bf_bf;
+
+/// Reads the Han characters that `utf_8` begins with, at most [`HAN_MAX`], and says how many. The
+/// bytes of each come into a word, the first byte lowest; the words behind them mean nothing.
+#[inline]
+pub fn han(simd: Simd, utf_8: &[u8], words: &mut [u64; HAN_MAX]) -> usize {
+    match simd {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the variant is only made after the processor was asked for these instructions.
+        Simd::Avx512 => unsafe { x86::avx512(utf_8, words) },
+        #[cfg(not(target_arch = "x86_64"))]
+        Simd::Avx512 => portable(utf_8, words),
+        Simd::Avx2 | Simd::Portable => portable(utf_8, words),
+    }
+}
+
+/// The definition.
+pub fn portable(utf_8: &[u8], words: &mut [u64; HAN_MAX]) -> usize {
+    let is_han =
+        |&&[a, b, c]: &&[u8; 3]| (FIRST..=LAST).contains(&u32::from_be_bytes([0, a, b, c]));
+    let (characters, _) = utf_8.as_chunks::<3>();
+    let mut count = 0;
+    for (word, &[a, b, c]) in words.iter_mut().zip(characters.iter().take_while(is_han)) {
+        *word = u64::from(u32::from_le_bytes([a, b, c, 0]));
+        count += 1;
+    }
+    count
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    #[allow(
+        clippy::wildcard_imports,
+        clippy::allow_attributes,
+        reason = "ten intrinsics, named by Intel"
+    )]
+    use std::arch::x86_64::*;
+
+    use super::{FIRST, HAN_MAX, LAST};
+
+    /// Where the bytes of a lane come from: those of a character, reversed so that lanes compare as
+    /// characters do, or as they stand. The fourth byte of a lane is set to 0 by [`THREE`].
+    const REVERSED: [u8; 64] = places([2, 1, 0]);
+    const AS_THEY_STAND: [u8; 64] = places([0, 1, 2]);
+    const THREE: u64 = 0x7777_7777_7777_7777;
+
+    const fn places(order: [u8; 3]) -> [u8; 64] {
+        let mut places = [0; 64];
+        let mut lane = 0;
+        while lane < HAN_MAX {
+            let mut byte = 0;
+            while byte < 3 {
+                places[4 * lane + byte] = 3 * lane as u8 + order[byte];
+                byte += 1;
+            }
+            lane += 1;
+        }
+        places
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,bmi2")]
+    pub(super) fn avx512(utf_8: &[u8], words: &mut [u64; HAN_MAX]) -> usize {
+        let whole = utf_8.len().min(3 * HAN_MAX) / 3;
+        let there = _bzhi_u64(u64::MAX, 3 * whole as u32);
+        // SAFETY: as many bytes are read as there are.
+        let bytes = unsafe { _mm512_maskz_loadu_epi8(there, utf_8.as_ptr().cast()) };
+        // SAFETY: both arrays have 64 bytes.
+        let (reversed, as_they_stand) = unsafe {
+            (
+                _mm512_loadu_si512(REVERSED.as_ptr().cast()),
+                _mm512_loadu_si512(AS_THEY_STAND.as_ptr().cast()),
+            )
+        };
+        let ordered = _mm512_maskz_permutexvar_epi8(THREE, reversed, bytes);
+        let above = _mm512_sub_epi32(ordered, _mm512_set1_epi32(FIRST.cast_signed()));
+        let range = _mm512_set1_epi32((LAST - FIRST).cast_signed());
+        // Characters that are not there are 0, which is not Han.
+        let is_han = _mm512_cmple_epu32_mask(above, range);
+        let read = _mm512_maskz_permutexvar_epi8(THREE, as_they_stand, bytes);
+        let low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(read));
+        let high = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64::<1>(read));
+        let to = words.as_mut_ptr();
+        // SAFETY: the array has sixteen words.
+        unsafe {
+            _mm512_storeu_si512(to.cast(), low);
+            _mm512_storeu_si512(to.wrapping_add(8).cast(), high);
+        }
+        is_han.trailing_ones() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(simd: Simd, utf_8: &[u8]) -> Vec<u64> {
+        let mut words = [u64::MAX; HAN_MAX];
+        let count = han(simd, utf_8, &mut words);
+        words[..count].to_vec()
+    }
+
+    #[test]
+    fn the_first_and_the_last_are_read_and_their_neighbours_are_not() {
+        let word = |c: char| u64::from_str_radix(&hex(c), 16).unwrap();
+        let text = "\u{4e00}\u{9fff}\u{4e00}\u{4dff}\u{4e00}";
+        let expected = ['\u{4e00}', '\u{9fff}', '\u{4e00}'].map(word);
+        for simd in Simd::available() {
+            assert_eq!(read(simd, text.as_bytes()), expected, "{simd:?}");
+            for other in ["\u{a000}", "\u{4dff}", "abc", "\u{e4}\u{b8}", "\u{20000}", ""] {
+                assert!(read(simd, other.as_bytes()).is_empty(), "{simd:?}: {other}");
+            }
+            assert_eq!(read(simd, &text.as_bytes()[..5]), [expected[0]], "{simd:?}: cut");
+        }
+    }
+
+    /// The bytes of a character, the last first.
+    fn hex(c: char) -> String {
+        c.to_string().bytes().rev().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        #[test]
+        fn every_variant_reads_what_the_definition_reads(
+            text in prop_oneof![
+                prop::collection::vec(
+                    prop_oneof![9 => prop::char::range('\u{4d00}', '\u{a0ff}'), 1 => any::<char>()],
+                    0..40,
+                ),
+                prop::collection::vec(prop::char::range('\u{4e00}', '\u{9fff}'), 0..40),
+            ],
+            cut in 0..4_usize,
+        ) {
+            let text: String = text.into_iter().collect();
+            let utf_8 = &text.as_bytes()[..text.len().saturating_sub(cut)];
+            let expected = read(Simd::Portable, utf_8);
+            for simd in Simd::available() {
+                prop_assert_eq!(&read(simd, utf_8), &expected, "{:?}", simd);
+            }
+        }
+    }
+}
