@@ -126,7 +126,7 @@ impl Disk {
     fn again(&self) {
         must("umount", &[text(&self.ext4.at)]);
         if self.power == Power::Image {
-            std::fs::rename(self.copy(), &self.ext4.image).expect("the copy was made");
+            must("mv", &[text(&self.copy()), text(&self.ext4.image)]);
         }
         let mounted = self.ext4.mount().expect("mount is here");
         assert!(mounted.status.success(), "{mounted:?}");
