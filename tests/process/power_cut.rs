@@ -53,13 +53,13 @@ impl Mount {
         let mount = Self { image: folder.join("image"), at: folder.join("disk") };
         std::fs::create_dir(&mount.at)?;
         must("truncate", &["-s", size, text(&mount.image)]);
-        let made = run(&format!("mkfs.{kind}"), &["-q", text(&mount.image)])?;
-        assert!(made.status.success(), "{made:?}");
-        let mounted = mount.mount()?;
-        if mounted.status.success() {
-            return Ok(mount);
+        for tried in [run(&format!("mkfs.{kind}"), &["-q", text(&mount.image)])?, mount.mount()?] {
+            if !tried.status.success() {
+                let told = String::from_utf8_lossy(&tried.stderr).into_owned();
+                return Err(std::io::Error::other(told));
+            }
         }
-        Err(std::io::Error::other(String::from_utf8_lossy(&mounted.stderr).into_owned()))
+        Ok(mount)
     }
 
     fn mount(&self) -> std::io::Result<Output> {
