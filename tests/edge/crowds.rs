@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
 use crate::client::{Connection, check_and_insert, mixed};
 use crate::server::Server;
 
@@ -42,6 +45,24 @@ async fn with_256_descriptors_1000_connections_leave_room_for_the_journal() {
     }
     drop(crowd);
     assert!(!server.log().contains("writes have stopped"), "{}", server.log());
+}
+
+/// A line of warning for each request that is shed would be load as well.
+#[tokio::test]
+async fn what_is_shed_is_no_warning_in_the_log() {
+    let server = Server::start(&[("SERVER__REQUESTS_IN_FLIGHT_MAX", "1"), ("LOG__LEVEL", "warn")]);
+    // The head of its reply says that a batch has its place, which it keeps while its body is open.
+    let mut batch = TcpStream::connect(&server.address).await.unwrap();
+    let head = b"POST /v1/insert/batch HTTP/1.1\r\nhost: test\r\n\
+        content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
+    batch.write_all(head).await.unwrap();
+    batch.read_u8().await.unwrap();
+    let mut other = Connection::open(&server.address).await.unwrap();
+    for number in 0..3 {
+        let reply = other.ask(&check_and_insert(mixed(number))).await.unwrap();
+        assert_eq!((reply.status, reply.retry_after, reply.closes), (503, true, false));
+    }
+    assert!(!server.log().contains("overloaded"), "{}", server.log());
 }
 
 /// Every request that was sent in whole gets its answer, or its connection was refused: none is
