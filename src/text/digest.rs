@@ -96,6 +96,36 @@ impl Block {
         self.waiting == BLOCK
     }
 
+    /// Puts words in, of which there is room for all. They lie one behind the other with a space
+    /// between them, and end so many bytes from `from`. Says where the word behind them begins.
+    ///
+    /// All are taken for short ones at first, and those that are not remembered: which these are
+    /// cannot be foreseen, so a branch for each would cost more than the rest.
+    fn push_words(&mut self, bytes: &[u8], first: usize, from: usize, ends: &[u32]) -> usize {
+        let (mut long, mut longs) = ([0; BLOCK], 0);
+        let mut start = first;
+        let words = &mut self.words[self.waiting..self.waiting + ends.len()];
+        let lengths = &mut self.lengths[self.waiting..self.waiting + ends.len()];
+        for (i, &end) in ends.iter().enumerate() {
+            let end = from + end as usize;
+            let length = end - start;
+            let eight = bytes[start..].first_chunk().expect("room behind the segment");
+            let unused = 8 * SHORT_MAX.saturating_sub(length);
+            words[i] = u64::from_le_bytes(*eight) << unused >> unused;
+            lengths[i] = length as u8;
+            long[longs % BLOCK] = i;
+            longs += usize::from(length > SHORT_MAX);
+            start = end + 1;
+        }
+        for &i in &long[..longs] {
+            let start = if i == 0 { first } else { from + ends[i - 1] as usize + 1 };
+            words[i] = xxh3_64(&bytes[start..from + ends[i] as usize]);
+            lengths[i] = 0;
+        }
+        self.waiting += ends.len();
+        start
+    }
+
     /// The hashes of all that wait; none waits any more.
     fn hash(&mut self, simd: Simd) -> &[u64] {
         let waiting = std::mem::take(&mut self.waiting);
@@ -192,6 +222,30 @@ impl<const WINDOW: usize> Digest<WINDOW> {
             self.token(token, false);
         } else {
             self.token_count += 1;
+        }
+    }
+
+    /// The current word of the segment and those behind it, whose ends were written, as so many bytes
+    /// from here.
+    #[inline]
+    fn words(&mut self, from: usize, count: usize) {
+        let Some(last) = self.ends[..count].last() else { return };
+        if self.sketch.is_none() {
+            self.token_count += count;
+            self.segment.word = from + *last as usize + 1;
+            return;
+        }
+        let mut done = 0;
+        while done < count {
+            let waiting = self.tokens.waiting;
+            let some = (BLOCK - waiting).min(count - done);
+            let Segment { bytes, word, .. } = &mut self.segment;
+            *word = self.tokens.push_words(bytes, *word, from, &self.ends[done..done + some]);
+            self.single[waiting..waiting + some].fill(false);
+            done += some;
+            if self.tokens.waiting == BLOCK {
+                self.hash_tokens();
+            }
         }
     }
 
@@ -366,11 +420,7 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
             let squeezed =
                 squeeze(self.simd, piece, in_word, &mut segment.bytes[from..], &mut *self.ends);
             segment.length += squeezed.bytes;
-            for i in 0..squeezed.words {
-                let end = from + self.ends[i] as usize;
-                self.word(self.segment.word, end);
-                self.segment.word = end + 1;
-            }
+            self.words(from, squeezed.words);
         }
     }
 

@@ -24,6 +24,7 @@ mod letters;
 mod main_text;
 #[cfg(test)]
 mod naive;
+mod repeats;
 mod runs;
 mod sketching;
 mod source;

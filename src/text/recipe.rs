@@ -88,7 +88,7 @@ impl Counts {
     /// Reads a text.
     fn of<const WINDOW: usize>(text: &str, wanted: Wanted) -> Result<Self, EmptyDocument> {
         let sketch = wanted.sketch.then(|| SketchBuilder::of_tokens_from(text));
-        let features = wanted.features.then(|| Tally::of_keys_from(text, text.len()).bounded(text));
+        let features = wanted.features.then(|| Tally::of_keys(text.len()).bounded(text));
         let digest = read::<WINDOW>(text, sketch, features);
         let Digest { mut counts, mut sketch, tally: mut features, token_count: tokens, .. } =
             digest;

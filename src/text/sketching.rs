@@ -9,6 +9,7 @@
 use crate::kernel::Simd;
 use crate::kernel::text::{self as kernel, BLOCK, mix};
 use crate::sketch::{BINS, Sketch};
+use crate::text::repeats::Repeats;
 use crate::text::tally::Tally;
 
 /// Above every value that an element can have.
@@ -18,6 +19,9 @@ const EMPTY: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct SketchBuilder {
     least: [u32; BINS],
+    /// The shingles of a text that has few of them.
+    repeats: Option<Repeats>,
+    /// How often each came that came more than once; of a long text, each.
     shingles: Tally,
     last_token: u64,
     tokens: usize,
@@ -28,7 +32,8 @@ impl SketchBuilder {
     pub(crate) fn of_tokens_from(text: &str) -> Self {
         Self {
             least: [EMPTY; BINS],
-            shingles: Tally::of_keys_from(text, text.len() / 6).bounded(text),
+            repeats: Some(Repeats::of(text.len() / 6)),
+            shingles: Tally::of_keys(0).bounded(text),
             last_token: 0,
             tokens: 0,
         }
@@ -50,10 +55,38 @@ impl SketchBuilder {
         self.shingles(simd, shingles);
     }
 
+    /// Takes the next shingles. All are taken for first occurrences until the text is at its end, or
+    /// has more than can be watched: an element that comes again changes nothing.
     fn shingles(&mut self, simd: Simd, shingles: &mut [u64]) {
-        let mut earlier = [0; BLOCK];
-        self.shingles.add(shingles, &mut earlier);
-        kernel::mix_elements(simd, shingles, &earlier);
+        match &mut self.repeats {
+            Some(repeats) if repeats.has_room(shingles.len()) => {
+                repeats.add(shingles);
+                self.elements(simd, shingles, &[0; BLOCK]);
+            }
+            _ => {
+                if let Some(repeats) = self.repeats.take() {
+                    self.count(simd, repeats.all());
+                }
+                self.count(simd, shingles);
+            }
+        }
+    }
+
+    /// Takes shingles, each with how often it came before.
+    fn count(&mut self, simd: Simd, shingles: &[u64]) {
+        self.shingles.make_room(shingles.len());
+        for some in shingles.chunks(BLOCK) {
+            let (mut elements, mut earlier) = ([0; BLOCK], [0; BLOCK]);
+            let elements = &mut elements[..some.len()];
+            elements.copy_from_slice(some);
+            self.shingles.add(some, &mut earlier);
+            self.elements(simd, elements, &earlier);
+        }
+    }
+
+    /// Makes the element of each shingle, in its place, and puts it into its bin.
+    fn elements(&mut self, simd: Simd, shingles: &mut [u64], earlier: &[u32]) {
+        kernel::mix_elements(simd, shingles, earlier);
         for &element in &*shingles {
             let least = &mut self.least[(element >> 55) as usize];
             *least = (*least).min((element as u32).min(EMPTY - 1));
@@ -77,6 +110,9 @@ impl SketchBuilder {
             1 => self.shingles(Simd::best(), &mut [mix(self.last_token)]),
             _ => {}
         }
+        if let Some(repeats) = self.repeats.take() {
+            self.count(Simd::best(), &repeats.suspects());
+        }
         let codes = self.least.map(|least| match least {
             EMPTY => 0,
             least => 1 + (least % 3) as u8,
@@ -90,6 +126,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::text::repeats::KEYS_MAX;
 
     proptest! {
         #[test]
@@ -98,18 +135,33 @@ mod tests {
         ) {
             let whole = SketchBuilder::of_tokens_from("");
             let mut in_shares = SketchBuilder::of_tokens_from("");
+            in_shares.repeats = None;
             in_shares.shingles = in_shares.shingles.of_slots(2 * BLOCK);
-            let sketch = |mut builder: SketchBuilder| {
-                loop {
-                    for tokens in tokens.chunks(BLOCK) {
-                        builder.tokens(Simd::best(), tokens);
-                    }
-                    if !builder.comes_again() {
-                        return builder.finish();
-                    }
-                }
-            };
-            prop_assert_eq!(sketch(in_shares), sketch(whole));
+            prop_assert_eq!(sketch(in_shares, &tokens), sketch(whole, &tokens));
+        }
+
+        /// Shingles that come before it has more than can be watched count for those behind.
+        #[test]
+        fn a_long_text_is_counted_from_its_beginning(
+            tokens in prop::collection::vec(prop_oneof![0..30_u64, any::<u64>()], 1_000..2_000),
+            more in 0..1_000_usize,
+        ) {
+            let tokens: Vec<u64> = tokens.iter().copied().cycle().take(KEYS_MAX - 500 + more).collect();
+            let whole = SketchBuilder::of_tokens_from("");
+            let mut counted = SketchBuilder::of_tokens_from("");
+            counted.repeats = None;
+            prop_assert_eq!(sketch(whole, &tokens), sketch(counted, &tokens));
+        }
+    }
+
+    fn sketch(mut builder: SketchBuilder, tokens: &[u64]) -> Option<Box<Sketch>> {
+        loop {
+            for tokens in tokens.chunks(BLOCK) {
+                builder.tokens(Simd::best(), tokens);
+            }
+            if !builder.comes_again() {
+                return builder.finish();
+            }
         }
     }
 }

@@ -2,14 +2,18 @@
 //!
 //! Open addressing with linear probing, at most five eighths full. The keys are unseeded hashes of
 //! pieces of the text, so whoever writes the text could choose them to fall into one place; their
-//! places are therefore drawn by multiplication with a number made from the whole text, which
-//! changes with every byte of it. No answer depends on that number. About 4 ns a key while the
+//! places are therefore drawn by multiplication with a number that only this process knows, as in
+//! the maps of the standard library. No answer depends on that number. About 4 ns a key while the
 //! table fits a cache; 19 to 38 bytes a distinct key, or as much as the text ([`Tally::bounded`]).
 //! Tested against a map of the standard library.
 
-use xxhash_rust::xxh3::xxh3_64;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 use crate::kernel;
+
+/// What places are drawn with: odd.
+static MULTIPLIER: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) | 1);
 
 /// Room for more keys than these is made when they come.
 const EXPECTED_MAX: usize = 2_560;
@@ -27,7 +31,7 @@ pub(crate) struct Tally {
     /// A power of two of them, at least two.
     slots: Vec<Slot>,
     slots_max: usize,
-    /// Odd; a key times this is its place, whose high bits say its share and where its search begins.
+    /// A key times this is its place, whose high bits say its share and where its search begins.
     multiplier: u64,
     /// Only keys of this share are counted.
     share: Share,
@@ -72,13 +76,12 @@ const fn slot(key: u64, count: u32) -> Slot {
 }
 
 impl Tally {
-    /// An empty table for keys that come from this text, about so many if they are few.
-    pub(crate) fn of_keys_from(text: &str, expected: usize) -> Self {
-        let slots = (expected.min(EXPECTED_MAX) * 8 / 5 + 2).next_power_of_two();
+    /// An empty table for about so many keys, if they are few.
+    pub(crate) fn of_keys(expected: usize) -> Self {
         Self {
-            slots: vec![[0; 3]; slots],
+            slots: vec![[0; 3]; slots_for(expected.min(EXPECTED_MAX))],
             slots_max: usize::MAX,
-            multiplier: xxh3_64(text.as_bytes()) | 1,
+            multiplier: *MULTIPLIER,
             share: Share { bits: 0, number: 0 },
             distinct: 0,
             distinct_before: 0,
@@ -96,6 +99,14 @@ impl Tally {
     /// The same with at most so many slots, and twice as many as keys are added at a time.
     pub(crate) fn of_slots(self, slots_max: usize) -> Self {
         Self { slots_max, ..self }
+    }
+
+    /// Makes room for so many keys at once, if it has none yet.
+    pub(crate) fn make_room(&mut self, keys: usize) {
+        let slots = slots_for(keys).min(self.slots_max);
+        if self.distinct == 0 && slots > self.slots.len() {
+            self.slots = vec![[0; 3]; slots];
+        }
     }
 
     /// Goes on to the keys that were not counted yet; false if there are none.
@@ -176,6 +187,11 @@ impl Tally {
     }
 }
 
+/// How many slots so many keys fill to five eighths.
+const fn slots_for(keys: usize) -> usize {
+    (keys * 8 / 5 + 2).next_power_of_two()
+}
+
 /// The slot that has this key, or the empty one where it belongs.
 #[inline]
 fn find(slots: &[Slot], home: usize, key: u64) -> usize {
@@ -210,7 +226,7 @@ mod tests {
 
     #[test]
     fn keys_chosen_to_agree_in_most_bits_still_spread() {
-        let tally = Tally::of_keys_from("a text", EXPECTED_MAX);
+        let tally = Tally::of_keys(EXPECTED_MAX);
         let home = |key: u64| {
             let offset = tally.share.offset(key.wrapping_mul(tally.multiplier)).unwrap();
             (offset >> tally.share.shift(&tally.slots)) as usize
@@ -227,7 +243,7 @@ mod tests {
             keys in prop::collection::vec(prop_oneof![0..40_u64, any::<u64>()], 0..300),
             expected in 0..50_usize,
         ) {
-            let mut tally = Tally::of_keys_from("any text", expected);
+            let mut tally = Tally::of_keys(expected);
             let mut map = BTreeMap::new();
             for keys in keys.chunks(7) {
                 let mut earlier = [0; 7];
@@ -246,8 +262,8 @@ mod tests {
         fn a_bounded_tally_counts_every_key_in_one_of_its_shares(
             keys in prop::collection::vec(prop_oneof![0..40_u64, any::<u64>()], 0..300),
         ) {
-            let mut tally = Tally::of_keys_from("any text", 3).of_slots(32);
-            let mut all = Tally::of_keys_from("any text", 3);
+            let mut tally = Tally::of_keys(3).of_slots(32);
+            let mut all = Tally::of_keys(3);
             for keys in keys.chunks(7) {
                 all.add(keys, &mut [0; 7]);
             }
