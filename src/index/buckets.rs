@@ -4,21 +4,22 @@
 //!   a fingerprint, rotated so that the table's block comes first
 //!   +--- 16 bits: key ---+------ 32 bits: middle ------+--- 16 bits: end ---+
 //!            |                        |                          |
-//!     directory[key] .. [key + 1]: a bucket; its middles are compared, 16 at a time;
-//!                                     the end is read where a middle is near
+//!     directory[key] tells where a bucket lies: | its middles ...  | their ends ... |
+//!                       middles are compared, 16 at a time; an end is read where one is near
 //! ```
 //!
 //! A look-up at distance 3 visits four buckets: with a million fingerprints 15 entries each, which are
-//! one or two lines, and a line of the directory. So it costs a third of the lines of
+//! two or three lines, and a line of the directory. So it costs a third of the lines of
 //! [`crate::index::table`] as long as the buckets are short. No entry depends on the others, so that a
 //! table is built by counting, without sorting.
 //!
-//! All tables lie one behind the other, so that they share large pages. Memory: 6 bytes an entry and
-//! table, and 256 KiB of directory a table; a tiny segment has blocks of 8 bits, whose directory takes
-//! 1 KiB, and ends of 24 bits, which take 32. Immutable.
+//! All of it is one array, so that it shares large pages. Memory: 6 bytes an entry and table, and
+//! 128 KiB of directory a table ([`directory`](crate::index::directory)); a tiny segment has blocks of
+//! 8 bits, whose directory takes 512 bytes, and ends of 24 bits, which take 32. Immutable.
 
 use crate::fingerprint::Distance;
 use crate::index::array::Array;
+use crate::index::directory::{self, BUCKETS_AN_ENTRY, Directory};
 use crate::index::geometry;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{BLOCK_BITS_MAX, Key, Plan, TablePlan};
@@ -26,21 +27,37 @@ use crate::index::table::Number;
 use crate::kernel::scan::{self, WORDS_MAX};
 use crate::kernel::{self, Simd};
 
-/// Middles in a cache line.
-pub const MIDDLES_A_LINE: u32 = 16;
+/// Words of 32 bits in a cache line.
+pub const WORDS_A_LINE: u32 = 16;
 
 /// Up to so many fingerprints, the blocks have 8 bits: buckets of 16 on average.
 const TINY_MAX: usize = 1 << 12;
 const TINY_BLOCK_BITS: u32 = 8;
 
-/// No more fingerprints than this: the places of four tables are numbered together.
-pub const COUNT_MAX: usize = (u32::MAX / 4) as usize;
+/// No more fingerprints than this: the words of four tables are numbered together.
+pub const COUNT_MAX: usize = directory::PLACES_MAX as usize / 8;
+
+/// How many buckets with something near are noted before it is looked at.
+const NOTED_MAX: usize = 8;
 
 /// Bytes of so many tables with `count` entries each; `count` is not tiny.
 pub fn bytes(tables: usize, count: u64) -> u64 {
-    let entry = (size_of::<u32>() + size_of::<u16>()) as u64;
-    let directory = (size_of::<u32>() as u64) << BLOCK_BITS_MAX;
-    tables as u64 * (directory + count * entry)
+    let words = directory::words(1 << BLOCK_BITS_MAX) as u64 + words_of(BLOCK_BITS_MAX, count);
+    tables as u64 * (words * size_of::<u32>() as u64 + ODD_BYTES)
+}
+
+/// What the buckets of a table lose to an odd number of ends: half of them two bytes.
+const ODD_BYTES: u64 = 1 << BLOCK_BITS_MAX;
+
+/// How many words a bucket of `count` entries has.
+const fn words_of(bits: u32, count: u64) -> u64 {
+    if bits == BLOCK_BITS_MAX { count + count.div_ceil(2) } else { 2 * count }
+}
+
+/// How many entries a bucket of so many words has.
+#[inline]
+const fn count_in(bits: u32, words: u32) -> u32 {
+    if bits == BLOCK_BITS_MAX { 2 * words / 3 } else { words / 2 }
 }
 
 /// What small segments are sorted by: the fingerprints as they are.
@@ -53,16 +70,16 @@ pub struct Buckets {
     /// By role. The first has its entries in the order of the fingerprints, which makes it the sorted list of
     /// all.
     tables: Vec<Table>,
-    /// The directory, then the middles. Where each bucket begins, table by table, and where the last
-    /// one ends: places among the entries of all tables.
+    directory: Directory,
+    /// The directory's entries, then the buckets, table by table.
     words: Array<u32>,
-    /// One or, in a tiny segment, two for each entry.
-    ends: Array<u16>,
+    /// Of each entry of the directory for the first table, how many fingerprints there are before it.
+    before: Array<u32>,
     /// Entries of each table.
     count: u32,
     /// Bits of a block.
     bits: u32,
-    /// How many lines to load of a bucket.
+    /// How many lines a bucket of average length has, if it begins where a line does.
     lines_a_bucket: u32,
 }
 
@@ -70,11 +87,28 @@ pub struct Buckets {
 #[derive(Debug)]
 struct Table {
     plan: TablePlan,
-    /// The place of its first bucket in the directory.
+    /// The number of its first bucket.
     first_bucket: u32,
     /// What to flip in a key to get those within the radius, the nearest first.
     flips: Box<[u32]>,
+    /// How many of them each radius has.
+    flips_within: Box<[usize]>,
 }
+
+/// Entries of a bucket whose middles are near the query's.
+#[derive(Debug, Clone, Copy, Default)]
+struct Candidates {
+    bucket: u32,
+    role: u32,
+    /// The places of the first middle of the bucket that was compared, and of its end.
+    middle: u32,
+    end: Place,
+    /// Bit i for the i-th from there.
+    near: u64,
+}
+
+/// Where an end lies: in half words, or, in a tiny segment, in words.
+type Place = u32;
 
 impl Buckets {
     /// The tables of distinct fingerprints, ascending, exact up to a distance.
@@ -83,79 +117,88 @@ impl Buckets {
     /// When there are more than [`COUNT_MAX`].
     pub fn build(distance_max: Distance, values: &[Permuted]) -> Self {
         debug_assert!(values.is_sorted_by(|a, b| a < b), "fingerprints ascend");
-        let tiny = values.len() <= TINY_MAX;
-        let bits = if tiny { TINY_BLOCK_BITS } else { BLOCK_BITS_MAX };
+        assert!(values.len() <= COUNT_MAX, "a small segment is small");
+        let bits = if values.len() <= TINY_MAX { TINY_BLOCK_BITS } else { BLOCK_BITS_MAX };
         let plan = Plan::blocks(bits, distance_max);
         let tables: Vec<Table> = (0..).zip(plan.tables()).map(Table::of).collect();
-        let entries = values.len() * tables.len();
-        assert!(values.len() <= COUNT_MAX, "a small segment is small");
-        let mut buckets = Self {
-            words: Array::zeros((tables.len() << bits) + 1 + entries),
-            ends: Array::zeros(if tiny { 2 * entries } else { entries }),
-            bits,
-            count: values.len() as u32,
-            // One more: few buckets begin where a line does.
-            lines_a_bucket: 1 + (values.len() as u32 >> bits).div_ceil(MIDDLES_A_LINE),
-            plan: Box::new(plan),
-            tables: Vec::new(),
-        };
-        let (directory, middles) = buckets.words.split_at_mut((tables.len() << bits) + 1);
+        let mut counts = vec![0_u32; tables.len() << bits];
         for table in &tables {
             for &value in values {
-                directory[table.bucket(value) as usize] += 1;
+                counts[table.bucket(value) as usize] += 1;
             }
         }
-        let mut next = vec![0; directory.len()];
-        let mut start = 0;
-        for (next, place) in next.iter_mut().zip(directory) {
-            *next = start;
-            start += std::mem::replace(place, start);
-        }
+        let in_first = counts[..1 << bits].chunks(BUCKETS_AN_ENTRY);
+        let before = in_first.scan(0, |before, counts| {
+            let first = *before;
+            *before += counts.iter().sum::<u32>();
+            Some(first)
+        });
+        let before = Array::copied(&before.collect::<Vec<u32>>());
+        let lengths = counts.iter().map(|&count| words_of(bits, count.into()) as u32);
+        let (directory, mut words) = Directory::build(lengths);
+        // From here on, how many entries of a bucket were placed.
+        let mut placed = counts;
+        placed.fill(0);
         for table in &tables {
             for &value in values {
-                let next = &mut next[table.bucket(value) as usize];
-                let (middle, end) = table.middle_and_end(value);
-                middles[*next as usize] = middle;
-                if tiny {
-                    buckets.ends[2 * *next as usize + 1] = (end >> 16) as u16;
-                    buckets.ends[2 * *next as usize] = end as u16;
+                let bucket = table.bucket(value);
+                let (start, end) = directory.bucket(&words, bucket);
+                let at = placed[bucket as usize];
+                placed[bucket as usize] += 1;
+                let (middle, last) = table.middle_and_end(value);
+                words[(start + at) as usize] = middle;
+                let ends = start + count_in(bits, end - start);
+                if bits == BLOCK_BITS_MAX {
+                    words[(ends + at / 2) as usize] |= last << (16 * (at % 2));
                 } else {
-                    buckets.ends[*next as usize] = end as u16;
+                    words[(ends + at) as usize] = last;
                 }
-                *next += 1;
             }
         }
-        Self { tables, ..buckets }
+        let average = words_of(bits, values.len() as u64 >> bits) as u32;
+        Self {
+            plan: Box::new(plan),
+            tables,
+            directory,
+            words,
+            before,
+            count: values.len() as u32,
+            bits,
+            lines_a_bucket: average.div_ceil(WORDS_A_LINE),
+        }
     }
 
     /// Before a look-up of a batch: has the directory loaded where most of it will begin.
     pub fn expect_buckets(&self, query: Permuted) {
+        let words = &*self.words;
         for table in &self.tables {
-            kernel::prefetch(&self.words, table.bucket(query));
+            Directory::expect(words, table.bucket(query));
         }
     }
 
     /// The first step of a look-up: appends where each bucket to visit begins and ends, and has its
     /// entries loaded.
     pub fn locate(&self, query: Permuted, distance: Distance, visits: &mut Vec<u32>) {
-        let (directory, middles) = self.parts();
-        for (table, radius) in self.searched(distance) {
+        let words = &*self.words;
+        for (_, table, radius) in self.searched(distance) {
             let bucket = table.bucket(query);
-            for flip in table.flips_within(radius) {
-                let bucket = (bucket ^ flip) as usize;
-                let (start, end) = (directory[bucket], directory[bucket + 1]);
-                self.prefetch_bucket(middles, start);
-                visits.extend([start, end]);
-                // Where one bucket is all there is to visit, a match is rather in it than not.
-                if radius == 0 {
-                    kernel::prefetch(&self.ends, start);
-                }
+            let flips = table.flips_within(radius);
+            let first = visits.len();
+            visits.resize(first + 2 * flips.len(), 0);
+            let (visits, _) = visits[first..].as_chunks_mut::<2>();
+            for (visit, flip) in visits.iter_mut().zip(flips) {
+                let (start, end) = self.directory.bucket(words, bucket ^ flip);
+                self.prefetch_bucket(words, start, end);
+                *visit = [start, end];
             }
         }
     }
 
     /// The second step: calls `found` with every fingerprint within `distance` of the query in the
     /// buckets that were located. One that lies in several of them is found more than once.
+    ///
+    /// Whether a bucket has something near cannot be foreseen, so no branch asks: what has is noted, and
+    /// looked at when all were compared.
     pub fn compare(
         &self,
         query: Permuted,
@@ -163,63 +206,112 @@ impl Buckets {
         visits: &[u32],
         found: &mut impl FnMut(Permuted),
     ) {
-        let (simd, middles) = (Simd::best(), self.parts().1);
-        let mut visits = visits.chunks_exact(2);
+        let (simd, words) = (Simd::best(), &*self.words);
         let most = u32::from(distance.get());
-        for (table, radius) in self.searched(distance) {
-            let (bucket, (word, _)) = (table.bucket(query), table.middle_and_end(query));
-            for (flip, visit) in table.flips_within(radius).iter().zip(visits.by_ref()) {
-                for first in (visit[0]..visit[1]).step_by(WORDS_MAX) {
-                    let words = &middles[first as usize..visit[1].min(first + STEP) as usize];
-                    let mut near = scan::scan_words(simd, words, word, most);
-                    while near != 0 {
-                        let value =
-                            self.value_in(table, bucket ^ flip, first + near.trailing_zeros());
-                        if (value ^ query).count_ones() <= most {
-                            found(value);
-                        }
-                        near &= near - 1;
+        let (visits, _) = visits.as_chunks::<2>();
+        let mut visits = visits.iter();
+        let (mut noted, mut count) = ([Candidates::default(); NOTED_MAX], 0);
+        for (role, table, radius) in self.searched(distance) {
+            let (bucket, (middle, _)) = (table.bucket(query), table.middle_and_end(query));
+            for (flip, &[start, end]) in table.flips_within(radius).iter().zip(visits.by_ref()) {
+                let mut rest = &words[start as usize..start as usize + self.count_in(start, end)];
+                let mut next = Candidates {
+                    bucket: bucket ^ flip,
+                    role,
+                    middle: start,
+                    end: self.ends(start, end),
+                    near: 0,
+                };
+                loop {
+                    next.near = scan::scan_words(simd, rest, middle, most);
+                    noted[count % NOTED_MAX] = next;
+                    count += usize::from(next.near != 0);
+                    if count == NOTED_MAX {
+                        self.verify(words, (query, most), &noted, found);
+                        count = 0;
                     }
+                    if rest.len() <= WORDS_MAX {
+                        break;
+                    }
+                    rest = &rest[WORDS_MAX..];
+                    next.middle += WORDS_MAX as u32;
+                    next.end += WORDS_MAX as u32;
                 }
+            }
+        }
+        self.verify(words, (query, most), &noted[..count], found);
+    }
+
+    /// Calls `found` with those of the candidates that are near as a whole.
+    #[inline]
+    fn verify(
+        &self,
+        words: &[u32],
+        (query, most): (Permuted, u32),
+        noted: &[Candidates],
+        found: &mut impl FnMut(Permuted),
+    ) {
+        for &Candidates { bucket, role, middle, end, mut near } in noted {
+            let table = &self.tables[role as usize];
+            while near != 0 {
+                let i = near.trailing_zeros();
+                let value = self.value_at(words, (table, bucket), middle + i, end + i);
+                if (value ^ query).count_ones() <= most {
+                    found(value);
+                }
+                near &= near - 1;
             }
         }
     }
 
-    /// Has the line loaded where [`Self::find`] will begin.
+    /// Has the lines loaded where [`Self::find`] will begin.
     pub fn expect(&self, value: Permuted) {
-        let (directory, middles) = self.parts();
-        self.prefetch_bucket(middles, directory[self.first().bucket(value) as usize]);
+        let (start, end) = self.directory.bucket(&self.words, self.first().bucket(value));
+        self.prefetch_bucket(&self.words, start, end);
     }
 
     /// Where a fingerprint lies among all, ascending, if it is there.
     pub fn find(&self, value: Permuted) -> Option<Number> {
-        let (directory, middles) = self.parts();
-        let bucket = self.first().bucket(value) as usize;
-        let (start, end) = (directory[bucket], directory[bucket + 1]);
+        let words = &*self.words;
+        let bucket = self.first().bucket(value);
+        let (start, end) = self.directory.bucket(words, bucket);
         let (middle, last) = self.first().middle_and_end(value);
-        (start..end).step_by(WORDS_MAX).find_map(|from| {
-            let words = &middles[from as usize..end.min(from + STEP) as usize];
-            let mut same = scan::scan_words(Simd::best(), words, middle, 0);
+        let ends = self.ends(start, end);
+        let middles = &words[start as usize..start as usize + self.count_in(start, end)];
+        for (from, some) in (0..).step_by(WORDS_MAX).zip(middles.chunks(WORDS_MAX)) {
+            let mut same = scan::scan_words(Simd::best(), some, middle, 0);
             while same != 0 {
-                let number = from + same.trailing_zeros();
-                if self.end(number) == last {
-                    return Some(number);
+                let i = from + same.trailing_zeros();
+                if self.end(words, ends + i) == last {
+                    return Some(self.before(bucket) + i);
                 }
                 same &= same - 1;
             }
-            None
-        })
+        }
+        None
     }
 
     /// The fingerprint with a number: that many are smaller.
     pub fn value(&self, number: Number) -> Permuted {
-        let after = self.parts().0[..1 << self.bits].partition_point(|&start| start <= number);
-        self.value_in(self.first(), (after - 1) as u32, number)
+        let words = &*self.words;
+        let entry = self.before.partition_point(|&before| before <= number) - 1;
+        let mut bucket = (entry * BUCKETS_AN_ENTRY) as u32;
+        let mut i = number - self.before[entry];
+        loop {
+            let (start, end) = self.directory.bucket(words, bucket);
+            let count = self.count_in(start, end) as u32;
+            if i < count {
+                let ends = self.ends(start, end);
+                return self.value_at(words, (self.first(), bucket), start + i, ends + i);
+            }
+            i -= count;
+            bucket += 1;
+        }
     }
 
     /// All fingerprints, ascending, with their numbers.
     pub fn entries(&self) -> Entries<'_> {
-        Entries { buckets: self, bucket: 0, number: 0 }
+        Entries { buckets: self, next: 0, left: 0..0, ends: 0, number: 0 }
     }
 
     /// How many fingerprints it has.
@@ -234,59 +326,88 @@ impl Buckets {
 
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
-        self.words.bytes() + self.ends.bytes()
+        self.words.bytes() + self.before.bytes() + self.directory.bytes()
     }
 
-    /// As many lines as buckets have on average: how many this one has cannot be foreseen, and to
-    /// wait for it would cost more.
+    /// As many lines as an average bucket has, and its last: how many this one has cannot be foreseen, and
+    /// a branch on it would cost more than to ask for a line twice.
     #[inline]
-    fn prefetch_bucket(&self, middles: &[u32], start: u32) {
+    fn prefetch_bucket(&self, words: &[u32], start: u32, end: u32) {
+        // The directory lies in front of all buckets.
+        let last = end - 1;
         for line in 0..self.lines_a_bucket {
-            kernel::prefetch(middles, start + line * MIDDLES_A_LINE);
+            kernel::prefetch(words, (start + line * WORDS_A_LINE).min(last));
         }
+        kernel::prefetch(words, last);
     }
 
     fn first(&self) -> &Table {
         &self.tables[0]
     }
 
-    /// The directory and the middles.
-    fn parts(&self) -> (&[u32], &[u32]) {
-        self.words.split_at((self.tables.len() << self.bits) + 1)
-    }
-
-    fn searched(&self, distance: Distance) -> impl Iterator<Item = (&Table, u32)> {
-        self.tables
-            .iter()
+    /// The tables to search, with their roles and how far.
+    fn searched(&self, distance: Distance) -> impl Iterator<Item = (u32, &Table, u32)> {
+        (0..)
+            .zip(&self.tables)
             .zip(self.plan.radii(distance))
-            .filter_map(|(table, radius)| Some((table, (*radius)?)))
+            .filter_map(|((role, table), radius)| Some((role, table, (*radius)?)))
     }
 
-    fn value_in(&self, table: &Table, bucket: u32, at: u32) -> Permuted {
-        let (middle, end) = (u64::from(self.parts().1[at as usize]), u64::from(self.end(at)));
+    /// How many fingerprints are smaller than those of a bucket of the first table.
+    fn before(&self, bucket: u32) -> u32 {
+        let entry = bucket as usize / BUCKETS_AN_ENTRY;
+        let first = (entry * BUCKETS_AN_ENTRY) as u32;
+        let counts = (first..bucket).map(|bucket| {
+            let (start, end) = self.directory.bucket(&self.words, bucket);
+            self.count_in(start, end) as u32
+        });
+        self.before[entry] + counts.sum::<u32>()
+    }
+
+    /// How many entries the bucket has that lies there.
+    #[inline]
+    fn count_in(&self, start: u32, end: u32) -> usize {
+        count_in(self.bits, end - start) as usize
+    }
+
+    /// The place of its first end.
+    #[inline]
+    fn ends(&self, start: u32, end: u32) -> Place {
+        let ends = start + count_in(self.bits, end - start);
+        if self.bits == BLOCK_BITS_MAX { 2 * ends } else { ends }
+    }
+
+    #[inline]
+    fn value_at(
+        &self,
+        words: &[u32],
+        (table, bucket): (&Table, u32),
+        middle: u32,
+        end: Place,
+    ) -> Permuted {
+        let (middle, end) = (u64::from(words[middle as usize]), u64::from(self.end(words, end)));
         let key = u64::from(bucket - table.first_bucket);
         let rotated = key << (64 - self.bits) | middle << (32 - self.bits) | end;
         rotated.rotate_right(table.plan.first_bit)
     }
 
     #[inline]
-    fn end(&self, at: u32) -> u32 {
-        let at = at as usize;
+    fn end(&self, words: &[u32], at: Place) -> u32 {
         if self.bits == BLOCK_BITS_MAX {
-            return u32::from(self.ends[at]);
+            return words[at as usize / 2] >> (16 * (at % 2)) & 0xffff;
         }
-        u32::from(self.ends[2 * at]) | u32::from(self.ends[2 * at + 1]) << 16
+        words[at as usize]
     }
 }
-
-const STEP: u32 = WORDS_MAX as u32;
 
 impl Table {
     fn of((role, plan): (u32, &TablePlan)) -> Self {
         let flips = geometry::flips(plan.key_bits, plan.radius);
+        let within = |radius| flips.partition_point(|flips| flips.count_ones() <= radius);
         Self {
             plan: *plan,
             first_bucket: role << plan.key_bits,
+            flips_within: (0..=plan.radius).map(within).collect(),
             flips: flips.iter().map(|flips| flips >> (32 - plan.key_bits)).collect(),
         }
     }
@@ -296,7 +417,7 @@ impl Table {
         value.rotate_left(self.plan.first_bit)
     }
 
-    /// The place of a fingerprint's bucket in the directory.
+    /// The number of a fingerprint's bucket.
     #[inline]
     fn bucket(&self, value: Permuted) -> u32 {
         self.first_bucket | (self.rotated(value) >> (64 - self.plan.key_bits)) as u32
@@ -309,9 +430,9 @@ impl Table {
         ((rest >> 32) as u32, (rest << 32 >> 32 >> self.plan.key_bits) as u32)
     }
 
+    #[inline]
     fn flips_within(&self, radius: u32) -> &[u32] {
-        let near = |flips: &u32| flips.count_ones() <= radius;
-        &self.flips[..self.flips.partition_point(near)]
+        &self.flips[..self.flips_within[radius as usize]]
     }
 }
 
@@ -319,8 +440,11 @@ impl Table {
 #[derive(Debug)]
 pub struct Entries<'a> {
     buckets: &'a Buckets,
-    /// That of the next entry, or one before it.
-    bucket: u32,
+    /// The bucket behind this one.
+    next: u32,
+    /// The middles that are left of this bucket, and the place of the next one's end.
+    left: std::ops::Range<u32>,
+    ends: Place,
     number: Number,
 }
 
@@ -329,15 +453,22 @@ impl Iterator for Entries<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<(Key, Number)> {
-        let number = self.number;
-        if number == self.buckets.count {
+        let buckets = self.buckets;
+        if self.number == buckets.count {
             return None;
         }
-        while self.buckets.words[self.bucket as usize + 1] <= number {
-            self.bucket += 1;
+        while self.left.is_empty() {
+            let (start, end) = buckets.directory.bucket(&buckets.words, self.next);
+            self.left = start..start + count_in(buckets.bits, end - start);
+            self.ends = buckets.ends(start, end);
+            self.next += 1;
         }
+        let (middle, end, number) = (self.left.start, self.ends, self.number);
+        self.left.start += 1;
+        self.ends += 1;
         self.number += 1;
-        Some((self.buckets.value_in(self.buckets.first(), self.bucket, number), number))
+        let bucket = (buckets.first(), self.next - 1);
+        Some((buckets.value_at(&buckets.words, bucket, middle, end), number))
     }
 }
 

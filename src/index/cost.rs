@@ -266,9 +266,11 @@ impl Visits {
     fn of_buckets(table: TablePlan, (radius, distance): (u32, Distance), count: u64) -> Self {
         let cells = geometry::probes(table.key_bits, radius) as f64;
         let entries = count as f64 / (1_u64 << table.key_bits) as f64;
-        // One line if there is an entry, and one more wherever another one crosses a border.
+        // One line if there is an entry, and one more wherever another one crosses a border. An entry has a
+        // word and a half; half a word more are those whose number is odd.
         let some = 1.0 - (-entries).exp();
-        let lines = some + (entries - some) / f64::from(buckets::MIDDLES_A_LINE);
+        let words = 1.5 * entries + 0.25 * (1.0 - (-2.0 * entries).exp());
+        let lines = some + (words - some) / f64::from(buckets::WORDS_A_LINE);
         Self {
             cells,
             located: cells * lines,
@@ -444,7 +446,7 @@ mod tests {
         for &query in queries {
             buckets.locate(query, distance, &mut visits);
         }
-        let a_line = buckets::MIDDLES_A_LINE;
+        let a_line = buckets::WORDS_A_LINE;
         let lines = visits.chunks(2).map(|visit| match (visit[0], visit[1]) {
             (start, end) if start == end => 0,
             (start, end) => (end - 1) / a_line - start / a_line + 1,

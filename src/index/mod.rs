@@ -28,6 +28,7 @@ pub mod array;
 pub mod buckets;
 pub mod cost;
 pub mod delta;
+pub mod directory;
 pub mod fold;
 pub mod geometry;
 pub mod ids;
