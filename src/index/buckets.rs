@@ -42,15 +42,17 @@ const NOTED_MAX: usize = 8;
 
 /// Bytes of so many tables with `count` entries each; `count` is not tiny.
 pub fn bytes(tables: usize, count: u64) -> u64 {
-    let words = directory::words(1 << BLOCK_BITS_MAX) as u64 + words_of(BLOCK_BITS_MAX, count);
-    tables as u64 * (words * size_of::<u32>() as u64 + ODD_BYTES)
+    let entry = (size_of::<u32>() + size_of::<u16>()) as u64;
+    let directory = directory::words(1 << BLOCK_BITS_MAX) * size_of::<u32>();
+    tables as u64 * (directory as u64 + ODD_BYTES + count * entry)
 }
 
 /// What the buckets of a table lose to an odd number of ends: half of them two bytes.
 const ODD_BYTES: u64 = 1 << BLOCK_BITS_MAX;
 
 /// How many words a bucket of `count` entries has.
-const fn words_of(bits: u32, count: u64) -> u64 {
+#[inline]
+const fn words_of(bits: u32, count: u32) -> u32 {
     if bits == BLOCK_BITS_MAX { count + count.div_ceil(2) } else { 2 * count }
 }
 
@@ -58,6 +60,13 @@ const fn words_of(bits: u32, count: u64) -> u64 {
 #[inline]
 const fn count_in(bits: u32, words: u32) -> u32 {
     if bits == BLOCK_BITS_MAX { 2 * words / 3 } else { words / 2 }
+}
+
+/// The place of the first end of a bucket of so many entries that begins there.
+#[inline]
+const fn ends(bits: u32, start: u32, count: u32) -> Place {
+    let ends = start + count;
+    if bits == BLOCK_BITS_MAX { 2 * ends } else { ends }
 }
 
 /// What small segments are sorted by: the fingerprints as they are.
@@ -134,33 +143,38 @@ impl Buckets {
             Some(first)
         });
         let before = Array::copied(&before.collect::<Vec<u32>>());
-        let lengths = counts.iter().map(|&count| words_of(bits, count.into()) as u32);
-        let (directory, mut words) = Directory::build(lengths);
-        // From here on, how many entries of a bucket were placed.
-        let mut placed = counts;
-        placed.fill(0);
-        for table in &tables {
+        let lengths = counts.iter().map(|&count| words_of(bits, count));
+        let (directory, mut array) = Directory::build(lengths);
+        let words = &mut *array;
+        // The places of the next middle and the next end of each bucket of a table.
+        let mut next = vec![[0; 2]; 1 << bits];
+        let mut start = directory::words(counts.len()) as u32;
+        for (table, counts) in tables.iter().zip(counts.chunks(1 << bits)) {
+            for (next, &count) in next.iter_mut().zip(counts) {
+                *next = [start, ends(bits, start, count)];
+                start += words_of(bits, count);
+            }
             for &value in values {
-                let bucket = table.bucket(value);
-                let (start, end) = directory.bucket(&words, bucket);
-                let at = placed[bucket as usize];
-                placed[bucket as usize] += 1;
-                let (middle, last) = table.middle_and_end(value);
-                words[(start + at) as usize] = middle;
-                let ends = start + count_in(bits, end - start);
+                let key = table.bucket(value) - table.first_bucket;
+                let [middle_at, end_at] = &mut next[key as usize];
+                let (middle, end) = table.middle_and_end(value);
+                words[*middle_at as usize] = middle;
                 if bits == BLOCK_BITS_MAX {
-                    words[(ends + at / 2) as usize] |= last << (16 * (at % 2));
+                    let halves: &mut [u16] = bytemuck::cast_slice_mut(words);
+                    halves[*end_at as usize] = end as u16;
                 } else {
-                    words[(ends + at) as usize] = last;
+                    words[*end_at as usize] = end;
                 }
+                *middle_at += 1;
+                *end_at += 1;
             }
         }
-        let average = words_of(bits, values.len() as u64 >> bits) as u32;
+        let average = words_of(bits, values.len() as u32 >> bits);
         Self {
             plan: Box::new(plan),
             tables,
             directory,
-            words,
+            words: array,
             before,
             count: values.len() as u32,
             bits,
@@ -168,8 +182,8 @@ impl Buckets {
         }
     }
 
-    /// Before a look-up of a batch: has the directory loaded where most of it will begin.
-    pub fn expect_buckets(&self, query: Permuted) {
+    /// Before a look-up: has the directory loaded where most of it will begin.
+    pub fn expect(&self, query: Permuted) {
         let words = &*self.words;
         for table in &self.tables {
             Directory::expect(words, table.bucket(query));
@@ -188,7 +202,7 @@ impl Buckets {
             let (visits, _) = visits[first..].as_chunks_mut::<2>();
             for (visit, flip) in visits.iter_mut().zip(flips) {
                 let (start, end) = self.directory.bucket(words, bucket ^ flip);
-                self.prefetch_bucket(words, start, end);
+                self.prefetch_lines(words, start, end);
                 *visit = [start, end];
             }
         }
@@ -264,10 +278,16 @@ impl Buckets {
         }
     }
 
-    /// Has the lines loaded where [`Self::find`] will begin.
-    pub fn expect(&self, value: Permuted) {
-        let (start, end) = self.directory.bucket(&self.words, self.first().bucket(value));
-        self.prefetch_bucket(&self.words, start, end);
+    /// Has the directory loaded where a fingerprint is to be found.
+    pub fn expect_value(&self, value: Permuted) {
+        Directory::expect(&self.words, self.first().bucket(value));
+    }
+
+    /// The second step of [`Self::expect_value`]: has the middles loaded that [`Self::find`] compares.
+    pub fn locate_value(&self, value: Permuted) {
+        let words = &*self.words;
+        let (start, end) = self.directory.bucket(words, self.first().bucket(value));
+        self.prefetch_lines(words, start, start + count_in(self.bits, end - start));
     }
 
     /// Where a fingerprint lies among all, ascending, if it is there.
@@ -332,8 +352,8 @@ impl Buckets {
     /// As many lines as an average bucket has, and its last: how many this one has cannot be foreseen, and
     /// a branch on it would cost more than to ask for a line twice.
     #[inline]
-    fn prefetch_bucket(&self, words: &[u32], start: u32, end: u32) {
-        // The directory lies in front of all buckets.
+    fn prefetch_lines(&self, words: &[u32], start: u32, end: u32) {
+        // Of an empty bucket what lies before it; the directory lies in front of all.
         let last = end - 1;
         for line in 0..self.lines_a_bucket {
             kernel::prefetch(words, (start + line * WORDS_A_LINE).min(last));
@@ -373,8 +393,7 @@ impl Buckets {
     /// The place of its first end.
     #[inline]
     fn ends(&self, start: u32, end: u32) -> Place {
-        let ends = start + count_in(self.bits, end - start);
-        if self.bits == BLOCK_BITS_MAX { 2 * ends } else { ends }
+        ends(self.bits, start, count_in(self.bits, end - start))
     }
 
     #[inline]
@@ -394,7 +413,8 @@ impl Buckets {
     #[inline]
     fn end(&self, words: &[u32], at: Place) -> u32 {
         if self.bits == BLOCK_BITS_MAX {
-            return words[at as usize / 2] >> (16 * (at % 2)) & 0xffff;
+            let halves: &[u16] = bytemuck::cast_slice(words);
+            return halves[at as usize].into();
         }
         words[at as usize]
     }

@@ -70,7 +70,7 @@ impl Reach {
 impl Visited<'_> {
     fn expect(&self, query: Permuted) {
         match *self {
-            Self::Buckets(buckets, _) => buckets.expect_buckets(query),
+            Self::Buckets(buckets, _) => buckets.expect(query),
             Self::Table(..) => {}
             Self::Delta(delta, distance) => delta.expect(query, distance),
         }

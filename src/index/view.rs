@@ -355,12 +355,11 @@ impl View {
             // Whether they are new is to be found in every level: cache misses, which overlap here.
             let values = fingerprints.iter().map(|&f| self.shape.permutation.apply(f));
             for value in values.clone() {
+                self.segments.iter().for_each(|segment| segment.sorted().expect_value(value));
                 self.deltas().for_each(|delta| delta.expect_value(value));
             }
             for value in values {
-                for segment in self.segments.iter() {
-                    segment.sorted().expect(value);
-                }
+                self.segments.iter().for_each(|segment| segment.sorted().locate_value(value));
                 self.deltas().for_each(|delta| delta.locate_value(value));
             }
             for &fingerprint in fingerprints {

@@ -180,6 +180,10 @@ proptest! {
     fn the_recipe_agrees_with_its_definition(text in texts()) {
         prop_assert_eq!(analyse_windows::<4>(&text, Wanted::ALL), analysis(&text, 4));
         prop_assert_eq!(analyse_windows::<5>(&text, Wanted::ALL), analysis(&text, 5));
+        // What is not wanted takes another way, to the same fingerprint and the same number of tokens.
+        let bare = Wanted { sketch: false, features: false };
+        let expected = analysis(&text, 4).map(|all| Analysis { sketch: None, features: None, ..all });
+        prop_assert_eq!(analyse_windows::<4>(&text, bare), expected);
     }
 
     #[test]
