@@ -57,14 +57,17 @@ pub fn router(service: Arc<Service>) -> Router {
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn_with_state(Arc::clone(&service), observe))
-        .layer(every_reply(X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .layer(every_reply(X_FRAME_OPTIONS, "DENY"))
-        .layer(every_reply(REFERRER_POLICY, "no-referrer"))
-        .layer(every_reply(CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"))
-        // The page has a policy of its own; the rest is nothing that a browser should run.
-        .layer(every_reply(CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"))
-        .layer(every_reply(CACHE_CONTROL, "no-store"))
+        // Together: each layer of its own would box every request and its reply once more.
+        .layer((
+            every_reply(X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            every_reply(X_FRAME_OPTIONS, "DENY"),
+            every_reply(REFERRER_POLICY, "no-referrer"),
+            every_reply(CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"),
+            // The page has a policy of its own; the rest is nothing that a browser should run.
+            every_reply(CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+            every_reply(CACHE_CONTROL, "no-store"),
+            middleware::from_fn_with_state(Arc::clone(&service), observe),
+        ))
         .with_state(service)
 }
 
