@@ -91,6 +91,28 @@ pub(super) struct Fields<'a> {
     pub(super) asked: Asked,
 }
 
+impl Fields<'_> {
+    /// Whether the document is a copy of its own, and not a part of the body: one with escapes in it.
+    pub(super) fn is_a_copy(&self) -> bool {
+        let is_part = |document: &Option<Cow<'_, str>>| matches!(document, Some(Cow::Borrowed(_)));
+        !is_part(&self.text) && !is_part(&self.html) && self.features.is_none()
+    }
+
+    /// The same without the body, and without features; copies what is no copy yet.
+    pub(super) fn into_copy(self) -> Fields<'static> {
+        let owned = |string: Option<Cow<'_, str>>| string.map(|string| string.into_owned().into());
+        Fields {
+            text: owned(self.text),
+            html: owned(self.html),
+            features: None,
+            fingerprint: self.fingerprint,
+            recipe: owned(self.recipe),
+            id: self.id,
+            asked: self.asked,
+        }
+    }
+}
+
 /// The options of one request, as they came; ranges are checked later, against the configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Asked {

@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+
 use super::RequestDefaults;
-use super::body::Kind;
+use super::body::{Held, Kind};
 use super::fields::{self, Asked, Field, Fields};
 use super::parameters::Parameters;
 use super::problem::{Code, Problem, quoted};
@@ -119,14 +121,14 @@ pub(super) struct Prepared {
 /// Reads the body of a single request.
 pub(super) fn single(
     kind: &Kind,
-    body: &[u8],
+    mut body: Held,
     shape: &'static Shape,
     parameters: &Parameters,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     match kind {
         Kind::Json => {
-            let mut fields = fields::parse(body, shape.fields)?;
+            let mut fields = fields::parse(&body.bytes, shape.fields)?;
             // What the URL and the body both say may differ; so saying it twice is refused.
             let twice = fields
                 .asked
@@ -137,14 +139,19 @@ pub(super) fn single(
                 return Err(Problem::new(Code::RepeatedField, detail).of_field(field.name()));
             }
             fields.id = fields.id.or_else(|| parameters.id.clone());
+            if fields.is_a_copy() {
+                fields = fields.into_copy();
+                // Else a large page would be there twice. Its share stays reserved.
+                body.bytes = Bytes::new();
+            }
             of_fields(fields, parameters.asked, shape.wanted, defaults)
         }
         Kind::Text(charset) => {
-            let text = decoded(body, charset.as_deref(), false)?;
+            let text = decoded(&body.bytes, charset.as_deref(), false)?;
             raw(Source::Text(text), parameters, shape.wanted, defaults)
         }
         Kind::Html(charset) => {
-            let html = decoded(body, charset.as_deref(), true)?;
+            let html = decoded(&body.bytes, charset.as_deref(), true)?;
             raw(Source::Html(html), parameters, shape.wanted, defaults)
         }
         Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),

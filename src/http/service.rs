@@ -90,7 +90,7 @@ impl Service {
         let held = body::read(self, stream).await?;
         let defaults = self.options.defaults;
         let inline = self.is_light(held.bytes.len());
-        let work = move || prepare::single(&kind, &held.bytes, shape, &parameters, &defaults);
+        let work = move || prepare::single(&kind, held, shape, &parameters, &defaults);
         if inline { work() } else { self.off_async(work).await? }
     }
 

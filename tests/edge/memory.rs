@@ -1,6 +1,7 @@
 //! Promise: memory stays under the configured limit; writes are refused (507) before the kernel kills,
-//! and reads go on. Method: a server in a control group of 512 MiB, filled until it refuses. Needs
-//! root, for the group.
+//! and reads go on; a large document takes at most three times its size. Method: a server in a control
+//! group of 512 MiB, filled until it refuses, which needs root, for the group; pages of 64 MB, and
+//! what the kernel says that the server had at most.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -96,4 +97,26 @@ async fn in_512_mib_writes_are_refused_before_the_kernel_kills() {
     assert_eq!(found.status, 200);
     assert_eq!(group.kills(), 0);
     assert!(server.memory_bytes() < GROUP_BYTES);
+}
+
+/// In JSON, where the page is a copy without its escapes, and as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_64_mb_takes_three_times_its_size() {
+    let paragraph =
+        |i: u64| format!("<p class=\"a\">{:x} {:x}</p>\n", mixed(2 * i), mixed(2 * i + 1));
+    let page: String = (0..1_300_000).map(paragraph).collect();
+    assert!(page.len() > 64_000_000, "{}", page.len());
+    let json = serde_json::json!({ "html": page }).to_string();
+    for (kind, body) in [("application/json", json), ("text/html", page)] {
+        let server = Server::start(&[
+            ("SERVER__BODY_BYTES_MAX", "134217728"),
+            ("SERVER__BODIES_HELD_BYTES_MAX", "268435456"),
+        ]);
+        let before = server.memory_bytes();
+        let mut connection = Connection::open(&server.address).await.unwrap();
+        let request = post("/v1/check-and-insert", kind, body.as_bytes());
+        assert_eq!(connection.ask(&request).await.unwrap().status, 200);
+        let took = server.memory_peak_bytes() - before;
+        assert!(took <= 3 * body.len() as u64, "{kind}: {took} for {}", body.len());
+    }
 }

@@ -79,8 +79,17 @@ impl Server {
 
     /// A field of `/proc/PID/status` that counts in KiB, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most memory it ever had.
+    pub(crate) fn memory_peak_bytes(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let field = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let field = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         field.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1_024
     }
 }
