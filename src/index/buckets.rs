@@ -14,7 +14,7 @@
 //! table is built by counting, without sorting.
 //!
 //! All of it is one array, so that it shares large pages. Memory: 6 bytes an entry and table, and
-//! 128 KiB of directory a table ([`directory`](crate::index::directory)); a tiny segment has blocks of
+//! 128 KiB of directory a table ([`crate::index::directory`]); a tiny segment has blocks of
 //! 8 bits, whose directory takes 512 bytes, and ends of 24 bits, which take 32. Immutable.
 
 use crate::fingerprint::Distance;
