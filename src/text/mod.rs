@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Pure and total: no file and no clock, and any `&str` gets an answer in time linear in its bytes. A
-//! random number draws places in tables, as in the maps of the standard library; no answer depends on it. Names nothing of the house but values: [`crate::fingerprint`], [`crate::sketch`],
+//! random number draws places in tables, as in the maps of the standard library; no answer depends on it.
+//! Names nothing of the house but values: [`crate::fingerprint`], [`crate::sketch`],
 //! [`crate::recipe`]. What the recipes have in common (normal form, tokens, sketch) and `np1` itself
 //! are a standard of its own, with test vectors: `docs/recipe-np1.md`.
 
