@@ -14,7 +14,7 @@
 //! table is built by counting, without sorting.
 //!
 //! All of it is one array, so that it shares large pages. Memory: 6 bytes an entry and table, and
-//! 128 KiB of directory a table ([`crate::index::directory`]); a tiny segment has blocks of
+//! 128 KiB of directory a table ([`crate::index::directory`]), and 64 KiB once; a tiny segment has blocks of
 //! 8 bits, whose directory takes 512 bytes, and ends of 24 bits, which take 32. Immutable.
 
 use crate::fingerprint::Distance;
@@ -44,7 +44,9 @@ const NOTED_MAX: usize = 8;
 pub fn bytes(tables: usize, count: u64) -> u64 {
     let entry = (size_of::<u32>() + size_of::<u16>()) as u64;
     let directory = directory::words(1 << BLOCK_BITS_MAX) * size_of::<u32>();
-    tables as u64 * (directory as u64 + ODD_BYTES + count * entry)
+    // Of the first table, how many there are before each entry of its directory.
+    let before = (size_of::<u32>() << BLOCK_BITS_MAX) / BUCKETS_AN_ENTRY;
+    tables as u64 * (directory as u64 + ODD_BYTES + count * entry) + before as u64
 }
 
 /// What the buckets of a table lose to an odd number of ends: half of them two bytes.

@@ -32,6 +32,9 @@ use crate::sketch::Sketch;
 /// How many look-ups of a batch are answered at a time.
 const QUERIES_AT_A_TIME: usize = 64;
 
+/// For how many fingerprints a thread keeps room between look-ups; that of a giant group it gives back.
+const VALUES_KEPT: usize = 1_024;
+
 thread_local! {
     /// What a single look-up needs beside the view, made once a thread: to allocate it took a fifth of
     /// the look-up.
@@ -147,6 +150,7 @@ impl View {
         let query = self.shape.permutation.apply(query);
         let reach = Reach::of(self, distance);
         BUFFERS.with_borrow_mut(|(lookup, values)| {
+            // Also what a look-up left that did not come to its end.
             values.clear();
             lookup.run(self, reach, &[query], &mut |_, value| values.push(value));
             if values.len() > 1 {
@@ -156,7 +160,11 @@ impl View {
             if self.hides() {
                 values.retain(|&value| self.holds(value));
             }
-            values.iter().map(|&value| self.near_of(query, value)).collect()
+            let near = values.iter().map(|&value| self.near_of(query, value)).collect();
+            if values.capacity() > VALUES_KEPT {
+                *values = Vec::new();
+            }
+            near
         })
     }
 
