@@ -5,6 +5,8 @@
 //! segments, heads of the chains of deltas), *locate* (lines, buckets, nodes), *compare*. In a batch
 //! the next queries are located, and those behind them expected, before the last ones are compared.
 
+use std::cell::RefCell;
+
 use crate::fingerprint::Distance;
 use crate::index::buckets::Buckets;
 use crate::index::delta::DeltaAt;
@@ -20,6 +22,15 @@ const QUERIES_AHEAD: usize = 4;
 
 /// Room for the visits of a look-up at distance 3 in a few segments, taken at once.
 const VISITS: usize = 256;
+
+/// For how many fingerprints a thread keeps room between look-ups; that of a giant group it gives back.
+pub const VALUES_KEPT: usize = 1_024;
+
+thread_local! {
+    /// What a single look-up needs beside the view, made once a thread: to allocate it took a fifth of
+    /// the look-up.
+    pub static BUFFERS: RefCell<(Lookup, Vec<Permuted>)> = RefCell::default();
+}
 
 /// How far a look-up searches in which tables.
 #[derive(Debug, Clone, Copy)]

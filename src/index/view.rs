@@ -12,7 +12,6 @@
 //! level, so its cost is that of the segments' probes together; only for hits are the levels asked
 //! whether documents are still there.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::document::Sequence;
@@ -20,7 +19,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::delta::{Delta, DeltaAt, Happened};
 use crate::index::ids::IdKey;
 use crate::index::level::Level;
-use crate::index::lookup::{Lookup, Reach};
+use crate::index::lookup::{BUFFERS, Lookup, Reach, VALUES_KEPT};
 use crate::index::permutation::{Permutation, Permuted};
 use crate::index::plan::Plans;
 use crate::index::posting::Posting;
@@ -31,15 +30,6 @@ use crate::sketch::Sketch;
 
 /// How many look-ups of a batch are answered at a time.
 const QUERIES_AT_A_TIME: usize = 64;
-
-/// For how many fingerprints a thread keeps room between look-ups; that of a giant group it gives back.
-const VALUES_KEPT: usize = 1_024;
-
-thread_local! {
-    /// What a single look-up needs beside the view, made once a thread: to allocate it took a fifth of
-    /// the look-up.
-    static BUFFERS: RefCell<(Lookup, Vec<Permuted>)> = RefCell::default();
-}
 
 /// What every view of a data directory shares.
 #[derive(Debug, Clone)]
