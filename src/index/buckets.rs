@@ -180,7 +180,7 @@ impl Buckets {
             before,
             count: values.len() as u32,
             bits,
-            lines_a_bucket: average.div_ceil(WORDS_A_LINE),
+            lines_a_bucket: average.div_ceil(WORDS_A_LINE).max(1),
         }
     }
 
@@ -352,11 +352,11 @@ impl Buckets {
     }
 
     /// As many lines as an average bucket has, and its last: how many this one has cannot be foreseen, and
-    /// a branch on it would cost more than to ask for a line twice.
+    /// a branch on it would cost more than to ask for a line twice. At least the 16 words from its
+    /// beginning: the kernel loads so many however short it is, and a Zen 4 waits for all of them.
     #[inline]
     fn prefetch_lines(&self, words: &[u32], start: u32, end: u32) {
-        // Of an empty bucket what lies before it; the directory lies in front of all.
-        let last = end - 1;
+        let last = (end - 1).max(start + WORDS_A_LINE - 1);
         for line in 0..self.lines_a_bucket {
             kernel::prefetch(words, (start + line * WORDS_A_LINE).min(last));
         }

@@ -9,6 +9,9 @@ use crate::machine::query::Criteria;
 use crate::machine::search::{Probe, Search, Stale};
 use crate::sketch::Sketch;
 
+/// How many fingerprints' newer changes are loaded together.
+const CHANGES_AHEAD: usize = 16;
+
 /// What a caller wants done.
 #[derive(Debug, Clone)]
 pub enum Command {
@@ -275,7 +278,11 @@ impl Machine {
         }
         let mut nearest = search.nearest.clone();
         let mut stored = Vec::new();
-        for (&fingerprint, nearest) in fingerprints.iter().zip(&mut nearest) {
+        for (at, (&fingerprint, nearest)) in fingerprints.iter().zip(&mut nearest).enumerate() {
+            if at % CHANGES_AHEAD == 0 {
+                let some = &fingerprints[at..fingerprints.len().min(at + CHANGES_AHEAD)];
+                self.view.expect_changes(search.since, some, distance);
+            }
             let newer = self
                 .view
                 .near_changed_since(search.since, fingerprint, distance)

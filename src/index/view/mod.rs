@@ -12,6 +12,8 @@
 //! level, so its cost is that of the segments' probes together; only for hits are the levels asked
 //! whether documents are still there.
 
+mod changes;
+
 use std::sync::Arc;
 
 use crate::document::Sequence;
@@ -183,50 +185,6 @@ impl View {
         })
     }
 
-    /// The fingerprints within `distance` that changed after a sequence, each once; `None` where
-    /// the deltas no longer tell, because one has become a segment. Some may have no document.
-    pub fn near_changed_since(
-        &self,
-        since: Sequence,
-        query: Fingerprint,
-        distance: Distance,
-    ) -> Option<Vec<Near>> {
-        if self.deltas[0].after() > since {
-            return None;
-        }
-        let query = self.shape.permutation.apply(query);
-        let mut values = Vec::new();
-        for delta in self.deltas().filter(|delta| delta.last().is_some_and(|last| last > since)) {
-            delta.near(query, distance, &mut |value| {
-                if delta.last_change(value).is_some_and(|last| last > since) {
-                    values.push(value);
-                }
-            });
-        }
-        values.sort_unstable();
-        values.dedup();
-        Some(values.into_iter().map(|value| self.near_of(query, value)).collect())
-    }
-
-    /// Whether a match found at a sequence may be gone by now, or the deltas no longer tell.
-    pub fn may_have_lost_since(&self, since: Sequence) -> bool {
-        let newer = |delta: &DeltaAt<'_>| delta.last().is_some_and(|last| last > since);
-        self.deltas[0].after() > since
-            || self.deltas().filter(newer).any(|delta| delta.delta().hiding() > 0)
-    }
-
-    /// What happened to a fingerprint after a sequence, oldest first, as far as deltas tell.
-    pub fn happened_since(
-        &self,
-        since: Sequence,
-        fingerprint: Fingerprint,
-    ) -> impl Iterator<Item = (Sequence, &Happened)> {
-        let value = self.shape.permutation.apply(fingerprint);
-        self.deltas()
-            .flat_map(move |delta| delta.happened(value))
-            .filter(move |(at, _)| *at > since)
-    }
-
     /// How many documents a fingerprint has.
     pub fn held(&self, fingerprint: Fingerprint) -> Held {
         self.held_value(self.shape.permutation.apply(fingerprint))
@@ -254,17 +212,6 @@ impl View {
         let fingerprint = self.shape.permutation.restore(value);
         // Removals speak of the document, not of the id.
         (!self.hidden(value).hides(posting.sequence)).then_some(Located { fingerprint, posting })
-    }
-
-    /// The sketch of a document that is still in a delta.
-    pub fn sketch_in_memory(&self, fingerprint: Fingerprint, at: Sequence) -> Option<&Sketch> {
-        let value = self.shape.permutation.apply(fingerprint);
-        self.deltas().flat_map(|delta| delta.happened(value)).find_map(|(put, happened)| {
-            match happened {
-                Happened::Put { sketch, .. } if put == at => sketch.as_deref(),
-                Happened::Put { .. } | Happened::Removed { .. } | Happened::Reset => None,
-            }
-        })
     }
 
     /// The last change it contains.

@@ -1,0 +1,81 @@
+//! What changed lately: the questions that deltas alone answer.
+//!
+//! A search is brought up to date with them on the writer, which everybody waits for, so whoever asks
+//! about many fingerprints has them expected first ([`View::expect_changes`]).
+
+use crate::document::Sequence;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::delta::{DeltaAt, Happened};
+use crate::index::view::{Near, View};
+use crate::sketch::Sketch;
+
+impl View {
+    /// Before [`Self::near_changed_since`] of a few fingerprints: has loaded what it will read, so that
+    /// their cache misses overlap.
+    pub fn expect_changes(&self, since: Sequence, queries: &[Fingerprint], distance: Distance) {
+        let queries = || queries.iter().map(|&query| self.shape.permutation.apply(query));
+        for delta in self.changed_since(since) {
+            queries().for_each(|query| delta.expect(query, distance));
+            queries().for_each(|query| delta.locate(query, distance));
+        }
+    }
+
+    /// The fingerprints within `distance` that changed after a sequence, each once; `None` where
+    /// the deltas no longer tell, because one has become a segment. Some may have no document.
+    pub fn near_changed_since(
+        &self,
+        since: Sequence,
+        query: Fingerprint,
+        distance: Distance,
+    ) -> Option<Vec<Near>> {
+        if self.deltas[0].after() > since {
+            return None;
+        }
+        let query = self.shape.permutation.apply(query);
+        let mut values = Vec::new();
+        for delta in self.changed_since(since) {
+            delta.near(query, distance, &mut |value| {
+                if delta.last_change(value).is_some_and(|last| last > since) {
+                    values.push(value);
+                }
+            });
+        }
+        values.sort_unstable();
+        values.dedup();
+        Some(values.into_iter().map(|value| self.near_of(query, value)).collect())
+    }
+
+    /// Whether a match found at a sequence may be gone by now, or the deltas no longer tell.
+    pub fn may_have_lost_since(&self, since: Sequence) -> bool {
+        self.deltas[0].after() > since
+            || self.changed_since(since).any(|delta| delta.delta().hiding() > 0)
+    }
+
+    /// What happened to a fingerprint after a sequence, oldest first, as far as deltas tell.
+    pub fn happened_since(
+        &self,
+        since: Sequence,
+        fingerprint: Fingerprint,
+    ) -> impl Iterator<Item = (Sequence, &Happened)> {
+        let value = self.shape.permutation.apply(fingerprint);
+        self.deltas()
+            .flat_map(move |delta| delta.happened(value))
+            .filter(move |(at, _)| *at > since)
+    }
+
+    /// The sketch of a document that is still in a delta.
+    pub fn sketch_in_memory(&self, fingerprint: Fingerprint, at: Sequence) -> Option<&Sketch> {
+        let value = self.shape.permutation.apply(fingerprint);
+        self.deltas().flat_map(|delta| delta.happened(value)).find_map(|(put, happened)| {
+            match happened {
+                Happened::Put { sketch, .. } if put == at => sketch.as_deref(),
+                Happened::Put { .. } | Happened::Removed { .. } | Happened::Reset => None,
+            }
+        })
+    }
+
+    /// The deltas with changes after a sequence.
+    fn changed_since(&self, since: Sequence) -> impl Iterator<Item = DeltaAt<'_>> {
+        self.deltas().filter(move |delta| delta.last().is_some_and(|last| last > since))
+    }
+}
