@@ -80,18 +80,18 @@ fn merge_newest(shared: &Arc<Shared>) -> Result<(), Gone> {
 fn parts(shared: &Arc<Shared>) -> Result<Parts, Gone> {
     let (frozen, view) = oneshot::channel();
     shared.writer.send(Message::Freeze { frozen }).map_err(|_| Gone)?;
-    let counts = view.blocking_recv().map_err(|_| Gone)?.counts();
+    let frozen = view.blocking_recv().map_err(|_| Gone)?;
     // Only this thread turns deltas into segments, so that after this the segments hold what was
     // frozen and nothing newer; a merge in between changes none of it.
     loop {
         let state = shared.published.load_full();
         let view = &state.view;
         match Work::flush(view) {
-            Some(work) if view.full_deltas()[0].after() < counts.sequence => {
+            Some(work) if view.full_deltas()[0].after() < frozen.sequence() => {
                 let built = work.run();
                 tell(shared, |done| Message::Built { built, done })?;
             }
-            _ => return Ok(Parts { counts, ..view.parts() }),
+            _ => return Ok(view.parts_of(&frozen)),
         }
     }
 }

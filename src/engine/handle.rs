@@ -10,8 +10,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::{Document, DocumentId};
 use crate::engine::answers::{
-    Admission, Findings, PackedInserted, QueryOptions, Readiness, Refused, Removed, SegmentStats,
-    SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
+    Admission, Findings, PackedInserted, QueryOptions, Readiness, Refused, Removed, SnapshotInfo,
+    StoredDocument, WriteOutcome, Written,
 };
 use crate::engine::clock::{Clock, SystemClock};
 use crate::engine::core::Decided;
@@ -25,10 +25,9 @@ use crate::engine::reclaim::Reclaim;
 use crate::engine::recovery::{OpenError, Recovered, recover};
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::engine::snapshots::Export;
-use crate::engine::writer::{Writer, memory_stats};
+use crate::engine::writer::Writer;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::ids::IdKey;
-use crate::index::plan::Plans;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::PACKED_MAX;
 use crate::machine::search::{Probe, Search};
@@ -37,7 +36,7 @@ use crate::storage::{DirectoryLock, Disk, RealDisk};
 /// A handle on the running engine; cloning is shallow.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     threads: Arc<Mutex<Option<Threads>>>,
     snapshot_requests: Arc<Mutex<Option<Sender<SnapshotRequest>>>>,
 }
@@ -379,35 +378,6 @@ impl Engine {
         off_async(move || finder::stored(&state.records, located.posting.sequence).map(Some)).await
     }
 
-    /// The state in numbers.
-    pub fn stats(&self) -> Stats {
-        let state = self.shared.published.load();
-        let view = &state.view;
-        let counts = view.counts();
-        let extent = state.records.extent();
-        let options = &self.shared.options;
-        Stats {
-            documents: counts.documents,
-            fingerprints: counts.fingerprints,
-            sequence: counts.sequence,
-            distance_max: view.shape().distance_max,
-            durability: options.durability,
-            recipe: options.recipe,
-            segments: view
-                .segments()
-                .iter()
-                .map(|segment| segment_stats(segment, view.plans()))
-                .collect(),
-            delta_events: view.deltas().map(|delta| u64::from(delta.length())).sum(),
-            memory: memory_stats(view),
-            journal_bytes: extent.bytes,
-            journal_files: extent.files,
-            packs: extent.packs,
-            space: **self.shared.space.load(),
-            last_snapshot: self.shared.snapshots.load().first().cloned(),
-        }
-    }
-
     /// Takes a snapshot now; answers when it is on disk.
     ///
     /// # Errors
@@ -564,15 +534,6 @@ fn written(verdict: Verdict, decided: &Decided, findings: Findings) -> Written {
         Verdict::Duplicate { stored } => (WriteOutcome::Duplicate, stored),
     };
     Written { outcome, stored, sequence: decided.sequence, findings }
-}
-
-fn segment_stats(segment: &crate::index::segment::Segment, plans: &Plans) -> SegmentStats {
-    SegmentStats {
-        documents: segment.documents() as u64,
-        fingerprints: segment.fingerprints() as u64,
-        bytes: segment.bytes().total(),
-        plan: plans.of_segment(segment.sorted().is_small()).to_string(),
-    }
 }
 
 /// Runs what may wait for the disk on a thread that may wait.

@@ -43,6 +43,7 @@ mod keeper;
 mod lookups;
 mod shared;
 mod sizes;
+mod stats;
 mod writer;
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::document::Sequence;
 use crate::engine::needed::{Needed, Part};
 use crate::engine::shared::{Message, Shared};
 use crate::engine::sizes::{RECORD_BYTES_MAX, Sizes};
-use crate::index::view::{Counts, View};
+use crate::index::view::View;
 use crate::storage::journal::step_bytes;
 use crate::storage::reclaim::Keep;
 use crate::storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange, Usage};
@@ -107,7 +107,9 @@ pub(crate) struct Reclaim {
 struct Survey {
     /// The older of the kept snapshots then: files before it were looked at.
     upto: Sequence,
-    counts: Counts,
+    /// The last change, and how many documents were stored, then.
+    sequence: Sequence,
+    stored: u64,
     usage: Usage,
     /// Of the records in these files that were needed.
     sizes: Sizes,
@@ -119,17 +121,20 @@ struct Survey {
 
 impl Reclaim {
     pub(crate) fn new(shared: Arc<Shared>, reclaimer: Reclaimer, stop: Receiver<()>) -> Self {
-        let counts = shared.published.load().view.counts();
+        let (begun_at, stored) = {
+            let view = &shared.published.load().view;
+            (view.sequence(), view.documents())
+        };
         let extent = reclaimer.extent();
         let last = Survey {
             upto: Sequence::ZERO,
-            counts,
+            sequence: begun_at,
+            stored,
             usage: Usage::default(),
             sizes: Sizes::new(),
-            useless_behind: extent.changes.saturating_sub(counts.documents),
+            useless_behind: extent.changes.saturating_sub(stored),
             garbage: 0,
         };
-        let begun_at = counts.sequence;
         Self { shared, reclaimer, stop, space: Space::default(), last, begun_at }
     }
 
@@ -190,11 +195,11 @@ impl Reclaim {
     /// Garbage in all files, at most.
     fn garbage_at_most(&self) -> u64 {
         let last = &self.last;
-        let now = self.shared.published.load().view.counts();
+        let state = self.shared.published.load();
         // Each change since then is a document more, or of no use; each document that has gone has
         // left a record of no use.
-        let changes = now.sequence.get().saturating_sub(last.counts.sequence.get());
-        let useless = (changes + last.counts.documents).saturating_sub(now.documents);
+        let changes = state.view.sequence().get().saturating_sub(last.sequence.get());
+        let useless = (changes + last.stored).saturating_sub(state.view.documents());
         let Usage { bytes, live_bytes } = last.usage;
         let all = self.reclaimer.extent().bytes;
         let behind = all.saturating_sub(bytes);
@@ -208,26 +213,26 @@ impl Reclaim {
     /// Looks at the files that both snapshots hold; whether it came to an end.
     fn survey(&mut self, upto: Sequence) -> Result<bool, StorageError> {
         let Some(view) = self.durable_view() else { return Ok(false) };
-        let counts = view.counts();
+        let (sequence, stored) = (view.sequence(), view.documents());
         let mut needed = Needed::new(&view, self.shared.id_secret);
         let (mut sizes, mut documents) = (Sizes::new(), 0);
         let mut keep = |record: RecordRef<'_>, keep: &mut dyn FnMut(RecordRef<'_>)| {
             let mut bytes = 0;
-            let stored = kept(&mut needed, record, &mut |part| {
+            let needed = kept(&mut needed, record, &mut |part| {
                 bytes += part.frame_bytes();
                 keep(part);
             });
-            sizes.add(bytes, stored);
-            documents += stored;
+            sizes.add(bytes, needed);
+            documents += needed;
         };
         let next = upto.next().get();
         let Some(surveyed) = self.reclaimer.survey(next, &mut keep, &mut |b| self.pace(b))? else {
             return Ok(false);
         };
-        let behind = counts.sequence.get().saturating_sub(surveyed.next.saturating_sub(1));
-        let useless_behind = (behind + documents).saturating_sub(counts.documents);
+        let behind = sequence.get().saturating_sub(surveyed.next.saturating_sub(1));
+        let useless_behind = (behind + documents).saturating_sub(stored);
         let usage = surveyed.usage;
-        self.last = Survey { upto, counts, usage, sizes, useless_behind, garbage: 0 };
+        self.last = Survey { upto, sequence, stored, usage, sizes, useless_behind, garbage: 0 };
         self.last.garbage = self.garbage_at_most();
         tracing::debug!(%upto, ?usage, "surveyed the records");
         Ok(true)

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
+use super::problem::Problem;
 use super::service::Service;
 use super::stats;
 use crate::engine::Readiness;
@@ -15,8 +16,10 @@ use crate::metrics;
 /// The metrics, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
     responses((status = 200, body = String, content_type = "text/plain")))]
-pub(super) async fn get_metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
-    let stats = service.engine.stats();
+pub(super) async fn get_metrics(
+    State(service): State<Arc<Service>>,
+) -> Result<impl IntoResponse, Problem> {
+    let stats = service.stats().await?;
     let memory = stats.memory;
     let page = metrics::render(&metrics::State {
         documents: stats.documents,
@@ -33,5 +36,5 @@ pub(super) async fn get_metrics(State(service): State<Arc<Service>>) -> impl Int
         snapshot_age: stats::age_ms(stats.last_snapshot.as_ref()).map(Duration::from_millis),
         ready: service.engine.readiness() == Readiness::Ready,
     });
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page))
 }

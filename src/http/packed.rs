@@ -259,7 +259,7 @@ async fn insert(engine: &Engine, mut words: Words) -> Result<Response, Problem> 
         received: 0,
         inserted: 0,
         stored: false,
-        sequence: engine.stats().sequence.get(),
+        sequence: engine.sequence().get(),
     };
     let mut under_way = VecDeque::new();
     let outcome = store_all(engine, &mut words, &mut reply, &mut under_way).await;

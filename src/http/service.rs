@@ -14,7 +14,7 @@ use super::parameters;
 use super::prepare::{self, Prepared, Shape};
 use super::problem::Problem;
 use crate::access::Access;
-use crate::engine::{Engine, Readiness, Refused};
+use crate::engine::{Engine, Readiness, Refused, Stats};
 use crate::metrics;
 use crate::recipe::Recipe;
 
@@ -92,6 +92,13 @@ impl Service {
         let inline = self.is_light(held.bytes.len());
         let work = move || prepare::single(&kind, held, shape, &parameters, &defaults);
         if inline { work() } else { self.off_async(work).await? }
+    }
+
+    /// The state of the engine. Takes no turn: whoever watches an overloaded service waits for nobody.
+    pub(super) async fn stats(&self) -> Result<Stats, Problem> {
+        let engine = self.engine.clone();
+        let stats = tokio::task::spawn_blocking(move || engine.stats());
+        stats.await.map_err(|fault| Problem::internal(format!("statistics: {fault}")))
     }
 
     /// Runs CPU-bound work off the async threads, when it is its turn.

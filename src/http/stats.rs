@@ -8,6 +8,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::problem::Problem;
 use super::service::Service;
 use super::wire::SnapshotReply;
 use crate::engine::{Durability, SegmentStats, SnapshotInfo, Stats};
@@ -15,13 +16,15 @@ use crate::engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 /// The state of the service in numbers.
 #[utoipa::path(get, path = "/v1/stats", tag = "operations",
     responses((status = 200, body = StatsReply)))]
-pub(super) async fn get_stats(State(service): State<Arc<Service>>) -> Json<StatsReply> {
+pub(super) async fn get_stats(
+    State(service): State<Arc<Service>>,
+) -> Result<Json<StatsReply>, Problem> {
     let uptime = service.started.elapsed().as_secs();
-    let mut reply = StatsReply::new(service.engine.stats(), uptime);
+    let mut reply = StatsReply::new(service.stats().await?, uptime);
     reply.memory.bodies_bytes = service.held.now() as u64;
     reply.memory.max_bytes =
         Some(service.options.memory_bytes_max).filter(|&bytes_max| bytes_max > 0);
-    Json(reply)
+    Ok(Json(reply))
 }
 
 /// How old a snapshot is by the clock of this machine, in milliseconds.

@@ -70,6 +70,8 @@ pub enum Happened {
     Put {
         /// The document.
         posting: Posting,
+        /// Its fingerprint is known to have had no document.
+        is_new: bool,
         /// Its sketch, kept until the segment is built: its record may not be on disk yet.
         sketch: Option<Box<Sketch>>,
     },
@@ -270,12 +272,14 @@ impl<'a> DeltaAt<'a> {
         });
     }
 
-    /// Has the head loaded of the chain that a fingerprint is in; then its newest node.
+    /// Before a fingerprint is appended: has the heads loaded of the chains that it will be in.
     pub fn expect_value(self, value: Permuted) {
-        kernel::prefetch(&self.delta.heads[0], self.delta.key(0, value) as u32);
+        for (i, heads) in self.delta.heads.iter().enumerate() {
+            kernel::prefetch(heads, self.delta.key(i, value) as u32);
+        }
     }
 
-    /// The second step of [`Self::expect_value`].
+    /// Then the newest node of that which tells whether the fingerprint is there.
     pub fn locate_value(self, value: Permuted) {
         let head = &self.delta.heads[0][self.delta.key(0, value)];
         kernel::prefetch(&self.delta.nodes, head.load(Ordering::Relaxed));
@@ -329,6 +333,24 @@ impl<'a> DeltaAt<'a> {
         self.last_event(value).map_or_else(Tally::default, |event| event.tally)
     }
 
+    /// Its fingerprints, each with a number.
+    pub fn values(self) -> impl Iterator<Item = (Permuted, u32)> + 'a {
+        let count = self.delta.node_count.load(Ordering::Acquire);
+        let nodes = (0..count).map(move |number| (self.delta.node(number), number));
+        nodes
+            .filter(move |(node, _)| node.first_event < self.length)
+            .map(|(node, number)| (node.value, number))
+    }
+
+    /// What it says about the documents of the fingerprint with a number, and whether that is known to
+    /// have had none before.
+    pub fn said(self, number: u32) -> (Tally, bool) {
+        let node = self.delta.node(number);
+        let is_new =
+            matches!(self.delta.event(node.first_event).what, Happened::Put { is_new: true, .. });
+        (self.last_event_of(node).map_or_else(Tally::default, |event| event.tally), is_new)
+    }
+
     /// What happened to a fingerprint, oldest first, with the sequence of each change.
     pub fn happened(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a Happened)> {
         let node = self.delta.node_of(value).map(|index| self.delta.node(index));
@@ -377,8 +399,6 @@ impl<'a> DeltaAt<'a> {
         let count = self.delta.node_count.load(Ordering::Acquire);
         let small = plans.is_small(u64::from(count));
         let expected = Expected { plans, small, count: count as usize, common };
-        let nodes = (0..count).map(|i| (self.delta.node(i), i));
-        let nodes = nodes.filter(|(node, _)| node.first_event < self.length);
         let add = |i: u32, row: &mut Row| {
             for (at, happened) in self.happened_to(self.delta.node(i)) {
                 match happened {
@@ -388,7 +408,7 @@ impl<'a> DeltaAt<'a> {
                 }
             }
         };
-        Level::of(expected, nodes.map(|(node, i)| (node.value, i)), add, self.ids())
+        Level::of(expected, self.values(), add, self.ids())
     }
 
     /// The newest document of each id, by key.
@@ -404,7 +424,10 @@ impl<'a> DeltaAt<'a> {
     }
 
     fn last_event(self, value: Permuted) -> Option<&'a Event> {
-        let node = self.delta.node(self.delta.node_of(value)?);
+        self.last_event_of(self.delta.node(self.delta.node_of(value)?))
+    }
+
+    fn last_event_of(self, node: &Node) -> Option<&'a Event> {
         let mut index = node.last_event.load(Ordering::Acquire);
         while index != NONE && index >= self.length {
             index = self.delta.event(index).previous;

@@ -29,6 +29,7 @@ pub mod buckets;
 pub mod cost;
 pub mod delta;
 pub mod directory;
+pub mod distinct;
 pub mod fold;
 pub mod geometry;
 pub mod ids;

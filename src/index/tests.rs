@@ -158,7 +158,9 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
             if let Some(located) = id.and_then(|id| view.find_id(id)) {
                 view.remove(located);
             }
-            view.put(fingerprint, Put { id, sketch: None });
+            // Who puts may know that it is new, or not.
+            let is_new = bits % 2 == 0 && view.held(fingerprint).documents == 0;
+            view.put(fingerprint, Put { id, sketch: None, is_new });
             naive.put(fingerprint, id);
         }
         Step::Remove(id) => {
@@ -404,7 +406,7 @@ fn memory_comes_back_after_deletes_are_merged() {
     let mut view = empty(3, 64);
     for bits in 0..2_000_u64 {
         let id = IdKey { high: bits << 50, low: 0 };
-        view.put(Fingerprint::new(bits << 20), Put { id: Some(id), sketch: None });
+        view.put(Fingerprint::new(bits << 20), Put { id: Some(id), ..Put::default() });
     }
     settle(&mut view);
     for bits in 0..2_000_u64 {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::index::delta::Delta;
+use crate::index::distinct;
 use crate::index::level::Level;
 use crate::index::merge;
 use crate::index::plan::Plans;
@@ -22,6 +23,8 @@ pub enum Work {
     Flush {
         /// The delta.
         delta: Arc<Delta>,
+        /// All that is older.
+        older: Arc<[Arc<Segment>]>,
         /// The index's plans.
         plans: Arc<Plans>,
     },
@@ -47,7 +50,12 @@ pub enum Work {
 #[derive(Debug)]
 pub enum Built {
     /// Of a delta.
-    Flushed(Level),
+    Flushed {
+        /// The level.
+        level: Level,
+        /// How many fingerprints more have a document with it.
+        fingerprints: i64,
+    },
     /// Of segments.
     Segments {
         /// What it takes the place of.
@@ -77,7 +85,8 @@ impl Work {
     /// The oldest full delta, if there is one.
     pub fn flush(view: &View) -> Option<Self> {
         let delta = view.full_deltas().first().map(Arc::clone)?;
-        Some(Self::Flush { delta, plans: Arc::clone(view.plans()) })
+        let (older, plans) = (Arc::clone(view.segments()), Arc::clone(view.plans()));
+        Some(Self::Flush { delta, older, plans })
     }
 
     /// What to merge, where a level is to be `ratio` percent as large as all newer ones.
@@ -126,7 +135,11 @@ impl Work {
     /// Does it.
     pub fn run(self) -> Built {
         match self {
-            Self::Flush { delta, plans } => Built::Flushed(delta.at(u32::MAX).to_level(&plans)),
+            Self::Flush { delta, older, plans } => {
+                let delta = delta.at(u32::MAX);
+                let fingerprints = distinct::added(&older, &[delta]);
+                Built::Flushed { level: delta.to_level(&plans), fingerprints }
+            }
             Self::MergeSegments { from, plans, oldest } => {
                 let merge::Merged { segment, others, dropped } =
                     merge::merge(&plans, &from, oldest);

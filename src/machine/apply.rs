@@ -290,7 +290,7 @@ impl Machine {
             let newest = newer.iter().map(|near| near.distance.get()).min();
             *nearest = newest.unwrap_or(NO_HIT).min(*nearest);
             if *nearest == NO_HIT {
-                self.view.put_new(fingerprint);
+                self.view.put(fingerprint, Put { is_new: true, ..Put::default() });
                 stored.push(fingerprint);
             }
         }
@@ -304,8 +304,10 @@ impl Machine {
                 if let Some(own) = key.and_then(|key| self.view.find_id(key)) {
                     self.view.remove(own);
                 }
-                self.view
-                    .put(document.fingerprint, Put { id: key, sketch: document.sketch.clone() });
+                self.view.put(
+                    document.fingerprint,
+                    Put { id: key, sketch: document.sketch.clone(), is_new: false },
+                );
             }
             Change::PutPacked { fingerprints } => {
                 self.view.put_bare(fingerprints);

@@ -16,7 +16,7 @@ use crate::engine::recovery::{OpenError, Recovered, recover};
 use crate::engine::snapshots::Snapshots;
 use crate::fingerprint::Fingerprint;
 use crate::index::merge;
-use crate::index::view::{Counts, Parts};
+use crate::index::view::Counts;
 use crate::index::work::Work;
 use crate::machine::apply::Command;
 use crate::storage::frame::mutant::IGNORE_CHECKSUMS;
@@ -65,13 +65,13 @@ fn open(disk: &SimulatedDisk) -> Result<Recovered, OpenError> {
 }
 
 fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
-    let counts = core.freeze().unwrap().counts();
+    let frozen = core.freeze().unwrap();
     while let Some(work) =
         Work::flush(core.view()).or_else(|| Work::merge(core.view(), merge::RATIO))
     {
         core.install(&work.run());
     }
-    snapshots.take(&Parts { counts, ..core.view().parts() }, 0).unwrap();
+    snapshots.take(&core.view().parts_of(&frozen), 0).unwrap();
 }
 
 impl Truth {

@@ -17,7 +17,6 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::image;
 use crate::index::merge;
 use crate::index::plan::Plans;
-use crate::index::view::Parts;
 use crate::index::work::Work;
 use crate::machine::apply::Command;
 use crate::sketch::{BINS, Sketch};
@@ -70,14 +69,13 @@ fn commit(core: &mut Core, commands: impl Iterator<Item = Command>) {
 }
 
 fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
-    let counts = core.freeze().unwrap().counts();
+    let frozen = core.freeze().unwrap();
     while let Some(work) =
         Work::flush(core.view()).or_else(|| Work::merge(core.view(), merge::RATIO))
     {
         core.install(&work.run());
     }
-    let parts = Parts { counts, ..core.view().parts() };
-    snapshots.take(&parts, 1_700_000_000_000).unwrap();
+    snapshots.take(&core.view().parts_of(&frozen), 1_700_000_000_000).unwrap();
 }
 
 pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageError> {

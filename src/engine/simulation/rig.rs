@@ -17,7 +17,7 @@ use crate::engine::recovery::{Recovered, recover};
 use crate::engine::snapshots::Snapshots;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::merge;
-use crate::index::view::{Parts, View};
+use crate::index::view::View;
 use crate::index::work::Work;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::Change;
@@ -194,11 +194,10 @@ impl Rig {
     }
 
     pub(super) fn snapshot(&mut self) -> Result<(), StorageError> {
-        let counts = self.core.freeze()?.counts();
-        self.history.synced = counts.sequence;
+        let frozen = self.core.freeze()?;
+        self.history.synced = frozen.sequence();
         self.settle();
-        let parts = Parts { counts, ..self.core.view().parts() };
-        self.snapshots.take(&parts, 0).map(drop)
+        self.snapshots.take(&self.core.view().parts_of(&frozen), 0).map(drop)
     }
 
     /// A sweep as the keeper does it; a reader who began before it sees no difference.

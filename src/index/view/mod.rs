@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::delta::{Delta, DeltaAt, Happened};
+use crate::index::distinct;
 use crate::index::ids::IdKey;
 use crate::index::level::Level;
 use crate::index::lookup::{BUFFERS, Lookup, Reach, VALUES_KEPT};
@@ -60,7 +61,8 @@ pub struct View {
     live_length: u32,
     sequence: Sequence,
     documents: u64,
-    fingerprints: u64,
+    /// How many fingerprints have a document in the segments.
+    in_segments: u64,
 }
 
 /// A stored fingerprint near a query.
@@ -117,7 +119,7 @@ impl View {
             live_length: 0,
             sequence: counts.sequence,
             documents: counts.documents,
-            fingerprints: counts.fingerprints,
+            in_segments: counts.fingerprints,
         }
     }
 
@@ -219,22 +221,33 @@ impl View {
         self.sequence
     }
 
-    /// Its totals.
+    /// How many documents are stored.
+    pub fn documents(&self) -> u64 {
+        self.documents
+    }
+
+    /// Its totals. Asks the segments for each fingerprint that is still in a delta: some milliseconds.
     pub fn counts(&self) -> Counts {
+        let deltas: Vec<_> = self.deltas().collect();
+        let added = distinct::added(&self.segments, &deltas);
         Counts {
             sequence: self.sequence,
             documents: self.documents,
-            fingerprints: self.fingerprints,
+            fingerprints: self.in_segments.strict_add_signed(added),
         }
     }
 
-    /// What it can be restored from when its deltas are empty.
-    pub fn parts(&self) -> Parts {
+    /// What another view can be restored from that had these segments and tables, and no deltas.
+    pub fn parts_of(&self, frozen: &Self) -> Parts {
         Parts {
             segments: self.segments.to_vec(),
             others: self.others.to_vec(),
             dropped: self.dropped,
-            counts: self.counts(),
+            counts: Counts {
+                sequence: frozen.sequence,
+                documents: frozen.documents,
+                fingerprints: self.in_segments,
+            },
         }
     }
 
@@ -290,44 +303,28 @@ impl View {
     /// Stores a document, which is the change after the last.
     pub fn put(&mut self, fingerprint: Fingerprint, put: Put) {
         let value = self.shape.permutation.apply(fingerprint);
-        let new = !self.holds(value);
-        self.put_value(value, new, put);
+        debug_assert!(!put.is_new || !self.holds(value), "what is new has no document");
+        let at = self.sequence.next();
+        let posting =
+            Posting { sequence: at, has_id: put.id.is_some(), has_sketch: put.sketch.is_some() };
+        let happened = Happened::Put { posting, is_new: put.is_new, sketch: put.sketch };
+        self.append(value, (happened, put.id), 0);
+        self.documents += 1;
+        self.sequence = at;
     }
 
     /// Stores a document without id and sketch for each of some fingerprints.
     pub fn put_bare(&mut self, fingerprints: &[Fingerprint]) {
         for fingerprints in fingerprints.chunks(QUERIES_AT_A_TIME) {
-            // Whether they are new is to be found in every level: cache misses, which overlap here.
-            let values = fingerprints.iter().map(|&f| self.shape.permutation.apply(f));
-            for value in values.clone() {
-                self.segments.iter().for_each(|segment| segment.sorted().expect_value(value));
-                self.deltas().for_each(|delta| delta.expect_value(value));
-            }
-            for value in values {
-                self.segments.iter().for_each(|segment| segment.sorted().locate_value(value));
-                self.deltas().for_each(|delta| delta.locate_value(value));
+            if let Some(newest) = self.deltas().next_back() {
+                let values = fingerprints.iter().map(|&f| self.shape.permutation.apply(f));
+                values.clone().for_each(|value| newest.expect_value(value));
+                values.for_each(|value| newest.locate_value(value));
             }
             for &fingerprint in fingerprints {
                 self.put(fingerprint, Put::default());
             }
         }
-    }
-
-    /// Stores a document without id and sketch of a fingerprint that has none yet.
-    pub fn put_new(&mut self, fingerprint: Fingerprint) {
-        let value = self.shape.permutation.apply(fingerprint);
-        debug_assert!(!self.holds(value), "the fingerprint is new");
-        self.put_value(value, true, Put::default());
-    }
-
-    fn put_value(&mut self, value: Permuted, new: bool, put: Put) {
-        let at = self.sequence.next();
-        self.fingerprints += u64::from(new);
-        let posting =
-            Posting { sequence: at, has_id: put.id.is_some(), has_sketch: put.sketch.is_some() };
-        self.append(value, (Happened::Put { posting, sketch: put.sketch }, put.id), 0);
-        self.documents += 1;
-        self.sequence = at;
     }
 
     /// Removes a document that is there; part of the change after the last, which the caller
@@ -338,17 +335,12 @@ impl View {
         // A put may follow in the same change, and then finds its room.
         self.append(value, (happened, None), 1);
         self.documents -= 1;
-        if self.held_value(value).documents == 0 {
-            self.fingerprints -= 1;
-        }
     }
 
     /// Forgets a fingerprint with all its documents; completed by [`Self::advance`].
     pub fn reset(&mut self, fingerprint: Fingerprint) {
         let value = self.shape.permutation.apply(fingerprint);
-        let held = self.held_value(value).documents;
-        self.documents -= held;
-        self.fingerprints -= u64::from(held > 0);
+        self.documents -= self.held_value(value).documents;
         self.append(value, (Happened::Reset, None), 0);
     }
 
@@ -383,8 +375,9 @@ impl View {
     /// When a delta was flushed that was not full.
     pub fn install(&mut self, built: &Built) {
         match built {
-            Built::Flushed(level) => {
+            Built::Flushed { level, fingerprints } => {
                 assert!(self.deltas.len() > 1, "only a full delta becomes a segment");
+                self.in_segments = self.in_segments.strict_add_signed(*fingerprints);
                 self.deltas = self.deltas[1..].into();
                 let segment = Arc::clone(&level.segment);
                 self.segments = self.segments.iter().cloned().chain([segment]).collect();
@@ -514,6 +507,8 @@ pub struct Put {
     pub id: Option<IdKey>,
     /// Its sketch.
     pub sketch: Option<Box<Sketch>>,
+    /// The caller knows that its fingerprint has no document: then nobody has to find out.
+    pub is_new: bool,
 }
 
 /// The totals of a view.

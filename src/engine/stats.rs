@@ -1,0 +1,54 @@
+//! The state of the engine in numbers.
+
+use crate::document::Sequence;
+use crate::engine::answers::{SegmentStats, Stats};
+use crate::engine::handle::Engine;
+use crate::engine::writer::memory_stats;
+use crate::index::plan::Plans;
+use crate::index::segment::Segment;
+
+impl Engine {
+    /// The last change.
+    pub fn sequence(&self) -> Sequence {
+        self.shared.published.load().view.sequence()
+    }
+
+    /// The state in numbers. Counts the distinct fingerprints of the newest changes: some milliseconds,
+    /// so not for an async thread.
+    pub fn stats(&self) -> Stats {
+        let state = self.shared.published.load_full();
+        let view = &state.view;
+        let counts = view.counts();
+        let extent = state.records.extent();
+        let options = &self.shared.options;
+        Stats {
+            documents: counts.documents,
+            fingerprints: counts.fingerprints,
+            sequence: counts.sequence,
+            distance_max: view.shape().distance_max,
+            durability: options.durability,
+            recipe: options.recipe,
+            segments: view
+                .segments()
+                .iter()
+                .map(|segment| segment_stats(segment, view.plans()))
+                .collect(),
+            delta_events: view.deltas().map(|delta| u64::from(delta.length())).sum(),
+            memory: memory_stats(view),
+            journal_bytes: extent.bytes,
+            journal_files: extent.files,
+            packs: extent.packs,
+            space: **self.shared.space.load(),
+            last_snapshot: self.shared.snapshots.load().first().cloned(),
+        }
+    }
+}
+
+fn segment_stats(segment: &Segment, plans: &Plans) -> SegmentStats {
+    SegmentStats {
+        documents: segment.documents() as u64,
+        fingerprints: segment.fingerprints() as u64,
+        bytes: segment.bytes().total(),
+        plan: plans.of_segment(segment.sorted().is_small()).to_string(),
+    }
+}
