@@ -8,7 +8,7 @@
 
 use crate::document::Sequence;
 use crate::engine::answers::Refused;
-use crate::engine::finder;
+use crate::engine::finder::{self, Ids};
 use crate::engine::options::Durability;
 use crate::engine::published::Published;
 use crate::index::view::View;
@@ -179,7 +179,7 @@ impl Core {
                 let key = document.id.as_ref().map(|id| self.machine.key(id));
                 let probe = Probe { document, key, criteria: *criteria };
                 *search = Search::begin(self.view(), &probe);
-                finder::verify(self.view(), &self.records, &probe, search)
+                finder::verify(self.view(), &self.records, &probe, search, &mut Ids::default())
             }
             Command::CheckAndInsertPacked { fingerprints, distance, search } => {
                 let nearest = finder::nearest(self.view(), fingerprints, *distance);

@@ -3,6 +3,8 @@
 //! Look-ups touch memory only; records are read for hits alone, from the page cache or the disk,
 //! each read checked. Runs on the caller's thread.
 
+use std::collections::HashMap;
+
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::{Findings, Refused, StoredDocument};
 use crate::fingerprint::{Distance, Fingerprint};
@@ -12,7 +14,6 @@ use crate::machine::apply::NO_HIT;
 use crate::machine::change::{Change, Record};
 use crate::machine::query::{Hit, IDS_SHOWN_MAX};
 use crate::machine::search::{DOCUMENTS_COMPARED_MAX, Match, Probe, Search, others};
-use crate::sketch::Sketch;
 use crate::storage::Records;
 
 /// Whether verifying or showing these matches reads records.
@@ -23,7 +24,20 @@ pub fn reads_records(view: &View, search: &Search) -> bool {
     })
 }
 
-/// Verifies matches by the sketches of their documents.
+/// Whether showing these matches reads records that were not read before.
+pub fn reads_ids(view: &View, search: &Search, limit: usize, ids: &Ids) -> bool {
+    search.matches.iter().take(limit).any(|found| {
+        let mut shown = shown(view, search, found);
+        shown.any(|posting| !ids.0.contains_key(&posting.sequence))
+    })
+}
+
+/// The ids in the records that a request has read: what is compared is often shown as well, and
+/// need not be read twice.
+#[derive(Debug, Default)]
+pub struct Ids(HashMap<Sequence, DocumentId>);
+
+/// Verifies matches by the sketches of their documents, and notes the ids of those that it read.
 ///
 /// # Errors
 /// [`Refused::Unreadable`].
@@ -32,9 +46,17 @@ pub fn verify(
     records: &Records,
     probe: &Probe<'_>,
     search: &mut Search,
+    ids: &mut Ids,
 ) -> Result<(), Refused> {
     search.verify(view, probe, &mut |fingerprint, posting| {
-        sketch(view, records, fingerprint, posting)
+        if let Some(sketch) = view.sketch_in_memory(fingerprint, posting.sequence) {
+            return Ok(Some(sketch.clone()));
+        }
+        let Document { id, sketch, .. } = stored(records, posting.sequence)?.document;
+        if let Some(id) = id {
+            ids.0.insert(posting.sequence, id);
+        }
+        Ok(sketch.map(|sketch| *sketch))
     })
 }
 
@@ -46,11 +68,11 @@ pub fn show(
     view: &View,
     records: &Records,
     search: &Search,
-    short: bool,
-    limit: usize,
+    ids: &mut Ids,
+    (short, limit): (bool, usize),
 ) -> Result<Findings, Refused> {
     let shown = search.matches.iter().take(limit);
-    let hits = shown.map(|found| hit(view, records, search, found));
+    let hits = shown.map(|found| hit(view, records, search, found, ids));
     Ok(Findings {
         duplicate: search.is_duplicate(short),
         hits: hits.collect::<Result<_, _>>()?,
@@ -87,38 +109,43 @@ fn unreadable(sequence: Sequence, error: &str) -> Refused {
     Refused::Unreadable
 }
 
-fn hit(view: &View, records: &Records, search: &Search, found: &Match) -> Result<Hit, Refused> {
-    let own = search.own.filter(|own| own.fingerprint == found.fingerprint);
-    let own_ids = own.map_or(0, |own| u64::from(own.posting.has_id));
-    let id_count = view.held(found.fingerprint).with_id - own_ids;
-    // Not one posting is visited where no document has an id.
-    let ids = others(view, found.fingerprint, search.own)
-        .filter(|posting| posting.has_id)
-        .take(IDS_SHOWN_MAX.min(id_count as usize))
-        .map(|posting| id(records, posting));
+fn hit(
+    view: &View,
+    records: &Records,
+    search: &Search,
+    found: &Match,
+    ids: &mut Ids,
+) -> Result<Hit, Refused> {
+    let shown = shown(view, search, found).map(|posting| ids.take(records, posting));
     Ok(Hit {
         fingerprint: found.fingerprint,
         distance: found.distance,
         verification: found.verification,
-        ids: ids.collect::<Result<_, _>>()?,
-        id_count,
+        ids: shown.collect::<Result<_, _>>()?,
+        id_count: id_count(view, search, found),
     })
 }
 
-fn id(records: &Records, posting: Posting) -> Result<DocumentId, Refused> {
-    let Document { id, .. } = stored(records, posting.sequence)?.document;
-    id.ok_or_else(|| unreadable(posting.sequence, "the record has no id"))
+/// How many documents of a match have an id, but the probe's own.
+fn id_count(view: &View, search: &Search, found: &Match) -> u64 {
+    let own = search.own.filter(|own| own.fingerprint == found.fingerprint);
+    let own_ids = own.map_or(0, |own| u64::from(own.posting.has_id));
+    view.held(found.fingerprint).with_id - own_ids
 }
 
-fn sketch(
-    view: &View,
-    records: &Records,
-    fingerprint: Fingerprint,
-    posting: Posting,
-) -> Result<Option<Sketch>, Refused> {
-    if let Some(sketch) = view.sketch_in_memory(fingerprint, posting.sequence) {
-        return Ok(Some(sketch.clone()));
+/// The documents of a match whose ids are shown. Not one is visited where none has an id.
+fn shown<'a>(view: &'a View, search: &Search, found: &Match) -> impl Iterator<Item = Posting> + 'a {
+    let count = IDS_SHOWN_MAX.min(id_count(view, search, found) as usize);
+    others(view, found.fingerprint, search.own).filter(|posting| posting.has_id).take(count)
+}
+
+impl Ids {
+    /// The id of a document, from its record unless that was read before.
+    fn take(&mut self, records: &Records, posting: Posting) -> Result<DocumentId, Refused> {
+        if let Some(id) = self.0.remove(&posting.sequence) {
+            return Ok(id);
+        }
+        let Document { id, .. } = stored(records, posting.sequence)?.document;
+        id.ok_or_else(|| unreadable(posting.sequence, "the record has no id"))
     }
-    let stored = stored(records, posting.sequence)?;
-    Ok(stored.document.sketch.map(|sketch| *sketch))
 }

@@ -15,7 +15,7 @@ use crate::engine::answers::{
 };
 use crate::engine::clock::{Clock, SystemClock};
 use crate::engine::core::Decided;
-use crate::engine::finder;
+use crate::engine::finder::{self, Ids};
 use crate::engine::flusher;
 use crate::engine::keeper::{self, SnapshotKeeper, SnapshotRequest};
 use crate::engine::lookups::{Share, Turns};
@@ -280,7 +280,7 @@ impl Engine {
     ) -> Result<Pending<Written>, Refused> {
         let QueryOptions { criteria, limit } = options;
         self.check_distance(criteria.distance)?;
-        let search = self.search(&document, options).await?;
+        let (search, mut ids) = self.search(&document, options).await?;
         let short = document.short;
         let command = Command::CheckAndInsert { document, criteria, store_duplicates, search };
         let finish = Box::new(move |mut decided: Decided| {
@@ -290,9 +290,10 @@ impl Engine {
             else {
                 unreachable!("a check-and-insert writes what it searched")
             };
-            let reads = finder::reads_records(&before.view, &search);
-            let show = move || {
-                let findings = finder::show(&before.view, &before.records, &search, short, limit)?;
+            let reads = finder::reads_ids(&before.view, &search, limit, &ids);
+            let mut show = move || {
+                let Published { view, records } = &before;
+                let findings = finder::show(view, records, &search, &mut ids, (short, limit))?;
                 Ok(written(verdict, &decided, findings))
             };
             if reads {
@@ -458,18 +459,23 @@ impl Engine {
         self.submit(command, Admission::Shed, finish).await?.wait().await
     }
 
-    async fn search(&self, document: &Document, options: QueryOptions) -> Result<Search, Refused> {
+    async fn search(
+        &self,
+        document: &Document,
+        options: QueryOptions,
+    ) -> Result<(Search, Ids), Refused> {
         let (key, criteria) = (self.key(document), options.criteria);
         let state = self.shared.published.load_full();
         let mut search = Search::begin(&state.view, &Probe { document, key, criteria });
         if !finder::reads_records(&state.view, &search) {
-            return Ok(search);
+            return Ok((search, Ids::default()));
         }
         let document = document.clone();
         off_async(move || {
             let probe = Probe { document: &document, key, criteria };
-            finder::verify(&state.view, &state.records, &probe, &mut search)?;
-            Ok(search)
+            let mut ids = Ids::default();
+            finder::verify(&state.view, &state.records, &probe, &mut search, &mut ids)?;
+            Ok((search, ids))
         })
         .await
     }
@@ -522,8 +528,10 @@ fn finish_query(
     mut search: Search,
     limit: usize,
 ) -> Result<Findings, Refused> {
-    finder::verify(&state.view, &state.records, probe, &mut search)?;
-    finder::show(&state.view, &state.records, &search, probe.document.short, limit)
+    let Published { view, records } = state;
+    let mut ids = Ids::default();
+    finder::verify(view, records, probe, &mut search, &mut ids)?;
+    finder::show(view, records, &search, &mut ids, (probe.document.short, limit))
 }
 
 fn written(verdict: Verdict, decided: &Decided, findings: Findings) -> Written {

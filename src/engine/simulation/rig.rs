@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::Refused;
 use crate::engine::core::{Core, Decided};
-use crate::engine::finder;
+use crate::engine::finder::{self, Ids};
 use crate::engine::needed::Needed;
 use crate::engine::options::{Durability, Options};
 use crate::engine::reclaim::kept;
@@ -351,7 +351,8 @@ fn command(dice: &mut Dice, core: &Core, searched: &View) -> Command {
             let key = document.id.as_ref().map(|id| core.machine().key(id));
             let probe = Probe { document: &document, key, criteria };
             let mut search = Search::begin(searched, &probe);
-            finder::verify(searched, core.records(), &probe, &mut search).unwrap();
+            let ids = &mut Ids::default();
+            finder::verify(searched, core.records(), &probe, &mut search, ids).unwrap();
             let store_duplicates = dice.below(2) == 0;
             Command::CheckAndInsert { document, criteria, store_duplicates, search }
         }

@@ -4,12 +4,13 @@
 use super::rig::{History, Rig};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::Refused;
-use crate::engine::finder;
+use crate::engine::finder::{self, Ids};
 use crate::engine::options::Durability;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::apply::Command;
 use crate::machine::query::Criteria;
 use crate::machine::search::{Probe, Search};
+use crate::sketch::{MinResemblance, Sketch};
 use crate::storage::simulated::Faults;
 use crate::storage::{Disk, SimulatedDisk};
 
@@ -98,6 +99,36 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
     let search = Search::begin(view, &Probe { document: &bare, key: None, criteria });
     assert!(finder::reads_records(view, &search));
-    let findings = finder::show(view, rig.core.records(), &search, false, 10).unwrap();
+    let findings =
+        finder::show(view, rig.core.records(), &search, &mut Ids::default(), (false, 10));
+    let findings = findings.unwrap();
     assert_eq!((findings.hits[0].id_count, &findings.hits[0].ids), (1, &vec![id]));
+}
+
+/// What is compared is often shown: its record is read once.
+#[test]
+fn a_record_that_was_compared_is_not_read_again_for_its_id() {
+    let disk = SimulatedDisk::new();
+    let mut rig = empty(&disk);
+    let id = DocumentId::new("compared").unwrap();
+    let sketch = Some(Box::new(Sketch::from_bytes(&[7; Sketch::BYTES])));
+    let document = Document { sketch, ..Document::bare(Fingerprint::new(7)) };
+    let stored = Document { id: Some(id.clone()), ..document.clone() };
+    rig.core.decide_group(&mut [Command::Insert { document: stored }], 0).unwrap();
+    rig.core.make_durable().unwrap();
+    rig.snapshot().unwrap();
+    let (view, records) = (rig.core.view(), rig.core.records());
+    let min_resemblance = MinResemblance::of_similarity(0.8);
+    let criteria = Criteria { distance: Distance::default(), min_resemblance };
+    let probe = Probe { document: &document, key: None, criteria };
+    let (mut search, mut ids) = (Search::begin(view, &probe), Ids::default());
+    assert!(finder::reads_ids(view, &search, 10, &ids));
+    finder::verify(view, records, &probe, &mut search, &mut ids).unwrap();
+    assert!(!finder::reads_ids(view, &search, 10, &ids));
+    let elsewhere = empty(&SimulatedDisk::new());
+    let nothing = elsewhere.core.records();
+    let findings = finder::show(view, nothing, &search, &mut ids, (false, 10)).unwrap();
+    assert_eq!(findings.hits[0].ids, [id]);
+    // What was taken is read again, or missed.
+    finder::show(view, nothing, &search, &mut ids, (false, 10)).unwrap_err();
 }
