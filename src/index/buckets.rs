@@ -198,14 +198,10 @@ impl Buckets {
         let words = &*self.words;
         for (_, table, radius) in self.searched(distance) {
             let bucket = table.bucket(query);
-            let flips = table.flips_within(radius);
-            let first = visits.len();
-            visits.resize(first + 2 * flips.len(), 0);
-            let (visits, _) = visits[first..].as_chunks_mut::<2>();
-            for (visit, flip) in visits.iter_mut().zip(flips) {
+            for flip in table.flips_within(radius) {
                 let (start, end) = self.directory.bucket(words, bucket ^ flip);
                 self.prefetch_lines(words, start, end);
-                *visit = [start, end];
+                visits.extend_from_slice(&[start, end]);
             }
         }
     }
