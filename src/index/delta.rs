@@ -37,6 +37,8 @@ pub struct Delta {
     node_count: AtomicU32,
     event_count: AtomicU32,
     hiding_count: AtomicU32,
+    /// Of a full delta, how many fingerprints it adds to what is older, once somebody counted them.
+    added: OnceLock<i64>,
 }
 
 /// One distinct fingerprint.
@@ -100,6 +102,7 @@ impl Delta {
             node_count: AtomicU32::new(0),
             event_count: AtomicU32::new(0),
             hiding_count: AtomicU32::new(0),
+            added: OnceLock::new(),
         }
     }
 
@@ -126,6 +129,11 @@ impl Delta {
     /// How many of its events removed or reset something.
     pub fn hiding(&self) -> u32 {
         self.hiding_count.load(Ordering::Acquire)
+    }
+
+    /// How many fingerprints it adds to what is older; it is full, and they are counted once.
+    pub fn added(&self, count: impl FnOnce() -> i64) -> i64 {
+        *self.added.get_or_init(count)
     }
 
     /// Memory in bytes, without sketches.
@@ -342,13 +350,15 @@ impl<'a> DeltaAt<'a> {
             .map(|(node, number)| (node.value, number))
     }
 
-    /// What it says about the documents of the fingerprint with a number, and whether that is known to
-    /// have had none before.
-    pub fn said(self, number: u32) -> (Tally, bool) {
-        let node = self.delta.node(number);
-        let is_new =
-            matches!(self.delta.event(node.first_event).what, Happened::Put { is_new: true, .. });
-        (self.last_event_of(node).map_or_else(Tally::default, |event| event.tally), is_new)
+    /// What it says about the documents of each of its fingerprints, and whether that is known to have
+    /// had none before.
+    pub fn said(self) -> impl Iterator<Item = (Permuted, Tally, bool)> + 'a {
+        self.values().filter_map(move |(value, number)| {
+            let node = self.delta.node(number);
+            let first = &self.delta.event(node.first_event).what;
+            let is_new = matches!(first, Happened::Put { is_new: true, .. });
+            Some((value, self.last_event_of(node)?.tally, is_new))
+        })
     }
 
     /// What happened to a fingerprint, oldest first, with the sequence of each change.

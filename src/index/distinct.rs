@@ -1,9 +1,9 @@
-//! How many distinct fingerprints deltas add to the segments below them.
+//! How many distinct fingerprints a delta adds to what is older.
 //!
 //! Whether a fingerprint is new has to be asked of every segment, and nobody but statistics wants to
 //! know. So the writer does not ask: it is counted when a delta becomes a segment, beside the writer
-//! and in the order of the fingerprints, so that neighbours share lines; what is still in deltas is
-//! counted when somebody wants the number.
+//! and in the order of the fingerprints, so that neighbours share lines; or before, when somebody
+//! wants the number. What a full delta adds never changes, and is counted once.
 
 use std::sync::Arc;
 
@@ -14,31 +14,24 @@ use crate::index::segment::{Segment, Tally};
 /// How many fingerprints' lines are loaded together.
 const AT_A_TIME: usize = 64;
 
-/// How many more fingerprints have a document with some deltas, oldest first, than in the segments below
-/// them alone. Some 0.1 us a fingerprint and segment; nothing where it is known to be new.
-pub fn added(segments: &[Arc<Segment>], deltas: &[DeltaAt<'_>]) -> i64 {
-    let numbered = (0..).zip(deltas).flat_map(|(delta, values)| {
-        values.values().map(move |(value, number)| (value, delta, number))
-    });
-    let mut nodes: Vec<(Permuted, usize, u32)> = numbered.collect();
-    nodes.sort_unstable();
-    let mut added = 0;
+/// How many more fingerprints have a document with a delta than in the segments and deltas before it,
+/// oldest first. Some 0.1 us a fingerprint and segment; nothing where it is known to be new.
+pub fn added(segments: &[Arc<Segment>], older: &[DeltaAt<'_>], delta: DeltaAt<'_>) -> i64 {
     let mut unknown: Vec<(Permuted, Tally)> = Vec::new();
-    for nodes in nodes.chunk_by(|a, b| a.0 == b.0) {
-        let mut said = nodes.iter().map(|&(_, delta, number)| deltas[delta].said(number));
-        let Some((oldest, is_new)) = said.next() else { continue };
-        let tally = said.fold(oldest, |so_far, (newer, _)| so_far.then(newer));
+    let mut added = 0;
+    for (value, tally, is_new) in delta.said() {
         if is_new {
             added += has_document(tally);
         } else {
-            unknown.push((nodes[0].0, tally));
+            unknown.push((value, tally));
         }
     }
-    added + unknown.chunks(AT_A_TIME).map(|some| added_by(segments, some)).sum::<i64>()
+    unknown.sort_unstable_by_key(|&(value, _)| value);
+    added + unknown.chunks(AT_A_TIME).map(|some| added_by(segments, older, some)).sum::<i64>()
 }
 
-fn added_by(segments: &[Arc<Segment>], said: &[(Permuted, Tally)]) -> i64 {
-    let mut below = [Tally::default(); AT_A_TIME];
+fn added_by(segments: &[Arc<Segment>], older: &[DeltaAt<'_>], said: &[(Permuted, Tally)]) -> i64 {
+    let mut before = [Tally::default(); AT_A_TIME];
     for segment in segments {
         for &(value, _) in said {
             segment.sorted().expect_value(value);
@@ -46,14 +39,19 @@ fn added_by(segments: &[Arc<Segment>], said: &[(Permuted, Tally)]) -> i64 {
         for &(value, _) in said {
             segment.sorted().locate_value(value);
         }
-        for (below, &(value, _)) in below.iter_mut().zip(said) {
-            *below = below.then(segment.tally(value));
+        for (before, &(value, _)) in before.iter_mut().zip(said) {
+            *before = before.then(segment.tally(value));
         }
     }
-    let added = |(below, (_, newer)): (Tally, &(Permuted, Tally))| {
-        has_document(below.then(*newer)) - has_document(below)
+    for delta in older {
+        for (before, &(value, _)) in before.iter_mut().zip(said) {
+            *before = before.then(delta.tally(value));
+        }
+    }
+    let added = |(before, (_, newer)): (Tally, &(Permuted, Tally))| {
+        has_document(before.then(*newer)) - has_document(before)
     };
-    below.into_iter().zip(said).map(added).sum()
+    before.into_iter().zip(said).map(added).sum()
 }
 
 fn has_document(tally: Tally) -> i64 {

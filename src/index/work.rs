@@ -136,9 +136,9 @@ impl Work {
     pub fn run(self) -> Built {
         match self {
             Self::Flush { delta, older, plans } => {
-                let delta = delta.at(u32::MAX);
-                let fingerprints = distinct::added(&older, &[delta]);
-                Built::Flushed { level: delta.to_level(&plans), fingerprints }
+                let full = delta.at(u32::MAX);
+                let fingerprints = delta.added(|| distinct::added(&older, &[], full));
+                Built::Flushed { level: full.to_level(&plans), fingerprints }
             }
             Self::MergeSegments { from, plans, oldest } => {
                 let merge::Merged { segment, others, dropped } =

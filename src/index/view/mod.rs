@@ -226,14 +226,18 @@ impl View {
         self.documents
     }
 
-    /// Its totals. Asks the segments for each fingerprint that is still in a delta: some milliseconds.
+    /// Its totals. Asks the segments for each fingerprint of the newest delta: some milliseconds.
     pub fn counts(&self) -> Counts {
         let deltas: Vec<_> = self.deltas().collect();
-        let added = distinct::added(&self.segments, &deltas);
+        let added = (0..deltas.len()).map(|at| {
+            let count = || distinct::added(&self.segments, &deltas[..at], deltas[at]);
+            let is_full = at + 1 < deltas.len();
+            if is_full { deltas[at].delta().added(count) } else { count() }
+        });
         Counts {
             sequence: self.sequence,
             documents: self.documents,
-            fingerprints: self.in_segments.strict_add_signed(added),
+            fingerprints: self.in_segments.strict_add_signed(added.sum()),
         }
     }
 
