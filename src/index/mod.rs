@@ -10,7 +10,7 @@
 //!
 //! In reading order: [`plan`] (which tables), [`fold`] (fewer places to look), [`geometry`] and
 //! [`mod@line`] (how a table lies in memory; [`crate::kernel`] compares them), [`table`], [`buckets`] (the tables
-//! of small segments), [`segment`], [`delta`], [`level`], [`view`], [`lookup`], [`merge`] and
+//! of small segments), [`segment`], [`delta`], [`level`], [`distinct`], [`view`], [`lookup`], [`merge`] and
 //! [`work`]; [`cost`] tells what all of it will take.
 //!
 //! The index stores, for each fingerprint, the [`posting::Posting`]s of its documents: their
