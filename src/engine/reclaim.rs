@@ -218,12 +218,12 @@ impl Reclaim {
         let (mut sizes, mut documents) = (Sizes::new(), 0);
         let mut keep = |record: RecordRef<'_>, keep: &mut dyn FnMut(RecordRef<'_>)| {
             let mut bytes = 0;
-            let needed = kept(&mut needed, record, &mut |part| {
+            let live = kept(&mut needed, record, &mut |part| {
                 bytes += part.frame_bytes();
                 keep(part);
             });
-            sizes.add(bytes, needed);
-            documents += needed;
+            sizes.add(bytes, live);
+            documents += live;
         };
         let next = upto.next().get();
         let Some(surveyed) = self.reclaimer.survey(next, &mut keep, &mut |b| self.pace(b))? else {

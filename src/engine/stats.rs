@@ -13,8 +13,8 @@ impl Engine {
         self.shared.published.load().view.sequence()
     }
 
-    /// The state in numbers. Counts the distinct fingerprints of the newest changes: some milliseconds,
-    /// so not for an async thread.
+    /// The state in numbers. Counts the distinct fingerprints of the newest changes
+    /// ([`crate::index::view::View::counts`]), so not for an async thread.
     pub fn stats(&self) -> Stats {
         let state = self.shared.published.load_full();
         let view = &state.view;
