@@ -31,10 +31,13 @@ ARG BINARY=nearprint
 COPY ${BINARY} /usr/local/bin/nearprint
 
 FROM ${RUST_IMAGE} AS builder
+# The allocator is built with it.
+RUN apt-get update && apt-get install --yes --no-install-recommends make
 WORKDIR /build
 
 # The dependencies are a layer of their own: they change rarely and take most of the time.
 COPY Cargo.toml Cargo.lock ./
+COPY .cargo .cargo
 RUN mkdir src benches \
  && echo 'fn main() {}' > src/main.rs \
  && touch src/lib.rs benches/lookup.rs benches/text.rs \

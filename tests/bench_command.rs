@@ -213,12 +213,17 @@ fn http_tells_requests_and_what_the_same_costs_without() {
         "single JSON queries",
         "single JSON check-and-inserts",
         "check-and-inserts of 8 KB pages",
+        "GET /healthz with the same pages",
         "the same pages, read and discarded",
         "packed queries",
         "the same in this process",
     ];
-    assert_eq!(rows(&report)[..8], expected);
-    for ratio in ["single queries to GET /healthz", "packed queries to the same in this process"] {
+    assert_eq!(rows(&report)[..9], expected);
+    for ratio in [
+        "single queries to GET /healthz",
+        "pages checked and inserted to the same to /healthz",
+        "packed queries to the same in this process",
+    ] {
         assert!(fact(&report, ratio) > 0.0);
     }
     let (checked, hits) = verified(&report);

@@ -23,8 +23,17 @@ impl Request {
 
     /// A POST.
     pub(super) fn post(path: &str, kind: &str, body: &[u8]) -> Self {
+        Self::of("POST", path, kind, body)
+    }
+
+    /// A GET with a body, which nobody wants.
+    pub(super) fn get_with(path: &str, kind: &str, body: &[u8]) -> Self {
+        Self::of("GET", path, kind, body)
+    }
+
+    fn of(method: &str, path: &str, kind: &str, body: &[u8]) -> Self {
         let mut request = format!(
-            "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: {kind}\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: {kind}\r\n\
              content-length: {}\r\n\r\n",
             body.len()
         )

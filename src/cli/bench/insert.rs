@@ -117,7 +117,7 @@ fn memory_facts(stats: &Stats, list_bytes: u64) -> Vec<Fact> {
     let each = |bytes: u64| ratio(bytes.saturating_sub(list_bytes), count);
     let unit = "bytes a fingerprint";
     let mut facts = Vec::new();
-    if let Some(memory) = process::memory() {
+    if let Some(memory) = process::settled_memory() {
         facts.push(Fact::number("resident, at the peak", count, each(memory.peak), unit));
         facts.push(Fact::number("resident, settled", count, each(memory.resident), unit));
     }
@@ -164,7 +164,7 @@ fn restart(
     );
     report.facts.push(Fact::number("restart", documents, float(ns) / 1e9, "seconds"));
     driven.settle()?;
-    if let Some(memory) = process::memory() {
+    if let Some(memory) = process::settled_memory() {
         let each = ratio(memory.resident.saturating_sub(list_bytes), documents);
         let what = "resident, after the restart";
         report.facts.push(Fact::number(what, documents, each, "bytes a fingerprint"));

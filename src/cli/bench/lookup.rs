@@ -119,7 +119,8 @@ fn measure(args: &Args, stored: &Stored, distance: Distance, report: &mut Report
     let what = format!("index for distance {distance}, built");
     report.facts.push(Fact::number(what, count, built, "fingerprints a second"));
     // Nothing else is in memory yet, but the list that was stored.
-    let resident = process::memory().map(|memory| memory.resident.saturating_sub(stored.bytes()));
+    let resident =
+        process::settled_memory().map(|memory| memory.resident.saturating_sub(stored.bytes()));
     let segments = view.segments().iter().map(|segment| segment.bytes().total());
     let index = segments.sum::<u64>() + view.others_bytes();
     let what = format!("index for distance {distance}, tables");

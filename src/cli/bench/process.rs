@@ -4,6 +4,13 @@
 
 use std::fs;
 use std::io::Write;
+use std::time::Duration;
+
+use super::clock::pause;
+
+/// Memory that did not fall for so many looks falls no further.
+const CALM_LOOKS: u32 = 3;
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The memory of this process, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +25,19 @@ pub(super) struct Memory {
 pub(super) fn memory() -> Option<Memory> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     Some(Memory { resident: field_kib(&status, "VmRSS:")?, peak: field_kib(&status, "VmHWM:")? })
+}
+
+/// The memory of this process when it no longer falls: the allocator gives back what has been free for
+/// a second.
+pub(super) fn settled_memory() -> Option<Memory> {
+    let (mut settled, mut calm) = (memory()?, 0);
+    while calm < CALM_LOOKS {
+        pause(LOOK_EVERY);
+        let now = memory()?;
+        calm = if now.resident < settled.resident { 0 } else { calm + 1 };
+        settled = Memory { resident: settled.resident.min(now.resident), ..now };
+    }
+    Some(settled)
 }
 
 /// From now on the peak is counted anew.

@@ -114,6 +114,13 @@ pub(super) fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
+/// Requests a second with a page each.
+struct Pages {
+    stored: f64,
+    unread: f64,
+    discarded: f64,
+}
+
 impl Bench<'_> {
     /// Everything about one service; the memory of its index in bytes.
     fn run(&mut self) -> Result<u64> {
@@ -128,7 +135,8 @@ impl Bench<'_> {
             self.ratio("single queries to GET /healthz", single, health);
             let checked = self.check_and_inserts(distance)?;
             self.ratio("check-and-inserts to GET /healthz", checked, health);
-            let (stored, discarded) = self.pages(distance)?;
+            let Pages { stored, unread, discarded } = self.pages(distance)?;
+            self.ratio("pages checked and inserted to the same to /healthz", stored, unread);
             self.ratio("pages checked and inserted to pages discarded", stored, discarded);
             let packed = self.packed_queries(&queries, distance)?;
             if let Some(engine) = self.target.engine() {
@@ -217,30 +225,37 @@ impl Bench<'_> {
         Ok(self.single(self.row("single JSON check-and-inserts").at(distance), &asked))
     }
 
-    /// Pages of English, each new and with an id; and the same requests to a server that reads and
-    /// discards them.
-    fn pages(&mut self, distance: Distance) -> Result<(f64, f64)> {
+    /// Pages of English, each new and with an id; the same bodies to a route of the service that discards
+    /// them; and to a server that does nothing else.
+    fn pages(&mut self, distance: Distance) -> Result<Pages> {
         let progress = Progress::during("writing pages");
         let seed = self.args.data.seed;
         let page = |number: u64| prose::unlike(PAGE_BYTES, seed ^ number << 20);
-        let requests: Vec<Request> = (0..self.args.pages)
+        let bodies: Vec<String> = (0..self.args.pages)
             .map(|number| {
                 let id = format!("page-{distance}-{number}");
-                let body = json!({"id": id, "text": page(number)}).to_string();
-                Request::post("/v1/check-and-insert", JSON, body.as_bytes())
+                json!({"id": id, "text": page(number)}).to_string()
             })
             .collect();
         drop(progress);
-        let count = requests.len() as u64;
-        let request = |number: u64| requests[(number % count) as usize].clone();
-        let stored = self.clients("check-and-inserts of pages").ask(request, |_, _| true)?;
+        let count = bodies.len() as u64;
+        let requests = |request: fn(&str, &str, &[u8]) -> Request, path| {
+            let all = bodies.iter().map(|body| request(path, JSON, body.as_bytes()));
+            let all: Vec<Request> = all.collect();
+            move |number: u64| all[(number % count) as usize].clone()
+        };
+        let inserts = requests(Request::post, "/v1/check-and-insert");
+        let stored = self.clients("check-and-inserts of pages").ask(&inserts, |_, _| true)?;
         let row = self.row("check-and-inserts of 8 KB pages").at(distance);
         let stored = self.single(row, &stored);
+        let unread = requests(Request::get_with, "/healthz");
+        let unread = self.clients("GET /healthz with pages").ask(unread, |_, _| true)?;
+        let unread = self.single(self.row("GET /healthz with the same pages"), &unread);
         let discarding = Discarding::start()?;
         let clients = Clients { target: discarding.target(), ..self.clients("pages discarded") };
-        let discarded = clients.ask(request, |_, _| true)?;
+        let discarded = clients.ask(inserts, |_, _| true)?;
         let discarded = self.single(self.row("the same pages, read and discarded"), &discarded);
-        Ok((stored, discarded))
+        Ok(Pages { stored, unread, discarded })
     }
 
     fn single(&mut self, row: Row, asked: &Asked) -> f64 {
