@@ -27,8 +27,8 @@ pub(super) fn memory() -> Option<Memory> {
     Some(Memory { resident: field_kib(&status, "VmRSS:")?, peak: field_kib(&status, "VmHWM:")? })
 }
 
-/// The memory of this process when it no longer falls: the allocator gives back what has been free for
-/// a second.
+/// The memory of this process when it no longer falls: the allocator keeps what was freed for about a
+/// second.
 pub(super) fn settled_memory() -> Option<Memory> {
     let (mut settled, mut calm) = (memory()?, 0);
     while calm < CALM_LOOKS {
