@@ -8,8 +8,12 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+};
+use serde_json::value::RawValue;
 
+use super::escapes::unescaped;
 use super::problem::{Code, Problem, quoted};
 use crate::document::DocumentId;
 use crate::fingerprint::Fingerprint;
@@ -258,6 +262,30 @@ struct FieldsSeed<'t> {
     allowed: &'static [Field],
 }
 
+impl FieldsSeed<'_> {
+    /// The text of a document, which may be most of the body.
+    fn document<'de, E: de::Error>(&self, raw: &'de RawValue) -> Result<Cow<'de, str>, E> {
+        let inner = raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let inner = inner.ok_or_else(|| E::invalid_type(kind(raw), &"a string"))?;
+        unescaped(inner).map_err(|wrong| {
+            self.trail.code.set(Some(Code::MalformedJson));
+            E::custom(wrong)
+        })
+    }
+}
+
+/// What a value is that is no string.
+fn kind(raw: &RawValue) -> Unexpected<'_> {
+    match raw.get().as_bytes() {
+        [b'{', ..] => Unexpected::Map,
+        [b'[', ..] => Unexpected::Seq,
+        b"true" => Unexpected::Bool(true),
+        b"false" => Unexpected::Bool(false),
+        b"null" => Unexpected::Unit,
+        _ => Unexpected::Other("number"),
+    }
+}
+
 impl<'de> DeserializeSeed<'de> for FieldsSeed<'_> {
     type Value = Fields<'de>;
 
@@ -281,8 +309,8 @@ impl<'de> Visitor<'de> for FieldsSeed<'_> {
             };
             self.trail.enter(field.name());
             let first = match field {
-                Field::Text => put(&mut fields.text, map.next_value::<Borrowed<'de>>()?.0),
-                Field::Html => put(&mut fields.html, map.next_value::<Borrowed<'de>>()?.0),
+                Field::Text => put(&mut fields.text, self.document(map.next_value()?)?),
+                Field::Html => put(&mut fields.html, self.document(map.next_value()?)?),
                 Field::Features => {
                     put(&mut fields.features, map.next_value::<FeatureList<'de>>()?.0)
                 }

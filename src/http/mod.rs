@@ -27,6 +27,7 @@ mod body;
 mod check_and_insert;
 mod compare;
 mod documents;
+mod escapes;
 mod explained;
 mod fields;
 mod fingerprint;
