@@ -132,33 +132,28 @@ impl Buckets {
         let bits = if values.len() <= TINY_MAX { TINY_BLOCK_BITS } else { BLOCK_BITS_MAX };
         let plan = Plan::blocks(bits, distance_max);
         let tables: Vec<Table> = (0..).zip(plan.tables()).map(Table::of).collect();
-        let mut counts = vec![0_u32; tables.len() << bits];
-        for table in &tables {
-            for &value in values {
-                counts[table.bucket(value) as usize] += 1;
-            }
-        }
-        let in_first = counts[..1 << bits].chunks(BUCKETS_AN_ENTRY);
+        // Of each table by itself: pieces that the allocator keeps for the next segment.
+        let counts: Vec<Vec<u32>> = tables.iter().map(|table| table.counts(values)).collect();
+        let in_first = counts[0].chunks(BUCKETS_AN_ENTRY);
         let before = in_first.scan(0, |before, counts| {
             let first = *before;
             *before += counts.iter().sum::<u32>();
             Some(first)
         });
         let before = Array::copied(&before.collect::<Vec<u32>>());
-        let lengths = counts.iter().map(|&count| words_of(bits, count));
-        let (directory, mut array) = Directory::build(lengths);
+        let lengths = counts.iter().flatten().map(|&count| words_of(bits, count));
+        let (directory, mut array) = Directory::build(tables.len() << bits, lengths);
         let words = &mut *array;
         // The places of the next middle and the next end of each bucket of a table.
         let mut next = vec![[0; 2]; 1 << bits];
-        let mut start = directory::words(counts.len()) as u32;
-        for (table, counts) in tables.iter().zip(counts.chunks(1 << bits)) {
+        let mut start = directory::words(tables.len() << bits) as u32;
+        for (table, counts) in tables.iter().zip(&counts) {
             for (next, &count) in next.iter_mut().zip(counts) {
                 *next = [start, ends(bits, start, count)];
                 start += words_of(bits, count);
             }
             for &value in values {
-                let key = table.bucket(value) - table.first_bucket;
-                let [middle_at, end_at] = &mut next[key as usize];
+                let [middle_at, end_at] = &mut next[table.key(value)];
                 let (middle, end) = table.middle_and_end(value);
                 words[*middle_at as usize] = middle;
                 if bits == BLOCK_BITS_MAX {
@@ -435,10 +430,25 @@ impl Table {
         value.rotate_left(self.plan.first_bit)
     }
 
+    /// The number of a fingerprint's bucket among those of the table.
+    #[inline]
+    fn key(&self, value: Permuted) -> usize {
+        (self.rotated(value) >> (64 - self.plan.key_bits)) as usize
+    }
+
     /// The number of a fingerprint's bucket.
     #[inline]
     fn bucket(&self, value: Permuted) -> u32 {
-        self.first_bucket | (self.rotated(value) >> (64 - self.plan.key_bits)) as u32
+        self.first_bucket | self.key(value) as u32
+    }
+
+    /// How many fingerprints each of its buckets will have.
+    fn counts(&self, values: &[Permuted]) -> Vec<u32> {
+        let mut counts = vec![0; 1 << self.plan.key_bits];
+        for &value in values {
+            counts[self.key(value)] += 1;
+        }
+        counts
     }
 
     /// The 32 bits behind the key, and those behind these.

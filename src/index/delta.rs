@@ -6,13 +6,14 @@
 //! length its view was published with. No lock, no waiting, no `unsafe`.
 //!
 //! Each distinct fingerprint is one node however many documents it gets, so that a flood of equal
-//! pages lengthens no chain but its own. Memory: about 170 bytes an event of capacity, fixed.
+//! pages lengthens no chain but its own. Memory: about 170 bytes an event, 20 of them from the beginning.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
+use crate::index::cells::Cells;
 use crate::index::ids::IdKey;
 use crate::index::level::{Expected, Level};
 use crate::index::permutation::Permuted;
@@ -32,8 +33,8 @@ pub struct Delta {
     /// For each table and key, the newest node.
     heads: Vec<Box<[AtomicU32]>>,
     id_heads: Box<[AtomicU32]>,
-    nodes: Box<[OnceLock<Node>]>,
-    events: Box<[OnceLock<Event>]>,
+    nodes: Cells<Node>,
+    events: Cells<Event>,
     node_count: AtomicU32,
     event_count: AtomicU32,
     hiding_count: AtomicU32,
@@ -97,8 +98,8 @@ impl Delta {
             id_heads: empty(plan.tables()[0].key_bits),
             plan,
             after,
-            nodes: (0..capacity).map(|_| OnceLock::new()).collect(),
-            events: (0..capacity).map(|_| OnceLock::new()).collect(),
+            nodes: Cells::empty(capacity),
+            events: Cells::empty(capacity),
             node_count: AtomicU32::new(0),
             event_count: AtomicU32::new(0),
             hiding_count: AtomicU32::new(0),
@@ -113,7 +114,7 @@ impl Delta {
 
     /// How many more events it can take.
     pub fn room(&self) -> usize {
-        self.events.len() - self.len() as usize
+        self.events.count() - self.len() as usize
     }
 
     /// How many events have been appended.
@@ -139,8 +140,8 @@ impl Delta {
     /// Memory in bytes, without sketches.
     pub fn bytes(&self) -> usize {
         self.heads.iter().chain([&self.id_heads]).map(|heads| size_of_val(&**heads)).sum::<usize>()
-            + size_of_val(&*self.nodes)
-            + size_of_val(&*self.events)
+            + self.nodes.bytes()
+            + self.events.bytes()
     }
 
     /// Appends an event; `id` is that of a put document.
@@ -169,7 +170,7 @@ impl Delta {
             previous,
             next: AtomicU32::new(NONE),
         };
-        assert!(self.events[index as usize].set(event).is_ok(), "one writer fills each cell once");
+        self.events.fill(index, event);
         match node {
             Some(node) => {
                 self.event(previous).next.store(index, Ordering::Release);
@@ -195,7 +196,7 @@ impl Delta {
             *older = self.heads[i][self.key(i, value)].load(Ordering::Relaxed);
         }
         let node = Node { value, older, first_event, last_event: AtomicU32::new(first_event) };
-        assert!(self.nodes[index as usize].set(node).is_ok(), "one writer fills each cell once");
+        self.nodes.fill(index, node);
         for (i, heads) in self.heads.iter().enumerate() {
             heads[self.key(i, value)].store(index, Ordering::Release);
         }
@@ -212,11 +213,11 @@ impl Delta {
     }
 
     fn node(&self, index: u32) -> &Node {
-        self.nodes[index as usize].get().expect("a head points at a filled node")
+        self.nodes.get(index).expect("a head points at a filled node")
     }
 
     fn event(&self, index: u32) -> &Event {
-        self.events[index as usize].get().expect("a link points at a filled event")
+        self.events.get(index).expect("a link points at a filled event")
     }
 
     /// The nodes in the chain of a key, newest first.
@@ -240,7 +241,7 @@ fn meets(plan: TablePlan, radius: Option<u32>, query: Permuted, value: Permuted)
 
 impl std::fmt::Debug for Delta {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Delta(after {}, {} of {} events)", self.after, self.len(), self.events.len())
+        write!(f, "Delta(after {}, {} of {} events)", self.after, self.len(), self.events.count())
     }
 }
 
@@ -276,7 +277,7 @@ impl<'a> DeltaAt<'a> {
     /// The first step of a look-up: has the newest node of each of these chains loaded.
     pub fn locate(self, query: Permuted, distance: Distance) {
         self.each_chain(query, distance, |i, key| {
-            kernel::prefetch(&self.delta.nodes, self.delta.heads[i][key].load(Ordering::Relaxed));
+            self.delta.nodes.prefetch(self.delta.heads[i][key].load(Ordering::Relaxed));
         });
     }
 
@@ -290,7 +291,7 @@ impl<'a> DeltaAt<'a> {
     /// Then the newest node of that which tells whether the fingerprint is there.
     pub fn locate_value(self, value: Permuted) {
         let head = &self.delta.heads[0][self.delta.key(0, value)];
-        kernel::prefetch(&self.delta.nodes, head.load(Ordering::Relaxed));
+        self.delta.nodes.prefetch(head.load(Ordering::Relaxed));
     }
 
     fn each_chain(self, query: Permuted, distance: Distance, each: impl Fn(usize, usize)) {
@@ -350,15 +351,15 @@ impl<'a> DeltaAt<'a> {
             .map(|(node, number)| (node.value, number))
     }
 
-    /// What it says about the documents of each of its fingerprints, and whether that is known to have
-    /// had none before.
-    pub fn said(self) -> impl Iterator<Item = (Permuted, Tally, bool)> + 'a {
-        self.values().filter_map(move |(value, number)| {
-            let node = self.delta.node(number);
-            let first = &self.delta.event(node.first_event).what;
-            let is_new = matches!(first, Happened::Put { is_new: true, .. });
-            Some((value, self.last_event_of(node)?.tally, is_new))
-        })
+    /// What it says about the documents of the fingerprint with a number.
+    pub fn tally_of(self, number: u32) -> Tally {
+        self.last_event_of(self.delta.node(number)).map_or_else(Tally::default, |event| event.tally)
+    }
+
+    /// Whether the fingerprint with a number is known to have had no document before.
+    pub fn is_new(self, number: u32) -> bool {
+        let first = &self.delta.event(self.delta.node(number).first_event).what;
+        matches!(first, Happened::Put { is_new: true, .. })
     }
 
     /// What happened to a fingerprint, oldest first, with the sequence of each change.

@@ -35,13 +35,13 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Lays buckets of these lengths, in words, one behind the other: a directory, and the array of
+    /// Lays `buckets` of these lengths, in words, one behind the other: a directory, and the array of
     /// its entries and the empty buckets. There are as many buckets as fill all entries.
     ///
     /// # Panics
     /// When they have more than [`PLACES_MAX`] words.
-    pub fn build(lengths: impl ExactSizeIterator<Item = u32> + Clone) -> (Self, Array<u32>) {
-        let entries = words(lengths.len());
+    pub fn build(buckets: usize, lengths: impl Iterator<Item = u32> + Clone) -> (Self, Array<u32>) {
+        let entries = words(buckets);
         let all = entries + lengths.clone().map(|length| length as usize).sum::<usize>();
         assert!(all <= PLACES_MAX as usize, "places have 31 bits");
         let mut array = Array::zeros(all);
@@ -106,7 +106,7 @@ mod tests {
         ) {
             let mut lengths = lengths;
             lengths.truncate(lengths.len() / BUCKETS_AN_ENTRY * BUCKETS_AN_ENTRY);
-            let (directory, array) = Directory::build(lengths.iter().copied());
+            let (directory, array) = Directory::build(lengths.len(), lengths.iter().copied());
             let mut next = words(lengths.len()) as u32;
             for (bucket, &length) in (0..).zip(&lengths) {
                 prop_assert_eq!(directory.bucket(&array, bucket), (next, next + length));

@@ -17,41 +17,48 @@ const AT_A_TIME: usize = 64;
 /// How many more fingerprints have a document with a delta than in the segments and deltas before it,
 /// oldest first. Some 0.1 us a fingerprint and segment; nothing where it is known to be new.
 pub fn added(segments: &[Arc<Segment>], older: &[DeltaAt<'_>], delta: DeltaAt<'_>) -> i64 {
-    let mut unknown: Vec<(Permuted, Tally)> = Vec::new();
+    let mut unknown: Vec<(Permuted, u32)> = Vec::new();
     let mut added = 0;
-    for (value, tally, is_new) in delta.said() {
-        if is_new {
-            added += has_document(tally);
+    for (value, number) in delta.values() {
+        if delta.is_new(number) {
+            added += has_document(delta.tally_of(number));
         } else {
-            unknown.push((value, tally));
+            unknown.push((value, number));
         }
     }
-    unknown.sort_unstable_by_key(|&(value, _)| value);
-    added + unknown.chunks(AT_A_TIME).map(|some| added_by(segments, older, some)).sum::<i64>()
+    unknown.sort_unstable();
+    added
+        + unknown.chunks(AT_A_TIME).map(|some| added_by(segments, older, delta, some)).sum::<i64>()
 }
 
-fn added_by(segments: &[Arc<Segment>], older: &[DeltaAt<'_>], said: &[(Permuted, Tally)]) -> i64 {
+/// The same for some of the delta's fingerprints.
+fn added_by(
+    segments: &[Arc<Segment>],
+    older: &[DeltaAt<'_>],
+    delta: DeltaAt<'_>,
+    some: &[(Permuted, u32)],
+) -> i64 {
     let mut before = [Tally::default(); AT_A_TIME];
     for segment in segments {
-        for &(value, _) in said {
+        for &(value, _) in some {
             segment.sorted().expect_value(value);
         }
-        for &(value, _) in said {
+        for &(value, _) in some {
             segment.sorted().locate_value(value);
         }
-        for (before, &(value, _)) in before.iter_mut().zip(said) {
+        for (before, &(value, _)) in before.iter_mut().zip(some) {
             *before = before.then(segment.tally(value));
         }
     }
     for delta in older {
-        for (before, &(value, _)) in before.iter_mut().zip(said) {
+        for (before, &(value, _)) in before.iter_mut().zip(some) {
             *before = before.then(delta.tally(value));
         }
     }
-    let added = |(before, (_, newer)): (Tally, &(Permuted, Tally))| {
-        has_document(before.then(*newer)) - has_document(before)
+    let added = |(before, &(_, number)): (Tally, &(Permuted, u32))| {
+        has_document(before.then(delta.tally_of(number))) - has_document(before)
     };
-    before.into_iter().zip(said).map(added).sum()
+    before.into_iter().zip(some).map(added).sum()
 }
 
 fn has_document(tally: Tally) -> i64 {

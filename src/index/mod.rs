@@ -26,6 +26,7 @@
 
 pub mod array;
 pub mod buckets;
+pub mod cells;
 pub mod cost;
 pub mod delta;
 pub mod directory;
