@@ -5,7 +5,7 @@
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// As in `.cargo/config.toml`: from here on, memory goes back to the system when it is freed.
-const LARGE_BYTES: usize = 1 << 20;
+const LARGE_BYTES: usize = 2 << 20;
 
 fn main() -> std::process::ExitCode {
     give_back_when_idle();

@@ -10,8 +10,8 @@ use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, Plan, Plans, TablePlan};
 use crate::index::posting::{Common, Posting};
 use crate::index::segment::{Builder, Row, Segment};
+use crate::index::table::Table;
 use crate::index::table::build::Counts;
-use crate::index::table::{Number, Table};
 
 /// A segment, and the tables that belong to it.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub struct Expected<'a> {
 impl Level {
     /// The level of what is said about fingerprints, in any order and several times about one;
     /// `add` puts what was said into the row of its fingerprint, the smallest first. Sorts: needs
-    /// the memory of the keys, twice those of a large level.
+    /// the memory of the keys with what was said, twice those of a large level.
     pub fn of<T: Copy + Ord>(
         expected: Expected<'_>,
         said: impl Iterator<Item = (Permuted, T)>,
@@ -61,7 +61,7 @@ impl Level {
             Builder::large(&counts, common)
         };
         let mut row = Row::default();
-        let mut values = Vec::new();
+        let mut values = Vec::with_capacity(if small { 0 } else { keyed.len() });
         for said in keyed.chunk_by(|a, b| a.0 == b.0) {
             let key = said[0].0;
             row.clear();
@@ -99,29 +99,24 @@ impl Level {
             count: segment.fingerprints(),
             common: segment.common().unwrap_or(Common::NONE),
         };
-        let sorted = segment.sorted();
-        let put = sorted.entries().map(|(key, at)| (sorted.order().value(key), Said::Put(at)));
-        let removed = segment.removals().iter().map(|r| (r.value, Said::Removed(r.posting)));
-        let reset = segment.resets().iter().map(|r| (r.value, Said::Reset(r.sequence)));
-        let add = |said, row: &mut Row| match said {
-            Said::Reset(sequence) => row.reset(sequence),
-            Said::Removed(posting) => row.remove(posting),
-            Said::Put(number) => segment.postings_at(number).for_each(|posting| row.put(posting)),
+        // What it says is numbered, in the order in which it counts: resets, removals, documents put.
+        let (resets, removals) = (segment.resets(), segment.removals());
+        let (put, sorted) = ((resets.len() + removals.len()) as u32, segment.sorted());
+        let hiding = resets.iter().map(|reset| reset.value).chain(removals.iter().map(|r| r.value));
+        let puts = sorted.entries().map(|(key, at)| (sorted.order().value(key), put + at));
+        let add = |said: u32, row: &mut Row| match (said as usize).checked_sub(resets.len()) {
+            None => row.reset(resets[said as usize].sequence),
+            Some(removal) => match said.checked_sub(put) {
+                None => row.remove(removals[removal].posting),
+                Some(number) => segment.postings_at(number).for_each(|posting| row.put(posting)),
+            },
         };
         let ids = segment.ids().iter().map(|(key, number)| {
             let (value, posting) = segment.document(number);
             (key, value, posting.sequence)
         });
-        Self::of(expected, reset.chain(removed).chain(put), add, ids)
+        Self::of(expected, hiding.zip(0..).chain(puts), add, ids)
     }
-}
-
-/// What a segment says about a fingerprint, in the order in which it counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Said {
-    Reset(Sequence),
-    Removed(Posting),
-    Put(Number),
 }
 
 /// All tables of a plan but the first, of distinct fingerprints.
