@@ -4,7 +4,7 @@
 //! of matching and storing are not here. `proto-free-api.md` is the public description.
 //!
 //! - [`mod@router`] lists every route; one file a resource holds its handlers.
-//! - [`fields`] and [`parameters`] read requests in one pass and name the field that is wrong;
+//! - [`fields`] (with [`escapes`]) and [`parameters`] read requests in one pass and name the field that is wrong;
 //!   [`prepare`] turns what they read into a document (through [`crate::text`]); [`wire`] holds the
 //!   replies.
 //! - [`access`] says which token a route needs.
