@@ -115,10 +115,6 @@ pub(super) struct Held {
     _reserved: Reserved,
 }
 
-/// Room for how many times what has come a body gets, if it said that so much will come. When room is used up, what has
-/// come is copied and there twice: rarely, and while it is a small part of the body.
-const GROWTH: usize = 8;
-
 /// Reads a whole body within `server.body_bytes_max` and `server.body_timeout_ms`.
 pub(super) async fn read(service: &Arc<Service>, body: Body) -> Result<Held, Problem> {
     let limit = service.options.body_bytes_max;
@@ -144,14 +140,8 @@ async fn collect(service: &Arc<Service>, mut body: Body, limit: usize) -> Result
     let mut bytes = BytesMut::from(first);
     let mut next = Some(second);
     while let Some(data) = next {
-        let length = bytes.len().saturating_add(data.len());
-        if length > limit {
+        if bytes.len().saturating_add(data.len()) > limit {
             return Err(too_large(limit));
-        }
-        if length > bytes.capacity() {
-            let to_come = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-            let room = length.saturating_add(to_come).min(length.saturating_mul(GROWTH));
-            bytes.reserve(room.saturating_sub(bytes.len()));
         }
         bytes.extend_from_slice(&data);
         reserved.cover(bytes.len())?;
