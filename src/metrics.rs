@@ -39,6 +39,7 @@ struct Installed {
     snapshot: Histogram,
     merge: Histogram,
     merged_documents: Counter,
+    held_up: Histogram,
     connections: Gauge,
     turned_away: Counter,
     state: StateGauges,
@@ -110,6 +111,7 @@ fn handles(page: PrometheusHandle) -> Installed {
         snapshot: histogram!("nearprint_snapshot_seconds"),
         merge: histogram!("nearprint_merge_seconds"),
         merged_documents: counter!("nearprint_merged_documents_total"),
+        held_up: histogram!("nearprint_writes_held_up_seconds"),
         connections: gauge!("nearprint_connections"),
         turned_away: counter!("nearprint_connections_turned_away_total"),
         state: StateGauges {
@@ -162,6 +164,11 @@ fn describe() {
     describe_counter!(
         "nearprint_merged_documents_total",
         "Documents in segments written by merges."
+    );
+    describe_histogram!(
+        "nearprint_writes_held_up_seconds",
+        Unit::Seconds,
+        "Times for which a new index segment was held up so that merges keep up with writes."
     );
     describe_gauge!("nearprint_connections", "Open connections.");
     describe_counter!(
@@ -433,6 +440,13 @@ pub fn merge_finished(took: Duration, documents: u64) {
     }
 }
 
+/// A new segment was held up, so that merges keep up with writes.
+pub fn writes_held_up(time: Duration) {
+    if let Some(installed) = installed() {
+        installed.held_up.record(time);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,6 +463,7 @@ mod tests {
         group_committed(5);
         snapshot_taken(Duration::from_secs(2));
         merge_finished(Duration::from_secs(1), 1_000);
+        writes_held_up(Duration::from_millis(100));
         drop(ConnectionOpen::new());
         connection_turned_away();
         upkeep();
@@ -479,6 +494,7 @@ mod tests {
             "nearprint_changes_total 5",
             "nearprint_snapshot_seconds_bucket{le=\"5\"} 1",
             "nearprint_merged_documents_total 1000",
+            "nearprint_writes_held_up_seconds_sum 0.1",
             "nearprint_documents 12",
             "nearprint_fingerprints 11",
             "nearprint_index_memory_bytes{part=\"ids\"} 3",

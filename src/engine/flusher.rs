@@ -2,20 +2,22 @@
 //!
 //! It is a thread of its own because nothing else may hold it up: with too many full deltas the
 //! writer waits (see [`crate::engine::writer`]). While a long merge is under way it also merges the
-//! newest segments among themselves, since every look-up visits each of them; that makes it slower, and
-//! in the end the writer, so that they stay few. A snapshot needs a view without deltas; only this
+//! newest segments among themselves, since every look-up visits each of them. Levels are made more quickly
+//! than they can be merged; where too many arrive during a merge, it takes its time, which slows the writer
+//! down, so that what waits to be merged stays little. A snapshot needs a view without deltas; only this
 //! thread makes segments of deltas, so it is asked for one.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::engine::shared::{Message, Shared};
-use crate::index::view::Parts;
+use crate::engine::shared::{Merging, Message, Shared};
+use crate::index::view::{Parts, View};
 use crate::index::work::Work;
+use crate::metrics;
 
 /// How often it looks for a delta that nobody woke it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -23,52 +25,96 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// It merges at most so many entries at a time: a fraction of a second.
 const NEWEST_MAX: u64 = 1 << 20;
 
+/// While a merge is under way, so large a part of all documents may arrive before writes are slowed down, but
+/// at least so many.
+const ARRIVE_SHARE: u64 = 16;
+const ARRIVE_MIN: u64 = 1_000_000;
+
+/// How long a level is held up when twice as many have arrived; with three times as many twice as long.
+const BRAKE_MS: u64 = 100;
+const BRAKE_MS_MAX: u64 = 500;
+
 /// Somebody wants everything that is published, in segments and tables alone.
-pub(crate) type PartsRequest = oneshot::Sender<Parts>;
+pub(crate) type SettleRequest = oneshot::Sender<Settled>;
+
+/// A view without what its deltas held.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    frozen: View,
+    /// A later one: its segments and tables hold what was frozen, and nothing newer.
+    later: View,
+}
+
+impl Settled {
+    /// What the view that was frozen can be restored from. Counts its fingerprints.
+    pub(crate) fn parts(&self) -> Parts {
+        self.later.parts_of(&self.frozen)
+    }
+}
 
 /// The engine is gone: no more work.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
 /// Runs until nobody can ask it any more.
-pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<PartsRequest>) {
+pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
     shared.flusher.get_or_init(thread::current);
+    let mut held_up = Duration::ZERO;
     loop {
-        match requests.try_recv() {
+        match requests.recv_timeout(held_up) {
             Ok(request) => {
-                if let Ok(parts) = parts(shared) {
+                if let Ok(settled) = settle(shared) {
                     // A snapshot that was given up needs none.
-                    drop(request.send(parts));
+                    drop(request.send(settled));
                 }
             }
-            Err(TryRecvError::Empty) => {
-                // With the engine gone, what is left in deltas is in the journal.
-                let flushed = flush(shared);
-                debug_assert!(
-                    flushed.is_ok() || shared.writer.is_closed(),
-                    "only a writer ends it"
-                );
-                thread::park_timeout(LOOK_EVERY);
+            Err(RecvTimeoutError::Timeout) => {
+                held_up = Duration::ZERO;
+                match flush(shared) {
+                    Ok(true) => held_up = brake(shared),
+                    // With the engine gone, what is left in deltas is in the journal.
+                    Ok(false) | Err(Gone) => thread::park_timeout(LOOK_EVERY),
+                }
             }
-            Err(TryRecvError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
 
-/// Builds a level of each full delta, oldest first.
-fn flush(shared: &Arc<Shared>) -> Result<(), Gone> {
-    while let Some(work) = Work::flush(&shared.published.load().view) {
-        let built = work.run();
-        tell(shared, |done| Message::Built { built, done })?;
-        merge_newest(shared)?;
+/// Builds a level of the oldest full delta, if there is one.
+fn flush(shared: &Arc<Shared>) -> Result<bool, Gone> {
+    let Some(work) = Work::flush(&shared.published.load().view) else { return Ok(false) };
+    let built = work.run();
+    tell(shared, |done| Message::Built { built, done })?;
+    merge_newest(shared)?;
+    Ok(true)
+}
+
+/// How long the next level is held up, so that merges keep up with writes: in the end the writer waits
+/// for the flusher.
+fn brake(shared: &Shared) -> Duration {
+    let Some(since) = shared.merging().as_ref().map(|merging| merging.since) else {
+        return Duration::ZERO;
+    };
+    let view = &shared.published.load().view;
+    let held_up = brake_after(view.sequence().get() - since.get(), view.documents());
+    if !held_up.is_zero() {
+        metrics::writes_held_up(held_up);
     }
-    Ok(())
+    held_up
+}
+
+/// The same when so many changes came since the merge began. Gradual, so that nobody waits long for one.
+fn brake_after(arrived: u64, documents: u64) -> Duration {
+    let free = (documents / ARRIVE_SHARE).max(ARRIVE_MIN);
+    let brake_ms = arrived.saturating_sub(free).saturating_mul(BRAKE_MS) / free;
+    Duration::from_millis(brake_ms.min(BRAKE_MS_MAX))
 }
 
 /// Keeps the newest segments few while others are merged.
 fn merge_newest(shared: &Arc<Shared>) -> Result<(), Gone> {
     let merging = shared.merging();
-    let Some(apart) = &*merging else { return Ok(()) };
+    let Some(Merging { segments: apart, .. }) = &*merging else { return Ok(()) };
     while let Some(work) = Work::merge_newest(&shared.published.load().view, apart, NEWEST_MAX) {
         let built = work.run();
         tell(shared, |done| Message::Built { built, done })?;
@@ -77,7 +123,7 @@ fn merge_newest(shared: &Arc<Shared>) -> Result<(), Gone> {
 }
 
 /// Everything published so far, in segments and tables alone.
-fn parts(shared: &Arc<Shared>) -> Result<Parts, Gone> {
+fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
     let (frozen, view) = oneshot::channel();
     shared.writer.send(Message::Freeze { frozen }).map_err(|_| Gone)?;
     let frozen = view.blocking_recv().map_err(|_| Gone)?;
@@ -91,7 +137,7 @@ fn parts(shared: &Arc<Shared>) -> Result<Parts, Gone> {
                 let built = work.run();
                 tell(shared, |done| Message::Built { built, done })?;
             }
-            _ => return Ok(view.parts_of(&frozen)),
+            _ => return Ok(Settled { frozen, later: view.clone() }),
         }
     }
 }
@@ -106,4 +152,19 @@ pub(crate) fn tell(
     // The writer drops its end when it is done.
     let _dropped = finished.blocking_recv();
     if shared.writer.is_closed() { Err(Gone) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_held_up_gradually_by_what_arrives_during_a_merge() {
+        let brake_ms = |arrived, documents| brake_after(arrived, documents).as_millis();
+        // A million is free, and a sixteenth of many.
+        assert_eq!((brake_ms(0, 0), brake_ms(1_000_000, 5_000_000)), (0, 0));
+        assert_eq!((brake_ms(6_250_000, 100_000_000), brake_ms(6_250_000, 50_000_000)), (0, 100));
+        assert_eq!((brake_ms(1_500_000, 10), brake_ms(3_000_000, 10)), (50, 200));
+        assert_eq!((brake_ms(6_100_000, 10), brake_ms(u64::MAX, 10)), (500, 500));
+    }
 }

@@ -146,13 +146,13 @@ impl Engine {
         });
         let (snapshot_requests, requests) = std::sync::mpsc::channel();
         let (stop_merges, merges_stopped) = std::sync::mpsc::channel();
-        let (parts, parts_requests) = std::sync::mpsc::channel();
+        let (settle, settle_requests) = std::sync::mpsc::channel();
         let keeper = SnapshotKeeper {
             shared: Arc::clone(&shared),
             snapshots,
             disk: Arc::clone(disk),
             requests,
-            parts,
+            settle,
             last_ms: clock.now_ms(),
             last_failed: false,
         };
@@ -172,7 +172,7 @@ impl Engine {
         let threads = Threads {
             writer: spawn("writer", move || writer.run())?,
             snapshots: spawn("snapshots", move || keeper.run())?,
-            flusher: spawn("flusher", move || flusher::run(&flushed, &parts_requests))?,
+            flusher: spawn("flusher", move || flusher::run(&flushed, &settle_requests))?,
             merges: spawn("merges", move || keeper::keep_merged(&merged, &merges_stopped))?,
             stop_merges,
             syncs,

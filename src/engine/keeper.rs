@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 
 use crate::document::Sequence;
 use crate::engine::answers::{Refused, SnapshotInfo};
-use crate::engine::flusher::{PartsRequest, tell};
+use crate::engine::flusher::{SettleRequest, tell};
 use crate::engine::reclaim;
-use crate::engine::shared::{Life, Message, Shared};
+use crate::engine::shared::{Life, Merging, Message, Shared};
 use crate::engine::snapshots::{Export, Snapshots};
 use crate::index::merge;
 use crate::index::work::Work;
@@ -39,7 +39,7 @@ pub(crate) struct SnapshotKeeper {
     pub(crate) snapshots: Snapshots,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) requests: Receiver<SnapshotRequest>,
-    pub(crate) parts: Sender<PartsRequest>,
+    pub(crate) settle: Sender<SettleRequest>,
     pub(crate) last_ms: u64,
     pub(crate) last_failed: bool,
 }
@@ -131,10 +131,10 @@ impl SnapshotKeeper {
     /// Takes a snapshot of everything published so far; `None` where it failed, which is logged.
     fn take_snapshot(&mut self) -> Option<SnapshotInfo> {
         let begun = self.shared.clock.monotonic();
-        let (request, parts) = oneshot::channel();
-        self.parts.send(request).ok()?;
+        let (request, settled) = oneshot::channel();
+        self.settle.send(request).ok()?;
         self.shared.wake_flusher();
-        let parts = parts.blocking_recv().ok()?;
+        let parts = settled.blocking_recv().ok()?.parts();
         self.last_ms = self.shared.clock.now_ms();
         let taken = self.snapshots.take(&parts, self.last_ms);
         self.tell_of(taken, begun)
@@ -212,8 +212,9 @@ fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
     let work = {
         // The flusher may be merging; what it leaves is what there is to choose from.
         let mut merging = shared.merging();
-        let work = Work::merge(&shared.published.load().view, ratio)?;
-        *merging = Some(work.segments().to_vec());
+        let view = &shared.published.load().view;
+        let work = Work::merge(view, ratio)?;
+        *merging = Some(Merging { segments: work.segments().to_vec(), since: view.sequence() });
         work
     };
     let (begun, size) = (shared.clock.monotonic(), work.size());

@@ -7,6 +7,7 @@ use std::thread::Thread;
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+use crate::document::Sequence;
 use crate::engine::answers::{Readiness, Refused, SnapshotInfo};
 use crate::engine::clock::Clock;
 use crate::engine::core::Decided;
@@ -45,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) space: ArcSwap<Space>,
     /// While merges are under way, the segments that they take the place of: not for the flusher.
     /// Whoever chooses segments to merge holds it.
-    pub(crate) merging: Mutex<Option<Vec<Arc<Segment>>>>,
+    pub(crate) merging: Mutex<Option<Merging>>,
 }
 
 /// Whether the engine runs.
@@ -90,7 +91,7 @@ impl Shared {
     }
 
     /// What is being merged. A thread that panicked ends the process, so poison says nothing more.
-    pub(crate) fn merging(&self) -> MutexGuard<'_, Option<Vec<Arc<Segment>>>> {
+    pub(crate) fn merging(&self) -> MutexGuard<'_, Option<Merging>> {
         self.merging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,4 +131,13 @@ impl Shared {
             Readiness::MemoryFull => command.adds().then_some(Refused::MemoryFull),
         }
     }
+}
+
+/// The merge that is under way.
+#[derive(Debug)]
+pub(crate) struct Merging {
+    /// What it takes the place of.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// The last change when it began.
+    pub(crate) since: Sequence,
 }

@@ -137,6 +137,11 @@ impl Delta {
         *self.added.get_or_init(count)
     }
 
+    /// The same, if somebody has counted them.
+    pub fn known_added(&self) -> Option<i64> {
+        self.added.get().copied()
+    }
+
     /// Memory in bytes, without sketches.
     pub fn bytes(&self) -> usize {
         self.heads.iter().chain([&self.id_heads]).map(|heads| size_of_val(&**heads)).sum::<usize>()
@@ -409,7 +414,7 @@ impl<'a> DeltaAt<'a> {
         let common = postings.reduce(Common::and).unwrap_or(Common::NONE);
         let count = self.delta.node_count.load(Ordering::Acquire);
         let small = plans.is_small(u64::from(count));
-        let expected = Expected { plans, small, count: count as usize, common };
+        let expected = Expected { plans, small, count: count as usize, common, oldest: false };
         let add = |i: u32, row: &mut Row| {
             for (at, happened) in self.happened_to(self.delta.node(i)) {
                 match happened {

@@ -1,5 +1,4 @@
-//! A level: what a delta becomes. And what a small segment becomes, when it is merged with a large
-//! one.
+//! A level: what a delta becomes, and what small segments become that are merged into a large one.
 
 use std::sync::Arc;
 
@@ -33,6 +32,8 @@ pub struct Expected<'a> {
     pub count: usize,
     /// What the postings have in common.
     pub common: Common,
+    /// Nothing is older: removals and resets have done their work and go.
+    pub oldest: bool,
 }
 
 impl Level {
@@ -45,7 +46,7 @@ impl Level {
         add: impl Fn(T, &mut Row),
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
     ) -> Self {
-        let Expected { plans, small, count, common } = expected;
+        let Expected { plans, small, count, common, oldest } = expected;
         let large = &plans.large;
         let order = if small { buckets::ORDER } else { large.tables()[0] };
         let mut keyed: Vec<(Key, T)> = Vec::with_capacity(count);
@@ -68,6 +69,9 @@ impl Level {
             for &(_, said) in said {
                 add(said, &mut row);
             }
+            if oldest {
+                row.forget_older();
+            }
             if !small && !row.postings.is_empty() {
                 values.push(order.value(key));
             }
@@ -84,38 +88,11 @@ impl Level {
         let posting = |sequence| Posting { sequence, has_id: false, has_sketch: false };
         let first = Sequence::ZERO.next();
         let common = Common::of(posting(first)).and(Common::of(posting(Sequence::new(count))));
-        let expected =
-            Expected { plans, small: plans.is_small(count), count: count as usize, common };
+        let small = plans.is_small(count);
+        let expected = Expected { plans, small, count: count as usize, common, oldest: true };
         let sequences = std::iter::successors(Some(first), |sequence| Some(sequence.next()));
         let puts = values.take(count as usize).zip(sequences);
         Self::of(expected, puts, |sequence, row| row.put(posting(sequence)), [])
-    }
-
-    /// What a small segment says, in the form of large ones.
-    pub fn promoted(plans: &Plans, segment: &Segment) -> Self {
-        let expected = Expected {
-            plans,
-            small: false,
-            count: segment.fingerprints(),
-            common: segment.common().unwrap_or(Common::NONE),
-        };
-        // What it says is numbered, in the order in which it counts: resets, removals, documents put.
-        let (resets, removals) = (segment.resets(), segment.removals());
-        let (put, sorted) = ((resets.len() + removals.len()) as u32, segment.sorted());
-        let hiding = resets.iter().map(|reset| reset.value).chain(removals.iter().map(|r| r.value));
-        let puts = sorted.entries().map(|(key, at)| (sorted.order().value(key), put + at));
-        let add = |said: u32, row: &mut Row| match (said as usize).checked_sub(resets.len()) {
-            None => row.reset(resets[said as usize].sequence),
-            Some(removal) => match said.checked_sub(put) {
-                None => row.remove(removals[removal].posting),
-                Some(number) => segment.postings_at(number).for_each(|posting| row.put(posting)),
-            },
-        };
-        let ids = segment.ids().iter().map(|(key, number)| {
-            let (value, posting) = segment.document(number);
-            (key, value, posting.sequence)
-        });
-        Self::of(expected, hiding.zip(0..).chain(puts), add, ids)
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::document::Sequence;
 use crate::index::ids::IdKey;
-use crate::index::level::Level;
+use crate::index::level::{Expected, Level};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, Plans, TablePlan};
 use crate::index::posting::Common;
@@ -29,6 +29,10 @@ pub const RATIO: u64 = 50;
 
 /// The same for a time without writes.
 pub const RATIO_IDLE: u64 = 1_000;
+
+/// So many large segments are merged before small ones become another one: under load there are always
+/// some.
+const LARGE_MANY: usize = 3;
 
 /// A merged segment has at most so many documents: its slots are numbered by 32 bits, and a crowd may
 /// take three times as many as an even collection.
@@ -64,48 +68,99 @@ pub fn size(segment: &Segment) -> u64 {
 #[derive(Debug)]
 pub struct Merged {
     /// It.
-    pub segment: Segment,
+    pub segment: Arc<Segment>,
     /// The other tables of small segments that became part of a large one.
     pub others: Vec<Arc<Table>>,
     /// How many fingerprints of the inputs have no document in it, if it is large.
     pub dropped: u64,
 }
 
+/// Which of the segments in a range to merge first, and whether into a large one: small ones among large
+/// ones are made one large one before, so that these need not lie beside the result as well.
+pub fn alike(
+    plans: &Plans,
+    segments: &[Arc<Segment>],
+    range: Range<usize>,
+) -> (Range<usize>, bool) {
+    let is_small = |at: &usize| segments[*at].sorted().is_small();
+    let Some(first) = range.clone().find(is_small) else { return (range, true) };
+    if first - range.start >= LARGE_MANY {
+        return (range.start..first, true);
+    }
+    let small = first..first + (first..range.end).take_while(is_small).count();
+    let count: usize = segments[small.clone()].iter().map(|s| s.fingerprints()).sum();
+    let is_large = small != range || !plans.is_small(count as u64);
+    (small, is_large)
+}
+
 /// Merges adjacent segments, oldest first, into the segment that says the same.
 ///
-/// It is small if all of them are and there is room. With `oldest`, nothing lies below them:
-/// removals and resets have done their work and go.
-pub fn merge(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
-    let count: usize = segments.iter().map(|segment| segment.fingerprints()).sum();
+/// With `oldest`, nothing lies below them: removals and resets have done their work and go.
+///
+/// # Panics
+/// When some of them are small and some large, or large ones are to make a small one.
+pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest: bool) -> Merged {
     let all_small = segments.iter().all(|segment| segment.sorted().is_small());
-    let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
-    let common = common.unwrap_or(Common::NONE);
-    if all_small && plans.is_small(count as u64) {
-        let mut builder = Builder::small(plans.small.distance_max(), count, common);
-        each_row(segments, oldest, |key, row| builder.push(key, row));
-        let segment = builder.finish(newest_ids(segments));
-        // No other table has what was dropped.
-        return Merged { segment, others: Vec::new(), dropped: 0 };
+    if all_small && into_large {
+        return promote(plans, segments, oldest);
     }
-    let mut others = Vec::new();
-    let large: Vec<Arc<Segment>> = segments
-        .iter()
-        .map(|segment| {
-            if !segment.sorted().is_small() {
-                return Arc::clone(segment);
-            }
-            let promoted = Level::promoted(plans, segment);
-            others.extend(promoted.others);
-            promoted.segment
-        })
-        .collect();
-    let mut builder = Builder::large(&count_rows(plans, &large, oldest), common);
+    let (count, common) = extent(segments);
+    // No other table has what small segments drop.
+    let (mut builder, counted) = if into_large {
+        (Builder::large(&count_rows(plans, segments, oldest), common), 1)
+    } else {
+        (Builder::small(plans.small.distance_max(), count, common), 0)
+    };
     let mut dropped = 0;
-    each_row(&large, oldest, |key, row| {
-        dropped += u64::from(row.postings.is_empty());
+    each_row(segments, oldest, |key, row| {
+        dropped += if row.postings.is_empty() { counted } else { 0 };
         builder.push(key, row);
     });
-    Merged { segment: builder.finish(newest_ids(&large)), others, dropped }
+    Merged { segment: Arc::new(builder.finish(newest_ids(segments))), others: Vec::new(), dropped }
+}
+
+/// What small segments say, oldest first, in the form of large ones.
+fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
+    let (count, common) = extent(segments);
+    let expected = Expected { plans, small: false, count, common, oldest };
+    // What they say is numbered, in the order in which it counts: of each segment resets, removals,
+    // documents put.
+    let firsts = segments.iter().scan(0, |next, segment| {
+        let first = *next;
+        *next += (segment.hiding() + segment.sorted().numbers()) as u32;
+        Some(first)
+    });
+    let firsts: Vec<u32> = firsts.collect();
+    let said = segments.iter().zip(&firsts).flat_map(|(segment, &first)| {
+        let (resets, removals) = (segment.resets(), segment.removals());
+        let hiding = resets.iter().map(|reset| reset.value).chain(removals.iter().map(|r| r.value));
+        let (put, sorted) = (first + segment.hiding() as u32, segment.sorted());
+        let puts = sorted.entries().map(move |(key, at)| (sorted.order().value(key), put + at));
+        hiding.zip(first..).chain(puts)
+    });
+    let add = |said: u32, row: &mut Row| {
+        let of = firsts.partition_point(|&first| first <= said) - 1;
+        let (segment, said) = (&segments[of], (said - firsts[of]) as usize);
+        let (resets, removals) = (segment.resets(), segment.removals());
+        if let Some(reset) = resets.get(said) {
+            row.reset(reset.sequence);
+        } else if let Some(removal) = removals.get(said - resets.len()) {
+            row.remove(removal.posting);
+        } else {
+            let number = (said - segment.hiding()) as Number;
+            segment.postings_at(number).for_each(|posting| row.put(posting));
+        }
+    };
+    let Level { segment, others } = Level::of(expected, said, add, newest_ids(segments));
+    // No other table has what they drop.
+    Merged { segment, others, dropped: 0 }
+}
+
+/// How many fingerprints some segments have, and what their postings have in common.
+fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
+    let count = segments.iter().map(|segment| segment.fingerprints()).sum();
+    let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
+    (count, common.unwrap_or(Common::NONE))
 }
 
 /// Counts what will have a document in a large segment: what is gone gets no room.
@@ -140,10 +195,26 @@ fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &
             cursor.fold_into(&mut row);
         }
         if oldest {
-            row.removals.clear();
-            row.reset = None;
+            row.forget_older();
         }
         each(key, &row);
+    }
+}
+
+/// Calls `each` with what each segment by itself says about each fingerprint, by key, then by the place of
+/// the segment. They are of one form.
+pub fn each_saying(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &Row)) {
+    let mut cursors: Vec<Cursor<'_>> =
+        segments.iter().map(|segment| Cursor::new(segment)).collect();
+    let mut row = Row::default();
+    while let Some(key) = cursors.iter().filter_map(|cursor| cursor.key).min() {
+        for (at, cursor) in cursors.iter_mut().enumerate() {
+            if cursor.key == Some(key) {
+                row.clear();
+                cursor.fold_into(&mut row);
+                each(key, at, &row);
+            }
+        }
     }
 }
 

@@ -7,6 +7,8 @@
 //! index points to these. A small segment has all tables of its plan; the other tables of large ones
 //! are kept apart, see [`crate::index::view`].
 
+use std::sync::OnceLock;
+
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
 use crate::index::ids::{IdKey, IdTable};
@@ -30,6 +32,8 @@ pub struct Segment {
     removals: Vec<Removal>,
     /// By key.
     resets: Vec<Reset>,
+    /// How many fingerprints it adds to what is older, once somebody counted them.
+    added: OnceLock<i64>,
 }
 
 /// The later postings of a fingerprint with several documents: they end where the next group starts.
@@ -155,6 +159,16 @@ impl Segment {
     /// How many documents it has.
     pub fn documents(&self) -> usize {
         self.fingerprints() + self.later.len()
+    }
+
+    /// How many fingerprints it adds to what is older; they are counted once.
+    pub fn added(&self, count: impl FnOnce() -> i64) -> i64 {
+        *self.added.get_or_init(count)
+    }
+
+    /// The same, if somebody has counted them.
+    pub fn known_added(&self) -> Option<i64> {
+        self.added.get().copied()
     }
 
     /// How many removals and resets it carries.
@@ -329,6 +343,7 @@ impl Builder {
             ids: IdTable::default(),
             removals: self.removals,
             resets: self.resets,
+            added: OnceLock::new(),
         };
         let numbered: Vec<(IdKey, u32)> = ids
             .into_iter()
@@ -382,7 +397,8 @@ impl Segment {
             && ids.iter().all(|(_, number)| (number as usize) < numbers + later.len())
             && removals.is_sorted_by_key(|removal| order.key(removal.value))
             && resets.is_sorted_by(|a, b| order.key(a.value) < order.key(b.value));
-        let segment = Self { sorted, oldest, groups, later, ids, removals, resets };
+        let added = OnceLock::new();
+        let segment = Self { sorted, oldest, groups, later, ids, removals, resets, added };
         sound.then_some(segment)
     }
 }
@@ -425,5 +441,21 @@ impl Row {
     pub fn reset(&mut self, sequence: Sequence) {
         self.clear();
         self.reset = Some(sequence);
+    }
+
+    /// Nothing is older: only documents that it has are left to say.
+    pub fn forget_older(&mut self) {
+        self.removals.clear();
+        self.reset = None;
+    }
+
+    /// The same in numbers.
+    pub fn tally(&self) -> Tally {
+        let with_id = |postings: &[Posting]| postings.iter().filter(|p| p.has_id).count() as i64;
+        Tally {
+            reset: self.reset,
+            documents: self.postings.len() as i64 - self.removals.len() as i64,
+            with_id: with_id(&self.postings) - with_id(&self.removals),
+        }
     }
 }

@@ -67,8 +67,10 @@ fn settle(view: &mut View) {
     }
     let from = view.segments().to_vec();
     if from[0].hiding() > 0 {
-        let merge::Merged { segment, others, dropped } = merge::merge(view.plans(), &from, true);
-        view.install(&Built::Segments { from, merged: Arc::new(segment), others, dropped });
+        let (_, into_large) = merge::alike(view.plans(), &from, 0..1);
+        let merge::Merged { segment: merged, others, dropped } =
+            merge::merge(view.plans(), &from, into_large, true);
+        view.install(&Built::Segments { from, merged, others, dropped });
         // What was dropped leaves the other tables too.
         while let Some(work) = Work::merge(view, merge::RATIO) {
             view.install(&work.run());
@@ -125,6 +127,7 @@ enum Step {
     SettleDeltas,
     Merge,
     SettleAll,
+    Count,
 }
 
 /// Few distinct fingerprints close to each other, so that hits, groups and removals meet.
@@ -143,6 +146,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => Just(Step::SettleDeltas),
         2 => Just(Step::Merge),
         1 => Just(Step::SettleAll),
+        1 => Just(Step::Count),
     ]
 }
 
@@ -183,6 +187,8 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
             }
         }
         Step::SettleAll => settle(view),
+        // Who asks has counted what is merged later.
+        Step::Count => assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64),
     }
 }
 

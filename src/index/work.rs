@@ -5,6 +5,7 @@
 //! both say the same before and after, so nobody waits for the work and it may end at any time. The
 //! owner of the newest view puts the result in ([`View::install`]). Pure: no thread, no clock.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::index::delta::Delta;
@@ -32,10 +33,12 @@ pub enum Work {
     MergeSegments {
         /// Oldest first.
         from: Vec<Arc<Segment>>,
+        /// All that is older.
+        older: Vec<Arc<Segment>>,
+        /// Whether it is to be a large one.
+        into_large: bool,
         /// The index's plans.
         plans: Arc<Plans>,
-        /// Nothing is older.
-        oldest: bool,
     },
     /// One table of some of one role.
     MergeTables {
@@ -50,12 +53,7 @@ pub enum Work {
 #[derive(Debug)]
 pub enum Built {
     /// Of a delta.
-    Flushed {
-        /// The level.
-        level: Level,
-        /// How many fingerprints more have a document with it.
-        fingerprints: i64,
-    },
+    Flushed(Level),
     /// Of segments.
     Segments {
         /// What it takes the place of.
@@ -91,7 +89,16 @@ impl Work {
 
     /// What to merge, where a level is to be `ratio` percent as large as all newer ones.
     pub fn merge(view: &View, ratio: u64) -> Option<Self> {
-        Self::merge_segments(view, ratio).or_else(|| Self::merge_tables(view, ratio))
+        let segments = || Self::merge_segments(view, ratio);
+        let tables = || Self::merge_tables(view, ratio);
+        // A look-up visits each of both; neither waits for the other for long.
+        let large = view.segments().iter().filter(|segment| !segment.sorted().is_small()).count();
+        let roles = view.plans().large.tables().len() - 1;
+        if view.others().len() > (large + 1) * roles {
+            tables().or_else(segments)
+        } else {
+            segments().or_else(tables)
+        }
     }
 
     /// What to merge of the newest segments while another merge is under way, of `apart`: of those
@@ -110,9 +117,7 @@ impl Work {
         let first = segments.len() - newest;
         let sizes: Vec<u64> = segments[first..].iter().map(|s| merge::size(s)).collect();
         let range = merge::choose(&sizes, merge::RATIO)?;
-        let from = segments[first + range.start..first + range.end].to_vec();
-        let oldest = first + range.start == 0;
-        Some(Self::MergeSegments { from, plans: Arc::clone(view.plans()), oldest })
+        Some(Self::merge_range(view, first + range.start..first + range.end))
     }
 
     /// The segments that it takes the place of.
@@ -137,13 +142,18 @@ impl Work {
         match self {
             Self::Flush { delta, older, plans } => {
                 let full = delta.at(u32::MAX);
-                let fingerprints = delta.added(|| distinct::added(&older, &[], full));
-                Built::Flushed { level: full.to_level(&plans), fingerprints }
+                let level = full.to_level(&plans);
+                if let Some(added) = distinct::added_by_full(&older, full) {
+                    level.segment.added(|| added);
+                }
+                Built::Flushed(level)
             }
-            Self::MergeSegments { from, plans, oldest } => {
-                let merge::Merged { segment, others, dropped } =
-                    merge::merge(&plans, &from, oldest);
-                Built::Segments { from, merged: Arc::new(segment), others, dropped }
+            Self::MergeSegments { from, older, into_large, plans } => {
+                let oldest = older.is_empty();
+                let merge::Merged { segment: merged, others, dropped } =
+                    merge::merge(&plans, &from, into_large, oldest);
+                distinct::count_merged(&older, &from, &merged);
+                Built::Segments { from, merged, others, dropped }
             }
             Self::MergeTables { from, view } => {
                 let cleaned_at = view.dropped();
@@ -157,10 +167,18 @@ impl Work {
 
     fn merge_segments(view: &View, ratio: u64) -> Option<Self> {
         let sizes: Vec<u64> = view.segments().iter().map(|s| merge::size(s)).collect();
-        let range = merge::choose(&sizes, ratio)?;
-        let from = view.segments()[range.clone()].to_vec();
-        let plans = Arc::clone(view.plans());
-        Some(Self::MergeSegments { from, plans, oldest: range.start == 0 })
+        Some(Self::merge_range(view, merge::choose(&sizes, ratio)?))
+    }
+
+    fn merge_range(view: &View, range: Range<usize>) -> Self {
+        let segments = view.segments();
+        let (range, into_large) = merge::alike(view.plans(), segments, range);
+        Self::MergeSegments {
+            into_large,
+            older: segments[..range.start].to_vec(),
+            from: segments[range].to_vec(),
+            plans: Arc::clone(view.plans()),
+        }
     }
 
     fn merge_tables(view: &View, ratio: u64) -> Option<Self> {

@@ -61,8 +61,6 @@ pub struct View {
     live_length: u32,
     sequence: Sequence,
     documents: u64,
-    /// How many fingerprints have a document in the segments.
-    in_segments: u64,
 }
 
 /// A stored fingerprint near a query.
@@ -108,6 +106,11 @@ impl View {
     /// The index that these parts make.
     pub fn restored(shape: Shape, parts: Parts) -> Self {
         let Parts { segments, others, dropped, counts } = parts;
+        // What each of them adds is not known, their sum is, and nobody asks for more.
+        let mut fingerprints = counts.fingerprints as i64;
+        for segment in &segments {
+            segment.added(|| std::mem::take(&mut fingerprints));
+        }
         let delta = Delta::new(0, shape.distance_max, counts.sequence);
         Self {
             plans: Arc::new(shape.plans()),
@@ -119,7 +122,6 @@ impl View {
             live_length: 0,
             sequence: counts.sequence,
             documents: counts.documents,
-            in_segments: counts.fingerprints,
         }
     }
 
@@ -226,23 +228,30 @@ impl View {
         self.documents
     }
 
-    /// Its totals. Asks the segments for each fingerprint of the newest delta, and of full ones that
-    /// nobody has counted yet: milliseconds, and a tenth of a second beside inserts at full speed.
+    /// Its totals. Asks older segments for each fingerprint of the newest levels that nobody has counted
+    /// yet ([`crate::index::distinct`]): milliseconds, and tenths of a second beside inserts at full speed.
     pub fn counts(&self) -> Counts {
         let deltas: Vec<_> = self.deltas().collect();
         let added = (0..deltas.len()).map(|at| {
-            let count = || distinct::added(&self.segments, &deltas[..at], deltas[at]);
+            let count = || distinct::added_by_delta(&self.segments, &deltas[..at], deltas[at]);
             let is_full = at + 1 < deltas.len();
             if is_full { deltas[at].delta().added(count) } else { count() }
         });
         Counts {
             sequence: self.sequence,
             documents: self.documents,
-            fingerprints: self.in_segments.strict_add_signed(added.sum()),
+            fingerprints: self.in_segments().strict_add_signed(added.sum()),
         }
     }
 
-    /// What another view can be restored from that had these segments and tables, and no deltas.
+    /// How many fingerprints have a document in the segments.
+    fn in_segments(&self) -> u64 {
+        let added = distinct::added_by_all(&self.segments);
+        u64::try_from(added).expect("only what is there is removed")
+    }
+
+    /// What another view can be restored from that had these segments and tables, and no deltas. Counts
+    /// as [`Self::counts`] does.
     pub fn parts_of(&self, frozen: &Self) -> Parts {
         Parts {
             segments: self.segments.to_vec(),
@@ -251,7 +260,7 @@ impl View {
             counts: Counts {
                 sequence: frozen.sequence,
                 documents: frozen.documents,
-                fingerprints: self.in_segments,
+                fingerprints: self.in_segments(),
             },
         }
     }
@@ -380,9 +389,8 @@ impl View {
     /// When a delta was flushed that was not full.
     pub fn install(&mut self, built: &Built) {
         match built {
-            Built::Flushed { level, fingerprints } => {
+            Built::Flushed(level) => {
                 assert!(self.deltas.len() > 1, "only a full delta becomes a segment");
-                self.in_segments = self.in_segments.strict_add_signed(*fingerprints);
                 self.deltas = self.deltas[1..].into();
                 let segment = Arc::clone(&level.segment);
                 self.segments = self.segments.iter().cloned().chain([segment]).collect();
