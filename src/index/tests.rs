@@ -88,6 +88,17 @@ fn settle(view: &mut View) {
     }
 }
 
+/// Keeps what a snapshot keeps: segments without what each adds, and how many fingerprints all have.
+fn restart(view: &mut View) {
+    view.rotate();
+    settle_deltas(view);
+    let mut parts = view.parts_of(view);
+    for segment in &mut parts.segments {
+        *segment = Arc::new(read(&written(segment), view.plans()).unwrap());
+    }
+    *view = View::restored(view.shape().clone(), parts);
+}
+
 fn written(segment: &Segment) -> Vec<u8> {
     let mut bytes = Vec::new();
     image::write_segment(segment, &mut bytes).unwrap();
@@ -128,6 +139,7 @@ enum Step {
     Merge,
     SettleAll,
     Count,
+    Restart,
 }
 
 /// Few distinct fingerprints close to each other, so that hits, groups and removals meet.
@@ -147,6 +159,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => Just(Step::Merge),
         1 => Just(Step::SettleAll),
         1 => Just(Step::Count),
+        1 => Just(Step::Restart),
     ]
 }
 
@@ -187,6 +200,7 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
             }
         }
         Step::SettleAll => settle(view),
+        Step::Restart => restart(view),
         // Who asks has counted what is merged later.
         Step::Count => assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64),
     }
@@ -425,4 +439,24 @@ fn memory_comes_back_after_deletes_are_merged() {
     assert!(view.others_bytes() < 1_024, "no table has what is gone");
     assert_eq!((bytes.ids, bytes.removals), (0, 0));
     assert_eq!(view.counts().fingerprints, 0);
+}
+
+/// Small segments that become a large one with nothing below it keep no removals.
+#[test]
+fn the_oldest_large_segment_has_nothing_to_hide() {
+    let mut view = with_small_max(3, 3, 3);
+    let mut naive = Naive::default();
+    let puts = (0..8).map(|i| Step::Put(i << 8, Some(i as u8)));
+    for step in puts.chain([Step::Remove(1), Step::Reset(2 << 8), Step::Rotate]) {
+        take(&mut view, &mut naive, &step);
+    }
+    settle_deltas(&mut view);
+    assert!(view.segments().iter().all(|segment| segment.sorted().is_small()));
+    assert!(view.segments().iter().any(|segment| segment.hiding() > 0));
+    while let Some(work) = Work::merge(&view, u64::MAX) {
+        view.install(&work.run());
+    }
+    let [only] = &view.segments()[..] else { panic!("all were merged") };
+    assert!(!only.sorted().is_small());
+    assert_eq!((only.hiding(), only.fingerprints()), (0, 6));
 }
