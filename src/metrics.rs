@@ -176,7 +176,10 @@ fn describe() {
         "Connections above server.connections_max, answered 503 and closed."
     );
     describe_gauge!("nearprint_documents", "Stored documents.");
-    describe_gauge!("nearprint_fingerprints", "Distinct stored fingerprints.");
+    describe_gauge!(
+        "nearprint_fingerprints",
+        "Distinct stored fingerprints; while millions arrive, those counted so far."
+    );
     describe_gauge!("nearprint_index_memory_bytes", Unit::Bytes, "Memory of the index, by part.");
     describe_gauge!(
         "nearprint_merging_memory_bytes",

@@ -155,8 +155,11 @@ pub struct SnapshotInfo {
 pub struct Stats {
     /// Stored documents.
     pub documents: u64,
-    /// Distinct stored fingerprints.
+    /// Distinct stored fingerprints, without those of `uncounted`.
     pub fingerprints: u64,
+    /// So many of the newest may be among them already or not: 0, or more than a million where millions
+    /// have just arrived.
+    pub uncounted: u64,
     /// The last accepted change.
     pub sequence: Sequence,
     /// The largest distance of a look-up.

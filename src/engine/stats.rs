@@ -7,23 +7,30 @@ use crate::engine::writer::memory_stats;
 use crate::index::plan::Plans;
 use crate::index::segment::Segment;
 
+/// With more fingerprints than this that nobody has told apart, statistics do without them.
+const UNCOUNTED_MAX: u64 = 1 << 20;
+
 impl Engine {
     /// The last change.
     pub fn sequence(&self) -> Sequence {
         self.shared.published.load().view.sequence()
     }
 
-    /// The state in numbers. Counts the distinct fingerprints of the newest changes
-    /// ([`crate::index::view::View::counts`]), so not for an async thread.
+    /// The state in numbers. Counts the distinct fingerprints of the newest changes, unless there are more
+    /// than a million: tenths of a second, so not for an async thread.
     pub fn stats(&self) -> Stats {
         let state = self.shared.published.load_full();
         let view = &state.view;
-        let counts = view.counts();
+        let (counts, uncounted) = match view.uncounted() {
+            0..=UNCOUNTED_MAX => (view.counts(), 0),
+            uncounted => (view.counts_so_far(), uncounted),
+        };
         let extent = state.records.extent();
         let options = &self.shared.options;
         Stats {
             documents: counts.documents,
             fingerprints: counts.fingerprints,
+            uncounted,
             sequence: counts.sequence,
             distance_max: view.shape().distance_max,
             durability: options.durability,

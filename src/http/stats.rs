@@ -40,8 +40,10 @@ pub(super) fn age_ms(snapshot: Option<&SnapshotInfo>) -> Option<u64> {
 pub(super) struct StatsReply {
     /// Stored documents, with and without ids.
     documents: u64,
-    /// Distinct stored fingerprints.
+    /// Distinct stored fingerprints, without those of `uncounted`.
     fingerprints: u64,
+    /// So many of the newest are counted later: 0, or more than a million where millions have just arrived.
+    uncounted: u64,
     /// The last accepted change.
     sequence: u64,
     /// The exact definition of text to fingerprint.
@@ -182,6 +184,7 @@ impl StatsReply {
         Self {
             documents: stats.documents,
             fingerprints: stats.fingerprints,
+            uncounted: stats.uncounted,
             sequence: stats.sequence.get(),
             recipe: stats.recipe.to_string(),
             distance_max: stats.distance_max.get(),

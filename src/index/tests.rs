@@ -202,7 +202,15 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
         Step::SettleAll => settle(view),
         Step::Restart => restart(view),
         // Who asks has counted what is merged later.
-        Step::Count => assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64),
+        Step::Count => {
+            assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64);
+            // The newest delta is asked each time.
+            let newest = view.deltas().next_back().map_or(0, |delta| u64::from(delta.length()));
+            assert_eq!(view.uncounted(), newest);
+            if newest == 0 {
+                assert_eq!(view.counts_so_far(), view.counts());
+            }
+        }
     }
 }
 

@@ -229,7 +229,7 @@ impl View {
     }
 
     /// Its totals. Asks older segments for each fingerprint of the newest levels that nobody has counted
-    /// yet ([`crate::index::distinct`]): milliseconds, and tenths of a second beside inserts at full speed.
+    /// yet ([`crate::index::distinct`]), some 0.3 us each.
     pub fn counts(&self) -> Counts {
         let deltas: Vec<_> = self.deltas().collect();
         let added = (0..deltas.len()).map(|at| {
@@ -237,11 +237,27 @@ impl View {
             let is_full = at + 1 < deltas.len();
             if is_full { deltas[at].delta().added(count) } else { count() }
         });
-        Counts {
-            sequence: self.sequence,
-            documents: self.documents,
-            fingerprints: self.in_segments().strict_add_signed(added.sum()),
-        }
+        self.counts_with(self.in_segments().strict_add_signed(added.sum()))
+    }
+
+    /// The same at once: of fingerprints those that somebody has counted.
+    pub fn counts_so_far(&self) -> Counts {
+        let segments = self.segments.iter().filter_map(|segment| segment.known_added());
+        let deltas = self.deltas().filter_map(|delta| delta.delta().known_added());
+        let added: i64 = segments.chain(deltas).sum();
+        self.counts_with(u64::try_from(added).unwrap_or(0))
+    }
+
+    /// For how many fingerprints [`Self::counts`] has to ask.
+    pub fn uncounted(&self) -> u64 {
+        let segments = self.segments.iter().filter(|segment| segment.known_added().is_none());
+        let segments = segments.map(|segment| (segment.fingerprints() + segment.hiding()) as u64);
+        let deltas = self.deltas().filter(|delta| delta.delta().known_added().is_none());
+        segments.chain(deltas.map(|delta| u64::from(delta.length()))).sum()
+    }
+
+    fn counts_with(&self, fingerprints: u64) -> Counts {
+        Counts { sequence: self.sequence, documents: self.documents, fingerprints }
     }
 
     /// How many fingerprints have a document in the segments.
