@@ -105,17 +105,18 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest:
         return promote(plans, segments, oldest);
     }
     let (count, common) = extent(segments);
-    // No other table has what small segments drop.
-    let (mut builder, counted) = if into_large {
-        (Builder::large(&count_rows(plans, segments, oldest), common), 1)
+    let mut builder = if into_large {
+        Builder::large(&count_rows(plans, segments, oldest), common)
     } else {
-        (Builder::small(plans.small.distance_max(), count, common), 0)
+        Builder::small(plans.small.distance_max(), count, common)
     };
     let mut dropped = 0;
     each_row(segments, oldest, |key, row| {
-        dropped += if row.postings.is_empty() { counted } else { 0 };
+        dropped += u64::from(row.postings.is_empty());
         builder.push(key, row);
     });
+    // No other table has what small segments drop.
+    let dropped = if into_large { dropped } else { 0 };
     Merged { segment: Arc::new(builder.finish(newest_ids(segments))), others: Vec::new(), dropped }
 }
 
