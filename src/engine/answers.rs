@@ -155,10 +155,10 @@ pub struct SnapshotInfo {
 pub struct Stats {
     /// Stored documents.
     pub documents: u64,
-    /// Distinct stored fingerprints, without those of `uncounted`.
+    /// Distinct stored fingerprints, as far as they are counted.
     pub fingerprints: u64,
-    /// So many of the newest may be among them already or not: 0, or more than a million where millions
-    /// have just arrived.
+    /// So many of the newest are not counted yet: 0, or more than a million where millions have just
+    /// arrived.
     pub uncounted: u64,
     /// The last accepted change.
     pub sequence: Sequence,

@@ -72,8 +72,12 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
                 held_up = Duration::ZERO;
                 match flush(shared) {
                     Ok(true) => held_up = brake(shared),
+                    Ok(false) => thread::park_timeout(LOOK_EVERY),
                     // With the engine gone, what is left in deltas is in the journal.
-                    Ok(false) | Err(Gone) => thread::park_timeout(LOOK_EVERY),
+                    Err(Gone) => {
+                        debug_assert!(shared.writer.is_closed(), "only a writer ends it");
+                        thread::park_timeout(LOOK_EVERY);
+                    }
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return,

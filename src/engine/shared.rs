@@ -44,9 +44,17 @@ pub(crate) struct Shared {
     /// There may be enough records of no use to give their space back.
     pub(crate) reclaim_wanted: AtomicBool,
     pub(crate) space: ArcSwap<Space>,
-    /// While merges are under way, the segments that they take the place of: not for the flusher.
     /// Whoever chooses segments to merge holds it.
     pub(crate) merging: Mutex<Option<Merging>>,
+}
+
+/// The merge that is under way.
+#[derive(Debug)]
+pub(crate) struct Merging {
+    /// What it takes the place of: not for the flusher.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// The last change when it began.
+    pub(crate) since: Sequence,
 }
 
 /// Whether the engine runs.
@@ -131,13 +139,4 @@ impl Shared {
             Readiness::MemoryFull => command.adds().then_some(Refused::MemoryFull),
         }
     }
-}
-
-/// The merge that is under way.
-#[derive(Debug)]
-pub(crate) struct Merging {
-    /// What it takes the place of.
-    pub(crate) segments: Vec<Arc<Segment>>,
-    /// The last change when it began.
-    pub(crate) since: Sequence,
 }

@@ -40,9 +40,9 @@ pub(super) fn age_ms(snapshot: Option<&SnapshotInfo>) -> Option<u64> {
 pub(super) struct StatsReply {
     /// Stored documents, with and without ids.
     documents: u64,
-    /// Distinct stored fingerprints, without those of `uncounted`.
+    /// Distinct stored fingerprints, as far as they are counted.
     fingerprints: u64,
-    /// So many of the newest are counted later: 0, or more than a million where millions have just arrived.
+    /// So many of the newest are not counted yet: 0, or more than a million where millions have just arrived.
     uncounted: u64,
     /// The last accepted change.
     sequence: u64,

@@ -66,7 +66,7 @@ fn count(segments: &[Arc<Segment>], from: usize) {
         };
         let wanted: Vec<usize> = (from..segments.len()).filter(wanted).collect();
         if !wanted.is_empty() {
-            Count::new(segments, &wanted).run(&wanted);
+            Count::new(segments, &wanted).run();
         }
     }
 }
@@ -114,6 +114,8 @@ fn asked(
 /// Counts what some segments add, a few fingerprints at a time.
 struct Count<'a> {
     segments: &'a [Arc<Segment>],
+    /// The places of those that are counted; they are of one form.
+    wanted: &'a [usize],
     values: Vec<Permuted>,
     /// What each segment that is counted says, of which of these values.
     said: Vec<Option<Vec<(usize, Tally)>>>,
@@ -121,18 +123,19 @@ struct Count<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// Counts those at some places.
-    fn new(segments: &'a [Arc<Segment>], wanted: &[usize]) -> Self {
+    fn new(segments: &'a [Arc<Segment>], wanted: &'a [usize]) -> Self {
         let said = |at| wanted.contains(&at).then(|| Vec::with_capacity(AT_A_TIME));
         Self {
             segments,
+            wanted,
             values: Vec::with_capacity(AT_A_TIME),
             said: (0..segments.len()).map(said).collect(),
             added: vec![0; segments.len()],
         }
     }
 
-    fn run(mut self, wanted: &[usize]) {
+    fn run(mut self) {
+        let wanted = self.wanted;
         let saying: Vec<_> = wanted.iter().map(|&at| Arc::clone(&self.segments[at])).collect();
         let order = saying[0].sorted().order();
         each_saying(&saying, |key, at, row| {

@@ -468,3 +468,47 @@ fn the_oldest_large_segment_has_nothing_to_hide() {
     assert!(!only.sorted().is_small());
     assert_eq!((only.hiding(), only.fingerprints()), (0, 6));
 }
+
+/// Puts so many documents that are all different from each other, and closes the delta.
+fn put_spread(view: &mut View, count: u64) {
+    for _ in 0..count {
+        let bits = view.sequence().get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        view.put(Fingerprint::new(bits), Put::default());
+    }
+    view.rotate();
+    settle_deltas(view);
+}
+
+/// Small segments keep coming, and after each there is time for one merge alone.
+#[test]
+fn large_segments_are_merged_though_small_ones_keep_coming() {
+    let mut view = with_small_max(16, 3, 8);
+    for _ in 0..600 {
+        put_spread(&mut view, 8);
+        if let Some(work) = Work::merge(&view, merge::RATIO) {
+            view.install(&work.run());
+        }
+        let large = view.segments().iter().filter(|segment| !segment.sorted().is_small()).count();
+        assert!(large <= 20, "{large}");
+    }
+}
+
+#[test]
+fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
+    let mut view = with_small_max(16, 3, 32);
+    for _ in 0..4 {
+        put_spread(&mut view, 32);
+    }
+    let work = Work::merge(&view, merge::RATIO).unwrap();
+    assert!(matches!(work, Work::MergeSegments { .. }), "as many of each");
+    view.install(&work.run());
+    for _ in 0..5 {
+        put_spread(&mut view, 8);
+    }
+    assert_eq!((view.segments().len(), view.others().len()), (6, 4));
+    let work = Work::merge(&view, merge::RATIO).unwrap();
+    assert!(matches!(work, Work::MergeTables { .. }));
+    view.install(&work.run());
+    let work = Work::merge(&view, merge::RATIO).unwrap();
+    assert!(matches!(work, Work::MergeSegments { .. }), "the small ones are left");
+}
