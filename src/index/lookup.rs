@@ -7,6 +7,8 @@
 
 use std::cell::RefCell;
 
+use smallvec::SmallVec;
+
 use crate::fingerprint::Distance;
 use crate::index::buckets::Buckets;
 use crate::index::delta::DeltaAt;
@@ -42,6 +44,7 @@ pub struct Reach {
 }
 
 /// What a look-up visits.
+#[derive(Clone, Copy)]
 enum Visited<'a> {
     /// All tables of a small segment.
     Buckets(&'a Buckets, Distance),
@@ -57,23 +60,32 @@ impl Reach {
         Self { large: *view.plans().large.radii(distance), distance }
     }
 
-    /// What to visit, and how far to search each.
-    fn visited<'a>(&'a self, view: &'a View) -> impl Iterator<Item = Visited<'a>> {
+    /// Gathers what to visit, and how far to search each.
+    fn gather<'a>(self, view: &'a View, all: &mut AllVisited<'a>) {
         let large = |table| Some(Visited::Table(table, self.large[Table::role(table)]?));
-        let segments = view.segments().iter().filter_map(move |segment| match segment.sorted() {
-            Sorted::Small(buckets) => Some(Visited::Buckets(buckets, self.distance)),
-            Sorted::Large(table) => large(table),
-        });
-        let others = view.others().iter().filter_map(move |other| large(&other.table));
-        let deltas = view.deltas().filter(|delta| delta.length() > 0);
-        segments.chain(others).chain(deltas.map(|delta| Visited::Delta(delta, self.distance)))
-    }
-
-    fn expect(&self, view: &View, queries: &[Permuted]) {
-        for visited in self.visited(view) {
-            for &query in queries {
-                visited.expect(query);
+        for segment in view.segments().iter() {
+            match segment.sorted() {
+                Sorted::Small(buckets) => all.push(Visited::Buckets(buckets, self.distance)),
+                Sorted::Large(table) => all.extend(large(table)),
             }
+        }
+        for other in view.others() {
+            all.extend(large(&other.table));
+        }
+        for delta in view.deltas().filter(|delta| delta.length() > 0) {
+            all.push(Visited::Delta(delta, self.distance));
+        }
+    }
+}
+
+/// All that a look-up visits, gathered once for all queries of a batch. Where there are more than these, they
+/// take an allocation.
+type AllVisited<'a> = SmallVec<[Visited<'a>; 8]>;
+
+fn expect(all: &[Visited<'_>], queries: &[Permuted]) {
+    for visited in all {
+        for &query in queries {
+            visited.expect(query);
         }
     }
 }
@@ -137,17 +149,21 @@ impl Lookup {
         queries: &[Permuted],
         found: &mut impl FnMut(usize, Permuted),
     ) {
+        let mut all = AllVisited::new();
+        reach.gather(view, &mut all);
+        let all = &*all;
         let mut expected = queries.chunks(QUERIES_AHEAD);
         let mut located = expected.clone();
-        reach.expect(view, expected.next().unwrap_or_default());
-        self.next.locate(view, reach, located.next().unwrap_or_default());
-        reach.expect(view, expected.next().unwrap_or_default());
+        expect(all, expected.next().unwrap_or_default());
+        self.next.locate(all, located.next().unwrap_or_default());
+        expect(all, expected.next().unwrap_or_default());
         for (i, queries) in queries.chunks(QUERIES_AHEAD).enumerate() {
             std::mem::swap(&mut self.now, &mut self.next);
-            self.next.locate(view, reach, located.next().unwrap_or_default());
-            reach.expect(view, expected.next().unwrap_or_default());
+            self.next.locate(all, located.next().unwrap_or_default());
+            expect(all, expected.next().unwrap_or_default());
             let first = i * QUERIES_AHEAD;
-            self.now.compare(view, reach, queries, &mut |at, value| found(first + at, value));
+            let mut found = |at, value| found(first + at, value);
+            self.now.compare(all, reach.distance, queries, &mut found);
         }
     }
 }
@@ -159,11 +175,11 @@ impl Default for Group {
 }
 
 impl Group {
-    fn locate(&mut self, view: &View, reach: Reach, queries: &[Permuted]) {
+    fn locate(&mut self, all: &[Visited<'_>], queries: &[Permuted]) {
         self.visits.clear();
         self.ends.clear();
         for &query in queries {
-            for visited in reach.visited(view) {
+            for visited in all {
                 visited.locate(query, &mut self.visits);
                 self.ends.push(self.visits.len());
             }
@@ -172,15 +188,15 @@ impl Group {
 
     fn compare(
         &self,
-        view: &View,
-        reach: Reach,
+        all: &[Visited<'_>],
+        distance: Distance,
         queries: &[Permuted],
         found: &mut impl FnMut(usize, Permuted),
     ) {
-        let distance = u32::from(reach.distance.get());
+        let distance = u32::from(distance.get());
         let (mut from, mut ends) = (0, self.ends.iter());
         for (at, &query) in queries.iter().enumerate() {
-            for (visited, &end) in reach.visited(view).zip(ends.by_ref()) {
+            for (visited, &end) in all.iter().zip(ends.by_ref()) {
                 let visits = &self.visits[from..end];
                 visited.compare(query, distance, visits, &mut |value| found(at, value));
                 from = end;
