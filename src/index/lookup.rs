@@ -44,7 +44,6 @@ pub struct Reach {
 }
 
 /// What a look-up visits.
-#[derive(Clone, Copy)]
 enum Visited<'a> {
     /// All tables of a small segment.
     Buckets(&'a Buckets, Distance),
@@ -62,6 +61,7 @@ impl Reach {
 
     /// Gathers what to visit, and how far to search each.
     fn gather<'a>(self, view: &'a View, all: &mut AllVisited<'a>) {
+        all.reserve(view.segments().len() + view.others().len() + view.full_deltas().len() + 1);
         let large = |table| Some(Visited::Table(table, self.large[Table::role(table)]?));
         for segment in view.segments().iter() {
             match segment.sorted() {
@@ -78,7 +78,7 @@ impl Reach {
     }
 }
 
-/// All that a look-up visits, gathered once for all queries of a batch. Where there are more than these, they
+/// All that a look-up visits, gathered once for all queries that are answered together. More than these
 /// take an allocation.
 type AllVisited<'a> = SmallVec<[Visited<'a>; 8]>;
 
