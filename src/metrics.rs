@@ -42,6 +42,7 @@ struct Installed {
     held_up: Histogram,
     connections: Gauge,
     turned_away: Counter,
+    log_lines_lost: Counter,
     state: StateGauges,
 }
 
@@ -114,6 +115,7 @@ fn handles(page: PrometheusHandle) -> Installed {
         held_up: histogram!("nearprint_writes_held_up_seconds"),
         connections: gauge!("nearprint_connections"),
         turned_away: counter!("nearprint_connections_turned_away_total"),
+        log_lines_lost: counter!("nearprint_log_lines_lost_total"),
         state: StateGauges {
             documents: gauge!("nearprint_documents"),
             fingerprints: gauge!("nearprint_fingerprints"),
@@ -169,11 +171,6 @@ fn describe() {
         "nearprint_writes_held_up_seconds",
         Unit::Seconds,
         "Times for which a new index segment was held up so that merges keep up with writes."
-    );
-    describe_gauge!("nearprint_connections", "Open connections.");
-    describe_counter!(
-        "nearprint_connections_turned_away_total",
-        "Connections above server.connections_max, answered 503 and closed."
     );
     describe_gauge!("nearprint_documents", "Stored documents.");
     describe_gauge!(
@@ -412,6 +409,13 @@ pub fn connection_turned_away() {
     }
 }
 
+/// So many lines of the log were lost since the process started.
+pub fn log_lines_lost(count: u64) {
+    if let Some(installed) = installed() {
+        installed.log_lines_lost.absolute(count);
+    }
+}
+
 /// The journal was synced.
 pub fn journal_synced(took: Duration) {
     if let Some(installed) = installed() {
@@ -469,6 +473,7 @@ mod tests {
         writes_held_up(Duration::from_millis(100));
         drop(ConnectionOpen::new());
         connection_turned_away();
+        log_lines_lost(4);
         upkeep();
         let page = render(&State {
             documents: 12,
@@ -508,6 +513,7 @@ mod tests {
             "nearprint_requests_in_flight 10",
             "nearprint_connections 0",
             "nearprint_connections_turned_away_total 1",
+            "nearprint_log_lines_lost_total 4",
             "nearprint_journal_bytes 99",
             "nearprint_journal_live_bytes 50",
             "nearprint_reclaimed_bytes 7",

@@ -3,8 +3,12 @@
 //! What is logged is decided where it happens (one line a request in [`crate::http`]); no line ever
 //! holds the text of a document, an id or a fingerprint that a client sent.
 
-use std::io::IsTerminal as _;
+use std::io::{BufWriter, IsTerminal as _};
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
 
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt;
 
 /// What is written.
@@ -25,19 +29,65 @@ pub enum Format {
     Json,
 }
 
+/// So many lines wait to be written at most; what comes then is lost.
+pub const LINES_WAITING_MAX: usize = 8_192;
+
+/// The lines that were lost.
+static LOST: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// How long the end of the process waits for the lines that wait to be written.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Writes what waits when it is dropped; what nobody takes within a second is lost.
+#[must_use = "lines are written until it is dropped"]
+#[derive(Debug)]
+pub struct Log(Option<WorkerGuard>);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let guard = self.0.take();
+        let (ended, end) = mpsc::channel::<()>();
+        // Where nobody reads the log, the guard says so on standard output; where that is closed, it
+        // panics, which standard error is told: it may never return.
+        let ends = thread::Builder::new().spawn(move || {
+            drop(guard);
+            drop(ended);
+        });
+        if ends.is_ok() {
+            let _disconnected_or_late = end.recv_timeout(LAST_LINES);
+        }
+    }
+}
+
 /// Starts logging for the whole process. A second call changes nothing, so that tests may start
 /// several servers.
-pub fn init(options: Options) {
+///
+/// A thread of its own writes, so that no request waits for whoever reads the log.
+pub fn init(options: Options) -> Log {
+    let (waiting, guard) = NonBlockingBuilder::default()
+        .buffered_lines_limit(LINES_WAITING_MAX)
+        .thread_name("log")
+        .finish(BufWriter::new(std::io::stderr()));
+    let lost = waiting.error_counter();
     let lines = fmt()
         .with_max_level(options.level)
         .with_target(false)
-        .with_writer(std::io::stderr)
+        .with_writer(waiting)
         // A line that cannot be written (the log's disk is full) is lost. Saying so on standard
         // error would panic in the middle of a request.
         .log_internal_errors(false);
-    // An error here says that a subscriber is already there, which is what was asked for.
-    drop(match options.format {
+    let begun = match options.format {
         Format::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
         Format::Json => lines.json().flatten_event(true).try_init(),
-    });
+    };
+    // An error says that a subscriber is already there, which is what was asked for.
+    if begun.is_ok() {
+        LOST.get_or_init(|| lost);
+    }
+    Log(Some(guard))
+}
+
+/// How many lines were lost because too many waited.
+pub fn lines_lost() -> u64 {
+    LOST.get().map_or(0, |lost| lost.dropped_lines() as u64)
 }

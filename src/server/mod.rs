@@ -104,7 +104,7 @@ pub enum ServeError {
 /// # Errors
 /// [`ServeError`] says what is wrong; the process should exit with a failure.
 pub fn serve(settings: Settings) -> Result<(), ServeError> {
-    telemetry::init(settings.log);
+    let _log = telemetry::init(settings.log);
     metrics::install();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -277,5 +277,6 @@ async fn fold_metrics() {
     loop {
         ticks.tick().await;
         metrics::upkeep();
+        metrics::log_lines_lost(telemetry::lines_lost());
     }
 }

@@ -47,6 +47,14 @@ impl Server {
         Self::spawn(wrapped, directory)
     }
 
+    /// Starts one whose log is a pipe that nobody reads.
+    pub(crate) fn with_unread_log() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = command(directory.path(), &[]);
+        command.stderr(Stdio::piped());
+        Self::spawn(command, directory)
+    }
+
     fn spawn(mut command: Command, directory: tempfile::TempDir) -> Self {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();

@@ -1,0 +1,53 @@
+//! A log that nobody reads.
+
+use nearprint::telemetry::LINES_WAITING_MAX;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::client::{Connection, PATIENCE};
+use crate::server::{Server, eventually};
+
+/// A pipe holds 64 KiB of lines, each of which has more than 64 bytes.
+const LINES_IN_PIPE_MAX: usize = 1_024;
+
+/// What else may hold some: the buffer of the thread that writes.
+const LINES_WRITTEN_MAX: usize = 256;
+
+/// The log lines of requests fill the pipe and then all the room for those that wait; every request is answered
+/// nevertheless, the lines that are lost are counted, and the process ends when it is told to.
+#[tokio::test]
+async fn who_does_not_read_the_log_holds_up_nobody() {
+    let mut server = Server::with_unread_log();
+    let room = LINES_WAITING_MAX + LINES_IN_PIPE_MAX + LINES_WRITTEN_MAX;
+    let thousands = (room + 1_000).div_ceil(1_000);
+    let mut crowd = TcpStream::connect(&server.address).await.unwrap();
+    let mut received = Vec::new();
+    // A thousand requests at a time, without a wait for the replies between them.
+    for _ in 0..thousands {
+        let request = "GET /v1/nothing HTTP/1.1\r\nhost: test\r\n\r\n";
+        crowd.write_all(request.repeat(1_000).as_bytes()).await.unwrap();
+        received.clear();
+        let mut replies = 0;
+        while replies < 1_000 {
+            let read = timeout(PATIENCE, crowd.read_buf(&mut received)).await;
+            assert_ne!(read.expect("a request is held up").unwrap(), 0, "{replies} replies");
+            replies = String::from_utf8_lossy(&received).matches("HTTP/1.1 404").count();
+        }
+    }
+    let mut asked = Connection::open(&server.address).await.unwrap();
+    let reply = asked.ask(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    assert_eq!(reply.status, 200);
+    let lost = || lines_lost(&server.address);
+    eventually(|| lost() >= 1_000, "as many lost as there was no room for");
+    assert!(lost() < (1_000 * thousands - LINES_WAITING_MAX) as u64, "{} are lost", lost());
+    server.signal("TERM");
+    assert!(server.wait().success());
+}
+
+fn lines_lost(address: &str) -> u64 {
+    let page = ureq::get(format!("http://{address}/metrics")).call().unwrap();
+    let page = page.into_body().read_to_string().unwrap();
+    let line = page.lines().find_map(|line| line.strip_prefix("nearprint_log_lines_lost_total "));
+    line.unwrap().parse().unwrap()
+}
