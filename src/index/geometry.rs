@@ -32,6 +32,10 @@ const FILL: f64 = 0.70;
 const FILL_LARGE: f64 = 0.80;
 const LARGE: u64 = 32_000_000;
 
+/// The same for those of thirds: a look-up visits several lines one behind the other, and fewer where
+/// they are fuller.
+const FILL_LARGE_THIRDS: f64 = 0.85;
+
 /// A range with fewer entries than others gets lines for at least this share of their average, so
 /// that no line stands for so many heads that all of their bits would have to be kept.
 const SPARSEST: f64 = 0.5;
@@ -57,7 +61,11 @@ pub struct Geometry {
 impl Geometry {
     /// The geometry of a table with about `count` entries.
     pub fn of(plan: TablePlan, count: u64) -> Self {
-        let fill = if count < LARGE { FILL } else { FILL_LARGE };
+        let fill = match plan.key_bits {
+            _ if count < LARGE => FILL,
+            32 => FILL_LARGE,
+            _ => FILL_LARGE_THIRDS,
+        };
         let ranges = (count / RANGE_ENTRIES).max(2).next_power_of_two().ilog2();
         let with = |layout: Layout| {
             let lines = lines(count, layout, fill);
