@@ -219,10 +219,16 @@ mod tests {
 
     #[test]
     fn tables_take_the_memory_that_they_may() {
-        let plan = Plan::of(Distance::new(3).unwrap());
-        for (count, most) in [(1_000_000, 10.5), (10_000_000, 9.5), (100_000_000, 7.5)] {
+        let limits = [
+            (3, 1_000_000, 10.5),
+            (3, 10_000_000, 9.5),
+            (3, 100_000_000, 7.5),
+            (6, 100_000_000, 7.2),
+        ];
+        for (distance, count, most) in limits {
+            let plan = Plan::of(Distance::new(distance).unwrap());
             let bytes = Geometry::of(plan.tables()[0], count).bytes(count) / count as f64;
-            assert!(bytes <= most, "{bytes} bytes an entry at {count}");
+            assert!(bytes <= most, "{bytes} bytes an entry at {count}, {plan}");
         }
     }
 }

@@ -1,9 +1,11 @@
 //! A log that nobody reads.
 
+use std::time::Duration;
+
 use nearprint::telemetry::LINES_WAITING_MAX;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::client::{Connection, PATIENCE};
 use crate::server::{Server, eventually};
@@ -42,6 +44,25 @@ async fn who_does_not_read_the_log_holds_up_nobody() {
     eventually(|| lost() >= 1_000, "as many lost as there was no room for");
     assert!(lost() < (1_000 * thousands - LINES_WAITING_MAX) as u64, "{} are lost", lost());
     server.signal("TERM");
+    assert!(server.wait().success());
+}
+
+/// A process that ends waits for a reader that reads on: more lines than the pipe holds arrive.
+#[tokio::test]
+async fn the_end_of_the_process_writes_what_waits() {
+    let mut server = Server::with_unread_log();
+    let mut client = Connection::open(&server.address).await.unwrap();
+    for _ in 0..LINES_IN_PIPE_MAX {
+        client.ask(b"GET /v1/nothing HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    }
+    drop(client);
+    server.signal("TERM");
+    while TcpStream::connect(&server.address).await.is_ok() {}
+    // By now it would have ended if it did not wait.
+    sleep(Duration::from_millis(100)).await;
+    let log = server.rest_of_log();
+    assert_eq!(log.matches("status=404").count(), LINES_IN_PIPE_MAX);
+    assert!(log.trim_end().ends_with("stopped"), "{log}");
     assert!(server.wait().success());
 }
 

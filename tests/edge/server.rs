@@ -65,6 +65,11 @@ impl Server {
         Self { child, address: address.to_owned(), directory }
     }
 
+    /// Reads the log that nobody read, up to the end of the process.
+    pub(crate) fn rest_of_log(&mut self) -> String {
+        std::io::read_to_string(self.child.stderr.take().unwrap()).unwrap()
+    }
+
     /// Sends a signal, such as `HUP`.
     pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
