@@ -7,7 +7,8 @@
 //!
 //! ```text
 //!   values    fingerprint, sketch, document, recipe; access: tokens and their scopes
-//!   floor 1   kernel     SIMD, and the only `unsafe`: lines compared, text hashed
+//!   floor 1   kernel     SIMD: lines compared, text hashed
+//!             pages      memory that goes back part by part; here and in the kernel alone is `unsafe`
 //!             text       text -> features -> fingerprint, HTML, charsets
 //!             index      exact look-ups within a Hamming distance: tables, segments, deltas
 //!   floor 2   machine    commands decided as a pure function of the changes before them
@@ -33,6 +34,7 @@ pub mod index;
 pub mod kernel;
 pub mod machine;
 pub mod metrics;
+pub mod pages;
 pub mod recipe;
 pub mod server;
 pub mod sketch;

@@ -88,8 +88,7 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
 /// Builds a level of the oldest full delta, if there is one.
 fn flush(shared: &Arc<Shared>) -> Result<bool, Gone> {
     let Some(work) = Work::flush(&shared.published.load().view) else { return Ok(false) };
-    let built = work.run();
-    tell(shared, |done| Message::Built { built, done })?;
+    complete(shared, work)?;
     merge_newest(shared)?;
     Ok(true)
 }
@@ -120,7 +119,14 @@ fn merge_newest(shared: &Arc<Shared>) -> Result<(), Gone> {
     let merging = shared.merging();
     let Some(Merging { segments: apart, .. }) = &*merging else { return Ok(()) };
     while let Some(work) = Work::merge_newest(&shared.published.load().view, apart, NEWEST_MAX) {
-        let built = work.run();
+        complete(shared, work)?;
+    }
+    Ok(())
+}
+
+/// Does some work, and has the writer put in what comes of it.
+fn complete(shared: &Arc<Shared>, work: Work) -> Result<(), Gone> {
+    for built in work.steps() {
         tell(shared, |done| Message::Built { built, done })?;
     }
     Ok(())
@@ -138,8 +144,7 @@ fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
         let view = &state.view;
         match Work::flush(view) {
             Some(work) if view.full_deltas()[0].after() < frozen.sequence() => {
-                let built = work.run();
-                tell(shared, |done| Message::Built { built, done })?;
+                complete(shared, work)?;
             }
             _ => return Ok(Settled { frozen, later: view.clone() }),
         }

@@ -136,7 +136,7 @@ impl SnapshotKeeper {
         self.shared.wake_flusher();
         let parts = settled.blocking_recv().ok()?.parts();
         self.last_ms = self.shared.clock.now_ms();
-        let taken = self.snapshots.take(&parts, self.last_ms);
+        let taken = self.snapshots.take(parts, self.last_ms);
         self.tell_of(taken, begun)
     }
 
@@ -218,8 +218,17 @@ fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
         work
     };
     let (begun, size) = (shared.clock.monotonic(), work.size());
-    let built = work.run();
-    let told = tell(shared, |done| Message::Built { built, done });
+    let mut told = Ok(());
+    for built in work.steps() {
+        let segments = built.segments().to_vec();
+        told = tell(shared, |done| Message::Built { built, done });
+        if told.is_err() {
+            break;
+        }
+        if let Some(merging) = &mut *shared.merging() {
+            merging.segments = segments;
+        }
+    }
     *shared.merging() = None;
     told.ok()?;
     metrics::merge_finished(shared.clock.since(begun), size);

@@ -151,9 +151,9 @@ pub fn recover(
 /// Builds segments of the full deltas and merges what is to be merged, on this thread.
 pub fn settle(view: &mut View) {
     while let Some(work) = Work::flush(view) {
-        view.install(&work.run());
+        view.complete(work);
         while let Some(work) = Work::merge(view, merge::RATIO) {
-            view.install(&work.run());
+            view.complete(work);
         }
     }
 }

@@ -80,10 +80,19 @@ struct OtherFile {
     gone: u64,
 }
 
+/// A part of a snapshot that is being taken.
+#[derive(Debug)]
+enum Part<T> {
+    /// It has a file. The part itself is let go: were it merged meanwhile, it would lie beside the result.
+    OnDisk(PartFile),
+    /// It has none yet.
+    InMemory(Arc<T>),
+}
+
 impl<T> Written<T> {
-    fn file_of(&self, part: &Arc<T>) -> Option<PartFile> {
-        let known = self.0.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(part));
-        known.map(|(_, file)| *file)
+    fn part(&self, part: Arc<T>) -> Part<T> {
+        let known = self.0.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(&part));
+        known.map_or(Part::InMemory(part), |(_, file)| Part::OnDisk(*file))
     }
 
     fn add(&mut self, part: &Arc<T>, file: PartFile) {
@@ -201,20 +210,22 @@ impl Snapshots {
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
-    pub fn take(&mut self, parts: &Parts, taken_at_ms: u64) -> Result<SnapshotInfo, StorageError> {
-        let counts = parts.counts;
+    pub fn take(&mut self, parts: Parts, taken_at_ms: u64) -> Result<SnapshotInfo, StorageError> {
+        let Parts { segments, others, dropped, counts } = parts;
         if let Some(newest) = self.kept.first().filter(|newest| newest.counts == counts) {
             return Ok(newest.info());
         }
         self.segments.forget_dropped();
         self.tables.forget_dropped();
-        let segments = parts.segments.iter().map(|segment| self.segment_file(segment));
+        let segments: Vec<_> = segments.into_iter().map(|s| self.segments.part(s)).collect();
+        let of_other = |other: Other| (self.tables.part(other.table), dropped - other.cleaned_at);
+        let others: Vec<_> = others.into_iter().map(of_other).collect();
+        let segments = segments.into_iter().map(|segment| self.segment_file(segment));
         let segments = segments.collect::<Result<_, _>>()?;
-        let others = parts.others.iter().map(|other| {
-            let gone = parts.dropped - other.cleaned_at;
-            Ok(OtherFile { file: self.table_file(&other.table)?, gone })
+        let others = others.into_iter().map(|(table, gone)| {
+            self.table_file(table).map(|file| OtherFile { file, gone })
         });
-        let others = others.collect::<Result<_, StorageError>>()?;
+        let others = others.collect::<Result<_, _>>()?;
         let manifest = Manifest { again: false, taken_at_ms, counts, segments, others };
         self.keep(manifest)
     }
@@ -264,23 +275,25 @@ impl Snapshots {
         self.kept.iter().map(Manifest::info).collect()
     }
 
-    fn segment_file(&mut self, segment: &Arc<Segment>) -> Result<PartFile, StorageError> {
-        if let Some(file) = self.segments.file_of(segment) {
-            return Ok(file);
-        }
-        let write = |sink: &mut dyn Write| image::write_segment(segment, sink);
+    fn segment_file(&mut self, segment: Part<Segment>) -> Result<PartFile, StorageError> {
+        let segment = match segment {
+            Part::OnDisk(file) => return Ok(file),
+            Part::InMemory(segment) => segment,
+        };
+        let write = |sink: &mut dyn Write| image::write_segment(&segment, sink);
         let file = self.write_part(SEGMENT_KIND, segment_name, write)?;
-        self.segments.add(segment, file);
+        self.segments.add(&segment, file);
         Ok(file)
     }
 
-    fn table_file(&mut self, table: &Arc<Table>) -> Result<PartFile, StorageError> {
-        if let Some(file) = self.tables.file_of(table) {
-            return Ok(file);
-        }
-        let write = |sink: &mut dyn Write| image::write_table(table, sink);
+    fn table_file(&mut self, table: Part<Table>) -> Result<PartFile, StorageError> {
+        let table = match table {
+            Part::OnDisk(file) => return Ok(file),
+            Part::InMemory(table) => table,
+        };
+        let write = |sink: &mut dyn Write| image::write_table(&table, sink);
         let file = self.write_part(TABLE_KIND, table_name, write)?;
-        self.tables.add(table, file);
+        self.tables.add(&table, file);
         Ok(file)
     }
 
@@ -544,4 +557,22 @@ fn read_number(source: &mut dyn Read) -> io::Result<u64> {
     let mut bytes = [0; 8];
     source.read_exact(&mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_has_a_file_is_let_go() {
+        let (part, mut written) = (Arc::new(()), Written(Vec::new()));
+        let unwritten = written.part(Arc::clone(&part));
+        assert!(matches!(unwritten, Part::InMemory(_)));
+        drop(unwritten);
+        let file = PartFile { number: 1, bytes: 2, checksum: 3 };
+        written.add(&part, file);
+        let known = written.part(Arc::clone(&part));
+        assert!(matches!(known, Part::OnDisk(known) if known == file));
+        assert_eq!(Arc::strong_count(&part), 1);
+    }
 }

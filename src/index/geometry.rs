@@ -22,6 +22,9 @@ use crate::index::plan::{TablePlan, masks_within};
 /// Entries a range, about.
 const RANGE_ENTRIES: u64 = 1_000;
 
+/// A quarter of a table has ranges of its own.
+const RANGES_MIN: u64 = 4;
+
 /// A directory takes at most 128 MiB.
 const RANGE_BITS_MAX: u32 = 24;
 
@@ -66,7 +69,7 @@ impl Geometry {
             32 => FILL_LARGE,
             _ => FILL_LARGE_THIRDS,
         };
-        let ranges = (count / RANGE_ENTRIES).max(2).next_power_of_two().ilog2();
+        let ranges = (count / RANGE_ENTRIES).max(RANGES_MIN).next_power_of_two().ilog2();
         let with = |layout: Layout| {
             let lines = lines(count, layout, fill);
             let cell_bits = cell_bits(plan, lines);

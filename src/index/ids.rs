@@ -42,18 +42,28 @@ pub struct IdTable {
 impl IdTable {
     /// Builds it from pairs sorted by key, no key twice.
     pub fn from_sorted(pairs: impl ExactSizeIterator<Item = (IdKey, u32)>) -> Self {
-        let mut table = Self {
-            highs: Vec::with_capacity(pairs.len()),
-            lows: Vec::with_capacity(pairs.len()),
-            documents: Vec::with_capacity(pairs.len()),
-        };
+        let mut table = Self::with_capacity(pairs.len());
         for (key, document) in pairs {
-            debug_assert!(table.last_key().is_none_or(|last| last < key), "keys ascend");
-            table.highs.push(key.high);
-            table.lows.push(key.low);
-            table.documents.push(document);
+            table.push(key, document);
         }
         table
+    }
+
+    /// An empty one with room for so many pairs.
+    pub fn with_capacity(count: usize) -> Self {
+        Self {
+            highs: Vec::with_capacity(count),
+            lows: Vec::with_capacity(count),
+            documents: Vec::with_capacity(count),
+        }
+    }
+
+    /// Adds a pair whose key is larger than those it has.
+    pub fn push(&mut self, key: IdKey, document: u32) {
+        debug_assert!(self.last_key().is_none_or(|last| last < key), "keys ascend");
+        self.highs.push(key.high);
+        self.lows.push(key.low);
+        self.documents.push(document);
     }
 
     /// The document number of a key.

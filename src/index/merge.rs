@@ -7,7 +7,8 @@
 //! quicker. All inputs are in one order, so a merge is one pass and sorts nothing; only small
 //! segments that become part of a large one are brought into its order before. A merge needs the
 //! memory of its result beside that of its inputs; segments and the other tables are merged one
-//! after the other, so that is never twice the whole.
+//! after the other, so that is never twice the whole, and large segments a quarter at a time
+//! ([`crate::index::quartered`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -105,19 +106,25 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest:
         return promote(plans, segments, oldest);
     }
     let (count, common) = extent(segments);
-    let mut builder = if into_large {
+    let builder = if into_large {
         Builder::large(&count_rows(plans, segments, oldest), common)
     } else {
         Builder::small(plans.small.distance_max(), count, common)
     };
+    let (segment, dropped) = fill(builder, segments, oldest);
+    // No other table has what small segments drop.
+    let dropped = if into_large { dropped } else { 0 };
+    Merged { segment: Arc::new(segment), others: Vec::new(), dropped }
+}
+
+/// Has a segment built of some, and tells how many of their fingerprints have no document in it.
+pub fn fill(mut builder: Builder, segments: &[Arc<Segment>], oldest: bool) -> (Segment, u64) {
     let mut dropped = 0;
     each_row(segments, oldest, |key, row| {
         dropped += u64::from(row.postings.is_empty());
         builder.push(key, row);
     });
-    // No other table has what small segments drop.
-    let dropped = if into_large { dropped } else { 0 };
-    Merged { segment: Arc::new(builder.finish(newest_ids(segments))), others: Vec::new(), dropped }
+    (builder.finish(newest_ids(segments)), dropped)
 }
 
 /// What small segments say, oldest first, in the form of large ones.
@@ -158,14 +165,14 @@ fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
 }
 
 /// How many fingerprints some segments have, and what their postings have in common.
-fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
+pub fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
     let count = segments.iter().map(|segment| segment.fingerprints()).sum();
     let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
     (count, common.unwrap_or(Common::NONE))
 }
 
 /// Counts what will have a document in a large segment: what is gone gets no room.
-fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Counts {
+pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Counts {
     let order = *plans.large.tables().first().expect("a plan has a table");
     if segments.iter().all(|segment| segment.hiding() == 0) {
         let tables = segments.iter().filter_map(|segment| match segment.sorted() {

@@ -11,7 +11,7 @@
 //! In reading order: [`plan`] (which tables), [`fold`] (fewer places to look), [`geometry`] and
 //! [`mod@line`] (how a table lies in memory; [`crate::kernel`] compares them), [`table`], [`buckets`] (the tables
 //! of small segments), [`segment`], [`delta`] (in [`cells`]), [`level`], [`distinct`], [`view`], [`lookup`],
-//! [`merge`] and [`work`]; [`cost`] tells what all of it will take.
+//! [`merge`], [`quartered`] and [`work`]; [`cost`] tells what all of it will take.
 //!
 //! The index stores, for each fingerprint, the [`posting::Posting`]s of its documents: their
 //! sequence and what their journal record holds. It knows no text, no id but its keyed hash, no
@@ -43,6 +43,7 @@ pub mod naive;
 pub mod permutation;
 pub mod plan;
 pub mod posting;
+pub mod quartered;
 pub mod segment;
 pub mod sorted;
 pub mod table;

@@ -1,5 +1,7 @@
 //! What the index keeps of one document: its sequence, and whether its record holds more.
 
+use std::ops::Range;
+
 use crate::document::Sequence;
 use crate::index::array::Array;
 
@@ -101,6 +103,16 @@ impl Postings {
         let two = u128::from(packed) << (bit % 64);
         self.words[bit / 64] |= two as u64;
         self.words[bit / 64 + 1] |= (two >> 64) as u64;
+    }
+
+    /// Puts the postings at some places of another list into places that were not filled, from one on.
+    ///
+    /// # Panics
+    /// When the other one has no such places.
+    pub fn copy(&mut self, from: &Self, places: Range<u32>, to: u32) {
+        for (place, to) in places.zip(to..) {
+            self.set(to as usize, from.get(place as usize));
+        }
     }
 
     /// The posting at a place.

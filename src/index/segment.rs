@@ -7,6 +7,8 @@
 //! index points to these. A small segment has all tables of its plan; the other tables of large ones
 //! are kept apart, see [`crate::index::view`].
 
+mod quarters;
+
 use std::sync::OnceLock;
 
 use crate::document::Sequence;
@@ -18,6 +20,7 @@ use crate::index::posting::{Common, Posting, Postings};
 use crate::index::sorted::{self, Sorted};
 use crate::index::table::Number;
 use crate::index::table::build::Counts;
+use crate::index::table::quarters::QUARTERS;
 
 /// An immutable level of the index.
 #[derive(Debug)]
@@ -298,6 +301,11 @@ impl Builder {
         Self::new(sorted::Builder::large(counts), common)
     }
 
+    /// Builders of its quarters, if it has quarters.
+    pub fn quarters(counts: &Counts, common: Common) -> Option<[Self; QUARTERS]> {
+        Some(sorted::Builder::quarters(counts)?.map(|quarter| Self::new(quarter, common)))
+    }
+
     fn new(sorted: sorted::Builder, common: Common) -> Self {
         Self {
             oldest: Postings::new(common, sorted.numbers()),
@@ -332,7 +340,8 @@ impl Builder {
     /// The segment. `ids` are sorted by key, no key twice; those whose document is not among the
     /// rows are dropped.
     pub fn finish(mut self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
-        let (groups, later) = self.grouped_by_number();
+        // Rows came by key; the numbers of those in extra lines are the last.
+        let (groups, later) = by_number(self.groups, &self.later);
         let sorted = self.sorted.finish();
         self.oldest.extend_to(sorted.numbers());
         let mut segment = Segment {
@@ -354,26 +363,23 @@ impl Builder {
     }
 }
 
-impl Builder {
-    /// Rows came by key; the numbers of those in extra lines are the last.
-    fn grouped_by_number(&mut self) -> (Vec<Group>, Postings) {
-        let mut groups = std::mem::take(&mut self.groups);
-        let mut ends: Vec<u32> = groups.iter().skip(1).map(|group| group.start).collect();
-        ends.push(self.later.len() as u32);
-        let mut ends: Vec<(Group, u32)> = groups.drain(..).zip(ends).collect();
-        ends.sort_unstable_by_key(|(group, _)| group.number);
-        let common = self.later.iter().copied().map(Common::of).reduce(Common::and);
-        let mut later = Postings::new(common.unwrap_or(Common::NONE), self.later.len());
-        let mut next = 0;
-        for (group, end) in ends {
-            groups.push(Group { start: next as u32, ..group });
-            for &posting in &self.later[group.start as usize..end as usize] {
-                later.set(next, posting);
-                next += 1;
-            }
+/// Groups and their later postings in the order of their numbers.
+fn by_number(mut groups: Vec<Group>, postings: &[Posting]) -> (Vec<Group>, Postings) {
+    let mut ends: Vec<u32> = groups.iter().skip(1).map(|group| group.start).collect();
+    ends.push(postings.len() as u32);
+    let mut ends: Vec<(Group, u32)> = groups.drain(..).zip(ends).collect();
+    ends.sort_unstable_by_key(|(group, _)| group.number);
+    let common = postings.iter().copied().map(Common::of).reduce(Common::and);
+    let mut later = Postings::new(common.unwrap_or(Common::NONE), postings.len());
+    let mut next = 0;
+    for (group, end) in ends {
+        groups.push(Group { start: next as u32, ..group });
+        for &posting in &postings[group.start as usize..end as usize] {
+            later.set(next, posting);
+            next += 1;
         }
-        (groups, later)
     }
+    (groups, later)
 }
 
 /// The parts of an image; `None` where they do not fit each other.

@@ -6,6 +6,7 @@ use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan};
 use crate::index::table::build::{self, Counts};
 use crate::index::table::entries;
+use crate::index::table::quarters::QUARTERS;
 use crate::index::table::{Number, Table};
 
 /// The fingerprints of a segment. The *number* of one is its place among the slots.
@@ -144,6 +145,12 @@ impl Builder {
     /// A builder of a large one whose fingerprints were counted.
     pub fn large(counts: &Counts) -> Self {
         Self::Large(Box::new(build::Builder::new(0, counts)))
+    }
+
+    /// Builders of its quarters, if it has quarters.
+    pub fn quarters(counts: &Counts) -> Option<[Self; QUARTERS]> {
+        let quarters = build::Builder::quarters(0, counts)?;
+        Some(quarters.map(|quarter| Self::Large(Box::new(quarter))))
     }
 
     /// What the keys are.

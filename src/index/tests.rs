@@ -13,7 +13,7 @@ use crate::index::permutation::Permutation;
 use crate::index::plan::Plans;
 use crate::index::segment::Segment;
 use crate::index::view::{Put, Shape, View};
-use crate::index::work::{Built, Other, Work};
+use crate::index::work::{Built, Other, Steps, Work};
 use crate::index::{image, merge};
 
 fn distance(bits: u8) -> Distance {
@@ -37,22 +37,39 @@ fn with_small_max(small_max: u64, distance_max: u8, delta_events: usize) -> View
 /// Turns full deltas into levels.
 fn settle_deltas(view: &mut View) {
     while let Some(work) = Work::flush(view) {
-        view.install(&work.run());
+        view.complete(work);
     }
 }
 
-/// Merges while deltas become segments, and the newest of these are merged among themselves.
-fn merge_beside_the_newest(view: &mut View, work: Work) {
-    let apart = work.segments().to_vec();
-    settle_deltas(view);
-    while let Some(newest) = Work::merge_newest(view, &apart, 40) {
-        assert!(newest.size() <= 40);
-        view.install(&newest.run());
+/// A merge that is under way.
+struct Merging {
+    steps: Steps,
+    /// What is not for others.
+    apart: Vec<Arc<Segment>>,
+}
+
+/// Does a merge's next step while deltas become segments, and the newest of these are merged among themselves.
+/// Begins one where none is under way.
+fn merge_beside_the_newest(view: &mut View, merging: &mut Option<Merging>) {
+    if merging.is_none() {
+        let Some(work) = Work::merge(view, merge::RATIO) else { return };
+        *merging = Some(Merging { apart: work.segments().to_vec(), steps: work.steps() });
     }
+    let Some(Merging { steps, apart }) = merging else { return };
+    settle_deltas(view);
+    while let Some(newest) = Work::merge_newest(view, apart, 40) {
+        assert!(newest.size() <= 40);
+        view.complete(newest);
+    }
+    let Some(built) = steps.next() else {
+        *merging = None;
+        return;
+    };
     let before = view.segments().len();
-    view.install(&work.run());
+    view.install(&built);
     // Were one of its inputs gone, its result would be thrown away.
-    assert_eq!(view.segments().len(), before - apart.len().saturating_sub(1));
+    assert_eq!(view.segments().len(), before - apart.len() + built.segments().len());
+    *apart = built.segments().to_vec();
 }
 
 /// Turns everything into one segment and one table of each role, and these into bytes and back.
@@ -60,7 +77,7 @@ fn settle(view: &mut View) {
     view.rotate();
     settle_deltas(view);
     while let Some(work) = Work::merge(view, u64::MAX) {
-        view.install(&work.run());
+        view.complete(work);
     }
     if view.segments().is_empty() {
         return;
@@ -70,16 +87,17 @@ fn settle(view: &mut View) {
         let (_, into_large) = merge::alike(view.plans(), &from, 0..1);
         let merge::Merged { segment: merged, others, dropped } =
             merge::merge(view.plans(), &from, into_large, true);
-        view.install(&Built::Segments { from, merged, others, dropped });
+        view.install(&Built::Segments { from, into: vec![merged], others, dropped });
         // What was dropped leaves the other tables too.
         while let Some(work) = Work::merge(view, merge::RATIO) {
-            view.install(&work.run());
+            view.complete(work);
         }
     }
     let (segments, others) = (view.segments().to_vec(), view.others().to_vec());
     let dropped = 0;
     let merged = Arc::new(read(&written(&segments[0]), view.plans()).unwrap());
-    view.install(&Built::Segments { from: segments, merged, others: Vec::new(), dropped });
+    let into = vec![merged];
+    view.install(&Built::Segments { from: segments, into, others: Vec::new(), dropped });
     for Other { table, cleaned_at } in others {
         let mut bytes = Vec::new();
         image::write_table(&table, &mut bytes).unwrap();
@@ -156,7 +174,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => fingerprints().prop_map(Step::Reset),
         1 => Just(Step::Rotate),
         2 => Just(Step::SettleDeltas),
-        2 => Just(Step::Merge),
+        4 => Just(Step::Merge),
         1 => Just(Step::SettleAll),
         1 => Just(Step::Count),
         1 => Just(Step::Restart),
@@ -167,8 +185,22 @@ fn key(id: u8) -> IdKey {
     IdKey { high: u64::from(id) << 56, low: u32::from(id) }
 }
 
-/// Does the same to the view and to the oracle, as the machine would.
+/// Does the same to the view and to the oracle, as the machine would, with no merge under way after it.
 fn take(view: &mut View, naive: &mut Naive, step: &Step) {
+    let mut merging = None;
+    take_beside(&mut merging, view, naive, step);
+    while merging.is_some() {
+        merge_beside_the_newest(view, &mut merging);
+    }
+}
+
+/// The same while a merge may be under way.
+fn take_beside(
+    merging: &mut Option<Merging>,
+    view: &mut View,
+    naive: &mut Naive,
+    step: &Step,
+) {
     match *step {
         Step::Put(bits, id) => {
             let (fingerprint, id) = (Fingerprint::new(bits), id.map(key));
@@ -194,13 +226,16 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
         }
         Step::Rotate => view.rotate(),
         Step::SettleDeltas => settle_deltas(view),
-        Step::Merge => {
-            if let Some(work) = Work::merge(view, merge::RATIO) {
-                merge_beside_the_newest(view, work);
-            }
+        Step::Merge => merge_beside_the_newest(view, merging),
+        // What a merge left half done is merged by others.
+        Step::SettleAll => {
+            *merging = None;
+            settle(view);
         }
-        Step::SettleAll => settle(view),
-        Step::Restart => restart(view),
+        Step::Restart => {
+            *merging = None;
+            restart(view);
+        }
         // Who asks has counted what is merged later.
         Step::Count => {
             assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64);
@@ -226,11 +261,11 @@ proptest! {
         small_max in prop::sample::select(vec![0, 5, 12, 1_000]),
     ) {
         let view = with_small_max(small_max, distance_max, delta_events);
-        let (mut view, mut naive) = (view, Naive::default());
+        let (mut view, mut naive, mut merging) = (view, Naive::default(), None);
         let mut earlier = Vec::new();
         for (i, step) in steps.iter().enumerate() {
-            take(&mut view, &mut naive, step);
-            if i % 16 == 0 {
+            take_beside(&mut merging, &mut view, &mut naive, step);
+            if i % 16 == 0 || merging.is_some() {
                 earlier.push((view.clone(), naive.clone()));
             }
         }
@@ -462,7 +497,7 @@ fn the_oldest_large_segment_has_nothing_to_hide() {
     assert!(view.segments().iter().all(|segment| segment.sorted().is_small()));
     assert!(view.segments().iter().any(|segment| segment.hiding() > 0));
     while let Some(work) = Work::merge(&view, u64::MAX) {
-        view.install(&work.run());
+        view.complete(work);
     }
     let [only] = &view.segments()[..] else { panic!("all were merged") };
     assert!(!only.sorted().is_small());
@@ -486,7 +521,7 @@ fn large_segments_are_merged_though_small_ones_keep_coming() {
     for _ in 0..600 {
         put_spread(&mut view, 8);
         if let Some(work) = Work::merge(&view, merge::RATIO) {
-            view.install(&work.run());
+            view.complete(work);
         }
         let large = view.segments().iter().filter(|segment| !segment.sorted().is_small()).count();
         assert!(large <= 20, "{large}");
@@ -501,14 +536,14 @@ fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
     }
     let work = Work::merge(&view, merge::RATIO).unwrap();
     assert!(matches!(work, Work::MergeSegments { .. }), "as many of each");
-    view.install(&work.run());
+    view.complete(work);
     for _ in 0..5 {
         put_spread(&mut view, 8);
     }
     assert_eq!((view.segments().len(), view.others().len()), (6, 4));
     let work = Work::merge(&view, merge::RATIO).unwrap();
     assert!(matches!(work, Work::MergeTables { .. }));
-    view.install(&work.run());
+    view.complete(work);
     let work = Work::merge(&view, merge::RATIO).unwrap();
     assert!(matches!(work, Work::MergeSegments { .. }), "the small ones are left");
 }

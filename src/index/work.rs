@@ -13,6 +13,7 @@ use crate::index::distinct;
 use crate::index::level::Level;
 use crate::index::merge;
 use crate::index::plan::Plans;
+use crate::index::quartered::Quartered;
 use crate::index::segment::Segment;
 use crate::index::table::Table;
 use crate::index::view::View;
@@ -56,10 +57,10 @@ pub enum Built {
     Flushed(Level),
     /// Of segments.
     Segments {
-        /// What it takes the place of.
+        /// What they take the place of, adjacent ones.
         from: Vec<Arc<Segment>>,
-        /// The segment.
-        merged: Arc<Segment>,
+        /// The segments: one, or what stands in between where it is merged by quarters.
+        into: Vec<Arc<Segment>>,
         /// Tables of what was in small segments until now, by role.
         others: Vec<Arc<Table>>,
         /// How many fingerprints went, of which other tables may still have entries.
@@ -105,9 +106,11 @@ impl Work {
     /// behind it, and at most `max` entries.
     pub fn merge_newest(view: &View, apart: &[Arc<Segment>], max: u64) -> Option<Self> {
         let segments = view.segments();
-        let behind = apart.last().map_or(0, |last| {
-            segments.iter().position(|segment| Arc::ptr_eq(segment, last)).map_or(0, |at| at + 1)
-        });
+        let behind = match apart.last() {
+            None => 0,
+            // Where it is not there, its next step has been put in, and is not known yet.
+            Some(last) => segments.iter().position(|segment| Arc::ptr_eq(segment, last))? + 1,
+        };
         let mut sum = 0;
         let fits = |segment: &&Arc<Segment>| {
             sum += merge::size(segment);
@@ -137,9 +140,14 @@ impl Work {
         }
     }
 
-    /// Does it.
-    pub fn run(self) -> Built {
-        match self {
+    /// Does it, step by step: each step's result is to be put in before the next one is asked for. Most work
+    /// is one step.
+    pub fn steps(self) -> Steps {
+        Steps { first: Some(self), further: None }
+    }
+
+    fn run(self) -> (Built, Option<Box<Quartered>>) {
+        let built = match self {
             Self::Flush { delta, older, plans } => {
                 let full = delta.at(u32::MAX);
                 let level = full.to_level(&plans);
@@ -149,11 +157,14 @@ impl Work {
                 Built::Flushed(level)
             }
             Self::MergeSegments { from, older, into_large, plans } => {
+                if let Some((further, built)) = Quartered::begin(&plans, &from, &older) {
+                    return (built, Some(Box::new(further)));
+                }
                 let oldest = older.is_empty();
                 let merge::Merged { segment: merged, others, dropped } =
                     merge::merge(&plans, &from, into_large, oldest);
                 distinct::count_merged(&older, &from, &merged);
-                Built::Segments { from, merged, others, dropped }
+                Built::Segments { from, into: vec![merged], others, dropped }
             }
             Self::MergeTables { from, view } => {
                 let cleaned_at = view.dropped();
@@ -162,7 +173,8 @@ impl Work {
                 let merged = merge::merge_tables(&from, if gone { Some(&holds) } else { None });
                 Built::Tables { from, merged: Arc::new(merged), cleaned_at }
             }
-        }
+        };
+        (built, None)
     }
 
     fn merge_segments(view: &View, ratio: u64) -> Option<Self> {
@@ -198,6 +210,34 @@ impl Work {
             let from = from.map(|other| Arc::clone(&other.table)).collect();
             Some(Self::MergeTables { from, view: view.clone() })
         })
+    }
+}
+
+/// The steps of some work.
+#[derive(Debug)]
+pub struct Steps {
+    first: Option<Work>,
+    further: Option<Box<Quartered>>,
+}
+
+impl Iterator for Steps {
+    type Item = Built;
+
+    fn next(&mut self) -> Option<Built> {
+        let Some(work) = self.first.take() else { return self.further.as_mut()?.next() };
+        let (built, further) = work.run();
+        self.further = further;
+        Some(built)
+    }
+}
+
+impl Built {
+    /// The segments that came of segments.
+    pub fn segments(&self) -> &[Arc<Segment>] {
+        match self {
+            Self::Segments { into, .. } => into,
+            Self::Flushed(_) | Self::Tables { .. } => &[],
+        }
     }
 }
 

@@ -187,7 +187,7 @@ impl Rig {
             Step::SettleDeltas => {
                 let view = self.machine.view_mut();
                 while let Some(work) = Work::flush(view) {
-                    view.install(&work.run());
+                    view.complete(work);
                 }
             }
         }

@@ -69,9 +69,9 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
     while let Some(work) =
         Work::flush(core.view()).or_else(|| Work::merge(core.view(), merge::RATIO))
     {
-        core.install(&work.run());
+        work.steps().for_each(|built| core.install(&built));
     }
-    snapshots.take(&core.view().parts_of(&frozen), 0).unwrap();
+    snapshots.take(core.view().parts_of(&frozen), 0).unwrap();
 }
 
 impl Truth {

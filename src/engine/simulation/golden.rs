@@ -73,9 +73,9 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
     while let Some(work) =
         Work::flush(core.view()).or_else(|| Work::merge(core.view(), merge::RATIO))
     {
-        core.install(&work.run());
+        work.steps().for_each(|built| core.install(&built));
     }
-    snapshots.take(&core.view().parts_of(&frozen), 1_700_000_000_000).unwrap();
+    snapshots.take(core.view().parts_of(&frozen), 1_700_000_000_000).unwrap();
 }
 
 pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageError> {

@@ -189,7 +189,7 @@ impl Rig {
         while let Some(work) =
             Work::flush(self.core.view()).or_else(|| Work::merge(self.core.view(), merge::RATIO))
         {
-            self.core.install(&work.run());
+            work.steps().for_each(|built| self.core.install(&built));
         }
     }
 
@@ -197,7 +197,7 @@ impl Rig {
         let frozen = self.core.freeze()?;
         self.history.synced = frozen.sequence();
         self.settle();
-        self.snapshots.take(&self.core.view().parts_of(&frozen), 0).map(drop)
+        self.snapshots.take(self.core.view().parts_of(&frozen), 0).map(drop)
     }
 
     /// A sweep as the keeper does it; a reader who began before it sees no difference.

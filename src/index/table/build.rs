@@ -1,6 +1,7 @@
 //! Building a table: counted first, then filled by one pass over ascending keys.
 
-use super::{Extra, Number, Table};
+use super::quarters::{QUARTERS, Quarter};
+use super::{Extra, Number, Range, Table};
 use crate::index::array::Array;
 use crate::index::geometry::Geometry;
 use crate::index::line::{Line, SPAN_MAX};
@@ -35,6 +36,18 @@ impl Counts {
         }
     }
 
+    /// The directory of the table, and how many lines it leads to.
+    fn directory(&self) -> (Array<Range>, u64) {
+        let mut directory = Array::zeros(self.ranges.len());
+        let mut next = 0_u64;
+        for (range, &entries) in directory.iter_mut().zip(&self.ranges) {
+            let lines = u64::from(self.geometry.lines_of_range(entries));
+            *range = next | lines << 32;
+            next += lines;
+        }
+        (directory, next)
+    }
+
     /// Counts one.
     pub fn add(&mut self, key: Key) {
         self.ranges[(key >> (64 - self.geometry.range_bits)) as usize] += 1;
@@ -45,8 +58,9 @@ impl Counts {
 #[derive(Debug)]
 pub struct Builder {
     table: Table,
-    /// Lines with a home of their own; a few follow for what is moved on.
-    line_count: u32,
+    /// Where the lines of each quarter end, for what is moved on stays in its quarter; those of the last one
+    /// behind the lines that are a home.
+    ends: [u32; QUARTERS],
     /// The line that was filled last.
     line: u32,
     /// The home of the last entry.
@@ -58,17 +72,38 @@ impl Builder {
     /// A builder of a table whose entries were counted.
     pub fn new(role: usize, counts: &Counts) -> Self {
         let mut table = Table::empty(counts.plan, role, counts.geometry);
-        let mut directory = Array::zeros(counts.ranges.len());
-        let mut next = 0_u64;
-        for (range, &entries) in directory.iter_mut().zip(&counts.ranges) {
-            let lines = u64::from(counts.geometry.lines_of_range(entries));
-            *range = next | lines << 32;
-            next += lines;
-        }
+        let (directory, homes) = counts.directory();
         table.directory = directory;
-        table.lines = Array::zeros(next as usize + SPAN_MAX as usize);
+        table.lines = Array::zeros(homes as usize + SPAN_MAX as usize);
+        let end = table.lines.len() as u32;
+        let ends = table.quarter_starts().map_or([end; QUARTERS], |[_, one, two, three, _]| {
+            [one, two, three, end]
+        });
+        Self::of(table, ends)
+    }
+
+    /// Builders of its quarters, if it has quarters; what they build can be joined.
+    pub fn quarters(role: usize, counts: &Counts) -> Option<[Self; QUARTERS]> {
+        let mut whole = Table::empty(counts.plan, role, counts.geometry);
+        whole.directory = counts.directory().0;
+        let starts = whole.quarter_starts()?;
+        let lines = Quarter::ALL.map(|quarter| whole.lines_in(quarter, &starts).len());
+        let lines: [Array<Line>; QUARTERS] =
+            Array::zeros_in_parts(&lines).try_into().expect("as many as were asked for");
+        let mut quarters = Quarter::ALL.into_iter();
+        Some(lines.map(|lines| {
+            let mut table = Table::empty(counts.plan, role, counts.geometry);
+            table.quarter = quarters.next();
+            table.directory = whole.directory_in(table.quarter, &starts);
+            let end = lines.len() as u32;
+            table.lines = lines;
+            Self::of(table, [end; QUARTERS])
+        }))
+    }
+
+    fn of(table: Table, ends: [u32; QUARTERS]) -> Self {
         assert!(table.is_numbered(), "a segment has at most 2^32 slots");
-        Self { table, line_count: next as u32, line: 0, home: 0, extra_lines: Vec::new() }
+        Self { table, ends, line: 0, home: 0, extra_lines: Vec::new() }
     }
 
     /// What the table is built by.
@@ -89,7 +124,8 @@ impl Builder {
         self.table.count += 1;
         self.line = self.line.max(home);
         if self.table.lines[self.line as usize].count() == layout.slots {
-            if self.line == home + SPAN_MAX {
+            let end = self.ends.iter().find(|end| home < **end);
+            if self.line == home + SPAN_MAX || Some(&(self.line + 1)) == end {
                 return self.push_extra(key);
             }
             self.line += 1;
@@ -102,7 +138,7 @@ impl Builder {
 
     /// The finished table.
     pub fn finish(mut self) -> Table {
-        self.close_homes_before(self.line_count);
+        self.close_homes_before(self.table.homes_end());
         self.table.extra_lines = Array::copied(&self.extra_lines);
         assert!(self.table.is_numbered(), "a segment has at most 2^32 slots");
         self.table

@@ -21,8 +21,9 @@ pub struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     pub(super) fn new(table: &'a Table) -> Self {
-        let near = table.homes().first_head_in(0, 0);
-        Self { table, range: 0, line: 0, slot: 0, near, extra: 0, extra_at: None }
+        let range = table.directory.iter().position(|range| range >> 32 > 0).unwrap_or(0);
+        let near = table.homes().first_head_in(range, 0);
+        Self { table, range, line: 0, slot: 0, near, extra: 0, extra_at: None }
     }
 
     /// The next entry of an extra run whose time has come, given the next home in the lines.

@@ -5,17 +5,19 @@
 //! are known before any is read, so that their misses overlap. See [`crate::index::geometry`] for
 //! where a key belongs, [`crate::index::line`] for what a line holds.
 //!
-//! [`build`] makes it, [`entries`] walks over it.
+//! [`build`] makes it, [`entries`] walks over it, [`quarters`] takes it apart for a merge.
 //!
 //! Memory: about 7 to 10 bytes an entry. Immutable; built by one pass over sorted keys.
 
 pub mod build;
 pub mod entries;
+pub mod quarters;
 
 use std::ops::RangeInclusive;
 
 use build::{Builder, Counts};
 use entries::Entries;
+use quarters::Quarter;
 
 use crate::index::array::Array;
 use crate::index::fold::{self, Head};
@@ -32,6 +34,8 @@ pub struct Table {
     plan: TablePlan,
     /// Which of the plan's tables it is.
     role: usize,
+    /// The quarter of all keys that it has, if it is only one.
+    quarter: Option<Quarter>,
     geometry: Geometry,
     /// What to flip in a head to get the cells near it, the nearest first; not for folded heads.
     flips: Box<[Head]>,
@@ -77,7 +81,9 @@ impl Table {
     pub fn locate(&self, query: Permuted, radius: u32, visits: &mut Vec<u32>) {
         let (cell, flips) = self.cells(query, radius);
         let (homes, lines) = (self.homes(), &*self.lines);
-        if self.geometry.whole_cells {
+        if let Some(quarter) = self.quarter {
+            self.locate_in(quarter, (cell, flips), visits);
+        } else if self.geometry.whole_cells {
             visits.extend(flips.iter().map(|flips| {
                 let line = homes.home(cell ^ flips);
                 kernel::prefetch(lines, line);
@@ -132,6 +138,9 @@ impl Table {
     /// Where the entry of a fingerprint lies, if it is there.
     pub fn find(&self, value: Permuted) -> Option<Number> {
         let key = self.plan.key(value);
+        if self.quarter.is_some_and(|quarter| quarter != Quarter::of(head(key))) {
+            return None;
+        }
         let home = self.homes().home(head(key));
         let lines = &*self.lines;
         let here = self.find_in((lines, home), key);
@@ -202,7 +211,7 @@ impl Table {
             (homes.first_head_in(range, line), self.lines[line as usize].count())
         });
         // The lines behind those of the last range have what did not fit into them.
-        let after = self.lines.len() - SPAN_MAX as usize;
+        let after = self.homes_end() as usize;
         let last = self.lines[after..].iter().map(|line| (Head::MAX, line.count()));
         let extra = self.extras.iter().flat_map(move |extra| {
             let head = homes.first_head(extra.home);
@@ -264,7 +273,8 @@ impl Table {
         (extras, extra_lines): (Vec<Extra>, Array<Line>),
     ) -> Option<Self> {
         let table = Self::empty(plan, role, geometry);
-        let table = Self { directory, lines, extras, extra_lines, count, ..table };
+        let mut table = Self { directory, lines, extras, extra_lines, count, ..table };
+        table.quarter = Quarter::of_directory(&table.directory);
         table.is_sound().then_some(table)
     }
 
@@ -277,6 +287,7 @@ impl Table {
         Self {
             plan,
             role,
+            quarter: None,
             geometry,
             flips,
             directory: Array::default(),
@@ -291,8 +302,9 @@ impl Table {
     fn is_sound(&self) -> bool {
         let mut next = 0;
         let mut in_order = self.directory.len() == 1 << self.geometry.range_bits;
-        for &range in self.directory.iter() {
-            in_order &= range & 0xffff_ffff == next && range >> 32 > 0;
+        for (at, &range) in self.directory.iter().enumerate() {
+            let is_there = self.quarter.is_none_or(|quarter| quarter.has_range(at, &self.directory));
+            in_order &= range & 0xffff_ffff == next && (range >> 32 > 0) == is_there;
             next = (range & 0xffff_ffff) + (range >> 32);
         }
         let slots = self.geometry.layout.slots;
@@ -307,7 +319,7 @@ impl Table {
             ordered && extra.count > 0 && u64::from(extra.home) < next
         });
         in_order
-            && next + u64::from(SPAN_MAX) == self.lines.len() as u64
+            && next + u64::from(self.lines_behind()) == self.lines.len() as u64
             && self.is_numbered()
             && extras_in_order
             && next_extra as usize == self.extra_lines.len()
@@ -319,6 +331,16 @@ impl Table {
     /// Whether every entry has a number.
     fn is_numbered(&self) -> bool {
         u32::try_from(self.numbers()).is_ok()
+    }
+
+    /// Where the lines end that are the home of a head.
+    fn homes_end(&self) -> u32 {
+        self.directory.last().map_or(0, |last| (*last as u32).wrapping_add((last >> 32) as u32))
+    }
+
+    /// How many lines follow them.
+    fn lines_behind(&self) -> u32 {
+        if self.quarter.is_none_or(Quarter::is_last) { SPAN_MAX } else { 0 }
     }
 
     fn homes(&self) -> Homes<'_> {
@@ -353,7 +375,7 @@ impl Table {
     fn near(&self, probe: &Probe<'_>, visit: usize) -> Head {
         let (cell, flips) = self.cells(probe.query, probe.radius);
         if self.geometry.whole_cells {
-            cell ^ flips[visit]
+            cell ^ self.visited(cell, flips).nth(visit).unwrap_or_default()
         } else {
             self.homes().first_head(probe.visits[visit])
         }

@@ -28,7 +28,7 @@ use crate::index::plan::Plans;
 use crate::index::posting::Posting;
 use crate::index::segment::{Segment, Tally};
 use crate::index::table::Table;
-use crate::index::work::{Built, Other};
+use crate::index::work::{Built, Other, Work};
 use crate::sketch::Sketch;
 
 /// How many look-ups of a batch are answered at a time.
@@ -398,6 +398,13 @@ impl View {
         self.deltas = closed.chain([Arc::new(fresh)]).collect();
     }
 
+    /// Does some work and puts in what comes of it, step by step.
+    pub fn complete(&mut self, work: Work) {
+        for built in work.steps() {
+            self.install(&built);
+        }
+    }
+
     /// Puts in what was built from parts of this view or of an earlier one. What was merged from
     /// levels that are no longer all there leaves everything as it was.
     ///
@@ -412,8 +419,8 @@ impl View {
                 self.segments = self.segments.iter().cloned().chain([segment]).collect();
                 self.add_others(&level.others);
             }
-            Built::Segments { from, merged, others, dropped } => {
-                let segments = replaced(&self.segments, from.len(), merged, |at| {
+            Built::Segments { from, into, others, dropped } => {
+                let segments = replaced(&self.segments, from.len(), into, |at| {
                     self.segments[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(a, b))
                 });
                 if let Some(segments) = segments {
@@ -424,7 +431,7 @@ impl View {
             }
             Built::Tables { from, merged, cleaned_at } => {
                 let other = Other { table: Arc::clone(merged), cleaned_at: *cleaned_at };
-                let others = replaced(&self.others, from.len(), &other, |at| {
+                let others = replaced(&self.others, from.len(), &[other], |at| {
                     self.others[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(&a.table, b))
                 });
                 self.others = others.unwrap_or_else(|| Arc::clone(&self.others));
@@ -505,15 +512,15 @@ impl View {
     }
 }
 
-/// A list with one item in the place of `count` adjacent ones, where there is such a place.
+/// A list with other items in the place of `count` adjacent ones, where there is such a place.
 fn replaced<T: Clone>(
     list: &[T],
     count: usize,
-    one: &T,
+    by: &[T],
     is_place: impl Fn(usize) -> bool,
 ) -> Option<Arc<[T]>> {
     let at = (0..(list.len() + 1).saturating_sub(count)).find(|&at| is_place(at))?;
-    Some(list[..at].iter().chain([one]).chain(&list[at + count..]).cloned().collect())
+    Some(list[..at].iter().chain(by).chain(&list[at + count..]).cloned().collect())
 }
 
 /// What a view is restored from.

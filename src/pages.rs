@@ -1,0 +1,263 @@
+//! Pages: zeroed memory of the system's own that goes back part by part.
+//!
+//! An allocator takes an array back as a whole. A merge that works its way through arrays of gigabytes wants
+//! to give back what it is done with, and what it makes has to lie in one piece in the end. So a *region* of
+//! memory is mapped once, and held by any number of *parts* of it; pages that no part holds any more go back
+//! to the system. Parts may overlap where they are only read.
+//!
+//! The only room with `unsafe` beside the kernel, for three things: a part lends its bytes as a slice, the
+//! one owner of a part lends them to be written, and pages without a part are given back. What makes all
+//! three sound is one rule, which [`Part`] keeps: bytes that are written belong to one part.
+#![expect(unsafe_code, reason = "parts of a mapping are lent; every block says why it is sound")]
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use memmap2::{Advice, MmapMut, MmapRaw, UncheckedAdvice};
+
+/// Mappings are multiples of it, since Linux aligns only those to huge pages; whole ones are given back.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// A part of a region of memory.
+#[derive(Debug)]
+pub struct Part {
+    region: Arc<Region>,
+    /// In bytes from the region's start.
+    range: Range<usize>,
+    /// Another part may overlap: it is only read from now on.
+    shared: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Region {
+    map: MmapRaw,
+    /// The range of each part.
+    parts: Mutex<Vec<Range<usize>>>,
+}
+
+impl Part {
+    /// A region of so many zeros, all of it one part, to be written. What is not written takes no memory.
+    ///
+    /// # Errors
+    /// Those of the system, which may have no such memory.
+    pub fn zeros(bytes: usize) -> io::Result<Self> {
+        let map = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE_BYTES))?;
+        // Without huge pages it is slower and just as right.
+        let _advised: io::Result<()> = map.advise(Advice::HugePage);
+        let region = Region { map: map.into(), parts: Mutex::new(Vec::new()) };
+        Ok(Self::of(Arc::new(region), 0..bytes, false))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        let start = self.region.map.as_ptr().wrapping_add(self.range.start);
+        // SAFETY: the range lies in the mapping, which the region keeps, and which began as zeros. Its pages
+        // are not given back while this part is among the region's. Nobody writes to them meanwhile: a
+        // part that may overlap others is never written to, and the one owner of any other has
+        // lent this slice.
+        unsafe { std::slice::from_raw_parts(start, self.range.len()) }
+    }
+
+    /// Its bytes, to be written.
+    ///
+    /// # Panics
+    /// When it was shared.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(!*self.shared.get_mut(), "what others read is not written");
+        let start = self.region.map.as_mut_ptr().wrapping_add(self.range.start);
+        // SAFETY: as above; and it was never shared, so that no other part has a byte of it.
+        unsafe { std::slice::from_raw_parts_mut(start, self.range.len()) }
+    }
+
+    /// Cuts a part that was not shared into two.
+    ///
+    /// # Panics
+    /// When it was shared, or is shorter.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        assert!(!*self.shared.get_mut() && at <= self.range.len(), "a part is cut by its owner");
+        let middle = self.range.start + at;
+        let rest = Self::of(Arc::clone(&self.region), middle..self.range.end, false);
+        let whole = self.range.clone();
+        self.range.end = middle;
+        self.region.replace(&whole, self.range.clone());
+        rest
+    }
+
+    /// A part of it, to be read. From now on it is only read as well.
+    ///
+    /// # Panics
+    /// When it is shorter.
+    pub fn share(&self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.range.len(), "a part lies within");
+        self.shared.store(true, Ordering::Release);
+        let range = self.range.start + range.start..self.range.start + range.end;
+        Self::of(Arc::clone(&self.region), range, true)
+    }
+
+    /// Some parts that lie one behind the other as one, to be read, as they are from now on; `None` where
+    /// they do not.
+    pub fn joined(parts: &[&Self]) -> Option<Self> {
+        let (first, last) = (parts.first()?, parts.last()?);
+        let follows = |two: &[&Self]| {
+            Arc::ptr_eq(&two[0].region, &two[1].region) && two[0].range.end == two[1].range.start
+        };
+        if !parts.windows(2).all(follows) {
+            return None;
+        }
+        for part in parts {
+            part.shared.store(true, Ordering::Release);
+        }
+        Some(Self::of(Arc::clone(&first.region), first.range.start..last.range.end, true))
+    }
+
+    fn of(region: Arc<Region>, range: Range<usize>, shared: bool) -> Self {
+        region.parts().push(range.clone());
+        Self { region, range, shared: AtomicBool::new(shared) }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let mut parts = self.region.parts();
+        let at = parts.iter().position(|range| *range == self.range);
+        parts.swap_remove(at.expect("a part is among its region's"));
+        if parts.is_empty() {
+            // The mapping goes as a whole.
+            return;
+        }
+        for gap in gaps(self.range.clone(), &parts) {
+            let start = gap.start.next_multiple_of(HUGE_PAGE_BYTES);
+            let end = gap.end / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+            if start < end {
+                // SAFETY: no part has a byte of these pages, and none will: parts are made of
+                // parts, and the list of them is locked. So nobody reads what becomes zeros.
+                // Where the system refuses, they stay until the whole goes.
+                let _given_back: io::Result<()> = unsafe {
+                    self.region.map.unchecked_advise_range(
+                        UncheckedAdvice::DontNeed,
+                        start,
+                        end - start,
+                    )
+                };
+            }
+        }
+    }
+}
+
+impl Region {
+    fn parts(&self) -> MutexGuard<'_, Vec<Range<usize>>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self, part: &Range<usize>, by: Range<usize>) {
+        let mut parts = self.parts();
+        let at = parts.iter().position(|range| range == part);
+        parts[at.expect("a part is among its region's")] = by;
+    }
+}
+
+/// What some ranges leave of one.
+fn gaps(of: Range<usize>, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
+    ranges.iter().fold(vec![of], |gaps, range| {
+        let around = |gap: Range<usize>| {
+            let before = gap.start..gap.end.min(range.start);
+            let behind = gap.start.max(range.end)..gap.end;
+            [before, behind].into_iter().filter(|gap| gap.start < gap.end)
+        };
+        gaps.into_iter().flat_map(around).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const BYTES: usize = 4 * HUGE_PAGE_BYTES;
+
+    fn filled() -> Part {
+        let mut part = Part::zeros(BYTES).unwrap();
+        part.bytes_mut().fill(7);
+        part
+    }
+
+    /// What the region's memory holds behind its parts' backs.
+    fn of_region(region: &Region, at: usize) -> u8 {
+        let byte = region.map.as_ptr().wrapping_add(at);
+        // SAFETY: it lies in the mapping, and nothing writes to it.
+        unsafe { byte.read_volatile() }
+    }
+
+    #[test]
+    fn pages_go_back_when_no_part_has_them() {
+        let whole = filled();
+        let region = Arc::clone(&whole.region);
+        let front = whole.share(0..BYTES / 2 + 5);
+        let back = whole.share(BYTES / 2..BYTES);
+        drop(whole);
+        assert!(front.bytes().iter().chain(back.bytes()).all(|&byte| byte == 7));
+        drop(front);
+        assert!(back.bytes().iter().all(|&byte| byte == 7));
+        assert_eq!((of_region(&region, 0), of_region(&region, BYTES / 2 - 1)), (0, 0));
+        let last = back.share(BYTES / 2 - 9..BYTES / 2);
+        drop(back);
+        assert_eq!((last.bytes(), of_region(&region, BYTES / 2)), (&[7; 9][..], 0));
+    }
+
+    #[test]
+    fn parts_that_follow_each_other_are_joined_and_others_are_not() {
+        let mut first = Part::zeros(BYTES).unwrap();
+        let mut second = first.split_off(100);
+        first.bytes_mut().fill(1);
+        second.bytes_mut()[..100].fill(2);
+        let both = Part::joined(&[&first, &second]).unwrap();
+        assert!(Part::joined(&[&second, &first]).is_none());
+        assert!(Part::joined(&[&first, &filled()]).is_none());
+        drop((first, second));
+        assert_eq!(both.bytes()[99..101], [1, 2]);
+        assert_eq!(both.bytes().len(), BYTES);
+    }
+
+    #[test]
+    #[should_panic(expected = "what others read is not written")]
+    fn what_was_shared_is_not_written() {
+        let mut part = Part::zeros(10).unwrap();
+        let _other = part.share(0..0);
+        part.bytes_mut();
+    }
+
+    #[test]
+    #[should_panic(expected = "what others read is not written")]
+    fn what_was_joined_is_not_written() {
+        let mut first = Part::zeros(10).unwrap();
+        let second = first.split_off(5);
+        let _both = Part::joined(&[&first, &second]).unwrap();
+        first.bytes_mut();
+    }
+
+    #[test]
+    #[should_panic(expected = "a part is cut by its owner")]
+    fn what_was_shared_is_not_cut() {
+        let mut part = Part::zeros(10).unwrap();
+        let _other = part.share(0..1);
+        let _rest = part.split_off(5);
+    }
+
+    proptest! {
+        #[test]
+        fn gaps_are_what_is_in_none_of_the_ranges(
+            of in (0..30_usize, 0..30_usize),
+            ranges in prop::collection::vec((0..30_usize, 0..30_usize), 0..5),
+        ) {
+            let range = |(start, length)| start..start + length;
+            let ranges: Vec<_> = ranges.into_iter().map(range).collect();
+            let left: Vec<usize> = range(of).filter(|at| !ranges.iter().any(|r| r.contains(at))).collect();
+            let mut found: Vec<usize> = gaps(range(of), &ranges).into_iter().flatten().collect();
+            found.sort_unstable();
+            prop_assert_eq!(found, left);
+        }
+    }
+}
