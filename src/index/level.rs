@@ -6,11 +6,13 @@ use crate::document::Sequence;
 use crate::index::buckets;
 use crate::index::ids::IdKey;
 use crate::index::permutation::Permuted;
-use crate::index::plan::{Key, Plan, Plans, TablePlan};
+use crate::index::plan::{Key, Plan, Plans, TablePlan, head};
 use crate::index::posting::{Common, Posting};
 use crate::index::segment::{Builder, Row, Segment};
+use crate::index::sorted::Sorted;
 use crate::index::table::Table;
-use crate::index::table::build::Counts;
+use crate::index::table::build::{self, Counts};
+use crate::index::table::quarters::{QUARTERS, Quarter};
 
 /// A segment, and the tables that belong to it.
 #[derive(Debug, Clone)]
@@ -38,48 +40,42 @@ pub struct Expected<'a> {
 
 impl Level {
     /// The level of what is said about fingerprints, in any order and several times about one;
-    /// `add` puts what was said into the row of its fingerprint, the smallest first. Sorts: needs
-    /// the memory of the keys with what was said, twice those of a large level.
-    pub fn of<T: Copy + Ord>(
+    /// `add` puts what was said into the row of its fingerprint, the smallest first. Sorts what is said of
+    /// each quarter of all keys, one after the other, if it is large: needs memory for a quarter of what is
+    /// said, with the keys.
+    pub fn of<T: Copy + Ord, I: Iterator<Item = (Permuted, T)>>(
         expected: Expected<'_>,
-        said: impl Iterator<Item = (Permuted, T)>,
+        said: impl Fn() -> I,
         add: impl Fn(T, &mut Row),
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
     ) -> Self {
         let Expected { plans, small, count, common, oldest } = expected;
         let large = &plans.large;
         let order = if small { buckets::ORDER } else { large.tables()[0] };
-        let mut keyed: Vec<(Key, T)> = Vec::with_capacity(count);
-        keyed.extend(said.map(|(value, said)| (order.key(value), said)));
-        keyed.sort_unstable();
+        let keyed = || said().map(|(value, said)| (order.key(value), said));
         let mut builder = if small {
             Builder::small(large.distance_max(), count, common)
         } else {
             let mut counts = Counts::new(order, count as u64);
-            for &(key, _) in &keyed {
-                counts.add(key);
-            }
+            keyed().for_each(|(key, _)| counts.add(key));
             Builder::large(&counts, common)
         };
         let mut row = Row::default();
-        let mut values = Vec::with_capacity(if small { 0 } else { keyed.len() });
-        for said in keyed.chunk_by(|a, b| a.0 == b.0) {
-            let key = said[0].0;
-            row.clear();
-            for &(_, said) in said {
-                add(said, &mut row);
+        in_order(!small, count, keyed, |(key, _)| *key, |sorted| {
+            for said in sorted.chunk_by(|a, b| a.0 == b.0) {
+                row.clear();
+                for &(_, said) in said {
+                    add(said, &mut row);
+                }
+                if oldest {
+                    row.forget_older();
+                }
+                builder.push(said[0].0, &row);
             }
-            if oldest {
-                row.forget_older();
-            }
-            if !small && !row.postings.is_empty() {
-                values.push(order.value(key));
-            }
-            builder.push(key, &row);
-        }
-        drop(keyed);
-        let others = if small { Vec::new() } else { others(large, &values) };
-        Self { segment: Arc::new(builder.finish(ids)), others }
+        });
+        let segment = builder.finish(ids);
+        let others = if small { Vec::new() } else { others(large, segment.sorted()) };
+        Self { segment: Arc::new(segment), others }
     }
 
     /// The level of `count` bare documents, put one after the other from the first change on; for
@@ -90,18 +86,52 @@ impl Level {
         let common = Common::of(posting(first)).and(Common::of(posting(Sequence::new(count))));
         let small = plans.is_small(count);
         let expected = Expected { plans, small, count: count as usize, common, oldest: true };
-        let sequences = std::iter::successors(Some(first), |sequence| Some(sequence.next()));
-        let puts = values.take(count as usize).zip(sequences);
-        Self::of(expected, puts, |sequence, row| row.put(posting(sequence)), [])
+        let values: Vec<Permuted> = values.take(count as usize).collect();
+        let puts = || values.iter().copied().zip(1..);
+        Self::of(expected, puts, |sequence, row| row.put(posting(Sequence::new(sequence))), [])
     }
 }
 
-/// All tables of a plan but the first, of distinct fingerprints.
-fn others(plan: &Plan, values: &[Permuted]) -> Vec<Arc<Table>> {
+/// All tables of a plan but the first, of the fingerprints in that.
+fn others(plan: &Plan, first: &Sorted) -> Vec<Arc<Table>> {
+    let values = || first.entries().map(|(key, _)| first.order().value(key));
     let table = |(role, plan): (usize, &TablePlan)| {
-        let mut keys: Vec<Key> = values.iter().map(|&value| plan.key(value)).collect();
-        keys.sort_unstable();
-        Arc::new(Table::build(*plan, role, &keys))
+        let keys = || values().map(|value| plan.key(value));
+        let mut counts = Counts::new(*plan, first.len() as u64);
+        keys().for_each(|key| counts.add(key));
+        let mut builder = build::Builder::new(role, &counts);
+        in_order(true, first.len(), keys, |key| *key, |sorted| {
+            sorted.iter().for_each(|&key| {
+                builder.push(key);
+            });
+        });
+        Arc::new(builder.finish())
     };
     plan.tables().iter().enumerate().skip(1).map(table).collect()
+}
+
+/// Calls `each` with some of about `count` items, sorted, and then with those of larger keys: with all at
+/// once, or with a quarter of all keys at a time, for which they are gone through four times.
+fn in_order<T: Copy + Ord, I: Iterator<Item = T>>(
+    by_quarters: bool,
+    count: usize,
+    items: impl Fn() -> I,
+    key: impl Fn(&T) -> Key,
+    mut each: impl FnMut(&[T]),
+) {
+    let mut sorted = Vec::new();
+    if !by_quarters {
+        sorted.reserve_exact(count);
+        sorted.extend(items());
+        sorted.sort_unstable();
+        return each(&sorted);
+    }
+    // A few more than a quarter of them, for none is as large as another.
+    sorted.reserve_exact(count / QUARTERS + count / 64);
+    for quarter in Quarter::ALL {
+        sorted.clear();
+        sorted.extend(items().filter(|item| Quarter::of(head(key(item))) == quarter));
+        sorted.sort_unstable();
+        each(&sorted);
+    }
 }

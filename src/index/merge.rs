@@ -139,13 +139,10 @@ fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
         Some(first)
     });
     let firsts: Vec<u32> = firsts.collect();
-    let said = segments.iter().zip(&firsts).flat_map(|(segment, &first)| {
-        let (resets, removals) = (segment.resets(), segment.removals());
-        let hiding = resets.iter().map(|reset| reset.value).chain(removals.iter().map(|r| r.value));
-        let (put, sorted) = (first + segment.hiding() as u32, segment.sorted());
-        let puts = sorted.entries().map(move |(key, at)| (sorted.order().value(key), put + at));
-        hiding.zip(first..).chain(puts)
-    });
+    let said = || {
+        let with_first = segments.iter().zip(&firsts);
+        with_first.flat_map(|(segment, &first)| sayings(segment, first))
+    };
     let add = |said: u32, row: &mut Row| {
         let of = firsts.partition_point(|&first| first <= said) - 1;
         let (segment, said) = (&segments[of], (said - firsts[of]) as usize);
@@ -162,6 +159,15 @@ fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     let Level { segment, others } = Level::of(expected, said, add, newest_ids(segments));
     // No other table has what they drop.
     Merged { segment, others, dropped: 0 }
+}
+
+/// What a segment says, by fingerprint and numbered from `first` on: resets, removals, documents put.
+fn sayings(segment: &Segment, first: u32) -> impl Iterator<Item = (Permuted, u32)> {
+    let (resets, removals) = (segment.resets(), segment.removals());
+    let hiding = resets.iter().map(|reset| reset.value).chain(removals.iter().map(|r| r.value));
+    let (put, sorted) = (first + segment.hiding() as u32, segment.sorted());
+    let puts = sorted.entries().map(move |(key, at)| (sorted.order().value(key), put + at));
+    hiding.zip(first..).chain(puts)
 }
 
 /// How many fingerprints some segments have, and what their postings have in common.
