@@ -27,8 +27,11 @@ const NEWEST_MAX: u64 = 1 << 20;
 
 /// While a merge is under way, so large a part of all documents may arrive before writes are slowed down, but
 /// at least so many.
-const ARRIVE_SHARE: u64 = 16;
-const ARRIVE_MIN: u64 = 1_000_000;
+const ARRIVE: Share = Share { of_documents: 16, min: 1_000_000 };
+
+/// So large a part of all documents may lie in small segments, which take half as much memory again as large
+/// ones; so many lie there when nothing is to be merged.
+const SMALL: Share = Share { of_documents: 8, min: 8_000_000 };
 
 /// How long a level is held up when twice as many have arrived; with three times as many twice as long.
 const BRAKE_MS: u64 = 100;
@@ -96,22 +99,31 @@ fn flush(shared: &Arc<Shared>) -> Result<bool, Gone> {
 /// How long the next level is held up, so that merges keep up with writes: in the end the writer waits
 /// for the flusher.
 fn brake(shared: &Shared) -> Duration {
-    let Some(since) = shared.merging().as_ref().map(|merging| merging.since) else {
-        return Duration::ZERO;
-    };
+    let since = shared.merging().as_ref().map(|merging| merging.since);
     let view = &shared.published.load().view;
-    let held_up = brake_after(view.sequence().get() - since.get(), view.documents());
+    let arrived = since.map_or(0, |since| view.sequence().get() - since.get());
+    let small = view.segments().iter().filter(|segment| segment.sorted().is_small());
+    let small = small.map(|segment| segment.documents() as u64).sum();
+    let held_up = ARRIVE.brake(arrived, view.documents()).max(SMALL.brake(small, view.documents()));
     if !held_up.is_zero() {
         metrics::writes_held_up(held_up);
     }
     held_up
 }
 
-/// The same when so many changes came since the merge began. Gradual, so that nobody waits long for one.
-fn brake_after(arrived: u64, documents: u64) -> Duration {
-    let free = (documents / ARRIVE_SHARE).max(ARRIVE_MIN);
-    let brake_ms = arrived.saturating_sub(free).saturating_mul(BRAKE_MS) / free;
-    Duration::from_millis(brake_ms.min(BRAKE_MS_MAX))
+/// How many documents may wait, of all.
+struct Share {
+    of_documents: u64,
+    min: u64,
+}
+
+impl Share {
+    /// How long a level is held up while so many wait. Gradual, so that nobody waits long for one.
+    fn brake(&self, waiting: u64, documents: u64) -> Duration {
+        let free = (documents / self.of_documents).max(self.min);
+        let brake_ms = waiting.saturating_sub(free).saturating_mul(BRAKE_MS) / free;
+        Duration::from_millis(brake_ms.min(BRAKE_MS_MAX))
+    }
 }
 
 /// Keeps the newest segments few while others are merged.
@@ -168,12 +180,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_are_held_up_gradually_by_what_arrives_during_a_merge() {
-        let brake_ms = |arrived, documents| brake_after(arrived, documents).as_millis();
+    fn writes_are_held_up_gradually_by_what_waits() {
+        let arrive_ms = |waiting, documents| ARRIVE.brake(waiting, documents).as_millis();
         // A million is free, and a sixteenth of many.
-        assert_eq!((brake_ms(0, 0), brake_ms(1_000_000, 5_000_000)), (0, 0));
-        assert_eq!((brake_ms(6_250_000, 100_000_000), brake_ms(6_250_000, 50_000_000)), (0, 100));
-        assert_eq!((brake_ms(1_500_000, 10), brake_ms(3_000_000, 10)), (50, 200));
-        assert_eq!((brake_ms(6_100_000, 10), brake_ms(u64::MAX, 10)), (500, 500));
+        assert_eq!((arrive_ms(0, 0), arrive_ms(1_000_000, 5_000_000)), (0, 0));
+        assert_eq!((arrive_ms(6_250_000, 100_000_000), arrive_ms(6_250_000, 50_000_000)), (0, 100));
+        assert_eq!((arrive_ms(1_500_000, 10), arrive_ms(3_000_000, 10)), (50, 200));
+        assert_eq!((arrive_ms(6_100_000, 10), arrive_ms(u64::MAX, 10)), (500, 500));
+        let small_ms = |waiting, documents| SMALL.brake(waiting, documents).as_millis();
+        assert_eq!((small_ms(8_000_000, 20_000_000), small_ms(12_000_000, 20_000_000)), (0, 50));
+        assert_eq!((small_ms(12_500_000, 100_000_000), small_ms(25_000_000, 100_000_000)), (0, 100));
     }
 }

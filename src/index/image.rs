@@ -145,7 +145,7 @@ fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {
     let flags = flags.map_or(u64::MAX, u64::from);
     let head = [first.get(), last.get(), flags, postings.len() as u64];
     sink.write_all(bytemuck::bytes_of(&head))?;
-    write_array(postings.words(), sink)
+    write_array(&postings.words(), sink)
 }
 
 fn read_postings(source: &mut dyn Read) -> io::Result<Postings> {

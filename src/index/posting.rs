@@ -1,5 +1,6 @@
 //! What the index keeps of one document: its sequence, and whether its record holds more.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::document::Sequence;
@@ -69,19 +70,39 @@ pub struct Postings {
     common: Common,
     bits: u32,
     words: Array<u64>,
+    /// Where in the first word the first one begins: not at 0 where it is part of another list.
+    first_bit: usize,
+    /// How many are packed.
     len: usize,
+    /// Those behind them in a part of another list.
+    behind: Vec<Posting>,
 }
 
 impl Postings {
     /// A list of `len` places, not filled.
     pub fn new(common: Common, len: usize) -> Self {
         debug_assert!(common.last.get() <= SEQUENCE_MAX, "46 bits outlast any disk");
-        let bits = common.bits();
-        Self { common, bits, words: Array::zeros(words(len, bits)), len }
+        Self::from_words(common, len, Array::zeros(words(len, common.bits())))
     }
 
-    /// Makes places up to `len`.
+    /// Two runs of its places as a list. The first shares its memory if that is large: both lists are only
+    /// read from now on.
+    ///
+    /// # Panics
+    /// When it has no such places.
+    pub fn part(&self, first: Range<u32>, behind: Range<u32>) -> Self {
+        let bit = |place: u32| self.first_bit + place as usize * self.bits as usize;
+        // One word more than its last one, as everywhere.
+        let end = (bit(first.end) / 64 + 2).min(self.words.len());
+        let words = self.words.share((bit(first.start) / 64).min(end)..end);
+        let first_bit = bit(first.start) % 64;
+        let behind = behind.map(|place| self.get(place as usize)).collect();
+        Self { words, first_bit, len: first.len(), behind, ..*self }
+    }
+
+    /// Makes places up to `len`; not in a part of another list.
     pub fn extend_to(&mut self, len: usize) {
+        debug_assert!(self.first_bit == 0 && self.behind.is_empty(), "a part is only read");
         self.len = self.len.max(len);
         if self.words.len() < words(self.len, self.bits) {
             let mut larger = Array::zeros(words(self.len + self.len / 8, self.bits));
@@ -120,7 +141,12 @@ impl Postings {
     /// # Panics
     /// When there is no such place.
     pub fn get(&self, index: usize) -> Posting {
-        let bit = index * self.bits as usize;
+        if let Some(behind) = index.checked_sub(self.len)
+            && let Some(posting) = self.behind.get(behind)
+        {
+            return *posting;
+        }
+        let bit = self.first_bit + index * self.bits as usize;
         let two = u128::from(self.words[bit / 64]) | u128::from(self.words[bit / 64 + 1]) << 64;
         let packed = (two >> (bit % 64)) as u64 & ((1 << self.bits) - 1);
         let (offset, flags) = match self.common.flags {
@@ -136,12 +162,12 @@ impl Postings {
 
     /// How many places there are.
     pub fn len(&self) -> usize {
-        self.len
+        self.len + self.behind.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// What all have in common.
@@ -151,12 +177,18 @@ impl Postings {
 
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
-        self.words.bytes()
+        self.words.bytes() + self.behind.capacity() * size_of::<Posting>()
     }
 
-    /// The packed form: what an image keeps.
-    pub(crate) fn words(&self) -> &[u64] {
-        &self.words[..words(self.len, self.bits)]
+    /// The packed form: what an image keeps. That of a part of another list is packed anew.
+    pub(crate) fn words(&self) -> Cow<'_, [u64]> {
+        let len = words(self.len(), self.bits);
+        if self.first_bit == 0 && self.behind.is_empty() && len <= self.words.len() {
+            return Cow::Borrowed(&self.words[..len]);
+        }
+        let mut packed = Self::new(self.common, self.len());
+        packed.copy(self, 0..self.len() as u32, 0);
+        Cow::Owned(packed.words[..len].to_vec())
     }
 
     /// How many words an image of such a list has; `None` where there is no such list.
@@ -169,7 +201,7 @@ impl Postings {
 
     /// The list with this packed form.
     pub(crate) fn from_words(common: Common, len: usize, words: Array<u64>) -> Self {
-        Self { common, bits: common.bits(), words, len }
+        Self { common, bits: common.bits(), words, first_bit: 0, len, behind: Vec::new() }
     }
 }
 
@@ -233,7 +265,15 @@ mod tests {
                 packed.set(i, posting);
             }
             prop_assert_eq!(packed.len(), room.max(postings.len()));
-            let words = Array::copied(packed.words());
+            // Also as a part of another list.
+            let (start, behind) = (packed.len() as u32 / 3, packed.len() as u32 * 2 / 3);
+            let part = packed.part(start..behind, 0..start);
+            let places = (start..behind).chain(0..start);
+            prop_assert!(places.map(|i| packed.get(i as usize)).eq((0..part.len()).map(|i| part.get(i))));
+            let words = Array::copied(&part.words());
+            let part_again = Postings::from_words(common, part.len(), words);
+            prop_assert!((0..part.len()).all(|i| part.get(i) == part_again.get(i)));
+            let words = Array::copied(&packed.words());
             prop_assert_eq!(Postings::words_of(common, packed.len()), Some(words.len()));
             let again = Postings::from_words(common, packed.len(), words);
             for (i, &posting) in postings.iter().enumerate() {

@@ -21,7 +21,7 @@ use crate::index::work::Built;
 
 /// Merges of more fingerprints than so many small segments may have go by quarters: of fewer, the result is
 /// little memory.
-const SMALL_SEGMENTS: u64 = 2;
+const SMALL_SEGMENTS: u64 = 8;
 
 /// A merge that is under way.
 #[derive(Debug)]

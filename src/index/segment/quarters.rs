@@ -1,7 +1,7 @@
 //! A segment in quarters, and quarters as a segment ([`crate::index::table::quarters`]).
 //!
-//! Lines share their memory; postings and ids are copied, a quarter of a segment's memory that nobody else has
-//! for as long as both are there.
+//! Lines and postings share their memory on the way into quarters; ids are copied. On the way back postings are
+//! copied as well, when nothing of what was merged is there any more.
 
 use std::sync::OnceLock;
 
@@ -36,10 +36,8 @@ impl Segment {
         let (mut gathered, mut quarters) = (gathered.into_iter(), Quarter::ALL.into_iter());
         let mut segments = tables.map(|table| {
             let quarter = quarters.next().expect("a table each");
-            let mut oldest = Postings::new(self.oldest.common(), table.numbers());
-            for (from, to) in places.runs(quarter.index()) {
-                oldest.copy(&self.oldest, from, to);
-            }
+            let [(own, _), (behind, _)] = places.runs(quarter.index());
+            let oldest = self.oldest.part(own, behind);
             let (groups, later) = gathered.next().expect("as many");
             let (groups, later) = by_number(groups, &later);
             let removals = self.removals.iter().filter(|removal| of_value(removal.value) == quarter);
