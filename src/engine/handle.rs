@@ -140,6 +140,7 @@ impl Engine {
             turns: Turns::new(options.lookup_threads),
             flusher: OnceLock::new(),
             merging: Mutex::default(),
+            whole: tokio::sync::Mutex::default(),
             options,
             clock: Arc::clone(&clock),
             writer,

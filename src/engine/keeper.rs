@@ -130,6 +130,8 @@ impl SnapshotKeeper {
 
     /// Takes a snapshot of everything published so far; `None` where it failed, which is logged.
     fn take_snapshot(&mut self) -> Option<SnapshotInfo> {
+        let shared = Arc::clone(&self.shared);
+        let _turn = shared.whole.blocking_lock();
         let begun = self.shared.clock.monotonic();
         let (request, settled) = oneshot::channel();
         self.settle.send(request).ok()?;
@@ -217,6 +219,11 @@ fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
         *merging = Some(Merging { segments: work.segments().to_vec(), since: view.sequence() });
         work
     };
+    let _turn = work.is_by_quarters().then(|| shared.whole.blocking_lock());
+    if let Some(merging) = &mut *shared.merging() {
+        // What came while it waited for its turn came during no merge.
+        merging.since = shared.published.load().view.sequence();
+    }
     let (begun, size) = (shared.clock.monotonic(), work.size());
     let mut told = Ok(());
     for built in work.steps() {

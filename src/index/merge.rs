@@ -237,20 +237,32 @@ pub fn each_saying(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &
 /// # Panics
 /// When there is no table.
 pub fn merge_tables(tables: &[Arc<Table>], kept: Option<&dyn Fn(Permuted) -> bool>) -> Table {
-    let (plan, role) = {
-        let first = tables.first().expect("there is something to merge");
-        (first.plan(), first.role())
-    };
-    let counts = if kept.is_some() {
-        let mut left = 0;
-        each_key(tables, kept, |_| left += 1);
-        let mut counts = Counts::new(plan, left);
-        each_key(tables, kept, |key| counts.add(key));
-        counts
-    } else {
-        count(plan, tables.iter().map(|table| &**table))
-    };
-    let mut builder = build::Builder::new(role, &counts);
+    let counts = count_keys(tables, kept);
+    fill_table(build::Builder::new(tables[0].role(), &counts), tables, kept)
+}
+
+/// Counts what a table will have that is merged of some of one role.
+///
+/// # Panics
+/// When there is no table.
+pub fn count_keys(tables: &[Arc<Table>], kept: Option<&dyn Fn(Permuted) -> bool>) -> Counts {
+    let plan = tables.first().expect("there is something to merge").plan();
+    if kept.is_none() {
+        return count(plan, tables.iter().map(|table| &**table));
+    }
+    let mut left = 0;
+    each_key(tables, kept, |_| left += 1);
+    let mut counts = Counts::new(plan, left);
+    each_key(tables, kept, |key| counts.add(key));
+    counts
+}
+
+/// Has a table built of some of one role.
+pub fn fill_table(
+    mut builder: build::Builder,
+    tables: &[Arc<Table>],
+    kept: Option<&dyn Fn(Permuted) -> bool>,
+) -> Table {
     each_key(tables, kept, |key| {
         builder.push(key);
     });

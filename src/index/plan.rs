@@ -81,6 +81,9 @@ pub struct Plans {
 /// beyond, a look-up in lines is as quick, and takes less memory.
 pub const SMALL_MAX: u64 = 1 << 21;
 
+/// Merges of so many times what a small segment may have go by quarters.
+const QUARTERED_FROM: u64 = 8;
+
 impl Plans {
     /// The plans of an index that is exact up to `distance_max`.
     pub fn of(distance_max: Distance) -> Self {
@@ -91,6 +94,11 @@ impl Plans {
     /// Whether a segment with so many fingerprints is small.
     pub fn is_small(&self, count: u64) -> bool {
         count <= self.small_max
+    }
+
+    /// Whether so many entries are merged by quarters: of fewer, what lies beside them is little.
+    pub fn is_by_quarters(&self, count: u64) -> bool {
+        count >= QUARTERED_FROM * self.small_max
     }
 
     /// That of a segment with so many fingerprints.

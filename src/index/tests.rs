@@ -102,7 +102,8 @@ fn settle(view: &mut View) {
         let mut bytes = Vec::new();
         image::write_table(&table, &mut bytes).unwrap();
         let merged = Arc::new(image::read_table(&mut &bytes[..], &view.plans().large).unwrap());
-        view.install(&Built::Tables { from: vec![table], merged, cleaned_at });
+        let (from, into) = (Other { table, cleaned_at }, Other { table: merged, cleaned_at });
+        view.install(&Built::Tables { from: vec![from], into: vec![into] });
     }
 }
 

@@ -12,6 +12,7 @@ use crate::index::delta::Delta;
 use crate::index::distinct;
 use crate::index::level::Level;
 use crate::index::merge;
+use crate::index::permutation::Permuted;
 use crate::index::plan::Plans;
 use crate::index::quartered::Quartered;
 use crate::index::segment::Segment;
@@ -44,9 +45,13 @@ pub enum Work {
     /// One table of some of one role.
     MergeTables {
         /// Oldest first.
-        from: Vec<Arc<Table>>,
-        /// Knows which fingerprints have a document.
-        view: View,
+        from: Vec<Other>,
+        /// Knows which fingerprints have a document, where some have none.
+        holding: Option<Box<View>>,
+        /// How many fingerprints merges of segments have dropped in all.
+        dropped: u64,
+        /// The index's plans.
+        plans: Arc<Plans>,
     },
 }
 
@@ -68,12 +73,10 @@ pub enum Built {
     },
     /// Of tables.
     Tables {
-        /// What it takes the place of.
-        from: Vec<Arc<Table>>,
-        /// The table.
-        merged: Arc<Table>,
-        /// It has no entry of a fingerprint that had been dropped when so many had been.
-        cleaned_at: u64,
+        /// What they take the place of, adjacent ones.
+        from: Vec<Other>,
+        /// The tables: one, or what stands in between where it is merged by quarters.
+        into: Vec<Other>,
     },
 }
 
@@ -131,12 +134,23 @@ impl Work {
         }
     }
 
+    /// Whether it is so much that it goes by quarters where it can ([`crate::index::quartered`]).
+    pub fn is_by_quarters(&self) -> bool {
+        match self {
+            Self::Flush { .. } => false,
+            Self::MergeSegments { from, plans, .. } => {
+                plans.is_by_quarters(self.size()) && !from.iter().any(|s| s.sorted().is_small())
+            }
+            Self::MergeTables { plans, .. } => plans.is_by_quarters(self.size()),
+        }
+    }
+
     /// How many entries it goes over.
     pub fn size(&self) -> u64 {
         match self {
             Self::Flush { delta, .. } => u64::from(delta.len()),
             Self::MergeSegments { from, .. } => from.iter().map(|s| merge::size(s)).sum(),
-            Self::MergeTables { from, .. } => from.iter().map(|table| table.len()).sum(),
+            Self::MergeTables { from, .. } => from.iter().map(|other| other.table.len()).sum(),
         }
     }
 
@@ -146,7 +160,8 @@ impl Work {
         Steps { first: Some(self), further: None }
     }
 
-    fn run(self) -> (Built, Option<Box<Quartered>>) {
+    fn run(self) -> (Built, Option<Quartered>) {
+        let by_quarters = self.is_by_quarters();
         let built = match self {
             Self::Flush { delta, older, plans } => {
                 let full = delta.at(u32::MAX);
@@ -157,8 +172,8 @@ impl Work {
                 Built::Flushed(level)
             }
             Self::MergeSegments { from, older, into_large, plans } => {
-                if let Some((further, built)) = Quartered::begin(&plans, &from, &older) {
-                    return (built, Some(Box::new(further)));
+                if by_quarters && let Some((built, further)) = Quartered::of_segments(&plans, &from, &older) {
+                    return (built, Some(further));
                 }
                 let oldest = older.is_empty();
                 let merge::Merged { segment: merged, others, dropped } =
@@ -166,12 +181,16 @@ impl Work {
                 distinct::count_merged(&older, &from, &merged);
                 Built::Segments { from, into: vec![merged], others, dropped }
             }
-            Self::MergeTables { from, view } => {
-                let cleaned_at = view.dropped();
-                let gone = view.others().iter().any(|other| other.cleaned_at < cleaned_at);
-                let holds = |value| view.holds(value);
-                let merged = merge::merge_tables(&from, if gone { Some(&holds) } else { None });
-                Built::Tables { from, merged: Arc::new(merged), cleaned_at }
+            Self::MergeTables { from, holding, dropped, .. } => {
+                let holding = holding.as_deref();
+                if by_quarters && let Some((built, further)) = Quartered::of_tables(&from, holding, dropped) {
+                    return (built, Some(further));
+                }
+                let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
+                let holds = holding.map(|view| |value| view.holds(value));
+                let kept = holds.as_ref().map(|holds| holds as &dyn Fn(Permuted) -> bool);
+                let table = Arc::new(merge::merge_tables(&tables, kept));
+                Built::Tables { from, into: vec![Other { table, cleaned_at: dropped }] }
             }
         };
         (built, None)
@@ -206,9 +225,11 @@ impl Work {
                 let at = of_role(role).position(gone)?;
                 Some(at..at + 1)
             })?;
-            let from = of_role(role).skip(range.start).take(range.len());
-            let from = from.map(|other| Arc::clone(&other.table)).collect();
-            Some(Self::MergeTables { from, view: view.clone() })
+            let from = of_role(role).skip(range.start).take(range.len()).cloned().collect();
+            let dropped = view.dropped();
+            let gone = view.others().iter().any(|other| other.cleaned_at < dropped);
+            let holding = gone.then(|| Box::new(view.without_others()));
+            Some(Self::MergeTables { from, holding, dropped, plans: Arc::clone(view.plans()) })
         })
     }
 }
@@ -217,7 +238,7 @@ impl Work {
 #[derive(Debug)]
 pub struct Steps {
     first: Option<Work>,
-    further: Option<Box<Quartered>>,
+    further: Option<Quartered>,
 }
 
 impl Iterator for Steps {

@@ -296,6 +296,12 @@ impl View {
         &self.deltas[..self.deltas.len() - 1]
     }
 
+    /// A view that knows the same documents, and has none of these tables.
+    #[must_use]
+    pub fn without_others(&self) -> Self {
+        Self { others: [].into(), ..self.clone() }
+    }
+
     /// Its tables but those of the segments, by role, oldest first.
     pub fn others(&self) -> &[Other] {
         &self.others
@@ -429,10 +435,9 @@ impl View {
                     self.dropped += dropped;
                 }
             }
-            Built::Tables { from, merged, cleaned_at } => {
-                let other = Other { table: Arc::clone(merged), cleaned_at: *cleaned_at };
-                let others = replaced(&self.others, from.len(), &[other], |at| {
-                    self.others[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(&a.table, b))
+            Built::Tables { from, into } => {
+                let others = replaced(&self.others, from.len(), into, |at| {
+                    self.others[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(&a.table, &b.table))
                 });
                 self.others = others.unwrap_or_else(|| Arc::clone(&self.others));
             }
