@@ -90,6 +90,7 @@ impl Part {
     ///
     /// # Panics
     /// When it is shorter.
+    #[must_use]
     pub fn share(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.range.len(), "a part lies within");
         self.shared.store(true, Ordering::Release);

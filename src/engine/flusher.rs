@@ -189,6 +189,9 @@ mod tests {
         assert_eq!((arrive_ms(6_100_000, 10), arrive_ms(u64::MAX, 10)), (500, 500));
         let small_ms = |waiting, documents| SMALL.brake(waiting, documents).as_millis();
         assert_eq!((small_ms(8_000_000, 20_000_000), small_ms(12_000_000, 20_000_000)), (0, 50));
-        assert_eq!((small_ms(12_500_000, 100_000_000), small_ms(25_000_000, 100_000_000)), (0, 100));
+        assert_eq!(
+            (small_ms(12_500_000, 100_000_000), small_ms(25_000_000, 100_000_000)),
+            (0, 100)
+        );
     }
 }

@@ -222,9 +222,9 @@ impl Snapshots {
         let others: Vec<_> = others.into_iter().map(of_other).collect();
         let segments = segments.into_iter().map(|segment| self.segment_file(segment));
         let segments = segments.collect::<Result<_, _>>()?;
-        let others = others.into_iter().map(|(table, gone)| {
-            self.table_file(table).map(|file| OtherFile { file, gone })
-        });
+        let others = others
+            .into_iter()
+            .map(|(table, gone)| self.table_file(table).map(|file| OtherFile { file, gone }));
         let others = others.collect::<Result<_, _>>()?;
         let manifest = Manifest { again: false, taken_at_ms, counts, segments, others };
         self.keep(manifest)

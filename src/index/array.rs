@@ -57,6 +57,7 @@ impl<T: Pod> Array<T> {
 
     /// A part of it, which shares its memory where it is large: from now on both are only read, and what
     /// neither holds goes back to the system.
+    #[must_use]
     pub fn share(&self, range: Range<usize>) -> Self {
         match &self.0 {
             Memory::Heap(heap) => Self(Memory::Heap(heap[range].into())),
@@ -76,7 +77,11 @@ impl<T: Pod> Array<T> {
         });
         let joined = pages.collect::<Option<Vec<&Part>>>().and_then(|parts| Part::joined(&parts));
         joined.map_or_else(
-            || Self::copied(&parts.iter().flat_map(|part| part.iter().copied()).collect::<Vec<T>>()),
+            || {
+                Self::copied(
+                    &parts.iter().flat_map(|part| part.iter().copied()).collect::<Vec<T>>(),
+                )
+            },
             |part| Self(Memory::Pages(part, PhantomData)),
         )
     }
@@ -156,7 +161,8 @@ mod tests {
             }
             let joined = Array::joined(&parts.iter().collect::<Vec<_>>());
             drop(parts);
-            let expected = counts.iter().zip(1..).flat_map(|(&count, n)| std::iter::repeat_n(n, count));
+            let expected =
+                counts.iter().zip(1..).flat_map(|(&count, n)| std::iter::repeat_n(n, count));
             assert!(joined.iter().copied().eq(expected));
             let part = joined.share(scale..joined.len() - 2);
             drop(joined);

@@ -61,18 +61,24 @@ impl Level {
             Builder::large(&counts, common)
         };
         let mut row = Row::default();
-        in_order(!small, count, keyed, |(key, _)| *key, |sorted| {
-            for said in sorted.chunk_by(|a, b| a.0 == b.0) {
-                row.clear();
-                for &(_, said) in said {
-                    add(said, &mut row);
+        in_order(
+            !small,
+            count,
+            keyed,
+            |(key, _)| *key,
+            |sorted| {
+                for said in sorted.chunk_by(|a, b| a.0 == b.0) {
+                    row.clear();
+                    for &(_, said) in said {
+                        add(said, &mut row);
+                    }
+                    if oldest {
+                        row.forget_older();
+                    }
+                    builder.push(said[0].0, &row);
                 }
-                if oldest {
-                    row.forget_older();
-                }
-                builder.push(said[0].0, &row);
-            }
-        });
+            },
+        );
         let segment = builder.finish(ids);
         let others = if small { Vec::new() } else { others(large, segment.sorted()) };
         Self { segment: Arc::new(segment), others }
@@ -100,11 +106,17 @@ fn others(plan: &Plan, first: &Sorted) -> Vec<Arc<Table>> {
         let mut counts = Counts::new(*plan, first.len() as u64);
         keys().for_each(|key| counts.add(key));
         let mut builder = build::Builder::new(role, &counts);
-        in_order(true, first.len(), keys, |key| *key, |sorted| {
-            sorted.iter().for_each(|&key| {
-                builder.push(key);
-            });
-        });
+        in_order(
+            true,
+            first.len(),
+            keys,
+            |key| *key,
+            |sorted| {
+                for &key in sorted {
+                    builder.push(key);
+                }
+            },
+        );
         Arc::new(builder.finish())
     };
     plan.tables().iter().enumerate().skip(1).map(table).collect()

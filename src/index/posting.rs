@@ -90,6 +90,7 @@ impl Postings {
     ///
     /// # Panics
     /// When it has no such places.
+    #[must_use]
     pub fn part(&self, first: Range<u32>, behind: Range<u32>) -> Self {
         let bit = |place: u32| self.first_bit + place as usize * self.bits as usize;
         // One word more than its last one, as everywhere.

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use crate::index::distinct;
 use crate::index::merge;
-use crate::index::permutation::Permuted;
 use crate::index::plan::Plans;
 use crate::index::segment::{self, Segment};
 use crate::index::table::Table;
@@ -83,8 +82,8 @@ impl Quartered {
         dropped: u64,
     ) -> Option<(Built, Self)> {
         let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
-        let holds = |value| holding.is_none_or(|view| view.holds(value));
-        let counts = merge::count_keys(&tables, kept(holding.is_some(), &holds));
+        let holds = holding.map(|view| |value| view.holds(value));
+        let counts = merge::count_keys(&tables, holds.as_ref().map(|holds| holds as _));
         let builders = build::Builder::quarters(tables[0].role(), &counts)?;
         drop(tables);
         let quarters = |Other { table, cleaned_at }: &Other| {
@@ -119,11 +118,13 @@ impl Iterator for Quartered {
                 Some(Built::Segments { from, into, others: Vec::new(), dropped })
             }
             Self::Tables { holding, dropped, merge } => {
-                let holds = |value| holding.as_ref().is_none_or(|view| view.holds(value));
+                let holds = holding.as_ref().map(|view| |value| view.holds(value));
+                let kept = holds.as_ref().map(|holds| holds as _);
                 let of = |table| Other { table: Arc::new(table), cleaned_at: *dropped };
                 let one = |builder, from: &[Other]| {
-                    let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
-                    of(merge::fill_table(builder, &tables, kept(holding.is_some(), &holds)))
+                    let tables: Vec<_> =
+                        from.iter().map(|other| Arc::clone(&other.table)).collect();
+                    of(merge::fill_table(builder, &tables, kept))
                 };
                 let join = |quarters: [&Other; QUARTERS]| {
                     of(Table::joined(quarters.map(|quarter| &*quarter.table)).0)
@@ -133,14 +134,6 @@ impl Iterator for Quartered {
             }
         }
     }
-}
-
-/// Which fingerprints are kept, if not all are.
-fn kept(
-    not_all: bool,
-    holds: &dyn Fn(Permuted) -> bool,
-) -> Option<&dyn Fn(Permuted) -> bool> {
-    not_all.then_some(holds)
 }
 
 impl<T: Clone, B> Merge<T, B> {

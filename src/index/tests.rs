@@ -196,12 +196,7 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
 }
 
 /// The same while a merge may be under way.
-fn take_beside(
-    merging: &mut Option<Merging>,
-    view: &mut View,
-    naive: &mut Naive,
-    step: &Step,
-) {
+fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive, step: &Step) {
     match *step {
         Step::Put(bits, id) => {
             let (fingerprint, id) = (Fingerprint::new(bits), id.map(key));

@@ -172,7 +172,9 @@ impl Work {
                 Built::Flushed(level)
             }
             Self::MergeSegments { from, older, into_large, plans } => {
-                if by_quarters && let Some((built, further)) = Quartered::of_segments(&plans, &from, &older) {
+                if by_quarters
+                    && let Some((built, further)) = Quartered::of_segments(&plans, &from, &older)
+                {
                     return (built, Some(further));
                 }
                 let oldest = older.is_empty();
@@ -183,7 +185,9 @@ impl Work {
             }
             Self::MergeTables { from, holding, dropped, .. } => {
                 let holding = holding.as_deref();
-                if by_quarters && let Some((built, further)) = Quartered::of_tables(&from, holding, dropped) {
+                if by_quarters
+                    && let Some((built, further)) = Quartered::of_tables(&from, holding, dropped)
+                {
                     return (built, Some(further));
                 }
                 let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();

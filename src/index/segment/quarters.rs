@@ -40,7 +40,8 @@ impl Segment {
             let oldest = self.oldest.part(own, behind);
             let (groups, later) = gathered.next().expect("as many");
             let (groups, later) = by_number(groups, &later);
-            let removals = self.removals.iter().filter(|removal| of_value(removal.value) == quarter);
+            let removals =
+                self.removals.iter().filter(|removal| of_value(removal.value) == quarter);
             let resets = self.resets.iter().filter(|reset| of_value(reset.value) == quarter);
             Self {
                 sorted: Sorted::Large(table),
@@ -143,10 +144,12 @@ impl Segment {
 
     /// The ids of its quarters, by key.
     fn ids_of(&self, places: &Places, quarters: [&Self; QUARTERS]) -> IdTable {
-        let mut ids = IdTable::with_capacity(quarters.iter().map(|quarter| quarter.ids.len()).sum());
+        let mut ids =
+            IdTable::with_capacity(quarters.iter().map(|quarter| quarter.ids.len()).sum());
         let mut sources = quarters.map(|quarter| quarter.ids.iter().peekable());
         loop {
-            let next = sources.iter_mut().enumerate().filter_map(|(at, ids)| Some((ids.peek()?.0, at)));
+            let next =
+                sources.iter_mut().enumerate().filter_map(|(at, ids)| Some((ids.peek()?.0, at)));
             let Some((key, at)) = next.min() else { return ids };
             let Some((_, number)) = sources[at].next() else { return ids };
             let number = if (number as usize) < quarters[at].sorted.numbers() {

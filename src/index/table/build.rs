@@ -1,7 +1,7 @@
 //! Building a table: counted first, then filled by one pass over ascending keys.
 
 use super::quarters::{QUARTERS, Quarter};
-use super::{Extra, Number, Range, Table};
+use super::{Extra, LinesOfRange, Number, Table};
 use crate::index::array::Array;
 use crate::index::geometry::Geometry;
 use crate::index::line::{Line, SPAN_MAX};
@@ -37,7 +37,7 @@ impl Counts {
     }
 
     /// The directory of the table, and how many lines it leads to.
-    fn directory(&self) -> (Array<Range>, u64) {
+    fn directory(&self) -> (Array<LinesOfRange>, u64) {
         let mut directory = Array::zeros(self.ranges.len());
         let mut next = 0_u64;
         for (range, &entries) in directory.iter_mut().zip(&self.ranges) {
@@ -76,9 +76,9 @@ impl Builder {
         table.directory = directory;
         table.lines = Array::zeros(homes as usize + SPAN_MAX as usize);
         let end = table.lines.len() as u32;
-        let ends = table.quarter_starts().map_or([end; QUARTERS], |[_, one, two, three, _]| {
-            [one, two, three, end]
-        });
+        let ends = table
+            .quarter_starts()
+            .map_or([end; QUARTERS], |[_, one, two, three, _]| [one, two, three, end]);
         Self::of(table, ends)
     }
 
@@ -87,7 +87,7 @@ impl Builder {
         let mut whole = Table::empty(counts.plan, role, counts.geometry);
         whole.directory = counts.directory().0;
         let starts = whole.quarter_starts()?;
-        let lines = Quarter::ALL.map(|quarter| whole.lines_in(quarter, &starts).len());
+        let lines = Quarter::ALL.map(|quarter| quarter.lines(&starts).len());
         let lines: [Array<Line>; QUARTERS] =
             Array::zeros_in_parts(&lines).try_into().expect("as many as were asked for");
         let mut quarters = Quarter::ALL.into_iter();

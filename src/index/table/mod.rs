@@ -39,7 +39,7 @@ pub struct Table {
     geometry: Geometry,
     /// What to flip in a head to get the cells near it, the nearest first; not for folded heads.
     flips: Box<[Head]>,
-    directory: Array<Range>,
+    directory: Array<LinesOfRange>,
     lines: Array<Line>,
     /// By home.
     extras: Vec<Extra>,
@@ -48,7 +48,7 @@ pub struct Table {
 }
 
 /// The lines of a range: the first in the lower half, how many in the upper.
-type Range = u64;
+type LinesOfRange = u64;
 
 /// Lines behind the table, full of entries with one home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -303,7 +303,8 @@ impl Table {
         let mut next = 0;
         let mut in_order = self.directory.len() == 1 << self.geometry.range_bits;
         for (at, &range) in self.directory.iter().enumerate() {
-            let is_there = self.quarter.is_none_or(|quarter| quarter.has_range(at, &self.directory));
+            let is_there =
+                self.quarter.is_none_or(|quarter| quarter.has_range(at, &self.directory));
             in_order &= range & 0xffff_ffff == next && (range >> 32 > 0) == is_there;
             next = (range & 0xffff_ffff) + (range >> 32);
         }
@@ -470,14 +471,14 @@ fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
 /// Where heads belong.
 #[derive(Clone, Copy)]
 struct Homes<'a> {
-    directory: &'a [Range],
+    directory: &'a [LinesOfRange],
     range_bits: u32,
     /// The bits of a head that its home depends on.
     mask: Head,
 }
 
 impl<'a> Homes<'a> {
-    fn of(geometry: &Geometry, directory: &'a [Range]) -> Self {
+    fn of(geometry: &Geometry, directory: &'a [LinesOfRange]) -> Self {
         let whole = if geometry.whole_cells { 32 - geometry.cell_bits } else { 0 };
         Self { directory, range_bits: geometry.range_bits, mask: u32::MAX << whole }
     }

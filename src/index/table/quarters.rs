@@ -6,7 +6,9 @@
 //! a quarter, it shares that of the whole which all of them become. What does not fit into its line stays in its
 //! quarter, behind the table if need be.
 
-use super::{Extra, Number, Range, Table};
+use std::ops::Range;
+
+use super::{Extra, LinesOfRange, Number, Table};
 use crate::index::array::Array;
 use crate::index::fold::Head;
 use crate::index::line::{Line, SPAN_MAX};
@@ -45,14 +47,20 @@ impl Quarter {
         usize::from(self.0)
     }
 
+    /// Its lines; of the last one with those behind.
+    pub(super) fn lines(self, starts: &Starts) -> Range<usize> {
+        let behind = if self.is_last() { SPAN_MAX } else { 0 };
+        starts[self.index()] as usize..(starts[self.index() + 1] + behind) as usize
+    }
+
     /// Whether its keys are the largest.
     pub(super) fn is_last(self) -> bool {
         self.index() + 1 == QUARTERS
     }
 
     /// The quarter whose ranges alone have lines, if others have none.
-    pub(super) fn of_directory(directory: &[Range]) -> Option<Self> {
-        let has_lines = |range: &Range| range >> 32 > 0;
+    pub(super) fn of_directory(directory: &[LinesOfRange]) -> Option<Self> {
+        let has_lines = |range: &LinesOfRange| range >> 32 > 0;
         if directory.len() < QUARTERS || directory.iter().all(has_lines) {
             return None;
         }
@@ -61,7 +69,7 @@ impl Quarter {
     }
 
     /// Whether a range of a directory is one of its own.
-    pub(super) fn has_range(self, at: usize, directory: &[Range]) -> bool {
+    pub(super) fn has_range(self, at: usize, directory: &[LinesOfRange]) -> bool {
         at * QUARTERS / directory.len() == self.index()
     }
 }
@@ -72,7 +80,7 @@ impl Places {
     }
 
     /// The runs of a whole table's numbers that are a quarter's, and where in it each begins.
-    pub fn runs(&self, quarter: usize) -> [(std::ops::Range<Number>, Number); 2] {
+    pub fn runs(&self, quarter: usize) -> [(Range<Number>, Number); 2] {
         let run = |starts: &Starts, behind: u32| {
             (behind + starts[quarter]) * self.slots..(behind + starts[quarter + 1]) * self.slots
         };
@@ -97,9 +105,7 @@ impl Places {
     pub fn in_whole(&self, quarter: usize, number: Number) -> Number {
         match number.checked_sub(self.numbers(quarter)) {
             None => self.lines[quarter] * self.slots + number,
-            Some(extra) => {
-                (self.lines[QUARTERS] + self.extra_lines[quarter]) * self.slots + extra
-            }
+            Some(extra) => (self.lines[QUARTERS] + self.extra_lines[quarter]) * self.slots + extra,
         }
     }
 }
@@ -123,8 +129,9 @@ impl Table {
         }
         let places = self.places(&starts);
         let quarters = Quarter::ALL.map(|quarter| {
-            let lines = self.lines_in(quarter, &starts);
-            let (start, own) = (lines.start as u32, |extra: &Extra| lines.contains(&(extra.home as usize)));
+            let lines = quarter.lines(&starts);
+            let (start, own) =
+                (lines.start as u32, |extra: &Extra| lines.contains(&(extra.home as usize)));
             let extra_from = places.extra_lines[quarter.index()];
             let extra_lines = extra_from as usize..places.extra_lines[quarter.index() + 1] as usize;
             let extras = self.extras.iter().filter(|extra| own(extra)).map(|extra| Extra {
@@ -186,14 +193,12 @@ impl Table {
         Some([0, start(1), start(2), start(3), self.homes_end()])
     }
 
-    /// The lines of a quarter; of the last one with those behind.
-    pub(super) fn lines_in(&self, quarter: Quarter, starts: &Starts) -> std::ops::Range<usize> {
-        let behind = if quarter.is_last() { SPAN_MAX } else { 0 };
-        starts[quarter.index()] as usize..(starts[quarter.index() + 1] + behind) as usize
-    }
-
     /// The directory of a quarter.
-    pub(super) fn directory_in(&self, quarter: Option<Quarter>, starts: &Starts) -> Array<Range> {
+    pub(super) fn directory_in(
+        &self,
+        quarter: Option<Quarter>,
+        starts: &Starts,
+    ) -> Array<LinesOfRange> {
         let mut directory = Array::copied(&self.directory);
         let Some(quarter) = quarter else { return directory };
         let (start, end) = (starts[quarter.index()], starts[quarter.index() + 1]);
