@@ -12,6 +12,7 @@ use crate::index::naive::Naive;
 use crate::index::permutation::Permutation;
 use crate::index::plan::Plans;
 use crate::index::segment::Segment;
+use crate::index::table::Table;
 use crate::index::view::{Put, Shape, View};
 use crate::index::work::{Built, Other, Steps, Work};
 use crate::index::{image, merge};
@@ -99,9 +100,7 @@ fn settle(view: &mut View) {
     let into = vec![merged];
     view.install(&Built::Segments { from: segments, into, others: Vec::new(), dropped });
     for Other { table, cleaned_at } in others {
-        let mut bytes = Vec::new();
-        image::write_table(&table, &mut bytes).unwrap();
-        let merged = Arc::new(image::read_table(&mut &bytes[..], &view.plans().large).unwrap());
+        let merged = reread(&table, view.plans());
         let (from, into) = (Other { table, cleaned_at }, Other { table: merged, cleaned_at });
         view.install(&Built::Tables { from: vec![from], into: vec![into] });
     }
@@ -115,7 +114,16 @@ fn restart(view: &mut View) {
     for segment in &mut parts.segments {
         *segment = Arc::new(read(&written(segment), view.plans()).unwrap());
     }
+    for other in &mut parts.others {
+        other.table = reread(&other.table, view.plans());
+    }
     *view = View::restored(view.shape().clone(), parts);
+}
+
+fn reread(table: &Table, plans: &Plans) -> Arc<Table> {
+    let mut bytes = Vec::new();
+    image::write_table(table, &mut bytes).unwrap();
+    Arc::new(image::read_table(&mut &bytes[..], &plans.large).unwrap())
 }
 
 fn written(segment: &Segment) -> Vec<u8> {

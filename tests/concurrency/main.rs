@@ -40,11 +40,11 @@ fn asked() -> QueryOptions {
     QueryOptions { criteria: criteria(), limit: 1_000 }
 }
 
-/// Deltas so small that searches grow old and segments are merged while clients wait.
+/// Deltas so small that searches grow old and segments are merged, also by quarters, while clients wait.
 fn engine(directory: &Path, durability: Durability) -> Engine {
     let options = Options {
         durability,
-        small_segment_max: 8_192,
+        small_segment_max: 4_096,
         group_changes_max: 4_096,
         journal_file_bytes: 4 << 20,
         snapshot_interval_ms: 500,
