@@ -3,8 +3,8 @@
 //! It is a thread of its own because nothing else may hold it up: with too many full deltas the
 //! writer waits (see [`crate::engine::writer`]). While a long merge is under way it also merges the
 //! newest segments among themselves, since every look-up visits each of them. Levels are made more quickly
-//! than they can be merged; where too many arrive during a merge, it takes its time, which slows the writer
-//! down, so that what waits to be merged stays little. A snapshot needs a view without deltas; only this
+//! than they can be merged; where too many arrive during a merge, or small segments pile up over several, it takes
+//! its time, which slows the writer down, so that what waits to be merged stays little. A snapshot needs a view without deltas; only this
 //! thread makes segments of deltas, so it is asked for one.
 
 use std::sync::Arc;

@@ -220,6 +220,11 @@ fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
         work
     };
     let _turn = work.is_by_quarters().then(|| shared.whole.blocking_lock());
+    if shared.life() != Life::Running {
+        // Whoever closes the engine waits for the last snapshot, not for merges that it did without.
+        *shared.merging() = None;
+        return None;
+    }
     if let Some(merging) = &mut *shared.merging() {
         // What came while it waited for its turn came during no merge.
         merging.since = shared.published.load().view.sequence();

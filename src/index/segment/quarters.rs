@@ -17,11 +17,6 @@ use crate::index::table::{Number, Table};
 type Gathered = (Vec<Group>, Vec<Posting>);
 
 impl Segment {
-    /// Whether it is a quarter of one.
-    pub fn is_quarter(&self) -> bool {
-        self.table().is_some_and(|table| table.quarter().is_some())
-    }
-
     /// Its quarters, in order: together they say what it says. `None` where its table has none.
     pub fn in_quarters(&self) -> Option<[Self; QUARTERS]> {
         let (tables, places) = self.table()?.in_quarters()?;

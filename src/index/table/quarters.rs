@@ -111,11 +111,6 @@ impl Places {
 }
 
 impl Table {
-    /// The quarter that it is, unless it is whole.
-    pub fn quarter(&self) -> Option<Quarter> {
-        self.quarter
-    }
-
     /// Its quarters, which share its lines, and where in them its entries lie. `None` where it is one, is too small
     /// to have them, or has an entry that was moved on into the next one (as earlier versions made them).
     pub fn in_quarters(&self) -> Option<([Self; QUARTERS], Places)> {
