@@ -1,4 +1,4 @@
-//! The kernel: what is done to many lanes at a time. The only room with `unsafe`.
+//! The kernel: what is done to many lanes at a time. With [`crate::pages`] the only room with `unsafe`.
 //!
 //! [`scan`] compares the lines of an index with a query; [`squeeze`] makes words of ASCII, [`han`]
 //! reads Han; [`text`] hashes short strings and counts their bits. It knows neither index nor recipe: words and bytes in, words out.
