@@ -27,11 +27,11 @@ const NEWEST_MAX: u64 = 1 << 20;
 
 /// While a merge is under way, so large a part of all documents may arrive before writes are slowed down, but
 /// at least so many.
-const ARRIVE: Share = Share { of_documents: 16, min: 1_000_000 };
+const ARRIVE: Limit = Limit { of_documents: 16, min: 1_000_000 };
 
 /// So large a part of all documents may lie in small segments, which take half as much memory again as large
 /// ones; so many lie there when nothing is to be merged.
-const SMALL: Share = Share { of_documents: 8, min: 8_000_000 };
+const SMALL: Limit = Limit { of_documents: 8, min: 8_000_000 };
 
 /// How long a level is held up when twice as many have arrived; with three times as many twice as long.
 const BRAKE_MS: u64 = 100;
@@ -111,13 +111,13 @@ fn brake(shared: &Shared) -> Duration {
     held_up
 }
 
-/// How many documents may wait, of all.
-struct Share {
+/// How many documents may wait to be merged before writes are held up: a part of all, but at least so many.
+struct Limit {
     of_documents: u64,
     min: u64,
 }
 
-impl Share {
+impl Limit {
     /// How long a level is held up while so many wait. Gradual, so that nobody waits long for one.
     fn brake(&self, waiting: u64, documents: u64) -> Duration {
         let free = (documents / self.of_documents).max(self.min);
