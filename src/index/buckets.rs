@@ -97,7 +97,10 @@ pub struct Buckets {
 /// All fingerprints of a segment by one block of their bits.
 #[derive(Debug)]
 struct Table {
-    plan: TablePlan,
+    role: u32,
+    /// Bits of its key, and how many bits of a fingerprint there are up to its end.
+    key_bits: u32,
+    key_end: u32,
     /// The number of its first bucket.
     first_bucket: u32,
     /// What to flip in a key to get those within the radius, the nearest first.
@@ -154,8 +157,8 @@ impl Buckets {
             }
             for &value in values {
                 let [middle_at, end_at] = &mut next[table.key(value)];
-                let (middle, end) = table.middle_and_end(value);
-                words[*middle_at as usize] = middle;
+                let end = table.end(value);
+                words[*middle_at as usize] = table.middle(value);
                 if bits == BLOCK_BITS_MAX {
                     let halves: &mut [u16] = bytemuck::cast_slice_mut(words);
                     halves[*end_at as usize] = end as u16;
@@ -191,7 +194,7 @@ impl Buckets {
     /// entries loaded.
     pub fn locate(&self, query: Permuted, distance: Distance, visits: &mut Vec<u32>) {
         let words = &*self.words;
-        for (_, table, radius) in self.searched(distance) {
+        for (table, radius) in self.searched(distance) {
             let bucket = table.bucket(query);
             for flip in table.flips_within(radius) {
                 let (start, end) = self.directory.bucket(words, bucket ^ flip);
@@ -218,13 +221,13 @@ impl Buckets {
         let (visits, _) = visits.as_chunks::<2>();
         let mut visits = visits.iter();
         let (mut noted, mut count) = ([Candidates::default(); NOTED_MAX], 0);
-        for (role, table, radius) in self.searched(distance) {
-            let (bucket, (middle, _)) = (table.bucket(query), table.middle_and_end(query));
+        for (table, radius) in self.searched(distance) {
+            let (bucket, middle) = (table.bucket(query), table.middle(query));
             for (flip, &[start, end]) in table.flips_within(radius).iter().zip(visits.by_ref()) {
-                let mut rest = &words[start as usize..start as usize + self.count_in(start, end)];
+                let mut rest = &words[start as usize..][..self.count_in(start, end)];
                 let mut next = Candidates {
                     bucket: bucket ^ flip,
-                    role,
+                    role: table.role,
                     middle: start,
                     end: self.ends(start, end),
                     near: 0,
@@ -232,7 +235,7 @@ impl Buckets {
                 loop {
                     next.near = scan::scan_words(simd, rest, middle, most);
                     noted[count % NOTED_MAX] = next;
-                    count += usize::from(next.near != 0);
+                    count = count.wrapping_add(usize::from(next.near != 0));
                     if count == NOTED_MAX {
                         self.verify(words, (query, most), &noted, found);
                         count = 0;
@@ -262,11 +265,12 @@ impl Buckets {
             let table = &self.tables[role as usize];
             while near != 0 {
                 let i = near.trailing_zeros();
-                let value = self.value_at(words, (table, bucket), middle + i, end + i);
+                let (middle, end) = (middle.wrapping_add(i), end.wrapping_add(i));
+                let value = self.value_at(words, (table, bucket), middle, end);
                 if (value ^ query).count_ones() <= most {
                     found(value);
                 }
-                near &= near - 1;
+                near &= near.wrapping_sub(1);
             }
         }
     }
@@ -288,7 +292,7 @@ impl Buckets {
         let words = &*self.words;
         let bucket = self.first().bucket(value);
         let (start, end) = self.directory.bucket(words, bucket);
-        let (middle, last) = self.first().middle_and_end(value);
+        let (middle, last) = (self.first().middle(value), self.first().end(value));
         let ends = self.ends(start, end);
         let middles = &words[start as usize..start as usize + self.count_in(start, end)];
         for (from, some) in (0..).step_by(WORDS_MAX).zip(middles.chunks(WORDS_MAX)) {
@@ -347,9 +351,11 @@ impl Buckets {
     /// beginning: the kernel loads so many however short it is, and a Zen 4 waits for all of them.
     #[inline]
     fn prefetch_lines(&self, words: &[u32], start: u32, end: u32) {
-        let last = (end - 1).max(start + WORDS_A_LINE - 1);
-        for line in 0..self.lines_a_bucket {
-            kernel::prefetch(words, (start + line * WORDS_A_LINE).min(last));
+        let last = end.wrapping_sub(1).max(start.wrapping_add(WORDS_A_LINE - 1));
+        let mut at = start;
+        for _ in 0..self.lines_a_bucket {
+            kernel::prefetch(words, at.min(last));
+            at = at.wrapping_add(WORDS_A_LINE);
         }
         kernel::prefetch(words, last);
     }
@@ -358,12 +364,10 @@ impl Buckets {
         &self.tables[0]
     }
 
-    /// The tables to search, with their roles and how far.
-    fn searched(&self, distance: Distance) -> impl Iterator<Item = (u32, &Table, u32)> {
-        (0..)
-            .zip(&self.tables)
-            .zip(self.plan.radii(distance))
-            .filter_map(|((role, table), radius)| Some((role, table, (*radius)?)))
+    /// The tables to search, and how far.
+    fn searched(&self, distance: Distance) -> impl Iterator<Item = (&Table, u32)> {
+        let radii = self.plan.radii(distance);
+        self.tables.iter().zip(radii).filter_map(|(table, radius)| Some((table, (*radius)?)))
     }
 
     /// How many fingerprints are smaller than those of a bucket of the first table.
@@ -399,8 +403,7 @@ impl Buckets {
     ) -> Permuted {
         let (middle, end) = (u64::from(words[middle as usize]), u64::from(self.end(words, end)));
         let key = u64::from(bucket - table.first_bucket);
-        let rotated = key << (64 - self.bits) | middle << (32 - self.bits) | end;
-        rotated.rotate_right(table.plan.first_bit)
+        (middle << 32 | end << self.bits | key).rotate_right(table.key_end)
     }
 
     #[inline]
@@ -418,22 +421,25 @@ impl Table {
         let flips = geometry::flips(plan.key_bits, plan.radius);
         let within = |radius| flips.partition_point(|flips| flips.count_ones() <= radius);
         Self {
-            plan: *plan,
+            role,
+            key_bits: plan.key_bits,
+            key_end: plan.first_bit + plan.key_bits,
             first_bucket: role << plan.key_bits,
             flips_within: (0..=plan.radius).map(within).collect(),
             flips: flips.iter().map(|flips| flips >> (32 - plan.key_bits)).collect(),
         }
     }
 
+    /// A fingerprint whose key comes last: middle, end, key.
     #[inline]
     fn rotated(&self, value: Permuted) -> u64 {
-        value.rotate_left(self.plan.first_bit)
+        value.rotate_left(self.key_end)
     }
 
     /// The number of a fingerprint's bucket among those of the table.
     #[inline]
     fn key(&self, value: Permuted) -> usize {
-        (self.rotated(value) >> (64 - self.plan.key_bits)) as usize
+        self.rotated(value) as usize & ((1 << self.key_bits) - 1)
     }
 
     /// The number of a fingerprint's bucket.
@@ -444,18 +450,23 @@ impl Table {
 
     /// How many fingerprints each of its buckets will have.
     fn counts(&self, values: &[Permuted]) -> Vec<u32> {
-        let mut counts = vec![0; 1 << self.plan.key_bits];
+        let mut counts = vec![0; 1 << self.key_bits];
         for &value in values {
             counts[self.key(value)] += 1;
         }
         counts
     }
 
-    /// The 32 bits behind the key, and those behind these.
+    /// The 32 bits behind the key.
     #[inline]
-    fn middle_and_end(&self, value: Permuted) -> (u32, u32) {
-        let rest = self.rotated(value) << self.plan.key_bits;
-        ((rest >> 32) as u32, (rest << 32 >> 32 >> self.plan.key_bits) as u32)
+    fn middle(&self, value: Permuted) -> u32 {
+        (self.rotated(value) >> 32) as u32
+    }
+
+    /// The bits behind these.
+    #[inline]
+    fn end(&self, value: Permuted) -> u32 {
+        self.rotated(value) as u32 >> self.key_bits
     }
 
     #[inline]
