@@ -3,21 +3,20 @@
 //! Tables use fixed bits as keys. Were they the same everywhere, somebody could aim inserts at one
 //! bucket and make its look-ups slow; so every fingerprint is permuted by a bijection of its 64 bit
 //! positions drawn from the directory's secret. A permutation of bits keeps Hamming distances, so
-//! nothing else changes. Cost: sixteen loads from 2 KiB, so that the first cache stays free for lines.
+//! nothing else changes.
 
 use crate::fingerprint::Fingerprint;
+use crate::kernel::Simd;
+use crate::kernel::permute::Permuter;
 
 /// A fingerprint after the permutation: what tables hold and compare.
 pub type Permuted = u64;
 
-/// For each of the sixteen nibbles and each of its values, where its bits go.
-type Moves = [[u64; 16]; 16];
-
 /// A bijection of the 64 bit positions and its inverse.
 #[derive(Clone)]
 pub struct Permutation {
-    forward: Box<Moves>,
-    backward: Box<Moves>,
+    forward: Permuter,
+    backward: Permuter,
 }
 
 impl Permutation {
@@ -39,17 +38,32 @@ impl Permutation {
         for (from, &to) in target.iter().enumerate() {
             source[usize::from(to)] = from as u8;
         }
-        Self { forward: moves(&target), backward: moves(&source) }
+        // Where a bit goes is where it comes from on the way back.
+        Self { forward: Permuter::new(source), backward: Permuter::new(target) }
     }
 
     /// The fingerprint as the tables hold it.
     pub fn apply(&self, fingerprint: Fingerprint) -> Permuted {
-        look_up(&self.forward, fingerprint.bits())
+        self.forward.permute(Simd::best(), fingerprint.bits())
+    }
+
+    /// The same of many: as many of them as there is room for.
+    pub fn apply_all<'a>(
+        &self,
+        fingerprints: &[Fingerprint],
+        room: &'a mut [Permuted],
+    ) -> &'a [Permuted] {
+        let permuted = &mut room[..fingerprints.len()];
+        for (permuted, fingerprint) in permuted.iter_mut().zip(fingerprints) {
+            *permuted = fingerprint.bits();
+        }
+        self.forward.permute_all(Simd::best(), permuted);
+        permuted
     }
 
     /// The inverse of [`Self::apply`].
     pub fn restore(&self, permuted: Permuted) -> Fingerprint {
-        Fingerprint::new(look_up(&self.backward, permuted))
+        Fingerprint::new(self.backward.permute(Simd::best(), permuted))
     }
 }
 
@@ -58,26 +72,6 @@ impl std::fmt::Debug for Permutation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Permutation")
     }
-}
-
-fn moves(target: &[u8; 64]) -> Box<Moves> {
-    let mut moves = Box::new([[0; 16]; 16]);
-    for (nibble, moves) in moves.iter_mut().enumerate() {
-        for (value, moved) in moves.iter_mut().enumerate() {
-            for bit in (0..4).filter(|bit| value >> bit & 1 == 1) {
-                *moved |= 1 << target[nibble * 4 + bit];
-            }
-        }
-    }
-    moves
-}
-
-fn look_up(moves: &Moves, bits: u64) -> u64 {
-    let mut moved = 0;
-    for (nibble, moves) in moves.iter().enumerate() {
-        moved |= moves[(bits >> (4 * nibble)) as usize & 15];
-    }
-    moved
 }
 
 #[cfg(test)]

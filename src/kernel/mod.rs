@@ -1,7 +1,8 @@
 //! The kernel: what is done to many lanes at a time. With [`crate::pages`] the only room with `unsafe`.
 //!
-//! [`scan`] compares the lines of an index with a query; [`squeeze`] makes words of ASCII, [`han`]
-//! reads Han; [`text`] hashes short strings and counts their bits. It knows neither index nor recipe: words and bytes in, words out.
+//! [`scan`] compares the lines of an index with a query, [`permute`] moves the bits of fingerprints;
+//! [`squeeze`] makes words of ASCII, [`han`] reads Han; [`text`] hashes short strings and counts their
+//! bits. It knows neither index nor recipe: words and bytes in, words out.
 //!
 //! Each function has variants for AVX-512, for AVX2 and in plain Rust, chosen at run time ([`Simd`]) and tested
 //! against each other on random and adversarial input. `unsafe` here means: calling a function
@@ -13,6 +14,7 @@
 )]
 
 pub mod han;
+pub mod permute;
 pub mod scan;
 pub mod squeeze;
 pub mod text;
@@ -54,6 +56,7 @@ impl Simd {
                     && is_x86_feature_detected!("avx512vbmi")
                     && is_x86_feature_detected!("avx512vbmi2")
                     && is_x86_feature_detected!("avx512vpopcntdq")
+                    && is_x86_feature_detected!("avx512bitalg")
                     && is_x86_feature_detected!("bmi2")
             }
             #[cfg(target_arch = "x86_64")]

@@ -175,12 +175,10 @@ impl View {
         let (mut lookup, reach, hides) =
             (Lookup::default(), Reach::of(self, distance), self.hides());
         queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
-            let mut permuted = [0; QUERIES_AT_A_TIME];
-            for (permuted, &query) in permuted.iter_mut().zip(queries) {
-                *permuted = self.shape.permutation.apply(query);
-            }
+            let mut room = [0; QUERIES_AT_A_TIME];
+            let permuted = self.shape.permutation.apply_all(queries, &mut room);
             let mut nearest = [u32::MAX; QUERIES_AT_A_TIME];
-            lookup.run(self, reach, &permuted[..queries.len()], &mut |at, value| {
+            lookup.run(self, reach, permuted, &mut |at, value| {
                 if !hides || self.holds(value) {
                     nearest[at] = nearest[at].min((permuted[at] ^ value).count_ones());
                 }
