@@ -349,6 +349,7 @@ impl Buckets {
     /// As many lines as an average bucket has, and its last: how many this one has cannot be foreseen, and
     /// a branch on it would cost more than to ask for a line twice. At least the 16 words from its
     /// beginning: the kernel loads so many however short it is, and a Zen 4 waits for all of them.
+    /// Places have 31 bits: no sum wraps, here as in [`Self::compare`], and to check it would take time.
     #[inline]
     fn prefetch_lines(&self, words: &[u32], start: u32, end: u32) {
         let last = end.wrapping_sub(1).max(start.wrapping_add(WORDS_A_LINE - 1));

@@ -3,7 +3,7 @@
 //! Tables use fixed bits as keys. Were they the same everywhere, somebody could aim inserts at one
 //! bucket and make its look-ups slow; so every fingerprint is permuted by a bijection of its 64 bit
 //! positions drawn from the directory's secret. A permutation of bits keeps Hamming distances, so
-//! nothing else changes.
+//! nothing else changes. Cost: one instruction or sixteen loads ([`crate::kernel::permute`]).
 
 use crate::fingerprint::Fingerprint;
 use crate::kernel::Simd;
@@ -47,7 +47,10 @@ impl Permutation {
         self.forward.permute(Simd::best(), fingerprint.bits())
     }
 
-    /// The same of many: as many of them as there is room for.
+    /// The same of several, in their order.
+    ///
+    /// # Panics
+    /// When there is less room than there are fingerprints.
     pub fn apply_all<'a>(
         &self,
         fingerprints: &[Fingerprint],
