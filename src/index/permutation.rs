@@ -93,6 +93,13 @@ mod tests {
         }
     }
 
+    /// Tables on disk hold what it gives. Computed from its definition by a program of another language.
+    #[test]
+    fn a_secret_gives_the_same_permutation_for_ever() {
+        let permuted = Permutation::from_secret(1).apply(Fingerprint::new(0x0123_4567_89ab_cdef));
+        assert_eq!(permuted, 0x8479_0764_326f_576b);
+    }
+
     #[test]
     fn another_secret_gives_another_permutation() {
         let (one, two) = (Permutation::from_secret(1), Permutation::from_secret(2));
