@@ -13,15 +13,12 @@ use crate::index::view::View;
 use crate::machine::apply::NO_HIT;
 use crate::machine::change::{Change, Record};
 use crate::machine::query::{Hit, IDS_SHOWN_MAX};
-use crate::machine::search::{DOCUMENTS_COMPARED_MAX, Match, Probe, Search, others};
+use crate::machine::search::{Match, Probe, Search, others};
 use crate::storage::Records;
 
 /// Whether verifying or showing these matches reads records.
-pub fn reads_records(view: &View, search: &Search) -> bool {
-    search.matches.iter().any(|found| {
-        let mut compared = others(view, found.fingerprint, search.own).take(DOCUMENTS_COMPARED_MAX);
-        view.held(found.fingerprint).with_id > 0 || compared.any(|posting| posting.has_sketch)
-    })
+pub fn reads_records(search: &Search) -> bool {
+    search.matches.iter().any(|found| found.held.with_id > 0 || found.has_sketch)
 }
 
 /// Whether showing these matches reads records that were not read before.
@@ -122,20 +119,20 @@ fn hit(
         distance: found.distance,
         verification: found.verification,
         ids: shown.collect::<Result<_, _>>()?,
-        id_count: id_count(view, search, found),
+        id_count: id_count(search, found),
     })
 }
 
 /// How many documents of a match have an id, but the probe's own.
-fn id_count(view: &View, search: &Search, found: &Match) -> u64 {
+fn id_count(search: &Search, found: &Match) -> u64 {
     let own = search.own.filter(|own| own.fingerprint == found.fingerprint);
     let own_ids = own.map_or(0, |own| u64::from(own.posting.has_id));
-    view.held(found.fingerprint).with_id - own_ids
+    found.held.with_id - own_ids
 }
 
 /// The documents of a match whose ids are shown. Not one is visited where none has an id.
 fn shown<'a>(view: &'a View, search: &Search, found: &Match) -> impl Iterator<Item = Posting> + 'a {
-    let count = IDS_SHOWN_MAX.min(id_count(view, search, found) as usize);
+    let count = IDS_SHOWN_MAX.min(id_count(search, found) as usize);
     others(view, found.fingerprint, search.own).filter(|posting| posting.has_id).take(count)
 }
 

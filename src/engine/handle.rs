@@ -204,7 +204,7 @@ impl Engine {
         let probe = Probe { document, key, criteria: options.criteria };
         let state = self.shared.published.load();
         let search = Search::begin(&state.view, &probe);
-        if !finder::reads_records(&state.view, &search) {
+        if !finder::reads_records(&search) {
             return finish_query(&state, &probe, search, options.limit);
         }
         let state = Arc::clone(&state);
@@ -468,7 +468,7 @@ impl Engine {
         let (key, criteria) = (self.key(document), options.criteria);
         let state = self.shared.published.load_full();
         let mut search = Search::begin(&state.view, &Probe { document, key, criteria });
-        if !finder::reads_records(&state.view, &search) {
+        if !finder::reads_records(&search) {
             return Ok((search, Ids::default()));
         }
         let document = document.clone();

@@ -32,18 +32,18 @@ impl Sorted {
         matches!(self, Self::Small(_))
     }
 
-    /// Has loaded what [`Self::locate_value`] reads.
+    /// Has the line loaded where [`Self::find`] will begin.
     pub fn expect_value(&self, value: Permuted) {
-        if let Self::Small(buckets) = self {
-            buckets.expect_value(value);
+        match self {
+            Self::Small(buckets) => buckets.expect_value(value),
+            Self::Large(table) => table.expect_value(value),
         }
     }
 
-    /// Has the line loaded where [`Self::find`] will begin.
+    /// Has loaded what that leads to.
     pub fn locate_value(&self, value: Permuted) {
-        match self {
-            Self::Small(buckets) => buckets.locate_value(value),
-            Self::Large(table) => table.locate_value(value),
+        if let Self::Small(buckets) = self {
+            buckets.locate_value(value);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::delta::Happened;
 use crate::index::ids::IdKey;
 use crate::index::posting::Posting;
-use crate::index::view::{Located, Near, View};
+use crate::index::view::{Held, Located, Near, View};
 use crate::machine::query::{Criteria, Verification};
 use crate::sketch::Sketch;
 
@@ -38,6 +38,10 @@ pub struct Match {
     pub distance: Distance,
     /// Its oldest document.
     pub oldest: Sequence,
+    /// How many documents it has, the probe's own included.
+    pub held: Held,
+    /// Whether one of those that are compared has a sketch.
+    pub has_sketch: bool,
     /// What the sketches say.
     pub verification: Verification,
     /// How many of its documents were considered for that.
@@ -153,8 +157,9 @@ impl Search {
             self.matches.push(fresh);
             self.matches.len() - 1
         });
+        let found = &mut self.matches[at];
+        (found.held, found.has_sketch) = (fresh.held, fresh.has_sketch);
         if let Some(verifier) = Verifier::of(probe) {
-            let found = &mut self.matches[at];
             for (_, happened) in view.happened_since(self.since, near.fingerprint) {
                 if let Happened::Put { sketch, .. } = happened
                     && found.considered < DOCUMENTS_COMPARED_MAX
@@ -180,11 +185,17 @@ impl Search {
 
 /// A match without its verification; `None` where no document but the probe's own is left.
 fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
-    let oldest = others(view, near.fingerprint, own).next()?.sequence;
+    let held = view.held(near.fingerprint);
+    // Whoever has one document is asked no further once it is found.
+    let compared = DOCUMENTS_COMPARED_MAX.min(held.documents as usize);
+    let mut others = others(view, near.fingerprint, own).take(compared);
+    let oldest = others.next()?;
     Some(Match {
         fingerprint: near.fingerprint,
         distance: near.distance,
-        oldest,
+        oldest: oldest.sequence,
+        held,
+        has_sketch: oldest.has_sketch || others.any(|posting| posting.has_sketch),
         verification: Verification::Unverifiable,
         considered: 0,
     })

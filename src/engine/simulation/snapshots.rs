@@ -98,7 +98,7 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     let (view, bare) = (rig.core.view(), Document::bare(fingerprint));
     let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
     let search = Search::begin(view, &Probe { document: &bare, key: None, criteria });
-    assert!(finder::reads_records(view, &search));
+    assert!(finder::reads_records(&search));
     let findings =
         finder::show(view, rig.core.records(), &search, &mut Ids::default(), (false, 10));
     let findings = findings.unwrap();

@@ -131,7 +131,7 @@ impl Table {
     }
 
     /// Has the line loaded where [`Self::find`] will begin.
-    pub fn locate_value(&self, value: Permuted) {
+    pub fn expect_value(&self, value: Permuted) {
         kernel::prefetch(&self.lines, self.homes().home(head(self.plan.key(value))));
     }
 

@@ -27,12 +27,16 @@ use crate::index::permutation::{Permutation, Permuted};
 use crate::index::plan::Plans;
 use crate::index::posting::Posting;
 use crate::index::segment::{Segment, Tally};
+use crate::index::sorted::Sorted;
 use crate::index::table::Table;
 use crate::index::work::{Built, Other, Work};
 use crate::sketch::Sketch;
 
 /// How many look-ups of a batch are answered at a time.
 const QUERIES_AT_A_TIME: usize = 64;
+
+/// Of so many matches of a look-up the documents are loaded before they are asked for.
+const EXPECTED_MAX: usize = 4;
 
 /// What every view of a data directory shares.
 #[derive(Debug, Clone)]
@@ -153,6 +157,7 @@ impl View {
                 values.sort_unstable();
                 values.dedup();
             }
+            self.expect_held(values);
             if self.hides() {
                 values.retain(|&value| self.holds(value));
             }
@@ -470,6 +475,16 @@ impl View {
         let (what, id) = event;
         self.deltas[self.deltas.len() - 1].append(self.sequence.next(), value, what, id);
         self.live_length += 1;
+    }
+
+    /// Has loaded what tells which documents some fingerprints have, in all segments at once; of the first few.
+    fn expect_held(&self, values: &[Permuted]) {
+        let values = &values[..values.len().min(EXPECTED_MAX)];
+        for step in [Sorted::expect_value, Sorted::locate_value] {
+            for segment in self.segments.iter() {
+                values.iter().for_each(|&value| step(segment.sorted(), value));
+            }
+        }
     }
 
     fn near_of(&self, query: Permuted, value: Permuted) -> Near {
