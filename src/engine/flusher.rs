@@ -1,8 +1,8 @@
 //! The flusher: the thread that turns full deltas into segments, as soon as they are full.
 //!
 //! It is a thread of its own because nothing else may hold it up: with too many full deltas the
-//! writer waits (see [`crate::engine::writer`]). While a long merge is under way it also merges the
-//! newest segments among themselves, since every look-up visits each of them. Levels are made more quickly
+//! writer waits (see [`crate::engine::writer`]). While a long merge is under way, and as soon as writes pause, it also
+//! merges the newest segments among themselves, since every look-up visits each of them. Levels are made more quickly
 //! than they can be merged; where too many arrive during a merge, or small segments pile up over several, it takes
 //! its time, which slows the writer down, so that what waits to be merged stays little. A snapshot needs a view without deltas; only this
 //! thread makes segments of deltas, so it is asked for one.
@@ -14,13 +14,17 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::engine::shared::{Merging, Message, Shared};
+use crate::engine::shared::{Message, Shared};
+use crate::index::merge;
 use crate::index::view::{Parts, View};
 use crate::index::work::Work;
 use crate::metrics;
 
 /// How often it looks for a delta that nobody woke it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// After this time without a full delta writes have paused.
+const PAUSED_AFTER: Duration = Duration::from_millis(200);
 
 /// It merges at most so many entries at a time: a fraction of a second.
 const NEWEST_MAX: u64 = 1 << 20;
@@ -62,7 +66,7 @@ pub(crate) struct Gone;
 /// Runs until nobody can ask it any more.
 pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
     shared.flusher.get_or_init(thread::current);
-    let mut held_up = Duration::ZERO;
+    let (mut held_up, mut flushed_at) = (Duration::ZERO, shared.clock.monotonic());
     loop {
         match requests.recv_timeout(held_up) {
             Ok(request) => {
@@ -73,8 +77,11 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
             }
             Err(RecvTimeoutError::Timeout) => {
                 held_up = Duration::ZERO;
-                match flush(shared) {
-                    Ok(true) => held_up = brake(shared),
+                let paused = shared.clock.since(flushed_at) >= PAUSED_AFTER;
+                match flush(shared, paused) {
+                    Ok(true) => {
+                        (held_up, flushed_at) = (brake(shared), shared.clock.monotonic());
+                    }
                     Ok(false) => thread::park_timeout(LOOK_EVERY),
                     // With the engine gone, what is left in deltas is in the journal.
                     Err(Gone) => {
@@ -88,11 +95,20 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
     }
 }
 
-/// Builds a level of the oldest full delta, if there is one.
-fn flush(shared: &Arc<Shared>) -> Result<bool, Gone> {
-    let Some(work) = Work::flush(&shared.published.load().view) else { return Ok(false) };
+/// Builds a level of the oldest full delta, if there is one; keeps the newest segments few while others are
+/// merged, and fewer when writes have paused.
+fn flush(shared: &Arc<Shared>, paused: bool) -> Result<bool, Gone> {
+    let Some(work) = Work::flush(&shared.published.load().view) else {
+        if paused {
+            merge_newest(shared, merge::RATIO_IDLE)?;
+        }
+        return Ok(false);
+    };
     complete(shared, work)?;
-    merge_newest(shared)?;
+    let is_merging = shared.merging().is_some();
+    if is_merging {
+        merge_newest(shared, merge::RATIO)?;
+    }
     Ok(true)
 }
 
@@ -126,11 +142,12 @@ impl Limit {
     }
 }
 
-/// Keeps the newest segments few while others are merged.
-fn merge_newest(shared: &Arc<Shared>) -> Result<(), Gone> {
+/// Merges the newest segments among themselves, but none that is being merged.
+fn merge_newest(shared: &Arc<Shared>, ratio: u64) -> Result<(), Gone> {
     let merging = shared.merging();
-    let Some(Merging { segments: apart, .. }) = &*merging else { return Ok(()) };
-    while let Some(work) = Work::merge_newest(&shared.published.load().view, apart, NEWEST_MAX) {
+    let apart = merging.as_ref().map_or(&[][..], |merging| &merging.segments);
+    let newest = || Work::merge_newest(&shared.published.load().view, apart, NEWEST_MAX, ratio);
+    while let Some(work) = newest() {
         complete(shared, work)?;
     }
     Ok(())

@@ -49,7 +49,7 @@ mod writer;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
-mod windows;
+mod threads;
 
 pub use answers::{
     Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, Refused, Removed,

@@ -35,6 +35,11 @@ pub const RATIO_IDLE: u64 = 1_000;
 /// some.
 const LARGE_MANY: usize = 3;
 
+/// So many small segments are made one before they are made a large one together with others, if they have at
+/// most this part of what a small segment may have.
+const SMALL_MANY: usize = 3;
+const LITTLE_PART: u64 = 2;
+
 /// A merged segment has at most so many documents: its slots are numbered by 32 bits, and a crowd may
 /// take three times as many as an even collection.
 pub const MERGED_MAX: u64 = 1_000_000_000;
@@ -91,7 +96,26 @@ pub fn alike(
     let small = first..first + (first..range.end).take_while(is_small).count();
     let count: usize = segments[small.clone()].iter().map(|s| s.fingerprints()).sum();
     let is_large = small != range || !plans.is_small(count as u64);
+    if is_large && let Some(few) = newest_few(plans, segments, &small) {
+        return (few, false);
+    }
     (small, is_large)
+}
+
+/// The newest of some small segments that are little together, where they are many: a look-up visits each of
+/// them as long as all are made a large one, which takes ten times as long as to make one of these.
+fn newest_few(
+    plans: &Plans,
+    segments: &[Arc<Segment>],
+    small: &Range<usize>,
+) -> Option<Range<usize>> {
+    let mut sum = 0;
+    let fits = |segment: &&Arc<Segment>| {
+        sum += segment.fingerprints() as u64;
+        sum <= plans.small_max / LITTLE_PART
+    };
+    let newest = segments[small.clone()].iter().rev().take_while(fits).count();
+    (newest >= SMALL_MANY).then(|| small.end - newest..small.end)
 }
 
 /// Merges adjacent segments, oldest first, into the segment that says the same.

@@ -58,7 +58,7 @@ fn merge_beside_the_newest(view: &mut View, merging: &mut Option<Merging>) {
     }
     let Some(Merging { steps, apart }) = merging else { return };
     settle_deltas(view);
-    while let Some(newest) = Work::merge_newest(view, apart, 40) {
+    while let Some(newest) = Work::merge_newest(view, apart, 40, merge::RATIO) {
         assert!(newest.size() <= 40);
         view.complete(newest);
     }
@@ -529,6 +529,23 @@ fn large_segments_are_merged_though_small_ones_keep_coming() {
         }
         let large = view.segments().iter().filter(|segment| !segment.sorted().is_small()).count();
         assert!(large <= 20, "{large}");
+    }
+}
+
+/// A look-up visits each small segment as long as all of them are made a large one.
+#[test]
+fn many_small_segments_are_few_before_they_become_a_large_one() {
+    for (newest, first) in [(&[8, 8, 8][..], Some(24)), (&[8, 8], None), (&[8, 8, 17], None)] {
+        let mut view = with_small_max(64, 3, 60);
+        [50, 50].iter().chain(newest).for_each(|&count| put_spread(&mut view, count));
+        let all: u64 = 100 + newest.iter().sum::<u64>();
+        for size in first.into_iter().chain([all]) {
+            let work = Work::merge(&view, merge::RATIO_IDLE).unwrap();
+            let Work::MergeSegments { into_large, .. } = work else { panic!("{work:?}") };
+            assert_eq!((work.size(), into_large), (size, size == all));
+            view.complete(work);
+        }
+        assert_eq!(view.segments().len(), 1);
     }
 }
 

@@ -106,8 +106,8 @@ impl Work {
     }
 
     /// What to merge of the newest segments while another merge is under way, of `apart`: of those
-    /// behind it, and at most `max` entries.
-    pub fn merge_newest(view: &View, apart: &[Arc<Segment>], max: u64) -> Option<Self> {
+    /// behind it, and at most `max` entries. The ratio is that of [`Self::merge`].
+    pub fn merge_newest(view: &View, apart: &[Arc<Segment>], max: u64, ratio: u64) -> Option<Self> {
         let segments = view.segments();
         let behind = match apart.last() {
             None => 0,
@@ -122,7 +122,7 @@ impl Work {
         let newest = segments[behind..].iter().rev().take_while(fits).count();
         let first = segments.len() - newest;
         let sizes: Vec<u64> = segments[first..].iter().map(|s| merge::size(s)).collect();
-        let range = merge::choose(&sizes, merge::RATIO)?;
+        let range = merge::choose(&sizes, ratio)?;
         Some(Self::merge_range(view, first + range.start..first + range.end))
     }
 

@@ -1,6 +1,7 @@
-//! Promise: with `interval` a window ends in time whatever else the engine does, and what a power cut
-//! takes is the writes of the last one. Method: the real threads over a simulated disk, on which a
-//! snapshot is held up while writes go on.
+//! Promises of the threads together: with `interval` a window ends in time whatever else the engine does, and
+//! what a power cut takes is the writes of the last one; when writes pause, look-ups find few new segments, though a
+//! long merge is under way. Method: the real threads over a simulated disk, on which a snapshot, or a merge,
+//! is held up.
 
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
@@ -97,9 +98,14 @@ fn options(durability: Durability) -> Options {
 }
 
 /// Looks until it is so, or for so long that it never will be.
-fn becomes(mut so: impl FnMut() -> bool) -> bool {
+fn becomes(so: impl FnMut() -> bool) -> bool {
+    becomes_within(LOOKS, so)
+}
+
+/// The same with so many looks.
+fn becomes_within(looks: usize, mut so: impl FnMut() -> bool) -> bool {
     let (_never, nothing) = mpsc::channel::<()>();
-    (0..LOOKS).any(|_| so() || nothing.recv_timeout(Duration::from_millis(10)).is_ok())
+    (0..looks).any(|_| so() || nothing.recv_timeout(Duration::from_millis(10)).is_ok())
 }
 
 fn durable_upto(disk: &SimulatedDisk) -> u64 {
@@ -114,19 +120,19 @@ async fn write(engine: &Engine, bits: u64) -> u64 {
 }
 
 /// An engine on a disk whose gate is shut.
-fn engine(durability: Durability) -> (Engine, Gated, tempfile::TempDir) {
+fn engine(options: Options) -> (Engine, Gated, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let gated = Gated { disk: SimulatedDisk::new(), gate: Arc::default() };
     let disk: Arc<dyn Disk> = Arc::new(gated.clone());
-    let recovered = recover(&disk, &options(durability), &ENTROPY).unwrap();
+    let recovered = recover(&disk, &options, &ENTROPY).unwrap();
     let lock = DirectoryLock::acquire(folder.path()).unwrap();
-    let engine = Engine::start(options(durability), &disk, recovered, lock).unwrap();
+    let engine = Engine::start(options, &disk, recovered, lock).unwrap();
     (engine, gated, folder)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_ends_while_a_snapshot_is_held_up() {
-    let (engine, gated, _folder) = engine(Durability::Interval { ms: 20 });
+    let (engine, gated, _folder) = engine(options(Durability::Interval { ms: 20 }));
     write(&engine, 1).await;
     let snapshot = tokio::spawn({
         let engine = engine.clone();
@@ -148,7 +154,7 @@ async fn a_window_ends_while_a_snapshot_is_held_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn always_answers_what_is_durable_and_none_leaves_it_to_the_system() {
     for durability in [Durability::Always, Durability::None] {
-        let (engine, gated, _folder) = engine(durability);
+        let (engine, gated, _folder) = engine(options(durability));
         gated.gate.open();
         for bits in 1..20 {
             let answered = write(&engine, bits << 20).await;
@@ -161,4 +167,46 @@ async fn always_answers_what_is_durable_and_none_leaves_it_to_the_system() {
         tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
         assert_eq!(durable_upto(&gated.disk), 19, "after a close");
     }
+}
+
+const DELTA_EVENTS: usize = 16;
+
+/// As many writes as some deltas hold.
+async fn fill_deltas(engine: &Engine, deltas: usize) {
+    for _ in 0..deltas {
+        let after = engine.shared.published.load().view.sequence().get();
+        let numbers = after + 1..=after + DELTA_EVENTS as u64;
+        let bits = numbers.map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let batch = bits.map(Fingerprint::new).collect();
+        let pending = engine.begin_insert_packed(batch, Admission::Wait).await;
+        pending.unwrap().wait().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_writes_pause_the_newest_segments_become_one_beside_a_merge_that_is_held_up() {
+    let small = Options {
+        delta_events: DELTA_EVENTS,
+        small_segment_max: 4 * DELTA_EVENTS as u64,
+        ..options(Durability::None)
+    };
+    let (engine, gated, _folder) = engine(small);
+    let shared = &engine.shared;
+    // As if a snapshot were taken: the first merge by quarters waits, and with it all others.
+    let turn = shared.whole.lock().await;
+    let waits = || !becomes_within(30, || shared.merging().is_none());
+    while !waits() {
+        fill_deltas(&engine, 8).await;
+    }
+    fill_deltas(&engine, 3).await;
+    let few = || {
+        let view = &shared.published.load().view;
+        let small = view.segments().iter().filter(|segment| segment.sorted().is_small());
+        view.full_deltas().is_empty() && small.count() <= 1
+    };
+    assert!(becomes(few), "{:?}", engine.stats().segments);
+    assert!(shared.merging().is_some(), "it is held up still");
+    drop(turn);
+    gated.gate.open();
+    tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
 }
