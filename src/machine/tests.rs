@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use crate::document::{Document, DocumentId};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::permutation::Permutation;
-use crate::index::view::{Shape, View};
+use crate::index::view::{Held, Shape, View};
 use crate::index::work::Work;
 use crate::machine::apply::{Applied, Command, Machine, NO_HIT, Outcome, PackedSearch};
 use crate::machine::change::{Change, Record};
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
-use crate::machine::search::{Match, Probe, Search};
+use crate::machine::search::{DOCUMENTS_COMPARED_MAX, Match, Probe, Search};
 use crate::sketch::{BINS, MinResemblance, Sketch};
 
 const SIMILARITIES: [f64; 4] = [0.0, 0.5, 0.83, 1.0];
@@ -196,6 +196,8 @@ impl Rig {
 
     fn check_and_insert(&mut self, document: &Document, criteria: Criteria, store: bool) {
         let expected_matches = self.model.matches(document, criteria);
+        let known = expected_matches.iter().map(|found| self.known(found.3, document.id.as_ref()));
+        let expected_known: Vec<(Held, bool)> = known.collect();
         let expected = self.model.check_and_insert(document, criteria, store);
         let applied = self.apply(|rig, view| Command::CheckAndInsert {
             document: document.clone(),
@@ -210,6 +212,22 @@ impl Rig {
         let shown: Vec<_> =
             search.matches.iter().map(|found| shown(found, document.short)).collect();
         assert_eq!(shown, expected_matches);
+        let known = search.matches.iter().map(|found| (found.held, found.has_sketch));
+        assert_eq!(known.collect::<Vec<_>>(), expected_known);
+    }
+
+    /// How many documents a fingerprint has, and whether one but that under an id has a sketch.
+    fn known(&self, fingerprint: Fingerprint, own: Option<&DocumentId>) -> (Held, bool) {
+        let stored = || {
+            let documents = self.model.documents().iter().map(|(_, document)| document);
+            documents.filter(|document| document.fingerprint == fingerprint)
+        };
+        let held = Held {
+            documents: stored().count() as u64,
+            with_id: stored().filter(|document| document.id.is_some()).count() as u64,
+        };
+        let others = stored().filter(|document| own.is_none() || document.id.as_ref() != own);
+        (held, others.take(DOCUMENTS_COMPARED_MAX).any(|document| document.sketch.is_some()))
     }
 }
 
