@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::engine::pause::Writes;
 use crate::engine::shared::{Message, Shared};
 use crate::index::merge;
 use crate::index::view::{Parts, View};
@@ -23,8 +24,8 @@ use crate::metrics;
 /// How often it looks for a delta that nobody woke it for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// After this time without a full delta writes have paused.
-const PAUSED_AFTER: Duration = Duration::from_millis(200);
+/// After this time without a write nothing is held up, and the newest segments are made fewer.
+const PAUSED_AFTER: Duration = Duration::from_millis(100);
 
 /// It merges at most so many entries at a time: a fraction of a second.
 const NEWEST_MAX: u64 = 1 << 20;
@@ -66,9 +67,12 @@ pub(crate) struct Gone;
 /// Runs until nobody can ask it any more.
 pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
     shared.flusher.get_or_init(thread::current);
-    let (mut held_up, mut flushed_at) = (Duration::ZERO, shared.clock.monotonic());
+    let mut writes = Writes::new(shared);
+    // For how long the next level is held up, and has been.
+    let (mut hold, mut held) = (Duration::ZERO, Duration::ZERO);
     loop {
-        match requests.recv_timeout(held_up) {
+        let look = hold.saturating_sub(held).min(LOOK_EVERY);
+        match requests.recv_timeout(look) {
             Ok(request) => {
                 if let Ok(settled) = settle(shared) {
                     // A snapshot that was given up needs none.
@@ -76,12 +80,17 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                held_up = Duration::ZERO;
-                let paused = shared.clock.since(flushed_at) >= PAUSED_AFTER;
+                held += look;
+                let paused = writes.pause(shared) >= PAUSED_AFTER;
+                if held < hold && !paused {
+                    continue;
+                }
+                if !held.is_zero() {
+                    metrics::writes_held_up(held);
+                }
+                (hold, held) = (Duration::ZERO, Duration::ZERO);
                 match flush(shared, paused) {
-                    Ok(true) => {
-                        (held_up, flushed_at) = (brake(shared), shared.clock.monotonic());
-                    }
+                    Ok(true) => hold = brake(shared),
                     Ok(false) => thread::park_timeout(LOOK_EVERY),
                     // With the engine gone, what is left in deltas is in the journal.
                     Err(Gone) => {
@@ -120,11 +129,7 @@ fn brake(shared: &Shared) -> Duration {
     let arrived = since.map_or(0, |since| view.sequence().get() - since.get());
     let small = view.segments().iter().filter(|segment| segment.sorted().is_small());
     let small = small.map(|segment| segment.documents() as u64).sum();
-    let held_up = ARRIVE.brake(arrived, view.documents()).max(SMALL.brake(small, view.documents()));
-    if !held_up.is_zero() {
-        metrics::writes_held_up(held_up);
-    }
-    held_up
+    ARRIVE.brake(arrived, view.documents()).max(SMALL.brake(small, view.documents()))
 }
 
 /// How many documents may wait to be merged before writes are held up: a part of all, but at least so many.

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::document::Sequence;
 use crate::engine::answers::{Refused, SnapshotInfo};
 use crate::engine::flusher::{SettleRequest, tell};
+use crate::engine::pause::Writes;
 use crate::engine::reclaim;
 use crate::engine::shared::{Life, Merging, Message, Shared};
 use crate::engine::snapshots::{Export, Snapshots};
@@ -178,14 +179,10 @@ impl SnapshotKeeper {
 /// Merges segments while there is something to merge; ends when it is told to.
 pub(crate) fn keep_merged(shared: &Arc<Shared>, stop: &Receiver<()>) {
     yield_to_readers();
-    let mut written = (shared.published.load().view.sequence(), shared.clock.monotonic());
+    let mut writes = Writes::new(shared);
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
-        let sequence = shared.published.load().view.sequence();
-        if sequence != written.0 {
-            written = (sequence, shared.clock.monotonic());
-        }
-        let idle = shared.clock.since(written.1) >= IDLE_AFTER;
-        let ratio = if idle { merge::RATIO_IDLE } else { merge::RATIO };
+        let is_idle = writes.pause(shared) >= IDLE_AFTER;
+        let ratio = if is_idle { merge::RATIO_IDLE } else { merge::RATIO };
         while merge_once(shared, ratio).is_some() {}
     }
 }

@@ -41,6 +41,7 @@ pub mod snapshots;
 mod flusher;
 mod keeper;
 mod lookups;
+mod pause;
 mod shared;
 mod sizes;
 mod stats;

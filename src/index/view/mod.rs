@@ -482,7 +482,9 @@ impl View {
         let values = &values[..values.len().min(EXPECTED_MAX)];
         for step in [Sorted::expect_value, Sorted::locate_value] {
             for segment in self.segments.iter() {
-                values.iter().for_each(|&value| step(segment.sorted(), value));
+                for &value in values {
+                    step(segment.sorted(), value);
+                }
             }
         }
     }
