@@ -17,6 +17,8 @@ use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError}
 const ENTROPY: [u8; 40] = [0x5e; 40];
 /// A hang is a failure; a window has 20 ms.
 const LOOKS: usize = 1_000;
+/// How many events a delta holds where segments are to be many.
+const FEW_EVENTS: usize = 16;
 
 /// A disk that makes no segment files while its gate is shut.
 #[derive(Debug, Clone)]
@@ -169,13 +171,11 @@ async fn always_answers_what_is_durable_and_none_leaves_it_to_the_system() {
     }
 }
 
-const DELTA_EVENTS: usize = 16;
-
 /// As many writes as some deltas hold.
 async fn fill_deltas(engine: &Engine, deltas: usize) {
     for _ in 0..deltas {
         let after = engine.shared.published.load().view.sequence().get();
-        let numbers = after + 1..=after + DELTA_EVENTS as u64;
+        let numbers = after + 1..=after + FEW_EVENTS as u64;
         let bits = numbers.map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let batch = bits.map(Fingerprint::new).collect();
         let pending = engine.begin_insert_packed(batch, Admission::Wait).await;
@@ -186,8 +186,8 @@ async fn fill_deltas(engine: &Engine, deltas: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn when_writes_pause_the_newest_segments_become_one_beside_a_merge_that_is_held_up() {
     let small = Options {
-        delta_events: DELTA_EVENTS,
-        small_segment_max: 4 * DELTA_EVENTS as u64,
+        delta_events: FEW_EVENTS,
+        small_segment_max: 4 * FEW_EVENTS as u64,
         ..options(Durability::None)
     };
     let (engine, gated, _folder) = engine(small);
@@ -195,7 +195,10 @@ async fn when_writes_pause_the_newest_segments_become_one_beside_a_merge_that_is
     // As if a snapshot were taken: the first merge by quarters waits, and with it all others.
     let turn = shared.whole.lock().await;
     let waits = || !becomes_within(30, || shared.merging().is_none());
-    while !waits() {
+    for _ in 0..LOOKS {
+        if waits() {
+            break;
+        }
         fill_deltas(&engine, 8).await;
     }
     fill_deltas(&engine, 3).await;

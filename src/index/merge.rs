@@ -103,7 +103,7 @@ pub fn alike(
 }
 
 /// The newest of some small segments that are little together, where they are many: a look-up visits each of
-/// them as long as all are made a large one, which takes ten times as long as to make one of these.
+/// them until all are a large one, and these are one long before.
 fn newest_few(
     plans: &Plans,
     segments: &[Arc<Segment>],
