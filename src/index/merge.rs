@@ -82,7 +82,8 @@ pub struct Merged {
 }
 
 /// Which of the segments in a range to merge first, and whether into a large one: small ones among large
-/// ones are made one large one before, so that these need not lie beside the result as well.
+/// ones are made one large one before, so that these need not lie beside the result as well; where they are
+/// many, the newest are made one small one before that.
 pub fn alike(
     plans: &Plans,
     segments: &[Arc<Segment>],
