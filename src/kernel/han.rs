@@ -11,29 +11,52 @@ pub const HAN_MAX: usize = 16;
 const FIRST: u32 = 0xe4_b8_80;
 const LAST: u32 = 0xe9_bf_bf;
 
-/// Reads the Han characters that `utf_8` begins with, at most [`HAN_MAX`], and says how many. The
-/// bytes of each come into a word, the first byte lowest; the words behind them mean nothing.
+/// How many bits a character of three bytes has.
+const BITS: u32 = 24;
+
+/// Whether some UTF-8 begins with a Han character.
 #[inline]
-pub fn han(simd: Simd, utf_8: &[u8], words: &mut [u64; HAN_MAX]) -> usize {
+pub fn begins_with_han(utf_8: &[u8]) -> bool {
+    utf_8.first_chunk().is_some_and(|&three| is_han(three))
+}
+
+#[inline]
+fn is_han([a, b, c]: [u8; 3]) -> bool {
+    (FIRST..=LAST).contains(&u32::from_be_bytes([0, a, b, c]))
+}
+
+/// Reads the Han characters that `utf_8` begins with, at most [`HAN_MAX`], and says how many. The
+/// bytes of each come into a word, the first byte lowest, and those of each and the one behind it
+/// into a pair; what lies behind these words and pairs means nothing.
+#[inline]
+pub fn han(
+    simd: Simd,
+    utf_8: &[u8],
+    words: &mut [u64; HAN_MAX],
+    pairs: &mut [u64; HAN_MAX],
+) -> usize {
     match simd {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the variant is only made after the processor was asked for these instructions.
-        Simd::Avx512 => unsafe { x86::avx512(utf_8, words) },
+        Simd::Avx512 => unsafe { x86::avx512(utf_8, words, pairs) },
         #[cfg(not(target_arch = "x86_64"))]
-        Simd::Avx512 => portable(utf_8, words),
-        Simd::Avx2 | Simd::Portable => portable(utf_8, words),
+        Simd::Avx512 => portable(utf_8, words, pairs),
+        Simd::Avx2 | Simd::Portable => portable(utf_8, words, pairs),
     }
 }
 
 /// The definition.
-pub fn portable(utf_8: &[u8], words: &mut [u64; HAN_MAX]) -> usize {
-    let is_han =
-        |&&[a, b, c]: &&[u8; 3]| (FIRST..=LAST).contains(&u32::from_be_bytes([0, a, b, c]));
+pub fn portable(utf_8: &[u8], words: &mut [u64; HAN_MAX], pairs: &mut [u64; HAN_MAX]) -> usize {
     let (characters, _) = utf_8.as_chunks::<3>();
     let mut count = 0;
-    for (word, &[a, b, c]) in words.iter_mut().zip(characters.iter().take_while(is_han)) {
+    for (word, &[a, b, c]) in
+        words.iter_mut().zip(characters.iter().take_while(|&&three| is_han(three)))
+    {
         *word = u64::from(u32::from_le_bytes([a, b, c, 0]));
         count += 1;
+    }
+    for (pair, two) in pairs.iter_mut().zip(words.windows(2)) {
+        *pair = two[0] | two[1] << BITS;
     }
     count
 }
@@ -47,7 +70,7 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{FIRST, HAN_MAX, LAST};
+    use super::{BITS, FIRST, HAN_MAX, LAST};
 
     /// Where the bytes of a lane come from: those of a character, reversed so that lanes compare as
     /// characters do, or as they stand. The fourth byte of a lane is set to 0 by [`THREE`].
@@ -70,7 +93,11 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,bmi2")]
-    pub(super) fn avx512(utf_8: &[u8], words: &mut [u64; HAN_MAX]) -> usize {
+    pub(super) fn avx512(
+        utf_8: &[u8],
+        words: &mut [u64; HAN_MAX],
+        pairs: &mut [u64; HAN_MAX],
+    ) -> usize {
         let whole = utf_8.len().min(3 * HAN_MAX) / 3;
         let there = _bzhi_u64(u64::MAX, 3 * whole as u32);
         // SAFETY: as many bytes are read as there are.
@@ -90,12 +117,20 @@ mod x86 {
         let read = _mm512_maskz_permutexvar_epi8(THREE, as_they_stand, bytes);
         let low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(read));
         let high = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64::<1>(read));
-        let to = words.as_mut_ptr();
-        // SAFETY: the array has sixteen words.
-        unsafe {
-            _mm512_storeu_si512(to.cast(), low);
-            _mm512_storeu_si512(to.wrapping_add(8).cast(), high);
-        }
+        // Those one place behind.
+        let low_next = _mm512_alignr_epi64::<1>(high, low);
+        let high_next = _mm512_alignr_epi64::<1>(_mm512_setzero_si512(), high);
+        let two = |first, next| _mm512_or_si512(first, _mm512_slli_epi64::<BITS>(next));
+        let store = |to: &mut [u64; HAN_MAX], low, high| {
+            let to = to.as_mut_ptr();
+            // SAFETY: the array has sixteen words.
+            unsafe {
+                _mm512_storeu_si512(to.cast(), low);
+                _mm512_storeu_si512(to.wrapping_add(8).cast(), high);
+            }
+        };
+        store(words, low, high);
+        store(pairs, two(low, low_next), two(high, high_next));
         is_han.trailing_ones() as usize
     }
 }
@@ -106,10 +141,15 @@ mod tests {
 
     use super::*;
 
+    /// The words, checked against the pairs.
     fn read(simd: Simd, utf_8: &[u8]) -> Vec<u64> {
-        let mut words = [u64::MAX; HAN_MAX];
-        let count = han(simd, utf_8, &mut words);
-        words[..count].to_vec()
+        let (mut words, mut pairs) = ([u64::MAX; HAN_MAX], [u64::MAX; HAN_MAX]);
+        let count = han(simd, utf_8, &mut words, &mut pairs);
+        assert_eq!(count > 0, begins_with_han(utf_8));
+        let words = words[..count].to_vec();
+        let expected: Vec<u64> = words.windows(2).map(|two| two[0] | two[1] << 24).collect();
+        assert_eq!(pairs[..expected.len()], expected, "{simd:?}");
+        words
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`scan`] compares the lines of an index with a query, [`permute`] moves the bits of fingerprints;
 //! [`squeeze`] makes words of ASCII, [`han`] reads Han; [`text`] hashes short strings and counts their
-//! bits. It knows neither index nor recipe: words and bytes in, words out.
+//! bits, [`places`] tells which hashes may have come before. It knows neither index nor recipe: words and bytes in, words out.
 //!
 //! Each function has variants for AVX-512, for AVX2 and in plain Rust, chosen at run time ([`Simd`]) and tested
 //! against each other on random and adversarial input. `unsafe` here means: calling a function
@@ -15,6 +15,7 @@
 
 pub mod han;
 pub mod permute;
+pub mod places;
 pub mod scan;
 pub mod squeeze;
 pub mod text;

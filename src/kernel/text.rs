@@ -74,7 +74,17 @@ for_each_simd! {
 
     /// The element of each shingle that came `earlier` times before, in its place.
     mix_elements(shingles: &mut [u64], earlier: &[u32]) = mix_elements_body;
+
+    /// The codes of a sketch's bins as two planes of bits, 64 bins a word, the low bits first: 1 + v mod 3
+    /// of the least value v, and 0 where that is [`EMPTY_BIN`].
+    code_planes(least: &[u32; 64 * PLANE], planes: &mut [u64; 2 * PLANE]) = code_planes_body;
 }
+
+/// The words of a plane of codes.
+const PLANE: usize = 8;
+
+/// What stands in a bin without an element.
+pub const EMPTY_BIN: u32 = u32::MAX;
 
 /// What the secret of XXH3 flips in the words of strings of 1 to 3 bytes.
 const FLIP_1_TO_3: u64 = 0x396c_feb8 ^ 0xbe4b_a423;
@@ -108,15 +118,31 @@ const fn hash_1_to_3(word: u64, length: u64) -> u64 {
     h ^ h >> 32
 }
 
+/// XXH3-64 of the 4 to 8 low bytes of a word.
+#[inline(always)]
+const fn hash_4_to_8_of(word: u64, length: u64) -> u64 {
+    let last = word >> (length.wrapping_sub(4) << 3 & 63);
+    hash_4_to_8(word & 0xffff_ffff, last & 0xffff_ffff, length)
+}
+
 #[inline(always)]
 fn hash_short_body(words: &mut [u64], lengths: &[u8]) {
-    for (word, &length) in words.iter_mut().zip(lengths) {
-        let length = u64::from(length);
-        let last = *word >> (length.wrapping_sub(4) << 3 & 63);
-        let long = hash_4_to_8(*word & 0xffff_ffff, last & 0xffff_ffff, length);
-        let short = hash_1_to_3(*word, length);
-        let short = if length == 0 { *word } else { short };
-        *word = if length >= 4 { long } else { short };
+    let each = words.iter_mut().zip(lengths).map(|(word, &length)| (word, u64::from(length)));
+    // Of Han, whose characters have three bytes and pairs six, a block needs one of the two forms.
+    let (least, most) = lengths.iter().fold((u8::MAX, 0), |(a, b), &l| (a.min(l), b.max(l)));
+    if least >= 1 && most < 4 {
+        for (word, length) in each {
+            *word = hash_1_to_3(*word, length);
+        }
+    } else if least >= 4 {
+        for (word, length) in each {
+            *word = hash_4_to_8_of(*word, length);
+        }
+    } else {
+        for (word, length) in each {
+            let short = if length == 0 { *word } else { hash_1_to_3(*word, length) };
+            *word = if length >= 4 { hash_4_to_8_of(*word, length) } else { short };
+        }
     }
 }
 
@@ -164,11 +190,17 @@ pub const fn mix(mut h: u64) -> u64 {
     h ^ h >> 33
 }
 
+/// The shingle of two neighbouring tokens, given by their hashes.
+#[inline(always)]
+pub const fn shingle(one: u64, next: u64) -> u64 {
+    mix(one.wrapping_mul(SHINGLE_MULTIPLIER).wrapping_add(next))
+}
+
 #[inline(always)]
 fn mix_shingles_body(hashes: &[u64], shingles: &mut [u64]) {
     let pairs = hashes.iter().zip(hashes.get(1..).unwrap_or_default());
-    for (shingle, (&one, &next)) in shingles.iter_mut().zip(pairs) {
-        *shingle = mix(one.wrapping_mul(SHINGLE_MULTIPLIER).wrapping_add(next));
+    for (to, (&one, &next)) in shingles.iter_mut().zip(pairs) {
+        *to = shingle(one, next);
     }
 }
 
@@ -177,6 +209,20 @@ fn mix_elements_body(shingles: &mut [u64], earlier: &[u32]) {
     for (shingle, &earlier) in shingles.iter_mut().zip(earlier) {
         let step = u64::from(earlier).wrapping_mul(SHINGLE_MULTIPLIER);
         *shingle = mix(shingle.wrapping_add(step));
+    }
+}
+
+#[inline(always)]
+fn code_planes_body(least: &[u32; 64 * PLANE], planes: &mut [u64; 2 * PLANE]) {
+    let (low, high) = planes.split_at_mut(PLANE);
+    let (bins, _) = least.as_chunks::<64>();
+    for ((low, high), bins) in low.iter_mut().zip(high).zip(bins) {
+        (*low, *high) = (0, 0);
+        for (bit, &value) in bins.iter().enumerate() {
+            let code = u64::from(if value == EMPTY_BIN { 0 } else { 1 + value % 3 });
+            *low |= (code & 1) << bit;
+            *high |= (code >> 1) << bit;
+        }
     }
 }
 
@@ -229,23 +275,14 @@ impl BitCounts {
     fn add(&mut self, group: &[u64; GROUP]) {
         let (rows, _) = group.as_chunks::<LANES>();
         for lane in 0..LANES {
-            let row = |i: usize| rows[i][lane];
             let digits = &mut self.digits;
-            let (mut d0, mut d1, mut d2, mut d3) =
-                (digits[0][lane], digits[1][lane], digits[2][lane], digits[3][lane]);
-            let eight = |d0: &mut u64, d1: &mut u64, d2: &mut u64, from: usize| {
-                let pair = |d0: &mut u64, i: usize| add_three(d0, row(i), row(i + 1));
-                let four = |d0: &mut u64, d1: &mut u64, i: usize| {
-                    let (one, other) = (pair(d0, i), pair(d0, i + 2));
-                    add_three(d1, one, other)
-                };
-                let (one, other) = (four(d0, d1, from), four(d0, d1, from + 4));
-                add_three(d2, one, other)
-            };
-            let (one, other) =
-                (eight(&mut d0, &mut d1, &mut d2, 0), eight(&mut d0, &mut d1, &mut d2, 8));
-            let mut carry = add_three(&mut d3, one, other);
-            (digits[0][lane], digits[1][lane], digits[2][lane], digits[3][lane]) = (d0, d1, d2, d3);
+            let mut low = [digits[0][lane], digits[1][lane], digits[2][lane]];
+            let mut d3 = digits[3][lane];
+            let (eight, other) =
+                (add_eight(&mut low, rows, 0, lane), add_eight(&mut low, rows, 8, lane));
+            let mut carry = add_three(&mut d3, eight, other);
+            (digits[0][lane], digits[1][lane], digits[2][lane]) = (low[0], low[1], low[2]);
+            digits[3][lane] = d3;
             for digit in &mut digits[4..] {
                 let sum = digit[lane] ^ carry;
                 carry &= digit[lane];
@@ -271,6 +308,21 @@ fn empty_lanes_body(counts: &mut BitCounts) {
         }
     }
     counts.groups = 0;
+}
+
+/// Adds the hashes of eight rows to the three low digits of a lane; gives what is carried. Not a
+/// closure: one that is not inlined has no instructions but those of every processor.
+#[inline(always)]
+fn add_eight([d0, d1, d2]: &mut [u64; 3], rows: &[[u64; LANES]], from: usize, lane: usize) -> u64 {
+    let row = |i: usize| rows[from + i][lane];
+    let twos = [
+        add_three(d0, row(0), row(1)),
+        add_three(d0, row(2), row(3)),
+        add_three(d0, row(4), row(5)),
+        add_three(d0, row(6), row(7)),
+    ];
+    let fours = [add_three(d1, twos[0], twos[1]), add_three(d1, twos[2], twos[3])];
+    add_three(d2, fours[0], fours[1])
 }
 
 /// Adds two bits to a digit, in 64 places at once; gives what is carried.
@@ -387,6 +439,24 @@ mod tests {
             }
             for simd in Simd::available() {
                 prop_assert_eq!(mixed(simd), mixed(Simd::Portable), "{:?}", simd);
+            }
+        }
+    }
+
+    #[test]
+    fn codes_are_one_more_than_the_remainder_of_three() {
+        let mut least = [EMPTY_BIN; 64 * PLANE];
+        (least[0], least[1], least[2], least[511]) = (0, 1, 2, u32::MAX - 1);
+        for (bin, value) in least.iter_mut().enumerate().take(300).skip(100) {
+            *value = (bin as u32).wrapping_mul(0x9e37_79b1);
+        }
+        for simd in Simd::available() {
+            let mut planes = [7; 2 * PLANE];
+            code_planes(simd, &least, &mut planes);
+            for (bin, &value) in least.iter().enumerate() {
+                let bit = |plane: usize| planes[PLANE * plane + bin / 64] >> (bin % 64) & 1;
+                let expected = if value == EMPTY_BIN { 0 } else { 1 + u64::from(value % 3) };
+                assert_eq!(bit(0) | bit(1) << 1, expected, "{simd:?}: bin {bin}, {value}");
             }
         }
     }

@@ -15,12 +15,12 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kernel::Simd;
-use crate::kernel::han::{HAN_MAX, han};
+use crate::kernel::han::{HAN_MAX, begins_with_han, han};
 use crate::kernel::squeeze::{self, squeeze};
 use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
 use crate::text::letters::{Kind, Letter};
 use crate::text::sketching::SketchBuilder;
-use crate::text::stream::{Reader, ascii_length};
+use crate::text::stream::{self, Reader, ascii_length};
 use crate::text::tally::Tally;
 
 /// So much ASCII is squeezed at a time.
@@ -28,6 +28,17 @@ const PIECE: usize = 2_048;
 
 /// Room behind the segment, so that eight bytes can be read from every place of it.
 const PAD: usize = squeeze::ROOM;
+
+/// The bytes of a word that a string of 0 to [`SHORT_MAX`] has.
+const LOW_BYTES: [u64; SHORT_MAX + 1] = {
+    let mut masks = [0; SHORT_MAX + 1];
+    let mut length = 1;
+    while length <= SHORT_MAX {
+        masks[length] = u64::MAX >> (8 * (SHORT_MAX - length));
+        length += 1;
+    }
+    masks
+};
 
 /// Takes a text and keeps what its fingerprint and its sketch are made of.
 pub(crate) struct Digest<const WINDOW: usize> {
@@ -97,33 +108,37 @@ impl Block {
     }
 
     /// Puts words in, of which there is room for all. They lie one behind the other with a space
-    /// between them, and end so many bytes from `from`. Says where the word behind them begins.
+    /// between them: the first begins at `first`, and they end so many bytes from `from`.
     ///
-    /// All are taken for short ones at first, and those that are not remembered: which these are
-    /// cannot be foreseen, so a branch for each would cost more than the rest.
-    fn push_words(&mut self, bytes: &[u8], first: usize, from: usize, ends: &[u32]) -> usize {
-        let (mut long, mut longs) = ([0; BLOCK], 0);
-        let mut start = first;
-        let words = &mut self.words[self.waiting..self.waiting + ends.len()];
-        let lengths = &mut self.lengths[self.waiting..self.waiting + ends.len()];
-        for (i, &end) in ends.iter().enumerate() {
-            let end = from + end as usize;
-            let length = end - start;
-            let eight = bytes[start..].first_chunk().expect("room behind the segment");
-            let unused = 8 * SHORT_MAX.saturating_sub(length);
-            words[i] = u64::from_le_bytes(*eight) << unused >> unused;
+    /// All but the first are taken for short ones at first, and those that are not remembered: which
+    /// these are cannot be foreseen, so a branch for each would cost more than the rest.
+    fn push_words(&mut self, bytes: &[u8], first: usize, from: usize, ends: &[u32]) {
+        let Some(&first_end) = ends.first() else { return };
+        let words = &mut self.words[self.waiting..][..ends.len()];
+        let lengths = &mut self.lengths[self.waiting..][..ends.len()];
+        (words[0], lengths[0]) = short(&bytes[first..], from + first_end as usize - first);
+        let bytes = &bytes[from..];
+        let (mut long, mut longs) = ([0_u8; BLOCK], 0);
+        for i in 1..ends.len() {
+            let start = ends[i - 1].wrapping_add(1);
+            let length = ends[i].wrapping_sub(start);
+            let eight = bytes[start as usize..].first_chunk().expect("room behind the segment");
+            let kept = LOW_BYTES[length.min(SHORT_MAX as u32) as usize];
+            words[i] = u64::from_le_bytes(*eight) & kept;
             lengths[i] = length as u8;
-            long[longs % BLOCK] = i;
-            longs += usize::from(length > SHORT_MAX);
-            start = end + 1;
+            long[longs % BLOCK] = i as u8;
+            longs += usize::from(length > SHORT_MAX as u32);
         }
-        for &i in &long[..longs] {
-            let start = if i == 0 { first } else { from + ends[i - 1] as usize + 1 };
-            words[i] = xxh3_64(&bytes[start..from + ends[i] as usize]);
-            lengths[i] = 0;
+        for i in long[..longs].iter().map(|&i| usize::from(i)) {
+            let (start, end) = (ends[i - 1] as usize + 1, ends[i] as usize);
+            (words[i], lengths[i]) = (xxh3_64(&bytes[start..end]), 0);
         }
         self.waiting += ends.len();
-        start
+    }
+
+    /// Where the words of a stretch of Han go.
+    fn room(&mut self, at: usize) -> &mut [u64; HAN_MAX] {
+        self.words[at..].first_chunk_mut().expect("a block has room for a stretch")
     }
 
     /// The hashes of all that wait; none waits any more.
@@ -167,8 +182,9 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// The text is at its end.
-    pub(crate) fn finish(&mut self) {
+    /// Reads a text, once.
+    pub(crate) fn read(&mut self, text: &str) {
+        stream::read(text, self);
         self.end_run();
         self.end_segment();
         self.hash_features();
@@ -240,7 +256,9 @@ impl<const WINDOW: usize> Digest<WINDOW> {
             let waiting = self.tokens.waiting;
             let some = (BLOCK - waiting).min(count - done);
             let Segment { bytes, word, .. } = &mut self.segment;
-            *word = self.tokens.push_words(bytes, *word, from, &self.ends[done..done + some]);
+            let ends = &self.ends[done..done + some];
+            self.tokens.push_words(bytes, *word, from, ends);
+            *word = from + ends[some - 1] as usize + 1;
             self.single[waiting..waiting + some].fill(false);
             done += some;
             if self.tokens.waiting == BLOCK {
@@ -341,31 +359,6 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         self.run.characters = 0;
     }
 
-    /// The features of each of some Han characters and the one before it. As many are written as
-    /// there could be, so that nothing depends on their number, and counted as there are.
-    #[inline]
-    fn pairs(&mut self, words: &[u64; HAN_MAX], count: usize) {
-        let Run { characters, last, last_length, .. } = self.run;
-        if self.features.waiting + HAN_MAX >= BLOCK {
-            self.hash_features();
-        }
-        let at = self.features.waiting;
-        // The first of a run has none before it.
-        let from = usize::from(characters == 0);
-        let place = &mut self.features.words[at..at + HAN_MAX];
-        for (pair, two) in place[1 - from..].iter_mut().zip(words.windows(2)) {
-            *pair = two[0] | two[1] << 24;
-        }
-        if characters > 0 {
-            place[0] = last | words[0] << (8 * last_length);
-        }
-        self.features.lengths[at..at + HAN_MAX].copy_from_slice(&[6; HAN_MAX]);
-        if characters > 0 {
-            self.features.lengths[at] = last_length + 3;
-        }
-        self.features.waiting += count - from;
-    }
-
     #[inline]
     fn cjk(&mut self, letter: u64, length: u8, is_kana: bool) {
         self.token((letter, length), !is_kana);
@@ -424,10 +417,10 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
         }
     }
 
+    /// As many are written as there could be, so that nothing depends on their number, and counted as
+    /// there are.
     fn han(&mut self, rest: &[u8]) -> usize {
-        let mut words = [0; HAN_MAX];
-        let count = han(self.simd, rest, &mut words);
-        if count == 0 {
+        if !begins_with_han(rest) {
             return 0;
         }
         if self.run.characters == 0 {
@@ -436,16 +429,28 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
         if self.tokens.waiting + HAN_MAX >= BLOCK {
             self.hash_tokens();
         }
-        let at = self.tokens.waiting;
-        self.tokens.words[at..at + HAN_MAX].copy_from_slice(&words);
-        self.tokens.lengths[at..at + HAN_MAX].copy_from_slice(&[3; HAN_MAX]);
-        self.single[at..at + HAN_MAX].copy_from_slice(&[true; HAN_MAX]);
+        if self.features.waiting + HAN_MAX >= BLOCK {
+            self.hash_features();
+        }
+        let Run { characters, last, last_length, .. } = self.run;
+        // The first of a run makes no pair with one before it.
+        let with_last = usize::from(characters > 0);
+        let (token, feature) = (self.tokens.waiting, self.features.waiting);
+        let words = self.tokens.room(token);
+        let count = han(self.simd, rest, words, self.features.room(feature + with_last));
+        let (first, last_read) = (words[0], words[count - 1]);
+        self.tokens.lengths[token..token + HAN_MAX].fill(3);
+        self.single[token..token + HAN_MAX].fill(true);
+        self.features.lengths[feature + with_last..][..HAN_MAX].fill(6);
+        if characters > 0 {
+            self.features.words[feature] = last | first << (8 * last_length);
+            self.features.lengths[feature] = last_length + 3;
+        }
         self.tokens.waiting += count;
         self.singles += count;
-        self.pairs(&words, count);
-        let characters = if count > 1 { 2 } else { (self.run.characters + 1).min(2) };
-        let last = words[count - 1];
-        self.run = Run { characters, last, last_length: 3, last_is_kana: false };
+        self.features.waiting += count - 1 + with_last;
+        let characters = if count > 1 { 2 } else { (characters + 1).min(2) };
+        self.run = Run { characters, last: last_read, last_length: 3, last_is_kana: false };
         3 * count
     }
 

@@ -10,7 +10,7 @@ use crate::fingerprint::Fingerprint;
 use crate::text::digest::Digest;
 use crate::text::sketching::SketchBuilder;
 use crate::text::tally::Tally;
-use crate::text::{Analysis, EmptyDocument, stream};
+use crate::text::{Analysis, EmptyDocument};
 
 /// A text of fewer tokens is *short*: it carries too little evidence for a distance above 0.
 pub const SHORT_TOKENS: usize = 10;
@@ -89,16 +89,21 @@ impl Counts {
     fn of<const WINDOW: usize>(text: &str, wanted: Wanted) -> Result<Self, EmptyDocument> {
         let sketch = wanted.sketch.then(|| SketchBuilder::of_tokens_from(text));
         let features = wanted.features.then(|| Tally::of_keys(text.len()).bounded(text));
-        let digest = read::<WINDOW>(text, sketch, features);
-        let Digest { mut counts, mut sketch, tally: mut features, token_count: tokens, .. } =
-            digest;
+        let mut digest = Digest::<WINDOW>::new(sketch, features);
+        digest.read(text);
+        let (mut sketch, mut features) = (digest.sketch.take(), digest.tally.take());
         // A large text is read again for what did not fit the memory for it.
         while sketch.as_mut().is_some_and(SketchBuilder::comes_again) {
-            sketch = read::<WINDOW>(text, sketch, None).sketch;
+            let mut again = Digest::<WINDOW>::new(sketch, None);
+            again.read(text);
+            sketch = again.sketch;
         }
         while features.as_mut().is_some_and(Tally::next_share) {
-            features = read::<WINDOW>(text, None, features).tally;
+            let mut again = Digest::<WINDOW>::new(None, features);
+            again.read(text);
+            features = again.tally;
         }
+        let (tokens, counts) = (digest.token_count, &mut digest.counts);
         let total = counts.total().cast_signed();
         let sums = counts.ones().map(|ones| 2 * ones.cast_signed() - total);
         if tokens == 0 {
@@ -117,16 +122,4 @@ impl Counts {
             sketch: self.sketch.and_then(SketchBuilder::finish),
         }
     }
-}
-
-/// Reads a text once.
-fn read<const WINDOW: usize>(
-    text: &str,
-    sketch: Option<SketchBuilder>,
-    features: Option<Tally>,
-) -> Digest<WINDOW> {
-    let mut digest = Digest::new(sketch, features);
-    stream::read(text, &mut digest);
-    digest.finish();
-    digest
 }

@@ -7,18 +7,18 @@
 //! published example, the reference sketches and a naive builder in `naive.rs`.
 
 use crate::kernel::Simd;
-use crate::kernel::text::{self as kernel, BLOCK, mix};
+use crate::kernel::text::{self as kernel, BLOCK, mix, shingle};
 use crate::sketch::{BINS, Sketch};
 use crate::text::repeats::Repeats;
 use crate::text::tally::Tally;
 
 /// Above every value that an element can have.
-const EMPTY: u32 = u32::MAX;
+const EMPTY: u32 = kernel::EMPTY_BIN;
 
 /// A sketch in the making.
 #[derive(Debug)]
 pub(crate) struct SketchBuilder {
-    least: [u32; BINS],
+    least: Box<[u32; BINS]>,
     /// The shingles of a text that has few of them.
     repeats: Option<Repeats>,
     /// How often each came that came more than once; of a long text, each.
@@ -31,7 +31,7 @@ impl SketchBuilder {
     /// For the tokens of this text; none has come yet.
     pub(crate) fn of_tokens_from(text: &str) -> Self {
         Self {
-            least: [EMPTY; BINS],
+            least: Box::new([EMPTY; BINS]),
             repeats: Some(Repeats::of(text.len() / 6)),
             shingles: Tally::of_keys(0).bounded(text),
             last_token: 0,
@@ -41,18 +41,15 @@ impl SketchBuilder {
 
     /// Takes the hashes of the next tokens, at most [`BLOCK`].
     pub(crate) fn tokens(&mut self, simd: Simd, hashes: &[u64]) {
-        let mut tokens = [0; BLOCK + 1];
-        tokens[0] = self.last_token;
-        tokens[1..=hashes.len()].copy_from_slice(hashes);
+        let (Some(&first), Some(&last)) = (hashes.first(), hashes.last()) else { return };
+        let mut shingles = [0; BLOCK];
+        shingles[0] = shingle(self.last_token, first);
+        kernel::mix_shingles(simd, hashes, &mut shingles[1..hashes.len()]);
         // The first token of all has none before it.
-        let tokens = &tokens[usize::from(self.tokens == 0)..=hashes.len()];
-        let Some(&last) = tokens.last() else { return };
+        let from = usize::from(self.tokens == 0);
         self.last_token = last;
         self.tokens += hashes.len();
-        let mut shingles = [0; BLOCK];
-        let shingles = &mut shingles[..tokens.len() - 1];
-        kernel::mix_shingles(simd, tokens, shingles);
-        self.shingles(simd, shingles);
+        self.shingles(simd, &mut shingles[from..hashes.len()]);
     }
 
     /// Takes the next shingles. All are taken for first occurrences until the text is at its end, or
@@ -113,11 +110,9 @@ impl SketchBuilder {
         if let Some(repeats) = self.repeats.take() {
             self.count(Simd::best(), &repeats.suspects());
         }
-        let codes = self.least.map(|least| match least {
-            EMPTY => 0,
-            least => 1 + (least % 3) as u8,
-        });
-        Some(Box::new(Sketch::from_codes(&codes)))
+        let mut planes = [0; 16];
+        kernel::code_planes(Simd::best(), &self.least, &mut planes);
+        Some(Box::new(Sketch::from_planes(planes)))
     }
 }
 

@@ -196,7 +196,7 @@ const fn slots_for(keys: usize) -> usize {
 #[inline]
 fn find(slots: &[Slot], home: usize, key: u64) -> usize {
     let last = slots.len() - 1;
-    let mut at = home;
+    let mut at = home & last;
     while is_another(slots[at], key) {
         at = (at + 1) & last;
     }
