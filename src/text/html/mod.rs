@@ -38,6 +38,9 @@ pub fn text_of(html: &str) -> String {
 fn without_unclosed_comment(html: &str) -> Cow<'_, str> {
     const OPEN: &str = "<!--";
     const CLOSE: &str = "-->";
+    if !html.contains(OPEN) {
+        return Cow::Borrowed(html);
+    }
     let (closed, tail) = html.split_at(html.rfind(CLOSE).map_or(0, |at| at + CLOSE.len()));
     if tail.contains(OPEN) {
         Cow::Owned(closed.to_owned() + &tail.replace(OPEN, " "))
