@@ -22,13 +22,16 @@ use crate::index::work::Work;
 use crate::metrics;
 
 /// How often it looks for a delta that nobody woke it for.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// After this time without a write nothing is held up, and the newest segments are made fewer.
-const PAUSED_AFTER: Duration = Duration::from_millis(100);
+const PAUSED_AFTER: Duration = Duration::from_millis(40);
 
-/// It merges at most so many entries at a time: a fraction of a second.
+/// It merges at most so many entries at a time, for which the writer may have to wait: a fraction of a second.
 const NEWEST_MAX: u64 = 1 << 20;
+
+/// The same when writes have paused: as many as a small segment may have.
+const NEWEST_MAX_PAUSED: u64 = 1 << 21;
 
 /// While a merge is under way, so large a part of all documents may arrive before writes are slowed down, but
 /// at least so many.
@@ -90,7 +93,7 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
                 }
                 (hold, held) = (Duration::ZERO, Duration::ZERO);
                 match flush(shared, paused) {
-                    Ok(true) => hold = brake(shared),
+                    Ok(true) => hold = if paused { Duration::ZERO } else { brake(shared) },
                     Ok(false) => thread::park_timeout(LOOK_EVERY),
                     // With the engine gone, what is left in deltas is in the journal.
                     Err(Gone) => {
@@ -109,14 +112,14 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
 fn flush(shared: &Arc<Shared>, paused: bool) -> Result<bool, Gone> {
     let Some(work) = Work::flush(&shared.published.load().view) else {
         if paused {
-            merge_newest(shared, merge::RATIO_IDLE)?;
+            merge_newest(shared, NEWEST_MAX_PAUSED, merge::RATIO_IDLE)?;
         }
         return Ok(false);
     };
     complete(shared, work)?;
     let is_merging = shared.merging().is_some();
     if is_merging {
-        merge_newest(shared, merge::RATIO)?;
+        merge_newest(shared, NEWEST_MAX, merge::RATIO)?;
     }
     Ok(true)
 }
@@ -148,10 +151,10 @@ impl Limit {
 }
 
 /// Merges the newest segments among themselves, but none that is being merged.
-fn merge_newest(shared: &Arc<Shared>, ratio: u64) -> Result<(), Gone> {
+fn merge_newest(shared: &Arc<Shared>, max: u64, ratio: u64) -> Result<(), Gone> {
     let merging = shared.merging();
     let apart = merging.as_ref().map_or(&[][..], |merging| &merging.segments);
-    let newest = || Work::merge_newest(&shared.published.load().view, apart, NEWEST_MAX, ratio);
+    let newest = || Work::merge_newest(&shared.published.load().view, apart, max, ratio);
     while let Some(work) = newest() {
         complete(shared, work)?;
     }
