@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::engine::options::SMALL_SEGMENT_MAX;
 use crate::engine::pause::Writes;
 use crate::engine::shared::{Message, Shared};
 use crate::index::merge;
@@ -31,7 +32,7 @@ const PAUSED_AFTER: Duration = Duration::from_millis(40);
 const NEWEST_MAX: u64 = 1 << 20;
 
 /// The same when writes have paused: as many as a small segment may have.
-const NEWEST_MAX_PAUSED: u64 = 1 << 21;
+const NEWEST_MAX_PAUSED: u64 = SMALL_SEGMENT_MAX;
 
 /// While a merge is under way, so large a part of all documents may arrive before writes are slowed down, but
 /// at least so many.
