@@ -205,7 +205,8 @@ fn text_tells_bytes_and_documents() {
 
 #[test]
 fn http_tells_requests_and_what_the_same_costs_without() {
-    let tiny = ["--count", "2k", "--queries", "300", "--seconds", "0", "--threads", "2"];
+    // In a second the pages could be sent a thousand times.
+    let tiny = ["--count", "2k", "--queries", "300", "--seconds", "1", "--threads", "2"];
     let report = report(&[&["http", "--pages", "3"], &tiny[..]].concat());
     let expected = [
         "packed inserts",
@@ -226,6 +227,7 @@ fn http_tells_requests_and_what_the_same_costs_without() {
     ] {
         assert!(fact(&report, ratio) > 0.0);
     }
+    assert_eq!(fact(&report, "pages that were new").to_string(), "100");
     let (checked, hits) = verified(&report);
     assert!(checked >= 300 && hits >= 150, "{checked} {hits}");
     assert_limits(&report);

@@ -15,6 +15,8 @@ pub(super) struct Clients<'a> {
     pub(super) target: &'a Target,
     pub(super) threads: usize,
     pub(super) seconds: u64,
+    /// They stop earlier when all have been asked: what is inserted twice is not new.
+    pub(super) requests: u64,
 }
 
 /// What they saw.
@@ -62,7 +64,7 @@ impl Clients<'_> {
         let mut asked = Asked { times: Latencies::new(), ns: 0, wrong: 0 };
         let time = Duration::from_secs(self.seconds);
         let all = Stopwatch::start();
-        for number in (first..).step_by(self.threads) {
+        for number in (first..self.requests).step_by(self.threads) {
             let request = request(number);
             let begun = Stopwatch::start();
             let reply = connection.ask(&request).context("a request failed")?;
