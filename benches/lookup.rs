@@ -1,15 +1,17 @@
-//! Look-ups of an index in this process, for Criterion: `cargo bench --bench lookup`.
+//! Look-ups of an index in this process, and of ids, for Criterion: `cargo bench --bench lookup`.
 //!
-//! The same index and queries as `nearprint bench lookup`, which also verifies the answers; here
-//! what counts is the comparison with an earlier run.
+//! Of fingerprints, the same index and queries as `nearprint bench lookup`, which also verifies the
+//! answers; here what counts is the comparison with an earlier run.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nearprint::cli::bench::data::{Queries, Stored, view_of};
+use nearprint::cli::bench::data::{Queries, Stored, Stream, view_of};
 use nearprint::fingerprint::Distance;
+use nearprint::index::ids::{IdKey, IdTable};
 
 const SIZES: [u64; 2] = [10_000, 1_000_000];
+const IDS: [u32; 3] = [100_000, 1_000_000, 10_000_000];
 const QUERIES: u64 = 10_000;
 const SEED: u64 = 1;
 
@@ -38,5 +40,24 @@ fn lookup(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, lookup);
+/// Half of the ids that are asked are there.
+fn id(criterion: &mut Criterion) {
+    let keys = Stream::of("ids", SEED);
+    let key = |place: u64| IdKey { high: keys.number(place), low: 0 };
+    let mut group = criterion.benchmark_group("id");
+    for count in IDS {
+        let mut sorted: Vec<_> =
+            (0..count).map(|document| (key(document.into()), document)).collect();
+        sorted.sort_unstable();
+        let table = IdTable::from_sorted(sorted.into_iter());
+        let asked = Stream::of("asked", SEED);
+        let mut places = (0..).map(|number| asked.number(number) % (2 * u64::from(count)));
+        group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
+            bencher.iter(|| places.next().map(|place| table.get(black_box(key(place)))));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, lookup, id);
 criterion_main!(benches);
