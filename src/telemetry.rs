@@ -3,7 +3,7 @@
 //! What is logged is decided where it happens (one line a request in [`crate::http`]); no line ever
 //! holds the text of a document, an id or a fingerprint that a client sent.
 
-use std::io::{BufWriter, IsTerminal as _};
+use std::io::{self, BufWriter, IsTerminal as _, Stderr, Write};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -32,6 +32,10 @@ pub enum Format {
 /// So many lines wait to be written at most; what comes then is lost.
 pub const LINES_WAITING_MAX: usize = 8_192;
 
+/// How long lines gather: one write and one wake-up for all of them. Of requests without end a tenth
+/// of [`LINES_WAITING_MAX`] come meanwhile.
+const GATHERING: Duration = Duration::from_millis(10);
+
 /// The lines that were lost.
 static LOST: OnceLock<ErrorCounter> = OnceLock::new();
 
@@ -59,6 +63,29 @@ impl Drop for Log {
     }
 }
 
+/// Standard error as the thread that writes sees it, which flushes when no line waits: those that come
+/// then wait for it in their queue, instead of each waking it.
+#[derive(Debug)]
+struct Gathered(BufWriter<Stderr>);
+
+/// What is written at once; more lines are several writes.
+const GATHERED_BYTES: usize = 64 << 10;
+
+impl Write for Gathered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.0.buffer().is_empty() {
+            return Ok(());
+        }
+        self.0.flush()?;
+        thread::park_timeout(GATHERING);
+        Ok(())
+    }
+}
+
 /// Starts logging for the whole process. A second call changes nothing, so that tests may start
 /// several servers.
 ///
@@ -67,7 +94,7 @@ pub fn init(options: Options) -> Log {
     let (waiting, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(LINES_WAITING_MAX)
         .thread_name("log")
-        .finish(BufWriter::new(std::io::stderr()));
+        .finish(Gathered(BufWriter::with_capacity(GATHERED_BYTES, io::stderr())));
     let lost = waiting.error_counter();
     let lines = fmt()
         .with_max_level(options.level)
@@ -77,7 +104,7 @@ pub fn init(options: Options) -> Log {
         // error would panic in the middle of a request.
         .log_internal_errors(false);
     let begun = match options.format {
-        Format::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        Format::Text => lines.with_ansi(io::stderr().is_terminal()).try_init(),
         Format::Json => lines.json().flatten_event(true).try_init(),
     };
     // An error says that a subscriber is already there, which is what was asked for.
