@@ -35,10 +35,15 @@ pub const RATIO_IDLE: u64 = 1_000;
 /// some.
 const LARGE_MANY: usize = 3;
 
-/// So many small segments are made one before they are made a large one together with others, if they have at
-/// most this part of what a small segment may have.
+/// So many small segments are worth a merge of their own.
 const SMALL_MANY: usize = 3;
+
+/// They are made one before they are made a large one together with others, if they have at most this part of
+/// what a small segment may have.
 const LITTLE_PART: u64 = 2;
+
+/// They are left out of a merge under load, if they are at most this part of it.
+const LEFT_PART: u64 = 4;
 
 /// A merged segment has at most so many documents: its slots are numbered by 32 bits, and a crowd may
 /// take three times as many as an even collection.
@@ -117,6 +122,20 @@ fn newest_few(
     };
     let newest = segments[small.clone()].iter().rev().take_while(fits).count();
     (newest >= SMALL_MANY).then(|| small.end - newest..small.end)
+}
+
+/// Without the newest few, if they are small ones and a little part of all: what is merged stands until the
+/// merge ends, each segment visited by every look-up, and those are made one long before.
+pub fn without_newest(segments: &[Arc<Segment>], range: Range<usize>) -> Range<usize> {
+    let all: u64 = segments[range.clone()].iter().map(|segment| size(segment)).sum();
+    let mut sum = 0;
+    let is_little = |segment: &&Arc<Segment>| {
+        sum += size(segment);
+        segment.sorted().is_small() && sum <= all / LEFT_PART
+    };
+    let newest = segments[range.clone()].iter().rev().take_while(is_little).count();
+    let rest = range.start..range.end - newest;
+    if newest >= SMALL_MANY && rest.len() > 1 { rest } else { range }
 }
 
 /// Merges adjacent segments, oldest first, into the segment that says the same.

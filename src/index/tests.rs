@@ -549,6 +549,27 @@ fn many_small_segments_are_few_before_they_become_a_large_one() {
     }
 }
 
+/// What a merge takes is visited until it ends; the newest are a merge of their own meanwhile.
+#[test]
+fn the_newest_few_are_left_out_of_a_merge_under_load() {
+    for (newest, under_load, idle) in
+        [(&[8, 8, 8][..], 80, 104), (&[8, 8], 96, 96), (&[8, 8, 20], 116, 116)]
+    {
+        let mut view = with_small_max(256, 3, 64);
+        [30, 50].iter().chain(newest).for_each(|&count| put_spread(&mut view, count));
+        // Without writes nothing is merged meanwhile.
+        for (ratio, size) in [(merge::RATIO, under_load), (merge::RATIO_IDLE, idle)] {
+            assert_eq!(Work::merge(&view, ratio).unwrap().size(), size, "{newest:?}");
+        }
+    }
+    let mut large = with_small_max(16, 3, 512);
+    for count in [100, 300, 40, 40, 40] {
+        put_spread(&mut large, count);
+    }
+    let work = Work::merge(&large, merge::RATIO).unwrap();
+    assert_eq!(work.size(), 520, "nobody merges large ones meanwhile");
+}
+
 #[test]
 fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
     let mut view = with_small_max(16, 3, 32);

@@ -123,7 +123,9 @@ impl Work {
         let first = segments.len() - newest;
         let sizes: Vec<u64> = segments[first..].iter().map(|s| merge::size(s)).collect();
         let range = merge::choose(&sizes, ratio)?;
-        Some(Self::merge_range(view, first + range.start..first + range.end))
+        let range = first + range.start..first + range.end;
+        let (range, into_large) = merge::alike(view.plans(), segments, range);
+        Some(Self::merge_range(view, range, into_large))
     }
 
     /// The segments that it takes the place of.
@@ -201,13 +203,19 @@ impl Work {
     }
 
     fn merge_segments(view: &View, ratio: u64) -> Option<Self> {
-        let sizes: Vec<u64> = view.segments().iter().map(|s| merge::size(s)).collect();
-        Some(Self::merge_range(view, merge::choose(&sizes, ratio)?))
+        let segments = view.segments();
+        let sizes: Vec<u64> = segments.iter().map(|s| merge::size(s)).collect();
+        let range = merge::choose(&sizes, ratio)?;
+        let (mut range, into_large) = merge::alike(view.plans(), segments, range);
+        let is_under_load = ratio <= merge::RATIO;
+        if is_under_load {
+            range = merge::without_newest(segments, range);
+        }
+        Some(Self::merge_range(view, range, into_large))
     }
 
-    fn merge_range(view: &View, range: Range<usize>) -> Self {
+    fn merge_range(view: &View, range: Range<usize>, into_large: bool) -> Self {
         let segments = view.segments();
-        let (range, into_large) = merge::alike(view.plans(), segments, range);
         Self::MergeSegments {
             into_large,
             older: segments[..range.start].to_vec(),
