@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::document::Sequence;
 use crate::engine::shared::Shared;
-use crate::engine::writer::FULL_DELTAS_MAX;
 
 /// The last write, as a thread knows it that looks from time to time.
 #[derive(Debug)]
@@ -20,10 +19,11 @@ impl Writes {
         Self { last, seen_at: shared.clock.monotonic() }
     }
 
-    /// How long ago the last one was seen. Those that wait for room in a delta count.
+    /// How long ago the last one was seen. Those that wait, as for room in a delta, count.
     pub(crate) fn pause(&mut self, shared: &Shared) -> Duration {
         let view = &shared.published.load().view;
-        if view.sequence() != self.last || view.full_deltas().len() >= FULL_DELTAS_MAX {
+        let waiting = shared.options.queue_changes_max - shared.places.available_permits();
+        if view.sequence() != self.last || waiting > 0 {
             *self = Self::new(shared);
         }
         shared.clock.since(self.seen_at)

@@ -17,7 +17,7 @@ use crate::storage::StorageError;
 
 /// With this many full deltas waiting to become segments, commands wait too: memory is bounded by
 /// it, and look-ups visit no more than these.
-pub(crate) const FULL_DELTAS_MAX: usize = 4;
+const FULL_DELTAS_MAX: usize = 2;
 
 /// The state of the writer thread.
 #[derive(Debug)]
