@@ -1,6 +1,6 @@
 //! Promises of the threads together: with `interval` a window ends in time whatever else the engine does, and
-//! what a power cut takes is the writes of the last one; when writes pause, look-ups find few new segments, though a
-//! long merge is under way. Method: the real threads over a simulated disk, on which a snapshot, or a merge,
+//! what a power cut takes is the writes of the last one; when writes pause, which those that wait have not, look-ups find
+//! few new segments, though a long merge is under way. Method: the real threads over a simulated disk, on which a snapshot, or a merge,
 //! is held up.
 
 use std::sync::{Arc, Condvar, Mutex, mpsc};
@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::engine::answers::Admission;
 use crate::engine::handle::Engine;
 use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
+use crate::engine::pause::Writes;
 use crate::engine::recovery::recover;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::recipe::Recipe;
@@ -211,5 +212,18 @@ async fn when_writes_pause_the_newest_segments_become_one_beside_a_merge_that_is
     assert!(shared.merging().is_some(), "it is held up still");
     drop(turn);
     gated.gate.open();
+    tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_that_wait_have_not_paused() {
+    let (engine, gated, _folder) = engine(options(Durability::None));
+    gated.gate.open();
+    let mut writes = Writes::new(&engine.shared);
+    let mut paused = || writes.pause(&engine.shared) >= Duration::from_secs(1);
+    let waits = Arc::clone(&engine.shared.places).try_acquire_owned().unwrap();
+    assert!(!becomes_within(150, &mut paused), "one waits");
+    drop(waits);
+    assert!(becomes(paused));
     tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
 }
