@@ -32,8 +32,8 @@ pub enum Format {
 /// So many lines wait to be written at most; what comes then is lost.
 pub const LINES_WAITING_MAX: usize = 8_192;
 
-/// How long lines gather: one write and one wake-up for all of them. Of requests without end a tenth
-/// of [`LINES_WAITING_MAX`] come meanwhile.
+/// How long lines gather: one write and one wake-up for all of them. Of 60,000 requests a second, 600
+/// come meanwhile, few of [`LINES_WAITING_MAX`].
 const GATHERING: Duration = Duration::from_millis(10);
 
 /// The lines that were lost.

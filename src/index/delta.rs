@@ -90,7 +90,7 @@ pub enum Happened {
 impl Delta {
     /// An empty delta for changes after a sequence, with room for `capacity` events.
     pub fn new(capacity: usize, distance_max: Distance, after: Sequence) -> Self {
-        // A chain for every half of an event: most that a look-up walks are then empty or of one node.
+        // Two chains for each event: most that a look-up walks are then empty or of one node.
         let bits = if capacity == 0 { 0 } else { capacity.max(16).ilog2() + 1 };
         let plan = Plan::blocks(bits, distance_max);
         let empty = |bits: u32| (0..1_usize << bits).map(|_| AtomicU32::new(NONE)).collect();
