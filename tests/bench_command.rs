@@ -207,7 +207,7 @@ fn text_tells_bytes_and_documents() {
 fn http_tells_requests_and_what_the_same_costs_without() {
     // In a second the pages could be sent a thousand times.
     let tiny = ["--count", "2k", "--queries", "300", "--seconds", "1", "--threads", "2"];
-    let report = report(&[&["http", "--pages", "3"], &tiny[..]].concat());
+    let report = report(&[&["http", "--pages", "3", "--distance", "1,3"], &tiny[..]].concat());
     let expected = [
         "packed inserts",
         "GET /healthz",
@@ -227,7 +227,9 @@ fn http_tells_requests_and_what_the_same_costs_without() {
     ] {
         assert!(fact(&report, ratio) > 0.0);
     }
-    assert_eq!(fact(&report, "pages that were new").to_string(), "100");
+    let new = list(&report["facts"]).iter().filter(|fact| fact["what"] == "pages that were new");
+    let new: Vec<f64> = new.map(|fact| number(&fact["value"])).collect();
+    assert_eq!(format!("{new:?}"), "[100.0, 100.0]", "at each distance");
     let (checked, hits) = verified(&report);
     assert!(checked >= 300 && hits >= 150, "{checked} {hits}");
     assert_limits(&report);

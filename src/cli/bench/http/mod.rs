@@ -230,7 +230,7 @@ impl Bench<'_> {
     /// them; and to a server that does nothing else.
     fn pages(&mut self, distance: Distance) -> Result<Pages> {
         let progress = Progress::during("writing pages");
-        let seed = self.args.data.seed;
+        let seed = self.args.data.seed.wrapping_add(distance.get().into());
         let page = |number: u64| prose::unlike(PAGE_BYTES, seed ^ number << 20);
         let bodies: Vec<String> = (0..self.args.pages)
             .map(|number| {
