@@ -6,13 +6,16 @@ use crate::document::Sequence;
 use crate::index::buckets;
 use crate::index::ids::IdKey;
 use crate::index::permutation::Permuted;
-use crate::index::plan::{Key, Plan, Plans, TablePlan, head};
+use crate::index::plan::{Key, Plan, Plans, TablePlan};
 use crate::index::posting::{Common, Posting};
 use crate::index::segment::{Builder, Row, Segment};
 use crate::index::sorted::Sorted;
 use crate::index::table::Table;
 use crate::index::table::build::{self, Counts};
-use crate::index::table::quarters::{QUARTERS, Quarter};
+
+/// About so many bytes of entries are sorted at a time, where that makes at most so many pieces.
+const PIECE_BYTES: u64 = 12 << 20;
+const PIECES_MAX: u64 = 4;
 
 /// A segment, and the tables that belong to it.
 #[derive(Debug, Clone)]
@@ -40,9 +43,9 @@ pub struct Expected<'a> {
 
 impl Level {
     /// The level of what is said about fingerprints, in any order and several times about one;
-    /// `add` puts what was said into the row of its fingerprint, the smallest first. Sorts what is said of
-    /// each quarter of all keys, one after the other, if it is large: needs memory for a quarter of what is
-    /// said, with the keys.
+    /// `add` puts what was said into the row of its fingerprint, the smallest first. Sorts what is said, with
+    /// its keys, a piece of all keys at a time, if it is large: needs memory for 12 MiB of that, or for a
+    /// quarter where it is more than four times as much.
     pub fn of<T: Copy + Ord, I: Iterator<Item = (Permuted, T)>>(
         expected: Expected<'_>,
         said: impl Fn() -> I,
@@ -53,32 +56,30 @@ impl Level {
         let large = &plans.large;
         let order = if small { buckets::ORDER } else { large.tables()[0] };
         let keyed = || said().map(|(value, said)| (order.key(value), said));
-        let mut builder = if small {
-            Builder::small(large.distance_max(), count, common)
-        } else {
-            let mut counts = Counts::new(order, count as u64);
-            keyed().for_each(|(key, _)| counts.add(key));
-            Builder::large(&counts, common)
-        };
         let mut row = Row::default();
-        in_order(
-            !small,
-            count,
-            keyed,
-            |(key, _)| *key,
-            |sorted| {
-                for said in sorted.chunk_by(|a, b| a.0 == b.0) {
-                    row.clear();
-                    for &(_, said) in said {
-                        add(said, &mut row);
-                    }
-                    if oldest {
-                        row.forget_older();
-                    }
-                    builder.push(said[0].0, &row);
+        let mut push = |builder: &mut Builder, sorted: &[(Key, T)]| {
+            for said in sorted.chunk_by(|a, b| a.0 == b.0) {
+                row.clear();
+                for &(_, said) in said {
+                    add(said, &mut row);
                 }
-            },
-        );
+                if oldest {
+                    row.forget_older();
+                }
+                builder.push(said[0].0, &row);
+            }
+        };
+        let builder = if small {
+            let mut builder = Builder::small(large.distance_max(), count, common);
+            let mut sorted = Vec::with_capacity(count);
+            sorted.extend(keyed());
+            sorted.sort_unstable();
+            push(&mut builder, &sorted);
+            builder
+        } else {
+            let builder = |counts: &Counts| Builder::large(counts, common);
+            in_order(Counts::new(order, count as u64), builder, keyed, |item| item.0, push)
+        };
         let segment = builder.finish(ids);
         let others = if small { Vec::new() } else { others(large, segment.sorted()) };
         Self { segment: Arc::new(segment), others }
@@ -103,47 +104,77 @@ fn others(plan: &Plan, first: &Sorted) -> Vec<Arc<Table>> {
     let values = || first.entries().map(|(key, _)| first.order().value(key));
     let table = |(role, plan): (usize, &TablePlan)| {
         let keys = || values().map(|value| plan.key(value));
-        let mut counts = Counts::new(*plan, first.len() as u64);
-        keys().for_each(|key| counts.add(key));
-        let mut builder = build::Builder::new(role, &counts);
-        in_order(
-            true,
-            first.len(),
-            keys,
-            |key| *key,
-            |sorted| {
-                for &key in sorted {
-                    builder.push(key);
-                }
-            },
-        );
-        Arc::new(builder.finish())
+        let counts = Counts::new(*plan, first.len() as u64);
+        let builder = |counts: &Counts| build::Builder::new(role, counts);
+        let push = |builder: &mut build::Builder, sorted: &[Key]| {
+            for &key in sorted {
+                builder.push(key);
+            }
+        };
+        Arc::new(in_order(counts, builder, keys, |key| *key, push).finish())
     };
     plan.tables().iter().enumerate().skip(1).map(table).collect()
 }
 
-/// Calls `each` with some of about `count` items, sorted, and then with those of larger keys: with all at
-/// once, or with a quarter of all keys at a time, for which they are gone through four times.
-fn in_order<T: Copy + Ord, I: Iterator<Item = T>>(
-    by_quarters: bool,
-    count: usize,
+/// Has something built of items in the order of their keys, of which `counts` expects about so many: counts them, and
+/// sorts those of a piece of all keys at a time. They are gone through once for each piece.
+fn in_order<T: Copy + Ord, I: Iterator<Item = T>, B>(
+    mut counts: Counts,
+    builder: impl FnOnce(&Counts) -> B,
     items: impl Fn() -> I,
     key: impl Fn(&T) -> Key,
-    mut each: impl FnMut(&[T]),
-) {
-    let mut sorted = Vec::new();
-    if !by_quarters {
-        sorted.reserve_exact(count);
-        sorted.extend(items());
-        sorted.sort_unstable();
-        return each(&sorted);
-    }
-    // A few more than a quarter of them, for none is as large as another.
-    sorted.reserve_exact(count / QUARTERS + count / 64);
-    for quarter in Quarter::ALL {
+    mut push: impl FnMut(&mut B, &[T]),
+) -> B {
+    let count = counts.expected();
+    let pieces = (count * size_of::<T>() as u64).div_ceil(PIECE_BYTES).clamp(1, PIECES_MAX);
+    let piece = |item: &T| ((u128::from(key(item)) * u128::from(pieces)) >> 64) as u64;
+    // A few more than a piece of them, for none is as large as another.
+    let room = (count / pieces + if pieces > 1 { count / 64 } else { 0 }) as usize;
+    let mut sorted = Vec::with_capacity(room);
+    items().for_each(|item| {
+        counts.add(key(&item));
+        if piece(&item) == 0 {
+            sorted.push(item);
+        }
+    });
+    let mut builder = builder(&counts);
+    sorted.sort_unstable();
+    push(&mut builder, &sorted);
+    for next in 1..pieces {
         sorted.clear();
-        sorted.extend(items().filter(|item| Quarter::of(head(key(item))) == quarter));
+        items().for_each(|item| {
+            if piece(&item) == next {
+                sorted.push(item);
+            }
+        });
         sorted.sort_unstable();
-        each(&sorted);
+        push(&mut builder, &sorted);
+    }
+    builder
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn items_come_in_order_however_many_pieces_are_made(
+            expected in prop_oneof![Just(0), 0..8_000_000_u64],
+            items in prop::collection::vec(any::<u64>(), 0..200),
+            crowd in prop::collection::vec(0..9_u64, 0..20),
+        ) {
+            let all: Vec<Key> = items.into_iter().chain(crowd).collect();
+            let plan = Plan::of(crate::fingerprint::Distance::new(3).unwrap());
+            let counts = Counts::new(plan.tables()[0], expected);
+            let items = || all.iter().copied();
+            let push = |out: &mut Vec<Key>, piece: &[Key]| out.extend(piece);
+            let pushed = in_order(counts, |_| Vec::new(), items, |key| *key, push);
+            let mut sorted = all.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(pushed, sorted);
+        }
     }
 }

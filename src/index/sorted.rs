@@ -120,6 +120,13 @@ impl Iterator for Entries<'_> {
             Self::Large(entries) => entries.next(),
         }
     }
+
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, each: F) -> B {
+        match self {
+            Self::Small(entries) => entries.fold(init, each),
+            Self::Large(entries) => entries.fold(init, each),
+        }
+    }
 }
 
 /// Takes the keys of a segment in ascending order.
@@ -180,11 +187,16 @@ impl Builder {
         }
     }
 
-    /// The finished fingerprints.
-    pub fn finish(self) -> Sorted {
+    /// The finished fingerprints. If they are those of other ones, merged, their tables may be made of these.
+    pub fn finish<'a>(self, merged: impl Iterator<Item = &'a Sorted>) -> Sorted {
         match self {
             Self::Small { distance_max, values } => {
-                Sorted::Small(Buckets::build(distance_max, &values))
+                let small = merged.filter_map(|sorted| match sorted {
+                    Sorted::Small(buckets) => Some(buckets),
+                    Sorted::Large(_) => None,
+                });
+                let parts: Vec<&Buckets> = small.collect();
+                Sorted::Small(Buckets::merge(distance_max, &parts, &values))
             }
             Self::Large(builder) => Sorted::Large(builder.finish()),
         }

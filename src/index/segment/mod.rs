@@ -9,7 +9,7 @@
 
 mod quarters;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
@@ -339,10 +339,19 @@ impl Builder {
 
     /// The segment. `ids` are sorted by key, no key twice; those whose document is not among the
     /// rows are dropped.
-    pub fn finish(mut self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
+    pub fn finish(self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
+        self.finish_merged(&[], ids)
+    }
+
+    /// The same of rows that are those of some segments together, or of none.
+    pub fn finish_merged(
+        mut self,
+        from: &[Arc<Segment>],
+        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
+    ) -> Segment {
         // Rows came by key; the numbers of those in extra lines are the last.
         let (groups, later) = by_number(self.groups, &self.later);
-        let sorted = self.sorted.finish();
+        let sorted = self.sorted.finish(from.iter().map(|segment| segment.sorted()));
         self.oldest.extend_to(sorted.numbers());
         let mut segment = Segment {
             sorted,

@@ -11,6 +11,7 @@ use crate::index::plan::{Key, TablePlan, head, low};
 #[derive(Debug)]
 pub struct Counts {
     plan: TablePlan,
+    expected: u64,
     geometry: Geometry,
     ranges: Vec<u32>,
 }
@@ -19,12 +20,17 @@ impl Counts {
     /// No entries yet, of about `count`.
     pub fn new(plan: TablePlan, count: u64) -> Self {
         let geometry = Geometry::of(plan, count);
-        Self { plan, geometry, ranges: vec![0; 1 << geometry.range_bits] }
+        Self { plan, expected: count, geometry, ranges: vec![0; 1 << geometry.range_bits] }
     }
 
     /// What the table will be built by.
     pub fn plan(&self) -> TablePlan {
         self.plan
+    }
+
+    /// About how many there will be.
+    pub fn expected(&self) -> u64 {
+        self.expected
     }
 
     /// Counts the entries of a table with the same plan, a line at a time: those of a line that lies

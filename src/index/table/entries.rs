@@ -69,7 +69,8 @@ impl Iterator for Entries<'_> {
         }
         let line = &lines[self.line as usize];
         let head = line.head(layout, self.slot, self.near);
-        if self.extra < self.table.extras.len() {
+        // An entry lies in its home or behind it, so that few homes have to be known.
+        if self.table.extras.get(self.extra).is_some_and(|extra| extra.home < self.line) {
             let home = self.table.homes().home(head);
             if let Some(extra) = self.next_extra(Some(home)) {
                 return Some(extra);
@@ -78,5 +79,25 @@ impl Iterator for Entries<'_> {
         let number = self.line * layout.slots + self.slot;
         self.slot += 1;
         Some((u64::from(head) << 32 | u64::from(line.low(self.slot - 1)), number))
+    }
+
+    /// A line at a time, where no extra lines lie between its entries.
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, init: B, mut each: F) -> B {
+        let (layout, mut folded) = (self.table.geometry.layout, init);
+        while let Some(item) = self.next() {
+            folded = each(folded, item);
+            let is_due = self.table.extras.get(self.extra).is_some_and(|e| e.home < self.line);
+            let Some(line) = self.table.lines.get(self.line as usize).filter(|_| !is_due) else {
+                continue;
+            };
+            let first = self.line * layout.slots;
+            for slot in self.slot..line.count() {
+                let head = line.head(layout, slot, self.near);
+                let key = u64::from(head) << 32 | u64::from(line.low(slot));
+                folded = each(folded, (key, first + slot));
+            }
+            self.slot = line.count();
+        }
+        folded
     }
 }

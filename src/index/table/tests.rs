@@ -54,11 +54,16 @@ proptest! {
     fn every_entry_is_walked_over_in_order_and_found(
         table_plan in table_plans(),
         values in crowded(),
+        step in 0..500_usize,
     ) {
         let table = build(table_plan, &values);
         let mut keys: Vec<Key> = values.iter().map(|&value| table_plan.1.key(value)).collect();
         keys.sort_unstable();
         prop_assert_eq!(table.entries().map(|(key, _)| key).collect::<Vec<_>>(), keys);
+        let mut rest = table.entries();
+        let mut walked: Vec<_> = rest.by_ref().take(step).collect();
+        rest.for_each(|entry| walked.push(entry));
+        prop_assert!(table.entries().eq(walked), "one at a time and all at once");
         prop_assert_eq!(table.len(), values.len() as u64);
         prop_assert!(table.is_sound());
         for (key, number) in table.entries() {

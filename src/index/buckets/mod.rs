@@ -17,6 +17,8 @@
 //! 128 KiB of directory a table ([`crate::index::directory`]), and 64 KiB once; a tiny segment has blocks of
 //! 8 bits, whose directory takes 512 bytes, and ends of 24 bits, which take 32. Immutable.
 
+mod merged;
+
 use crate::fingerprint::Distance;
 use crate::index::array::Array;
 use crate::index::directory::{self, BUCKETS_AN_ENTRY, Directory};
@@ -130,13 +132,26 @@ impl Buckets {
     /// # Panics
     /// When there are more than [`COUNT_MAX`].
     pub fn build(distance_max: Distance, values: &[Permuted]) -> Self {
-        debug_assert!(values.is_sorted_by(|a, b| a < b), "fingerprints ascend");
-        assert!(values.len() <= COUNT_MAX, "a small segment is small");
-        let bits = if values.len() <= TINY_MAX { TINY_BLOCK_BITS } else { BLOCK_BITS_MAX };
+        let counts = |table: &Table| table.counts(values);
+        let (mut buckets, counts) = Self::empty(distance_max, values.len(), counts);
+        for (role, counts) in counts.iter().enumerate() {
+            buckets.fill(role, counts, values);
+        }
+        buckets
+    }
+
+    /// Tables of so many fingerprints, not filled, by how many each bucket of a table will have; and these.
+    fn empty(
+        distance_max: Distance,
+        count: usize,
+        counts: impl Fn(&Table) -> Vec<u32>,
+    ) -> (Self, Vec<Vec<u32>>) {
+        assert!(count <= COUNT_MAX, "a small segment is small");
+        let bits = if count <= TINY_MAX { TINY_BLOCK_BITS } else { BLOCK_BITS_MAX };
         let plan = Plan::blocks(bits, distance_max);
         let tables: Vec<Table> = (0..).zip(plan.tables()).map(Table::of).collect();
         // Of each table by itself: pieces that the allocator keeps for the next segment.
-        let counts: Vec<Vec<u32>> = tables.iter().map(|table| table.counts(values)).collect();
+        let counts: Vec<Vec<u32>> = tables.iter().map(counts).collect();
         let in_first = counts[0].chunks(BUCKETS_AN_ENTRY);
         let before = in_first.scan(0, |before, counts| {
             let first = *before;
@@ -145,40 +160,46 @@ impl Buckets {
         });
         let before = Array::copied(&before.collect::<Vec<u32>>());
         let lengths = counts.iter().flatten().map(|&count| words_of(bits, count));
-        let (directory, mut array) = Directory::build(tables.len() << bits, lengths);
-        let words = &mut *array;
-        // The places of the next middle and the next end of each bucket of a table.
-        let mut next = vec![[0; 2]; 1 << bits];
-        let mut start = directory::words(tables.len() << bits) as u32;
-        for (table, counts) in tables.iter().zip(&counts) {
-            for (next, &count) in next.iter_mut().zip(counts) {
-                *next = [start, ends(bits, start, count)];
-                start += words_of(bits, count);
-            }
-            for &value in values {
-                let [middle_at, end_at] = &mut next[table.key(value)];
-                let end = table.end(value);
-                words[*middle_at as usize] = table.middle(value);
-                if bits == BLOCK_BITS_MAX {
-                    let halves: &mut [u16] = bytemuck::cast_slice_mut(words);
-                    halves[*end_at as usize] = end as u16;
-                } else {
-                    words[*end_at as usize] = end;
-                }
-                *middle_at += 1;
-                *end_at += 1;
-            }
-        }
-        let average = words_of(bits, values.len() as u32 >> bits);
-        Self {
+        let (directory, words) = Directory::build(tables.len() << bits, lengths);
+        let average = words_of(bits, count as u32 >> bits);
+        let buckets = Self {
             plan: Box::new(plan),
             tables,
             directory,
-            words: array,
+            words,
             before,
-            count: values.len() as u32,
+            count: count as u32,
             bits,
             lines_a_bucket: average.div_ceil(WORDS_A_LINE).max(1),
+        };
+        (buckets, counts)
+    }
+
+    /// Fills a table whose buckets have so many entries.
+    fn fill(&mut self, role: usize, counts: &[u32], values: &[Permuted]) {
+        debug_assert!(values.is_sorted_by(|a, b| a < b), "fingerprints ascend");
+        let (bits, table) = (self.bits, &self.tables[role]);
+        let (mut start, _) = self.directory.bucket(&self.words, table.first_bucket);
+        // The places of the next middle and the next end of each bucket.
+        let places = counts.iter().map(|&count| {
+            let place = [start, ends(bits, start, count)];
+            start += words_of(bits, count);
+            place
+        });
+        let mut next: Vec<[u32; 2]> = places.collect();
+        let words = &mut *self.words;
+        for &value in values {
+            let [middle_at, end_at] = &mut next[table.key(value)];
+            let end = table.end(value);
+            words[*middle_at as usize] = table.middle(value);
+            if bits == BLOCK_BITS_MAX {
+                let halves: &mut [u16] = bytemuck::cast_slice_mut(words);
+                halves[*end_at as usize] = end as u16;
+            } else {
+                words[*end_at as usize] = end;
+            }
+            *middle_at += 1;
+            *end_at += 1;
         }
     }
 
@@ -510,6 +531,23 @@ impl Iterator for Entries<'_> {
         let bucket = (buckets.first(), self.next - 1);
         Some((buckets.value_at(&buckets.words, bucket, middle, end), number))
     }
+
+    /// A bucket at a time.
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, init: B, mut each: F) -> B {
+        let (buckets, mut folded) = (self.buckets, init);
+        while let Some(item) = self.next() {
+            folded = each(folded, item);
+            let bucket = (buckets.first(), self.next - 1);
+            for middle in self.left.clone() {
+                let value = buckets.value_at(&buckets.words, bucket, middle, self.ends);
+                folded = each(folded, (value, self.number));
+                self.ends += 1;
+                self.number += 1;
+            }
+            self.left.start = self.left.end;
+        }
+        folded
+    }
 }
 
 #[cfg(test)]
@@ -549,10 +587,15 @@ mod tests {
             values in (values(), any::<bool>()).prop_map(|(values, tiny)| padded(values, tiny)),
             distance in 0..=8_u8,
             absent: u64,
+            step in 0..500_usize,
         ) {
             let buckets = Buckets::build(Distance::new(distance).unwrap(), &values);
             let numbered: Vec<(u64, u32)> = values.iter().copied().zip(0..).collect();
             prop_assert_eq!(buckets.entries().collect::<Vec<_>>(), numbered.clone());
+            let mut rest = buckets.entries();
+            let mut walked: Vec<_> = rest.by_ref().take(step).collect();
+            rest.for_each(|entry| walked.push(entry));
+            prop_assert_eq!(&walked, &numbered, "one at a time and all at once");
             prop_assert_eq!((buckets.len(), buckets.is_empty()), (values.len(), values.is_empty()));
             for (value, number) in numbered {
                 prop_assert_eq!(buckets.find(value), Some(number));
