@@ -28,10 +28,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// After this time without a write nothing is held up, and the newest segments are made fewer.
 const PAUSED_AFTER: Duration = Duration::from_millis(40);
 
-/// It merges at most so many entries at a time, for which the writer may have to wait: a fraction of a second.
+/// While others are merged it merges at most so many entries at a time: the writer may have to wait for it, a fraction
+/// of a second, and what both make lies in memory beside what it is made of.
 const NEWEST_MAX: u64 = 1 << 20;
 
-/// The same when writes have paused: as many as a small segment may have.
+/// The same when writes have paused and nothing else is merged: as many as a small segment may have.
 const NEWEST_MAX_PAUSED: u64 = SMALL_SEGMENT_MAX;
 
 /// While a merge is under way, so large a part of all documents may arrive before writes are slowed down, but
@@ -113,7 +114,9 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
 fn flush(shared: &Arc<Shared>, paused: bool) -> Result<bool, Gone> {
     let Some(work) = Work::flush(&shared.published.load().view) else {
         if paused {
-            merge_newest(shared, NEWEST_MAX_PAUSED, merge::RATIO_IDLE)?;
+            let is_merging = shared.merging().is_some();
+            let max = if is_merging { NEWEST_MAX } else { NEWEST_MAX_PAUSED };
+            merge_newest(shared, max, merge::RATIO_IDLE)?;
         }
         return Ok(false);
     };

@@ -31,6 +31,11 @@ pub const RATIO: u64 = 50;
 /// The same for a time without writes.
 pub const RATIO_IDLE: u64 = 1_000;
 
+/// Whether a ratio is one for a time without writes.
+pub fn is_idle(ratio: u64) -> bool {
+    ratio > RATIO
+}
+
 /// So many large segments are merged before small ones become another one: under load there are always
 /// some.
 const LARGE_MANY: usize = 3;
@@ -38,9 +43,8 @@ const LARGE_MANY: usize = 3;
 /// So many small segments are worth a merge of their own.
 const SMALL_MANY: usize = 3;
 
-/// They are made one before they are made a large one together with others, if they have at most this part of
-/// what a small segment may have.
-const LITTLE_PART: u64 = 2;
+/// With more than this part of what a small segment may have, the oldest are made a large one.
+const RIPE_PART: u64 = 2;
 
 /// They are left out of a merge under load, if they are at most this part of it.
 const LEFT_PART: u64 = 4;
@@ -87,8 +91,7 @@ pub struct Merged {
 }
 
 /// Which of the segments in a range to merge first, and whether into a large one: small ones among large
-/// ones are made one large one before, so that these need not lie beside the result as well; where they are
-/// many, the newest are made one small one before that.
+/// ones are made one large one before, so that these need not lie beside the result as well.
 pub fn alike(
     plans: &Plans,
     segments: &[Arc<Segment>],
@@ -102,26 +105,26 @@ pub fn alike(
     let small = first..first + (first..range.end).take_while(is_small).count();
     let count: usize = segments[small.clone()].iter().map(|s| s.fingerprints()).sum();
     let is_large = small != range || !plans.is_small(count as u64);
-    if is_large && let Some(few) = newest_few(plans, segments, &small) {
-        return (few, false);
-    }
     (small, is_large)
 }
 
-/// The newest of some small segments that are little together, where they are many: a look-up visits each of
-/// them until all are a large one, and these are one long before.
-fn newest_few(
-    plans: &Plans,
-    segments: &[Arc<Segment>],
-    small: &Range<usize>,
-) -> Option<Range<usize>> {
+/// The oldest small segments that become a large one, whatever their sizes: all that come after it are large too, and
+/// what they take while they are merged is the less, the fewer they are. As long as all would fit into a small one,
+/// that is what they become.
+pub fn ripe(plans: &Plans, segments: &[Arc<Segment>]) -> Option<Range<usize>> {
+    let small = |segment: &&Arc<Segment>| segment.sorted().is_small();
+    let first = segments.iter().position(|segment| small(&segment))?;
+    let run = || segments[first..].iter().take_while(small);
+    let sizes = || run().map(|segment| segment.fingerprints() as u64);
+    if run().count() == segments.len() && plans.is_small(sizes().sum()) {
+        return None;
+    }
     let mut sum = 0;
-    let fits = |segment: &&Arc<Segment>| {
-        sum += segment.fingerprints() as u64;
-        sum <= plans.small_max / LITTLE_PART
-    };
-    let newest = segments[small.clone()].iter().rev().take_while(fits).count();
-    (newest >= SMALL_MANY).then(|| small.end - newest..small.end)
+    let last = sizes().position(|size| {
+        sum += size;
+        sum > plans.small_max / RIPE_PART
+    })?;
+    Some(first..first + last + 1)
 }
 
 /// Without the newest few, if they are small ones and a little part of all: what is merged stands until the
@@ -168,7 +171,7 @@ pub fn fill(mut builder: Builder, segments: &[Arc<Segment>], oldest: bool) -> (S
         dropped += u64::from(row.postings.is_empty());
         builder.push(key, row);
     });
-    (builder.finish(newest_ids(segments)), dropped)
+    (builder.finish_merged(segments, newest_ids(segments)), dropped)
 }
 
 /// What small segments say, oldest first, in the form of large ones.

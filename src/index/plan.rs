@@ -81,8 +81,12 @@ pub struct Plans {
 /// beyond, a look-up in lines is as quick, and takes less memory.
 pub const SMALL_MAX: u64 = 1 << 21;
 
-/// Merges of so many times what a small segment may have go by quarters.
+/// Merges of at least so many times what a small segment may have go by quarters: what they take beside their inputs
+/// is little, but look-ups meet four times as many parts.
 const QUARTERED_FROM: u64 = 8;
+
+/// The same in a time without writes, when what is merged is all.
+const QUARTERED_FROM_IDLE: u64 = 2;
 
 impl Plans {
     /// The plans of an index that is exact up to `distance_max`.
@@ -96,9 +100,9 @@ impl Plans {
         count <= self.small_max
     }
 
-    /// Whether so many entries are merged by quarters: of fewer, what lies beside them is little.
-    pub fn is_by_quarters(&self, count: u64) -> bool {
-        count >= QUARTERED_FROM * self.small_max
+    /// Whether so many entries are merged by quarters, in a time without writes or under load.
+    pub fn is_by_quarters(&self, count: u64, idle: bool) -> bool {
+        count >= if idle { QUARTERED_FROM_IDLE } else { QUARTERED_FROM } * self.small_max
     }
 
     /// That of a segment with so many fingerprints.

@@ -532,23 +532,6 @@ fn large_segments_are_merged_though_small_ones_keep_coming() {
     }
 }
 
-/// A look-up visits each small segment as long as all of them are made a large one.
-#[test]
-fn many_small_segments_are_few_before_they_become_a_large_one() {
-    for (newest, first) in [(&[8, 8, 8][..], Some(24)), (&[8, 8], None), (&[8, 8, 17], None)] {
-        let mut view = with_small_max(64, 3, 60);
-        [50, 50].iter().chain(newest).for_each(|&count| put_spread(&mut view, count));
-        let all: u64 = 100 + newest.iter().sum::<u64>();
-        for size in first.into_iter().chain([all]) {
-            let work = Work::merge(&view, merge::RATIO_IDLE).unwrap();
-            let Work::MergeSegments { into_large, .. } = work else { panic!("{work:?}") };
-            assert_eq!((work.size(), into_large), (size, size == all));
-            view.complete(work);
-        }
-        assert_eq!(view.segments().len(), 1);
-    }
-}
-
 /// What a merge takes is visited until it ends; the newest are a merge of their own meanwhile.
 #[test]
 fn the_newest_few_are_left_out_of_a_merge_under_load() {
@@ -568,6 +551,39 @@ fn the_newest_few_are_left_out_of_a_merge_under_load() {
     }
     let work = Work::merge(&large, merge::RATIO).unwrap();
     assert_eq!(work.size(), 520, "nobody merges large ones meanwhile");
+}
+
+/// A large one takes its memory beside what it is made of.
+#[test]
+fn the_oldest_small_segments_become_a_large_one_where_there_is_one_or_all_would_not_be_small() {
+    for (counts, merged) in [
+        (&[30, 30][..], None),
+        (&[30, 30, 10], Some(60)),
+        (&[33, 31, 10], Some(33)),
+        (&[100, 30], None),
+        (&[100, 30, 10, 9], Some(40)),
+        (&[1_000, 30, 1, 1, 1], Some(33)),
+        (&[30, 100, 10], None),
+        (&[33, 100, 40], Some(33)),
+    ] {
+        let mut view = with_small_max(64, 3, 1_024);
+        for &count in counts {
+            put_spread(&mut view, count);
+        }
+        let ripe = merge::ripe(view.plans(), view.segments());
+        let size = |range: std::ops::Range<usize>| {
+            view.segments()[range].iter().map(|s| merge::size(s)).sum::<u64>()
+        };
+        assert_eq!(ripe.map(size), merged, "{counts:?}");
+        if let Some(size) = merged {
+            let Some(Work::MergeSegments { from, into_large: true, .. }) =
+                Work::merge(&view, merge::RATIO)
+            else {
+                panic!("{counts:?} ripen")
+            };
+            assert_eq!(from.iter().map(|s| merge::size(s)).sum::<u64>(), size);
+        }
+    }
 }
 
 #[test]

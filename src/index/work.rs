@@ -39,6 +39,8 @@ pub enum Work {
         older: Vec<Arc<Segment>>,
         /// Whether it is to be a large one.
         into_large: bool,
+        /// Whether it goes by quarters where it can ([`crate::index::quartered`]).
+        by_quarters: bool,
         /// The index's plans.
         plans: Arc<Plans>,
     },
@@ -50,8 +52,8 @@ pub enum Work {
         holding: Option<Box<View>>,
         /// How many fingerprints merges of segments have dropped in all.
         dropped: u64,
-        /// The index's plans.
-        plans: Arc<Plans>,
+        /// As of segments.
+        by_quarters: bool,
     },
 }
 
@@ -125,7 +127,7 @@ impl Work {
         let range = merge::choose(&sizes, ratio)?;
         let range = first + range.start..first + range.end;
         let (range, into_large) = merge::alike(view.plans(), segments, range);
-        Some(Self::merge_range(view, range, into_large))
+        Some(Self::merge_range(view, range, into_large, ratio))
     }
 
     /// The segments that it takes the place of.
@@ -136,14 +138,13 @@ impl Work {
         }
     }
 
-    /// Whether it is so much that it goes by quarters where it can ([`crate::index::quartered`]).
+    /// Whether it goes by quarters where it can.
     pub fn is_by_quarters(&self) -> bool {
-        match self {
+        match *self {
             Self::Flush { .. } => false,
-            Self::MergeSegments { from, plans, .. } => {
-                plans.is_by_quarters(self.size()) && !from.iter().any(|s| s.sorted().is_small())
+            Self::MergeSegments { by_quarters, .. } | Self::MergeTables { by_quarters, .. } => {
+                by_quarters
             }
-            Self::MergeTables { plans, .. } => plans.is_by_quarters(self.size()),
         }
     }
 
@@ -173,7 +174,7 @@ impl Work {
                 }
                 Built::Flushed(level)
             }
-            Self::MergeSegments { from, older, into_large, plans } => {
+            Self::MergeSegments { from, older, into_large, plans, .. } => {
                 if by_quarters
                     && let Some((built, further)) = Quartered::of_segments(&plans, &from, &older)
                 {
@@ -204,22 +205,30 @@ impl Work {
 
     fn merge_segments(view: &View, ratio: u64) -> Option<Self> {
         let segments = view.segments();
+        if let Some(range) = merge::ripe(view.plans(), segments) {
+            return Some(Self::merge_range(view, range, true, ratio));
+        }
         let sizes: Vec<u64> = segments.iter().map(|s| merge::size(s)).collect();
         let range = merge::choose(&sizes, ratio)?;
         let (mut range, into_large) = merge::alike(view.plans(), segments, range);
-        let is_under_load = ratio <= merge::RATIO;
-        if is_under_load {
+        if !merge::is_idle(ratio) {
             range = merge::without_newest(segments, range);
         }
-        Some(Self::merge_range(view, range, into_large))
+        Some(Self::merge_range(view, range, into_large, ratio))
     }
 
-    fn merge_range(view: &View, range: Range<usize>, into_large: bool) -> Self {
+    fn merge_range(view: &View, range: Range<usize>, into_large: bool, ratio: u64) -> Self {
         let segments = view.segments();
+        let (older, from) = (segments[..range.start].to_vec(), segments[range].to_vec());
+        let size = from.iter().map(|segment| merge::size(segment)).sum();
+        // Small ones have no quarters in the order of large ones.
+        let by_quarters = view.plans().is_by_quarters(size, merge::is_idle(ratio))
+            && !from.iter().any(|segment| segment.sorted().is_small());
         Self::MergeSegments {
+            from,
+            older,
             into_large,
-            older: segments[..range.start].to_vec(),
-            from: segments[range].to_vec(),
+            by_quarters,
             plans: Arc::clone(view.plans()),
         }
     }
@@ -237,11 +246,14 @@ impl Work {
                 let at = of_role(role).position(gone)?;
                 Some(at..at + 1)
             })?;
-            let from = of_role(role).skip(range.start).take(range.len()).cloned().collect();
+            let from = of_role(role).skip(range.start).take(range.len()).cloned();
+            let from: Vec<Other> = from.collect();
+            let size = from.iter().map(|other| other.table.len()).sum();
+            let by_quarters = view.plans().is_by_quarters(size, merge::is_idle(ratio));
             let dropped = view.dropped();
             let gone = view.others().iter().any(|other| other.cleaned_at < dropped);
             let holding = gone.then(|| Box::new(view.without_others()));
-            Some(Self::MergeTables { from, holding, dropped, plans: Arc::clone(view.plans()) })
+            Some(Self::MergeTables { from, holding, dropped, by_quarters })
         })
     }
 }
