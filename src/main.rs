@@ -12,7 +12,7 @@ fn main() -> std::process::ExitCode {
     nearprint::cli::main()
 }
 
-/// Has a thread of the allocator give back what has been free for a second, also of threads that
+/// Has a thread of the allocator give back what has been free for a tenth of a second, also of threads that
 /// allocate nothing any more. What is large would be left to it as well, if nothing large had been
 /// made before it began.
 fn give_back_when_idle() {

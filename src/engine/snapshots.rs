@@ -220,12 +220,16 @@ impl Snapshots {
         let segments: Vec<_> = segments.into_iter().map(|s| self.segments.part(s)).collect();
         let of_other = |other: Other| (self.tables.part(other.table), dropped - other.cleaned_at);
         let others: Vec<_> = others.into_iter().map(of_other).collect();
-        let segments = segments.into_iter().map(|segment| self.segment_file(segment));
-        let segments = segments.collect::<Result<_, _>>()?;
+        // The newest first, and each let go when it is written: soon merges want it out of memory.
+        let segments = segments.into_iter().rev().map(|segment| self.segment_file(segment));
+        let mut segments = segments.collect::<Result<Vec<_>, _>>()?;
+        segments.reverse();
         let others = others
             .into_iter()
+            .rev()
             .map(|(table, gone)| self.table_file(table).map(|file| OtherFile { file, gone }));
-        let others = others.collect::<Result<_, _>>()?;
+        let mut others = others.collect::<Result<Vec<_>, _>>()?;
+        others.reverse();
         let manifest = Manifest { again: false, taken_at_ms, counts, segments, others };
         self.keep(manifest)
     }
