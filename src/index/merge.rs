@@ -46,6 +46,10 @@ const SMALL_MANY: usize = 3;
 /// With more than this part of what a small segment may have, the oldest are made a large one.
 const RIPE_PART: u64 = 2;
 
+/// As long as all segments have at most so many times what a small one may have: of more, that would take more
+/// merges than keep up, and what they take is little beside all.
+const RIPEN_MAX: u64 = 8;
+
 /// They are left out of a merge under load, if they are at most this part of it.
 const LEFT_PART: u64 = 4;
 
@@ -117,6 +121,10 @@ pub fn ripe(plans: &Plans, segments: &[Arc<Segment>]) -> Option<Range<usize>> {
     let run = || segments[first..].iter().take_while(small);
     let sizes = || run().map(|segment| segment.fingerprints() as u64);
     if run().count() == segments.len() && plans.is_small(sizes().sum()) {
+        return None;
+    }
+    let all: u64 = segments.iter().map(|segment| segment.fingerprints() as u64).sum();
+    if all > RIPEN_MAX * plans.small_max {
         return None;
     }
     let mut sum = 0;

@@ -562,8 +562,10 @@ fn the_oldest_small_segments_become_a_large_one_where_there_is_one_or_all_would_
         (&[33, 31, 10], Some(33)),
         (&[100, 30], None),
         (&[100, 30, 10, 9], Some(40)),
-        (&[1_000, 30, 1, 1, 1], Some(33)),
+        (&[400, 30, 1, 1, 1], Some(33)),
         (&[30, 100, 10], None),
+        (&[467, 30, 15], Some(45)),
+        (&[468, 30, 15], None),
         (&[33, 100, 40], Some(33)),
     ] {
         let mut view = with_small_max(64, 3, 1_024);
