@@ -11,10 +11,14 @@
 //! where its line lies (see [`crate::index::table`]), so the larger a table, the fewer are kept.
 
 use crate::index::fold::Head;
+use crate::index::plan::{Key, head, low};
 pub use crate::kernel::scan::{Line, MORE};
 
 /// How many of the following lines may hold entries that did not fit into theirs.
 pub const SPAN_MAX: u32 = 2;
+
+/// No line has more entries.
+pub const SLOTS_MAX: usize = 15;
 
 const HEADER_BITS: u32 = 16;
 const COUNT: u32 = 0x0f;
@@ -89,6 +93,41 @@ impl Line {
         layout.nearest((two >> shift & layout.mask()) as u32, near)
     }
 
+    /// The heads of its entries, given another one that is near them; behind these of none.
+    #[inline]
+    pub fn heads(&self, layout: Layout, near: Head) -> [Head; SLOTS_MAX] {
+        let mut heads = [0; SLOTS_MAX];
+        let (mut word, mut bits, mut count) = (layout.slots as usize, 0_u64, 0);
+        for head in &mut heads[..layout.slots as usize] {
+            if count < layout.kept_bits {
+                bits |= u64::from(self.0[word]) << count;
+                (word, count) = (word + 1, count + 32);
+            }
+            *head = layout.nearest((bits & layout.mask()) as u32, near);
+            (bits, count) = (bits >> layout.kept_bits, count - layout.kept_bits);
+        }
+        heads
+    }
+
+    /// Fills one that has no entries with those of so many keys; behind these `keys` is zero.
+    #[inline]
+    pub fn fill(&mut self, layout: Layout, keys: &[Key; SLOTS_MAX], count: u32) {
+        debug_assert!(self.count() == 0 && count <= layout.slots, "the line has room");
+        let (mut word, mut bits, mut ready) = (layout.slots as usize, 0_u64, 0);
+        for (slot, &key) in keys[..layout.slots as usize].iter().enumerate() {
+            self.0[slot] = low(key);
+            bits |= (u64::from(head(key)) & layout.mask()) << ready;
+            ready += layout.kept_bits;
+            if ready >= 32 {
+                self.0[word] = bits as u32;
+                (word, bits, ready) = (word + 1, bits >> 32, ready - 32);
+            }
+        }
+        // Of the last word the upper half is the header.
+        self.0[word] |= bits as u32;
+        self.0[15] |= count << HEADER_BITS;
+    }
+
     /// Adds an entry behind the others.
     pub fn push(&mut self, layout: Layout, head: Head, low: u32) {
         let slot = self.count();
@@ -147,6 +186,13 @@ mod tests {
             for &(head, low) in &heads {
                 line.push(layout, head, low);
             }
+            let mut filled = Line::zeroed();
+            let mut keys = [0; SLOTS_MAX];
+            for (key, &(head, low)) in keys.iter_mut().zip(&heads) {
+                *key = u64::from(head) << 32 | u64::from(low);
+            }
+            filled.fill(layout, &keys, slots);
+            prop_assert_eq!(filled, line, "at once and one after the other");
             line.set_span(span);
             if extra {
                 line.set_extra();
@@ -154,6 +200,8 @@ mod tests {
             prop_assert_eq!(line.count(), layout.slots);
             prop_assert_eq!((line.span(), line.extra()), (span, extra));
             prop_assert_eq!(line.0[15] & MORE != 0, span > 0 || extra);
+            let all = line.heads(layout, near);
+            prop_assert!(all[..heads.len()].iter().eq(heads.iter().map(|(head, _)| head)));
             for (slot, &(head, low)) in (0..).zip(&heads) {
                 prop_assert_eq!((line.head(layout, slot, near), line.low(slot)), (head, low));
             }

@@ -4,11 +4,12 @@
 //! Under load half as large will do: seven segments on average at a hundred million documents, and
 //! each entry is rewritten five or six times on its way (with three times as large: four segments,
 //! and eleven times). When writes pause, a larger proportion leaves fewer segments, and look-ups get
-//! quicker. All inputs are in one order, so a merge is one pass and sorts nothing; only small
-//! segments that become part of a large one are brought into its order before. A merge needs the
+//! quicker. All inputs are in one order, so a merge is one pass over sorted runs
+//! ([`crate::index::runs`]); only small segments that become part of a large one are brought into its order before. A merge needs the
 //! memory of its result beside that of its inputs; segments and the other tables are merged one
 //! after the other, so that is never twice the whole, and large segments a quarter at a time
-//! ([`crate::index::quartered`]).
+//! ([`crate::index::quartered`]). In a collection that is not much larger than a small segment, the small ones are
+//! what is too much: there they *ripen*, the oldest become a large one before their sizes ask for it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,11 +20,12 @@ use crate::index::level::{Expected, Level};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, Plans, TablePlan};
 use crate::index::posting::Common;
+use crate::index::runs::{self, Item, Run};
+use crate::index::sayings::Sayings;
 use crate::index::segment::{Builder, Row, Segment};
-use crate::index::sorted::{self, Sorted};
+use crate::index::sorted::Sorted;
+use crate::index::table::Table;
 use crate::index::table::build::{self, Counts};
-use crate::index::table::entries::Entries;
-use crate::index::table::{Number, Table};
 
 /// How large a segment has to be to be left alone, in percent of all newer ones together.
 pub const RATIO: u64 = 50;
@@ -43,11 +45,12 @@ const LARGE_MANY: usize = 3;
 /// So many small segments are worth a merge of their own.
 const SMALL_MANY: usize = 3;
 
-/// With more than this part of what a small segment may have, the oldest are made a large one.
+/// Small segments ripen when they have more than this part of what a small segment may have.
 const RIPE_PART: u64 = 2;
 
-/// As long as all segments have at most so many times what a small one may have: of more, that would take more
-/// merges than keep up, and what they take is little beside all.
+/// They ripen as long as all segments have at most so many times what a small one may have. Of more documents,
+/// large segments that small are merged so often that merges do not keep up with inserts, and small ones are
+/// little beside all.
 const RIPEN_MAX: u64 = 8;
 
 /// They are left out of a merge under load, if they are at most this part of it.
@@ -112,9 +115,8 @@ pub fn alike(
     (small, is_large)
 }
 
-/// The oldest small segments that become a large one, whatever their sizes: all that come after it are large too, and
-/// what they take while they are merged is the less, the fewer they are. As long as all would fit into a small one,
-/// that is what they become.
+/// The oldest small segments that are enough for a large one, if there is a large one already or all small ones
+/// together would not be small. A merge of them needs memory for its result beside theirs: the fewer, the less.
 pub fn ripe(plans: &Plans, segments: &[Arc<Segment>]) -> Option<Range<usize>> {
     let small = |segment: &&Arc<Segment>| segment.sorted().is_small();
     let first = segments.iter().position(|segment| small(&segment))?;
@@ -186,43 +188,11 @@ pub fn fill(mut builder: Builder, segments: &[Arc<Segment>], oldest: bool) -> (S
 fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     let (count, common) = extent(segments);
     let expected = Expected { plans, small: false, count, common, oldest };
-    // What they say is numbered, in the order in which it counts: of each segment resets, removals,
-    // documents put.
-    let firsts = segments.iter().scan(0, |next, segment| {
-        let first = *next;
-        *next += (segment.hiding() + segment.sorted().numbers()) as u32;
-        Some(first)
-    });
-    let firsts: Vec<u32> = firsts.collect();
-    let said = || {
-        let with_first = segments.iter().zip(&firsts);
-        with_first.flat_map(|(segment, &first)| sayings(segment, first))
-    };
-    let add = |said: u32, row: &mut Row| {
-        let of = firsts.partition_point(|&first| first <= said) - 1;
-        let (segment, said) = (&segments[of], (said - firsts[of]) as usize);
-        let (resets, removals) = (segment.resets(), segment.removals());
-        if let Some(reset) = resets.get(said) {
-            row.reset(reset.sequence);
-        } else if let Some(removal) = removals.get(said - resets.len()) {
-            row.remove(removal.posting);
-        } else {
-            let number = (said - segment.hiding()) as Number;
-            segment.postings_at(number).for_each(|posting| row.put(posting));
-        }
-    };
+    let sayings = Sayings::of(segments);
+    let (said, add) = (|| sayings.all(), |said, row: &mut Row| sayings.add(said, row));
     let Level { segment, others } = Level::of(expected, said, add, newest_ids(segments));
     // No other table has what they drop.
     Merged { segment, others, dropped: 0 }
-}
-
-/// What a segment says, by fingerprint and numbered from `first` on: resets, removals, documents put.
-fn sayings(segment: &Segment, first: u32) -> impl Iterator<Item = (Permuted, u32)> {
-    let (resets, removals) = (segment.resets(), segment.removals());
-    let hiding = resets.iter().map(|reset| reset.value).chain(removals.iter().map(|r| r.value));
-    let (put, sorted) = (first + segment.hiding() as u32, segment.sorted());
-    let puts = sorted.entries().map(move |(key, at)| (sorted.order().value(key), put + at));
-    hiding.zip(first..).chain(puts)
 }
 
 /// How many fingerprints some segments have, and what their postings have in common.
@@ -255,36 +225,35 @@ pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Cou
 
 /// Calls `each` with all that the segments together say about each fingerprint, by key.
 fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &Row)) {
-    let mut cursors: Vec<Cursor<'_>> =
-        segments.iter().map(|segment| Cursor::new(segment)).collect();
+    let sayings = Sayings::of(segments);
     let mut row = Row::default();
-    while let Some(key) = cursors.iter().filter_map(|cursor| cursor.key).min() {
+    sayings.each(|key, said| {
         row.clear();
-        for cursor in cursors.iter_mut().filter(|cursor| cursor.key == Some(key)) {
-            cursor.fold_into(&mut row);
+        for &(_, said) in said {
+            sayings.add(said, &mut row);
         }
         if oldest {
             row.forget_older();
         }
         each(key, &row);
-    }
+    });
 }
 
 /// Calls `each` with what each segment by itself says about each fingerprint, by key, then by the place of
 /// the segment. They are of one form.
 pub fn each_saying(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &Row)) {
-    let mut cursors: Vec<Cursor<'_>> =
-        segments.iter().map(|segment| Cursor::new(segment)).collect();
+    let sayings = Sayings::of(segments);
     let mut row = Row::default();
-    while let Some(key) = cursors.iter().filter_map(|cursor| cursor.key).min() {
-        for (at, cursor) in cursors.iter_mut().enumerate() {
-            if cursor.key == Some(key) {
-                row.clear();
-                cursor.fold_into(&mut row);
-                each(key, at, &row);
+    sayings.each(|key, said| {
+        let of = |item: &Item| sayings.segment_of(item.1);
+        for said in said.chunk_by(|a, b| of(a) == of(b)) {
+            row.clear();
+            for &(_, said) in said {
+                sayings.add(said, &mut row);
             }
+            each(key, of(&said[0]), &row);
         }
-    }
+    });
 }
 
 /// Merges tables of one role; with `kept`, without the fingerprints that are not.
@@ -331,19 +300,20 @@ fn each_key(
     mut each: impl FnMut(Key),
 ) {
     let Some(plan) = tables.first().map(|table| table.plan()) else { return };
-    let mut sources: Vec<Entries<'_>> = tables.iter().map(|table| table.entries()).collect();
-    let mut next = |source: &mut Entries<'_>| source.next().map(|(key, _)| key);
-    let mut keys: Vec<Option<Key>> = sources.iter_mut().map(&mut next).collect();
-    while let Some(least) = keys.iter().copied().flatten().min() {
-        for (key, source) in keys.iter_mut().zip(&mut sources) {
-            if *key == Some(least) {
-                *key = next(source);
+    runs::each_stretch(tables.iter().map(|table| run_of(table)).collect(), |stretch| {
+        for same in stretch.chunk_by(|a, b| a.0 == b.0) {
+            let key = same[0].0;
+            if kept.is_none_or(|kept| kept(plan.value(key))) {
+                each(key);
             }
         }
-        if kept.is_none_or(|kept| kept(plan.value(least))) {
-            each(least);
-        }
-    }
+    });
+}
+
+/// The keys of a table.
+fn run_of(table: &Table) -> Run<'_> {
+    let mut entries = table.entries();
+    Run::new(move |ahead| entries.next_few(|item| ahead.push(item)))
 }
 
 /// Counts the entries of some tables, for one of all of them.
@@ -368,70 +338,6 @@ fn newest_ids(segments: &[Arc<Segment>]) -> impl Iterator<Item = (IdKey, Permute
         let (value, posting) = segment.document(number);
         Some((key, value, posting.sequence))
     })
-}
-
-/// Walks over everything that a segment says, by key.
-struct Cursor<'a> {
-    segment: &'a Segment,
-    order: TablePlan,
-    entries: sorted::Entries<'a>,
-    entry: Option<(Key, Number)>,
-    removal: usize,
-    reset: usize,
-    /// The key that it stands at.
-    key: Option<Key>,
-}
-
-impl<'a> Cursor<'a> {
-    fn new(segment: &'a Segment) -> Self {
-        let mut entries = segment.sorted().entries();
-        let (entry, order) = (entries.next(), segment.sorted().order());
-        let mut cursor = Self { segment, order, entries, entry, removal: 0, reset: 0, key: None };
-        cursor.key = cursor.least();
-        cursor
-    }
-
-    /// Adds what the segment says about the fingerprint to what older ones said, and moves on.
-    fn fold_into(&mut self, row: &mut Row) {
-        let key = self.key;
-        if self.segment.hiding() > 0 {
-            self.fold_hiding_into(row);
-        }
-        if let Some((entry, number)) = self.entry
-            && Some(entry) == key
-        {
-            self.segment.postings_at(number).for_each(|posting| row.put(posting));
-            self.entry = self.entries.next();
-        }
-        self.key = self.least();
-    }
-
-    fn fold_hiding_into(&mut self, row: &mut Row) {
-        let here = |value| Some(self.order.key(value)) == self.key;
-        if let Some(reset) = self.segment.resets().get(self.reset)
-            && here(reset.value)
-        {
-            row.reset(reset.sequence);
-            self.reset += 1;
-        }
-        while let Some(removal) = self.segment.removals().get(self.removal)
-            && here(removal.value)
-        {
-            row.remove(removal.posting);
-            self.removal += 1;
-        }
-    }
-
-    fn least(&self) -> Option<Key> {
-        let entry = self.entry.map(|(key, _)| key);
-        if self.segment.hiding() == 0 {
-            return entry;
-        }
-        let removal = self.segment.removals().get(self.removal).map(|removal| removal.value);
-        let reset = self.segment.resets().get(self.reset).map(|reset| reset.value);
-        let hiding = [removal, reset].into_iter().flatten().map(|value| self.order.key(value));
-        entry.into_iter().chain(hiding).min()
-    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@
 //!
 //! In reading order: [`plan`] (which tables), [`fold`] (fewer places to look), [`geometry`] and
 //! [`mod@line`] (how a table lies in memory; [`crate::kernel`] compares them), [`table`], [`buckets`] (the tables
-//! of small segments), [`segment`], [`delta`] (in [`cells`]), [`level`], [`distinct`], [`view`], [`lookup`],
-//! [`merge`], [`quartered`] and [`work`]; [`cost`] tells what all of it will take.
+//! of small segments), [`segment`], [`delta`] (in [`cells`]), [`level`], [`view`], [`lookup`], [`runs`] and
+//! [`sayings`] (what segments say, in order), [`merge`], [`quartered`], [`distinct`] and [`work`]; [`cost`] tells what all of it will take.
 //!
 //! The index stores, for each fingerprint, the [`posting::Posting`]s of its documents: their
 //! sequence and what their journal record holds. It knows no text, no id but its keyed hash, no
@@ -44,6 +44,8 @@ pub mod permutation;
 pub mod plan;
 pub mod posting;
 pub mod quartered;
+pub mod runs;
+pub mod sayings;
 pub mod segment;
 pub mod sorted;
 pub mod table;

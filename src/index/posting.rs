@@ -113,6 +113,7 @@ impl Postings {
     }
 
     /// Puts a posting into a place that was not filled; places beyond the end come into being.
+    #[inline]
     pub fn set(&mut self, index: usize, posting: Posting) {
         if index >= self.len {
             self.extend_to(index + 1);
@@ -141,6 +142,7 @@ impl Postings {
     ///
     /// # Panics
     /// When there is no such place.
+    #[inline]
     pub fn get(&self, index: usize) -> Posting {
         if let Some(behind) = index.checked_sub(self.len)
             && let Some(posting) = self.behind.get(behind)

@@ -110,6 +110,16 @@ pub enum Entries<'a> {
     Large(entries::Entries<'a>),
 }
 
+impl Entries<'_> {
+    /// Calls `each` with the next ones; whether there were any.
+    pub fn next_few(&mut self, each: impl FnMut((Key, Number))) -> bool {
+        match self {
+            Self::Small(entries) => entries.next_few(each),
+            Self::Large(entries) => entries.next_few(each),
+        }
+    }
+}
+
 impl Iterator for Entries<'_> {
     type Item = (Key, Number);
 

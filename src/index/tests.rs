@@ -607,3 +607,26 @@ fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
     let work = Work::merge(&view, merge::RATIO).unwrap();
     assert!(matches!(work, Work::MergeSegments { .. }), "the small ones are left");
 }
+
+/// Quarters take less memory; look-ups beside writes meet few parts instead.
+#[test]
+fn merges_go_by_quarters_from_fewer_entries_on_when_writes_pause() {
+    for (counts, ratio, by_quarters) in [
+        (&[70, 200][..], merge::RATIO, false),
+        (&[150, 361], merge::RATIO, false),
+        (&[150, 362], merge::RATIO, true),
+        (&[70, 65], merge::RATIO_IDLE, true),
+        (&[65, 65, 65], merge::RATIO_IDLE, true),
+    ] {
+        let mut view = with_small_max(64, 3, 1_024);
+        for &count in counts {
+            put_spread(&mut view, count);
+        }
+        // Those of segments, then those of their tables.
+        for _ in 0..2 {
+            let work = Work::merge(&view, ratio).expect("sizes ask for it");
+            assert_eq!(work.is_by_quarters(), by_quarters, "{counts:?}");
+            view.complete(work);
+        }
+    }
+}

@@ -12,7 +12,6 @@ use crate::index::permutation::Permuted;
 
 impl Buckets {
     /// The tables that [`Self::build`] makes of `values`, which are what the parts have together, all or most of it.
-    /// Some 0.02 us a fingerprint, a fifth of what building takes, where few are in several parts.
     ///
     /// # Panics
     /// When there are more than [`super::COUNT_MAX`], or one that no part has.

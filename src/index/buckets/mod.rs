@@ -509,6 +509,22 @@ pub struct Entries<'a> {
     number: Number,
 }
 
+impl Entries<'_> {
+    /// Calls `each` with the next ones, to the end of their bucket; whether there were any.
+    pub fn next_few(&mut self, mut each: impl FnMut((Key, Number))) -> bool {
+        let Some(item) = self.next() else { return false };
+        each(item);
+        let (buckets, bucket) = (self.buckets, (self.buckets.first(), self.next - 1));
+        for middle in self.left.clone() {
+            each((buckets.value_at(&buckets.words, bucket, middle, self.ends), self.number));
+            self.ends += 1;
+            self.number += 1;
+        }
+        self.left.start = self.left.end;
+        true
+    }
+}
+
 impl Iterator for Entries<'_> {
     type Item = (Key, Number);
 
@@ -532,21 +548,10 @@ impl Iterator for Entries<'_> {
         Some((buckets.value_at(&buckets.words, bucket, middle, end), number))
     }
 
-    /// A bucket at a time.
     fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, init: B, mut each: F) -> B {
-        let (buckets, mut folded) = (self.buckets, init);
-        while let Some(item) = self.next() {
-            folded = each(folded, item);
-            let bucket = (buckets.first(), self.next - 1);
-            for middle in self.left.clone() {
-                let value = buckets.value_at(&buckets.words, bucket, middle, self.ends);
-                folded = each(folded, (value, self.number));
-                self.ends += 1;
-                self.number += 1;
-            }
-            self.left.start = self.left.end;
-        }
-        folded
+        let mut folded = Some(init);
+        while self.next_few(|item| folded = folded.take().map(|folded| each(folded, item))) {}
+        folded.expect("it is always put back")
     }
 }
 

@@ -319,10 +319,11 @@ impl Builder {
     }
 
     /// Adds what the level says about the fingerprint with the next larger key.
+    #[inline]
     pub fn push(&mut self, key: Key, row: &Row) {
-        if let Some((&oldest, later)) = row.postings.split_first() {
+        if let Some((oldest, later)) = row.postings.split_first() {
             let number = self.sorted.push(key);
-            self.oldest.set(number as usize, oldest);
+            self.oldest.set(number as usize, *oldest);
             if !later.is_empty() {
                 let with_id = row.postings.iter().filter(|posting| posting.has_id).count() as u32;
                 let start = self.later.len() as u32;

@@ -4,7 +4,7 @@ use super::quarters::{QUARTERS, Quarter};
 use super::{Extra, LinesOfRange, Number, Table};
 use crate::index::array::Array;
 use crate::index::geometry::Geometry;
-use crate::index::line::{Line, SPAN_MAX};
+use crate::index::line::{Line, SLOTS_MAX, SPAN_MAX};
 use crate::index::plan::{Key, TablePlan, head, low};
 
 /// How many entries each range of a table to be built has.
@@ -67,8 +67,10 @@ pub struct Builder {
     /// Where the lines of each quarter end, for what is moved on stays in its quarter; those of the last one
     /// behind the lines that are a home.
     ends: [u32; QUARTERS],
-    /// The line that was filled last.
+    /// The line that is being filled, and what it will have.
     line: u32,
+    open: [Key; SLOTS_MAX],
+    count: u32,
     /// The home of the last entry.
     home: u32,
     extra_lines: Vec<Line>,
@@ -109,7 +111,15 @@ impl Builder {
 
     fn of(table: Table, ends: [u32; QUARTERS]) -> Self {
         assert!(table.is_numbered(), "a segment has at most 2^32 slots");
-        Self { table, ends, line: 0, home: 0, extra_lines: Vec::new() }
+        Self {
+            table,
+            ends,
+            line: 0,
+            open: [0; SLOTS_MAX],
+            count: 0,
+            home: 0,
+            extra_lines: Vec::new(),
+        }
     }
 
     /// What the table is built by.
@@ -123,31 +133,43 @@ impl Builder {
     }
 
     /// Adds the next larger key; tells where it lies.
+    #[inline]
     pub fn push(&mut self, key: Key) -> Number {
+        let slots = self.table.geometry.layout.slots;
         let home = self.table.homes().home(head(key));
-        self.close_homes_before(home);
-        let layout = self.table.geometry.layout;
-        self.table.count += 1;
-        self.line = self.line.max(home);
-        if self.table.lines[self.line as usize].count() == layout.slots {
+        if home != self.home {
+            self.close_homes_before(home);
+        }
+        if home > self.line {
+            self.close_line(home);
+        } else if self.count == slots {
             let end = self.ends.iter().find(|end| home < **end);
             if self.line == home + SPAN_MAX || Some(&(self.line + 1)) == end {
                 return self.push_extra(key);
             }
-            self.line += 1;
+            self.close_line(self.line + 1);
         }
-        let line = &mut self.table.lines[self.line as usize];
-        let number = self.line * layout.slots + line.count();
-        line.push(layout, head(key), low(key));
+        let number = self.line * slots + self.count;
+        self.open[self.count as usize] = key;
+        self.count += 1;
         number
     }
 
     /// The finished table.
     pub fn finish(mut self) -> Table {
         self.close_homes_before(self.table.homes_end());
+        self.close_line(self.line);
         self.table.extra_lines = Array::copied(&self.extra_lines);
         assert!(self.table.is_numbered(), "a segment has at most 2^32 slots");
         self.table
+    }
+
+    /// The line gets no more entries; the next one is another.
+    fn close_line(&mut self, next: u32) {
+        let line = &mut self.table.lines[self.line as usize];
+        line.fill(self.table.geometry.layout, &self.open, self.count);
+        self.table.count += u64::from(self.count);
+        (self.line, self.open, self.count) = (next, [0; SLOTS_MAX], 0);
     }
 
     /// The homes from the last entry's up to another get no more entries: notes how far theirs go.
@@ -158,8 +180,10 @@ impl Builder {
         self.home = home;
     }
 
+    #[cold]
     fn push_extra(&mut self, key: Key) -> Number {
         let layout = self.table.geometry.layout;
+        self.table.count += 1;
         let next = self.extra_lines.len() as u32;
         let same_home = self.table.extras.last().is_some_and(|extra| extra.home == self.home);
         if !same_home {

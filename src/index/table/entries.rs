@@ -47,6 +47,26 @@ impl<'a> Entries<'a> {
     }
 }
 
+impl Entries<'_> {
+    /// Calls `each` with the next ones, to the end of their line where no extra lines lie between them; whether there
+    /// were any.
+    pub fn next_few(&mut self, mut each: impl FnMut((Key, Number))) -> bool {
+        let Some(item) = self.next() else { return false };
+        each(item);
+        let Table { geometry, extras, lines, .. } = self.table;
+        let is_due = extras.get(self.extra).is_some_and(|extra| extra.home < self.line);
+        let Some(line) = lines.get(self.line as usize).filter(|_| !is_due) else { return true };
+        let (first, heads) =
+            (self.line * geometry.layout.slots, line.heads(geometry.layout, self.near));
+        for slot in self.slot..line.count() {
+            let key = u64::from(heads[slot as usize]) << 32 | u64::from(line.low(slot));
+            each((key, first + slot));
+        }
+        self.slot = line.count();
+        true
+    }
+}
+
 impl Iterator for Entries<'_> {
     type Item = (Key, Number);
 
@@ -81,23 +101,9 @@ impl Iterator for Entries<'_> {
         Some((u64::from(head) << 32 | u64::from(line.low(self.slot - 1)), number))
     }
 
-    /// A line at a time, where no extra lines lie between its entries.
     fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, init: B, mut each: F) -> B {
-        let (layout, mut folded) = (self.table.geometry.layout, init);
-        while let Some(item) = self.next() {
-            folded = each(folded, item);
-            let is_due = self.table.extras.get(self.extra).is_some_and(|e| e.home < self.line);
-            let Some(line) = self.table.lines.get(self.line as usize).filter(|_| !is_due) else {
-                continue;
-            };
-            let first = self.line * layout.slots;
-            for slot in self.slot..line.count() {
-                let head = line.head(layout, slot, self.near);
-                let key = u64::from(head) << 32 | u64::from(line.low(slot));
-                folded = each(folded, (key, first + slot));
-            }
-            self.slot = line.count();
-        }
-        folded
+        let mut folded = Some(init);
+        while self.next_few(|item| folded = folded.take().map(|folded| each(folded, item))) {}
+        folded.expect("it is always put back")
     }
 }
