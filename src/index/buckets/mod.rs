@@ -548,6 +548,7 @@ impl Iterator for Entries<'_> {
         Some((buckets.value_at(&buckets.words, bucket, middle, end), number))
     }
 
+    /// A bucket at a time.
     fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, init: B, mut each: F) -> B {
         let mut folded = Some(init);
         while self.next_few(|item| folded = folded.take().map(|folded| each(folded, item))) {}

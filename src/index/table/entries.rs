@@ -45,9 +45,7 @@ impl<'a> Entries<'a> {
         }
         Some((key, (lines.len() as u32 + at) * geometry.layout.slots + slot))
     }
-}
 
-impl Entries<'_> {
     /// Calls `each` with the next ones, to the end of their line where no extra lines lie between them; whether there
     /// were any.
     pub fn next_few(&mut self, mut each: impl FnMut((Key, Number))) -> bool {
@@ -101,6 +99,7 @@ impl Iterator for Entries<'_> {
         Some((u64::from(head) << 32 | u64::from(line.low(self.slot - 1)), number))
     }
 
+    /// A line at a time.
     fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, init: B, mut each: F) -> B {
         let mut folded = Some(init);
         while self.next_few(|item| folded = folded.take().map(|folded| each(folded, item))) {}
