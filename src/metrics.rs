@@ -52,6 +52,7 @@ struct StateGauges {
     memory: [Gauge; 5],
     merging: Gauge,
     bodies: Gauge,
+    replies: Gauge,
     resident: Gauge,
     memory_max: Gauge,
     in_flight: Gauge,
@@ -122,6 +123,7 @@ fn handles(page: PrometheusHandle) -> Installed {
             memory: ["tables", "documents", "ids", "removals", "deltas"].map(part),
             merging: gauge!("nearprint_merging_memory_bytes"),
             bodies: gauge!("nearprint_bodies_memory_bytes"),
+            replies: gauge!("nearprint_replies_memory_bytes"),
             resident: gauge!("nearprint_resident_memory_bytes"),
             memory_max: gauge!("nearprint_memory_max_bytes"),
             in_flight: gauge!("nearprint_requests_in_flight"),
@@ -185,6 +187,11 @@ fn describe() {
     );
     describe_gauge!("nearprint_bodies_memory_bytes", Unit::Bytes, "Memory of bodies of requests.");
     describe_gauge!(
+        "nearprint_replies_memory_bytes",
+        Unit::Bytes,
+        "Memory of replies that wait for their clients."
+    );
+    describe_gauge!(
         "nearprint_resident_memory_bytes",
         Unit::Bytes,
         "Memory of the process, as the operating system counts it; NaN where it does not."
@@ -192,7 +199,7 @@ fn describe() {
     describe_gauge!(
         "nearprint_memory_max_bytes",
         Unit::Bytes,
-        "The limit of index, merges and bodies together; 0 without one."
+        "The limit of index, merges, bodies and replies together; 0 without one."
     );
     describe_gauge!("nearprint_requests_in_flight", "Requests being worked on.");
     describe_disk();
@@ -261,6 +268,8 @@ pub struct State {
     pub merging_bytes: u64,
     /// Bytes of bodies in memory.
     pub bodies_bytes: u64,
+    /// Bytes of replies that wait for their clients.
+    pub replies_bytes: u64,
     /// Bytes of the process.
     pub resident_bytes: Option<u64>,
     /// The limit of memory in bytes; 0 without one.
@@ -292,6 +301,7 @@ pub fn render(state: &State) -> String {
     set(&gauges.journal, state.journal_bytes);
     set(&gauges.merging, state.merging_bytes);
     set(&gauges.bodies, state.bodies_bytes);
+    set(&gauges.replies, state.replies_bytes);
     set(&gauges.memory_max, state.memory_bytes_max);
     set(&gauges.in_flight, state.requests_in_flight);
     set(&gauges.reclaimed, state.reclaimed_bytes);
@@ -481,6 +491,7 @@ mod tests {
             memory_bytes: [1, 2, 3, 4, 5],
             merging_bytes: 6,
             bodies_bytes: 7,
+            replies_bytes: 8,
             resident_bytes: Some(8),
             memory_bytes_max: 9,
             requests_in_flight: 10,
@@ -508,6 +519,7 @@ mod tests {
             "nearprint_index_memory_bytes{part=\"ids\"} 3",
             "nearprint_merging_memory_bytes 6",
             "nearprint_bodies_memory_bytes 7",
+            "nearprint_replies_memory_bytes 8",
             "nearprint_resident_memory_bytes 8",
             "nearprint_memory_max_bytes 9",
             "nearprint_requests_in_flight 10",

@@ -95,6 +95,11 @@ fn every_key_has_an_effect() {
         ("SERVER__BODY_BYTES_MAX", "5000", |s| s.http.body_bytes_max.to_string()),
         ("SERVER__LINE_BYTES_MAX", "6000", |s| s.http.line_bytes_max.to_string()),
         ("SERVER__BODIES_HELD_BYTES_MAX", "17000000", |s| s.http.bodies_held_bytes_max.to_string()),
+        ("SERVER__REPLY_BYTES_MAX", "131072", |s| s.http.reply_bytes_max.to_string()),
+        ("SERVER__REPLIES_HELD_BYTES_MAX", "8388608", |s| {
+            s.http.replies_held_bytes_max.to_string()
+        }),
+        ("SERVER__EXPORTS_MAX", "5", |s| s.http.exports_max.to_string()),
         ("SERVER__HEADER_TIMEOUT_MS", "101", |s| s.server.header_timeout.as_millis().to_string()),
         ("SERVER__BODY_TIMEOUT_MS", "102", |s| s.http.body_timeout.as_millis().to_string()),
         ("SERVER__IDLE_TIMEOUT_MS", "103", |s| s.server.idle_timeout.as_millis().to_string()),
@@ -124,9 +129,9 @@ fn every_key_has_an_effect() {
         ("ENGINE__JOURNAL_FILE_BYTES", "70000", |s| s.engine.journal_file_bytes.to_string()),
         ("ENGINE__SNAPSHOT_INTERVAL_MS", "1001", |s| s.engine.snapshot_interval_ms.to_string()),
         ("ENGINE__SNAPSHOT_CHANGES", "1002", |s| s.engine.snapshot_changes.to_string()),
-        ("ENGINE__MEMORY_BYTES_MAX", "300000000", |s| s.http.memory_bytes_max.to_string()),
-        ("ENGINE__MEMORY_BYTES_MAX", "268435457", |s| {
-            (s.engine.memory_bytes_max + (1 << 28)).to_string()
+        ("ENGINE__MEMORY_BYTES_MAX", "400000000", |s| s.http.memory_bytes_max.to_string()),
+        ("ENGINE__MEMORY_BYTES_MAX", "335544321", |s| {
+            (s.engine.memory_bytes_max + (1 << 28) + (1 << 26)).to_string()
         }),
         ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
     ];
@@ -237,8 +242,8 @@ fn a_value_outside_its_range_is_refused_by_name() {
         ),
         (
             "ENGINE__MEMORY_BYTES_MAX",
-            "268435456",
-            "`engine.memory_bytes_max` is 268435456; it must be 0, or above server.bodies_held_bytes_max (268435456) and at most 2^60",
+            "335544320",
+            "`engine.memory_bytes_max` is 335544320; it must be 0, or above server.bodies_held_bytes_max and server.replies_held_bytes_max together (335544320) and at most 2^60",
         ),
         (
             "ENGINE__GROUP_CHANGES_MAX",

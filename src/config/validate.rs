@@ -18,6 +18,8 @@ const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;
 const HOUR_MS: u64 = 3_600_000;
 const WEEK_MS: u64 = 604_800_000;
+/// One hit with ten ids of the largest size, whose every character may need an escape.
+const REPLY_BYTES_MIN: u64 = 1 << 17;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
@@ -95,6 +97,8 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
         return Err(wrong("query.min_similarity", query.min_similarity, "0 to 1"));
     }
     let body_bytes_max = length("server.body_bytes_max", server.body_bytes_max, 1_024..=GIB)?;
+    let reply_bytes_max =
+        length("server.reply_bytes_max", server.reply_bytes_max, REPLY_BYTES_MIN..=GIB)?;
     Ok(http::Options {
         body_bytes_max,
         line_bytes_max: length("server.line_bytes_max", server.line_bytes_max, 1_024..=GIB)?,
@@ -103,6 +107,13 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
             server.bodies_held_bytes_max,
             server.body_bytes_max..=TIB,
         )?,
+        reply_bytes_max,
+        replies_held_bytes_max: length(
+            "server.replies_held_bytes_max",
+            server.replies_held_bytes_max,
+            2 * server.reply_bytes_max..=TIB,
+        )?,
+        exports_max: length("server.exports_max", server.exports_max, 1..=64)?,
         body_timeout: ms("server.body_timeout_ms", server.body_timeout_ms, MS_MIN..=HOUR_MS)?,
         requests_in_flight_max: length(
             "server.requests_in_flight_max",
@@ -158,20 +169,24 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
     })
 }
 
-/// Of the memory of all, what bodies may take is set apart, so that the sum keeps within it.
+/// What is left of the memory for everything when bodies and replies take all that they may.
 fn memory_of_index(config: &Config) -> Result<u64, ConfigError> {
     let all = config.engine.memory_bytes_max;
     if all == 0 {
         return Ok(0);
     }
-    let bodies = config.server.bodies_held_bytes_max;
-    let least = bodies.saturating_add(1);
+    let server = &config.server;
+    let requests = server.bodies_held_bytes_max.saturating_add(server.replies_held_bytes_max);
+    let least = requests.saturating_add(1);
     match within("engine.memory_bytes_max", all, least..=1 << 60) {
-        Ok(all) => Ok(all - bodies),
+        Ok(all) => Ok(all - requests),
         Err(_) => Err(wrong(
             "engine.memory_bytes_max",
             all,
-            &format!("0, or above server.bodies_held_bytes_max ({bodies}) and at most 2^60"),
+            &format!(
+                "0, or above server.bodies_held_bytes_max and server.replies_held_bytes_max together \
+                 ({requests}) and at most 2^60"
+            ),
         )),
     }
 }

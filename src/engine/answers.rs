@@ -21,7 +21,7 @@ pub struct QueryOptions {
 pub struct Findings {
     /// Whether a hit counts.
     pub duplicate: bool,
-    /// The first `limit` hits.
+    /// The first `limit` hits, or as many as fit in the bytes that the caller has room for.
     pub hits: Vec<Hit>,
     /// The true number of matching fingerprints.
     pub hit_count: usize,
@@ -41,7 +41,7 @@ pub enum WriteOutcome {
 }
 
 /// The answer of a write.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     /// What happened.
     pub outcome: WriteOutcome,
@@ -49,8 +49,6 @@ pub struct Written {
     pub stored: bool,
     /// The number of the change, or of the last one before the verdict where nothing changed.
     pub sequence: Sequence,
-    /// The hits (empty for a plain insert).
-    pub findings: Findings,
 }
 
 /// The answer of a packed insert.

@@ -25,14 +25,17 @@ pub fn reads_records(search: &Search) -> bool {
 pub fn reads_ids(view: &View, search: &Search, limit: usize, ids: &Ids) -> bool {
     search.matches.iter().take(limit).any(|found| {
         let mut shown = shown(view, search, found);
-        shown.any(|posting| !ids.0.contains_key(&posting.sequence))
+        shown.any(|posting| !ids.known.contains_key(&posting.sequence))
     })
 }
 
-/// The ids in the records that a request has read: what is compared is often shown as well, and
-/// need not be read twice.
+/// Ids in the records that a request has read: what is compared is often shown as well, and need
+/// not be read twice. It keeps at most [`Ids::BYTES_MAX`] of them, because it waits with its request.
 #[derive(Debug, Default)]
-pub struct Ids(HashMap<Sequence, DocumentId>);
+pub struct Ids {
+    known: HashMap<Sequence, DocumentId>,
+    bytes: usize,
+}
 
 /// Verifies matches by the sketches of their documents, and notes the ids of those that it read.
 ///
@@ -51,13 +54,14 @@ pub fn verify(
         }
         let Document { id, sketch, .. } = stored(records, posting.sequence)?.document;
         if let Some(id) = id {
-            ids.0.insert(posting.sequence, id);
+            ids.keep(posting.sequence, id);
         }
         Ok(sketch.map(|sketch| *sketch))
     })
 }
 
-/// The hits of a search, with the ids of their documents as they were in the view.
+/// The hits of a search, with the ids of their documents as they were in the view: the first
+/// `limit` of them, or fewer where those would take more than `bytes_max` ([`listed_bytes`]).
 ///
 /// # Errors
 /// [`Refused::Unreadable`].
@@ -65,16 +69,38 @@ pub fn show(
     view: &View,
     records: &Records,
     search: &Search,
-    ids: &mut Ids,
-    (short, limit): (bool, usize),
+    ids: &Ids,
+    Listing { short, limit, bytes_max }: Listing,
 ) -> Result<Findings, Refused> {
-    let shown = search.matches.iter().take(limit);
-    let hits = shown.map(|found| hit(view, records, search, found, ids));
-    Ok(Findings {
-        duplicate: search.is_duplicate(short),
-        hits: hits.collect::<Result<_, _>>()?,
-        hit_count: search.matches.len(),
-    })
+    let mut hits = Vec::new();
+    let mut bytes = 0;
+    for found in search.matches.iter().take(limit) {
+        let hit = hit(view, records, search, found, ids)?;
+        bytes += listed_bytes(&hit);
+        if bytes > bytes_max {
+            break;
+        }
+        hits.push(hit);
+    }
+    Ok(Findings { duplicate: search.is_duplicate(short), hits, hit_count: search.count })
+}
+
+/// How many hits are listed.
+#[derive(Debug, Clone, Copy)]
+pub struct Listing {
+    /// The document that was looked up is short, so that a hit counts at distance 0 alone.
+    pub short: bool,
+    /// At most this many.
+    pub limit: usize,
+    /// Within this many bytes.
+    pub bytes_max: usize,
+}
+
+/// About how many bytes a reply has for a hit: its numbers, and its ids.
+pub fn listed_bytes(hit: &Hit) -> usize {
+    const NUMBERS: usize = 160;
+    const QUOTES: usize = 3;
+    NUMBERS + hit.ids.iter().map(|id| id.as_str().len() + QUOTES).sum::<usize>()
 }
 
 /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
@@ -111,9 +137,9 @@ fn hit(
     records: &Records,
     search: &Search,
     found: &Match,
-    ids: &mut Ids,
+    ids: &Ids,
 ) -> Result<Hit, Refused> {
-    let shown = shown(view, search, found).map(|posting| ids.take(records, posting));
+    let shown = shown(view, search, found).map(|posting| ids.get(records, posting));
     Ok(Hit {
         fingerprint: found.fingerprint,
         distance: found.distance,
@@ -137,10 +163,26 @@ fn shown<'a>(view: &'a View, search: &Search, found: &Match) -> impl Iterator<It
 }
 
 impl Ids {
+    /// Ids kept for one request.
+    const BYTES_MAX: usize = 16 << 10;
+
+    /// Memory that they take, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes + self.known.len() * size_of::<(Sequence, DocumentId)>()
+    }
+
+    fn keep(&mut self, sequence: Sequence, id: DocumentId) {
+        let bytes = self.bytes + id.as_str().len();
+        if bytes <= Self::BYTES_MAX {
+            self.bytes = bytes;
+            self.known.insert(sequence, id);
+        }
+    }
+
     /// The id of a document, from its record unless that was read before.
-    fn take(&mut self, records: &Records, posting: Posting) -> Result<DocumentId, Refused> {
-        if let Some(id) = self.0.remove(&posting.sequence) {
-            return Ok(id);
+    fn get(&self, records: &Records, posting: Posting) -> Result<DocumentId, Refused> {
+        if let Some(id) = self.known.get(&posting.sequence) {
+            return Ok(id.clone());
         }
         let Document { id, .. } = stored(records, posting.sequence)?.document;
         id.ok_or_else(|| unreadable(posting.sequence, "the record has no id"))

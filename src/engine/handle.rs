@@ -8,15 +8,17 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use crate::document::{Document, DocumentId};
+use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::{
     Admission, Findings, PackedInserted, QueryOptions, Readiness, Refused, Removed, SnapshotInfo,
     StoredDocument, WriteOutcome, Written,
 };
+use crate::engine::blocking::off_async;
 use crate::engine::clock::{Clock, SystemClock};
 use crate::engine::core::Decided;
-use crate::engine::finder::{self, Ids};
+use crate::engine::finder::{self, Ids, Listing};
 use crate::engine::flusher;
+use crate::engine::found::{Checked, Found};
 use crate::engine::keeper::{self, SnapshotKeeper, SnapshotRequest};
 use crate::engine::lookups::{Share, Turns};
 use crate::engine::options::{Durability, Options};
@@ -63,17 +65,11 @@ struct Threads {
 pub struct Pending<T> {
     answer: oneshot::Receiver<Result<Decided, Refused>>,
     finish: Finish<T>,
+    bytes: usize,
 }
-
-type Finish<T> = Box<dyn FnOnce(Decided) -> Finished<T> + Send>;
 
 /// How a decided command becomes its answer.
-enum Finished<T> {
-    /// At once.
-    Now(T),
-    /// By reading records, off the async threads.
-    Blocking(Box<dyn FnOnce() -> Result<T, Refused> + Send>),
-}
+type Finish<T> = Box<dyn FnOnce(Decided) -> T + Send>;
 
 impl<T> std::fmt::Debug for Pending<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -81,7 +77,12 @@ impl<T> std::fmt::Debug for Pending<T> {
     }
 }
 
-impl<T: Send + 'static> Pending<T> {
+impl<T> Pending<T> {
+    /// Memory that it takes until it is waited for, in bytes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Waits until the write is as durable as the policy promises.
     ///
     /// # Errors
@@ -89,10 +90,7 @@ impl<T: Send + 'static> Pending<T> {
     pub async fn wait(self) -> Result<T, Refused> {
         // The writer answers everything it took, unless it panicked.
         let decided = self.answer.await.unwrap_or(Err(Refused::Failed))?;
-        match (self.finish)(decided) {
-            Finished::Now(answer) => Ok(answer),
-            Finished::Blocking(read) => off_async(read).await,
-        }
+        Ok((self.finish)(decided))
     }
 }
 
@@ -199,6 +197,14 @@ impl Engine {
         document: &Document,
         options: QueryOptions,
     ) -> Result<Findings, Refused> {
+        Ok(self.find(document, options).await?.show(usize::MAX).await?.into_findings())
+    }
+
+    /// The same, for callers that bound the bytes of what is shown: [`Found::show`].
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub async fn find(&self, document: &Document, options: QueryOptions) -> Result<Found, Refused> {
         self.check_distance(options.criteria.distance)?;
         let key = self.key(document);
         let probe = Probe { document, key, criteria: options.criteria };
@@ -263,9 +269,9 @@ impl Engine {
             let Outcome::Written { verdict, .. } = decided.outcome else {
                 unreachable!("an insert writes")
             };
-            Finished::Now(written(verdict, &decided, Findings::default()))
+            written(verdict, decided.sequence)
         });
-        self.submit(Command::Insert { document }, admission, finish).await
+        self.submit(Command::Insert { document }, admission, (finish, 0)).await
     }
 
     /// Looks up and, if nothing counts (or `store_duplicates`), stores: one atomic step.
@@ -278,32 +284,24 @@ impl Engine {
         options: QueryOptions,
         store_duplicates: bool,
         admission: Admission,
-    ) -> Result<Pending<Written>, Refused> {
+    ) -> Result<Pending<Checked>, Refused> {
         let QueryOptions { criteria, limit } = options;
         self.check_distance(criteria.distance)?;
-        let (search, mut ids) = self.search(&document, options).await?;
+        let (search, ids) = self.search(&document, options).await?;
+        // The command has the search, and what was decided another: one of them at a time.
+        let bytes = search.bytes() + ids.bytes();
         let short = document.short;
         let command = Command::CheckAndInsert { document, criteria, store_duplicates, search };
-        let finish = Box::new(move |mut decided: Decided| {
-            let outcome = std::mem::replace(&mut decided.outcome, Outcome::InsertedPacked);
+        let finish = Box::new(move |decided: Decided| {
             let (Outcome::Written { verdict, search: Some(search) }, Some(before)) =
-                (outcome, decided.before.take())
+                (decided.outcome, decided.before)
             else {
                 unreachable!("a check-and-insert writes what it searched")
             };
-            let reads = finder::reads_ids(&before.view, &search, limit, &ids);
-            let mut show = move || {
-                let Published { view, records } = &before;
-                let findings = finder::show(view, records, &search, &mut ids, (short, limit))?;
-                Ok(written(verdict, &decided, findings))
-            };
-            if reads {
-                Finished::Blocking(Box::new(show))
-            } else {
-                Finished::Now(show().expect("no record is read"))
-            }
+            let found = Found::unread(before, (search, ids), (short, limit));
+            Checked { written: written(verdict, decided.sequence), found }
         });
-        self.submit(command, admission, finish).await
+        self.submit(command, admission, (finish, bytes)).await
     }
 
     /// Stores bare fingerprints, at most [`PACKED_MAX`].
@@ -317,10 +315,11 @@ impl Engine {
     ) -> Result<Pending<PackedInserted>, Refused> {
         assert!(fingerprints.len() <= PACKED_MAX, "callers cut batches");
         let inserted = fingerprints.len() as u64;
-        let finish = Box::new(move |decided: Decided| {
-            Finished::Now(PackedInserted { inserted, sequence: decided.sequence })
+        let finish = Box::new(move |decided: Decided| PackedInserted {
+            inserted,
+            sequence: decided.sequence,
         });
-        self.submit(Command::InsertPacked { fingerprints }, admission, finish).await
+        self.submit(Command::InsertPacked { fingerprints }, admission, (finish, 0)).await
     }
 
     /// For each bare fingerprint in order, at most [`PACKED_MAX`]: the distance of the nearest hit,
@@ -348,9 +347,9 @@ impl Engine {
             let Outcome::CheckedPacked(nearest) = decided.outcome else {
                 unreachable!("a packed check-and-insert answers for each")
             };
-            Finished::Now(nearest)
+            nearest
         });
-        self.submit(command, admission, finish).await
+        self.submit(command, admission, (finish, 0)).await
     }
 
     /// Forgets the document with this id.
@@ -455,9 +454,9 @@ impl Engine {
             let Outcome::Removed { documents } = decided.outcome else {
                 unreachable!("a removal removes")
             };
-            Finished::Now(Removed { documents, sequence: decided.sequence })
+            Removed { documents, sequence: decided.sequence }
         });
-        self.submit(command, Admission::Shed, finish).await?.wait().await
+        self.submit(command, Admission::Shed, (finish, 0)).await?.wait().await
     }
 
     async fn search(
@@ -485,7 +484,7 @@ impl Engine {
         &self,
         command: Command,
         admission: Admission,
-        finish: Finish<T>,
+        (finish, bytes): (Finish<T>, usize),
     ) -> Result<Pending<T>, Refused> {
         if let Some(refused) = self.shared.refusal(&command) {
             return Err(refused);
@@ -507,7 +506,7 @@ impl Engine {
             Life::Running | Life::Stopping => Refused::Stopping,
         };
         self.shared.writer.send(Message::Write(submission)).map_err(|_| gone())?;
-        Ok(Pending { answer: decided, finish })
+        Ok(Pending { answer: decided, finish, bytes })
     }
 
     fn key(&self, document: &Document) -> Option<IdKey> {
@@ -523,33 +522,33 @@ impl Engine {
     }
 }
 
+/// Verifies what was found, and reads the ids of the hits where they are few.
 fn finish_query(
     state: &Published,
     probe: &Probe<'_>,
     mut search: Search,
     limit: usize,
-) -> Result<Findings, Refused> {
+) -> Result<Found, Refused> {
     let Published { view, records } = state;
     let mut ids = Ids::default();
     finder::verify(view, records, probe, &mut search, &mut ids)?;
-    finder::show(view, records, &search, &mut ids, (probe.document.short, limit))
+    let short = probe.document.short;
+    let listing = Listing { short, limit, bytes_max: Found::READ_AT_ONCE_BYTES };
+    let findings = finder::show(view, records, &search, &ids, listing)?;
+    if findings.hits.len() == search.matches.len().min(limit) {
+        return Ok(Found::read(findings));
+    }
+    Ok(Found::unread(state.clone(), (search, ids), (short, limit)))
 }
 
-fn written(verdict: Verdict, decided: &Decided, findings: Findings) -> Written {
+const fn written(verdict: Verdict, sequence: Sequence) -> Written {
     let (outcome, stored) = match verdict {
         Verdict::Inserted => (WriteOutcome::Inserted, true),
         Verdict::Replaced => (WriteOutcome::Replaced, true),
         Verdict::AlreadyPresent => (WriteOutcome::AlreadyPresent, true),
         Verdict::Duplicate { stored } => (WriteOutcome::Duplicate, stored),
     };
-    Written { outcome, stored, sequence: decided.sequence, findings }
-}
-
-/// Runs what may wait for the disk on a thread that may wait.
-async fn off_async<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
-) -> Result<T, Refused> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refused::Failed))
+    Written { outcome, stored, sequence }
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {

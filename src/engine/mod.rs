@@ -3,6 +3,7 @@
 //! ```text
 //!   handle      Engine: what http and cli call; async, cheap to clone
 //!     finder    a reader's work: search, verify, show
+//!     found     what it found, until there is room for the ids
 //!     lookups   how the look-ups of batches share the cores
 //!     writer    the one thread that decides and journals, in groups
 //!       core    decide a group, append, sync: synchronous, no thread, no clock
@@ -28,6 +29,7 @@ pub mod clock;
 pub mod core;
 pub mod directory;
 pub mod finder;
+pub mod found;
 pub mod handle;
 pub mod needed;
 pub mod offline;
@@ -38,6 +40,7 @@ pub mod recovery;
 pub mod repair;
 pub mod snapshots;
 
+mod blocking;
 mod flusher;
 mod keeper;
 mod lookups;
@@ -56,7 +59,9 @@ pub use answers::{
     Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, Refused, Removed,
     SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
 };
+pub use found::{Checked, Found, Shown};
 pub use handle::{Engine, Pending};
 pub use lookups::Share;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
 pub use recovery::OpenError;
+pub use snapshots::Export;

@@ -225,6 +225,13 @@ impl Reserved {
         self.bytes = bytes;
         Ok(())
     }
+
+    /// Takes the part of it that covers `bytes` out, for what is worked on while more is read.
+    pub(super) fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Self { service: Arc::clone(&self.service), bytes }
+    }
 }
 
 impl Drop for Reserved {

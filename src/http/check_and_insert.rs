@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
 use super::batch::{self, Operation};
 use super::insert::count_outcome;
@@ -14,7 +13,7 @@ use super::problem::Problem;
 use super::query::count_hits;
 use super::service::Service;
 use super::wire::{CheckAndInsertReply, Subject};
-use crate::engine::Admission;
+use crate::engine::{Admission, Checked};
 
 /// Store a document unless a near-duplicate is there, as one atomic step.
 ///
@@ -40,10 +39,12 @@ pub(super) async fn post_check_and_insert(
             Admission::Shed,
         )
         .await?;
-    let written = pending.wait().await?;
-    count_hits(&written.findings);
+    let Checked { written, found } = pending.wait().await?;
     count_outcome(written.outcome);
-    Ok(Json(CheckAndInsertReply::new(&subject, &written)).into_response())
+    let (findings, share) = service.replies.hits_of_write(found).await?;
+    count_hits(&findings);
+    let reply = CheckAndInsertReply::new(&subject, written, &findings);
+    Ok(service.replies.answer_write(reply, share))
 }
 
 /// Store the unique ones of many documents.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
+use axum::response::Response;
 
 use super::RequestDefaults;
 use super::body::{self, Kind};
@@ -29,7 +29,7 @@ const PARAMETERS: &[Field] = &[];
 pub(super) async fn post_compare(
     State(service): State<Arc<Service>>,
     request: Request,
-) -> Result<Json<CompareReply>, Problem> {
+) -> Result<Response, Problem> {
     let (head, stream) = request.into_parts();
     parameters::parse(head.uri.query(), PARAMETERS)?;
     if body::kind(&head.headers, "application/json")? != Kind::Json {
@@ -38,9 +38,11 @@ pub(super) async fn post_compare(
     }
     let held = body::read(&service, stream).await?;
     let defaults = service.options.defaults;
-    let inline = service.is_light(held.bytes.len());
+    let bytes = held.bytes.len();
     let work = move || compare(&held.bytes, &defaults);
-    if inline { work() } else { service.off_async(work).await? }.map(Json)
+    let reply =
+        if service.is_light(bytes) { work() } else { service.off_async(bytes, work).await? };
+    service.replies.answer(reply?, None)
 }
 
 fn compare(json: &[u8], defaults: &RequestDefaults) -> Result<CompareReply, Problem> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
@@ -24,9 +23,10 @@ use super::wire::FingerprintReply;
 pub(super) async fn post_fingerprint(
     State(service): State<Arc<Service>>,
     request: Request,
-) -> Result<Json<FingerprintReply>, Problem> {
+) -> Result<Response, Problem> {
     let asked = service.prepare(request, &prepare::FINGERPRINT).await?;
-    Ok(Json(FingerprintReply::new(&asked, service.options.defaults.recipe)))
+    let reply = FingerprintReply::new(&asked, service.options.defaults.recipe);
+    service.replies.answer(reply, None)
 }
 
 /// Make the fingerprints of many documents.

@@ -33,7 +33,7 @@ pub(super) async fn post_insert(
     let pending = engine.begin_insert(asked.document, Admission::Shed).await?;
     let written = pending.wait().await?;
     count_outcome(written.outcome);
-    Ok(Json(InsertReply::new(&subject, &written)).into_response())
+    Ok(Json(InsertReply::new(&subject, written)).into_response())
 }
 
 /// Store many documents.

@@ -11,6 +11,13 @@ pub(super) struct Line {
     pub(super) bytes: Option<Bytes>,
 }
 
+impl Line {
+    /// How many bytes it has in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 /// Cuts a stream into lines.
 #[derive(Debug)]
 pub(super) struct LineCutter {

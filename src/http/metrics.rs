@@ -27,6 +27,7 @@ pub(super) async fn get_metrics(
         memory_bytes: [memory.tables, memory.documents, memory.ids, memory.removals, memory.deltas],
         merging_bytes: memory.merging,
         bodies_bytes: service.held.now() as u64,
+        replies_bytes: service.replies.held_bytes() as u64,
         resident_bytes: stats::resident_bytes(),
         memory_bytes_max: service.options.memory_bytes_max,
         requests_in_flight: service.in_flight.now() as u64,

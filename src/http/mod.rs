@@ -8,7 +8,8 @@
 //!   [`prepare`] turns what they read into a document (through [`crate::text`]); [`wire`] holds the
 //!   replies.
 //! - [`access`] says which token a route needs.
-//! - [`body`] holds the limits on bytes and time; [`observe`] the request's id, log line, metrics
+//! - [`body`] holds the limits on the bytes and the time of requests, [`replies`] those on the bytes of
+//!   replies, [`analyses`] the queue of long texts; [`observe`] the request's id, log line, metrics
 //!   and the limit on requests in flight; [`problem`] the one table of errors.
 //! - [`batch`] streams NDJSON, [`packed`] streams 64-bit words; both in bounded memory.
 //!
@@ -22,6 +23,7 @@
 )]
 
 mod access;
+mod analyses;
 mod batch;
 mod body;
 mod check_and_insert;
@@ -45,6 +47,7 @@ mod parameters;
 mod prepare;
 mod problem;
 mod query;
+mod replies;
 mod router;
 mod service;
 mod snapshots;
@@ -72,6 +75,12 @@ pub struct Options {
     pub line_bytes_max: usize,
     /// All bodies held in memory at one time.
     pub bodies_held_bytes_max: usize,
+    /// The longest reply, and the longest line of a batch's reply.
+    pub reply_bytes_max: usize,
+    /// All replies that wait for their clients, at least twice the longest one.
+    pub replies_held_bytes_max: usize,
+    /// Exports at one time.
+    pub exports_max: usize,
     /// How long a body may take; a batch must bring a whole line in each such time.
     pub body_timeout: Duration,
     /// Requests being worked on at one time.

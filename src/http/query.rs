@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
 use super::batch::{self, Operation};
 use super::fields::Field;
@@ -85,9 +84,10 @@ pub(super) async fn post_query_batch(
 }
 
 async fn answer(service: &Service, asked: &Prepared) -> Result<Response, Problem> {
-    let findings = service.engine.query(&asked.document, asked.options).await?;
+    let found = service.engine.find(&asked.document, asked.options).await?;
+    let (findings, share) = service.replies.hits(found).await?;
     count_hits(&findings);
-    Ok(Json(QueryReply::new(asked, &findings)).into_response())
+    service.replies.answer(QueryReply::new(asked, &findings), share)
 }
 
 /// Counts the listed hits by distance.

@@ -9,10 +9,12 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::Options;
+use super::analyses::Analyses;
 use super::body;
 use super::parameters;
 use super::prepare::{self, Prepared, Shape};
 use super::problem::Problem;
+use super::replies::Replies;
 use crate::access::Access;
 use crate::engine::{Engine, Readiness, Refused, Stats};
 use crate::metrics;
@@ -32,9 +34,10 @@ pub struct Service {
     pub(super) started: Instant,
     pub(super) in_flight: Level,
     pub(super) held: Level,
-    /// Turns at analysing off the async threads: two for each core, so that one is at work while the
-    /// next is handed over. More take each other's caches and memory.
-    analyses: Arc<Semaphore>,
+    pub(super) replies: Replies,
+    /// One for each export that may run.
+    pub(super) exports: Arc<Semaphore>,
+    analyses: Analyses,
     pub(super) routes: HashMap<&'static str, metrics::Route>,
     pub(super) unrouted: metrics::Route,
     pub(super) request_numbers: AtomicU64,
@@ -46,13 +49,15 @@ impl Service {
     pub fn new(engine: Engine, options: Options, access: Arc<Access>) -> Arc<Self> {
         let names = super::router::route_names();
         Arc::new(Self {
+            replies: Replies::new(options.reply_bytes_max, options.replies_held_bytes_max),
+            exports: Arc::new(Semaphore::new(options.exports_max)),
             engine,
             options,
             access,
             started: Instant::now(),
             in_flight: Level::default(),
             held: Level::default(),
-            analyses: Arc::new(Semaphore::new(cores().saturating_mul(2))),
+            analyses: Analyses::new(cores()),
             routes: names.into_iter().map(|name| (name, metrics::Route::new(name))).collect(),
             unrouted: metrics::Route::new("none"),
             request_numbers: AtomicU64::new(0),
@@ -89,9 +94,9 @@ impl Service {
         let kind = body::kind(&head.headers, prepare::TAKES)?;
         let held = body::read(self, stream).await?;
         let defaults = self.options.defaults;
-        let inline = self.is_light(held.bytes.len());
+        let bytes = held.bytes.len();
         let work = move || prepare::single(&kind, held, shape, &parameters, &defaults);
-        if inline { work() } else { self.off_async(work).await? }
+        if self.is_light(bytes) { work() } else { self.off_async(bytes, work).await? }
     }
 
     /// The state of the engine. Takes no turn: whoever watches an overloaded service waits for nobody.
@@ -101,12 +106,13 @@ impl Service {
         stats.await.map_err(|fault| Problem::internal(format!("statistics: {fault}")))
     }
 
-    /// Runs CPU-bound work off the async threads, when it is its turn.
+    /// Runs the analysis of `bytes` bytes off the async threads, when it is its turn.
     pub(super) async fn off_async<T: Send + 'static>(
         &self,
+        bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let turn = Arc::clone(&self.analyses).acquire_owned().await.expect("never closed");
+        let turn = self.analyses.turn(bytes).await;
         let work = tokio::task::spawn_blocking(move || {
             // Held by the work, which goes on when nobody waits for it any more.
             let _turn = turn;

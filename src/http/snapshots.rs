@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::thread;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -11,9 +12,10 @@ use axum::response::IntoResponse;
 use tokio::sync::mpsc;
 
 use super::openapi::Problems;
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::service::Service;
 use super::wire::{SnapshotReply, SnapshotsReply};
+use crate::engine::Export;
 
 /// Take a snapshot now.
 ///
@@ -39,29 +41,52 @@ const PIECES_MAX: usize = 4;
 
 /// Export everything as one checksummed stream.
 ///
-/// For administrators alone: it holds every id and the secrets of the directory. A snapshot is taken, and sent with all records up to now; writes go on meanwhile. A stream that was
-/// cut is told by its checksums: `nearprint snapshot verify --export FILE`.
+/// For administrators alone: it holds every id and the secrets of the directory. A snapshot is taken,
+/// and sent with all records up to now; writes go on meanwhile. A client that breaks off or receives a
+/// stream that was cut finds out by its checksums: `nearprint snapshot verify --export FILE`. At most
+/// `server.exports_max` run at one time; further ones are answered 503.
 #[utoipa::path(get, path = "/v1/snapshots/export", tag = "operations",
     responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), Problems))]
 pub(super) async fn get_export(
     State(service): State<Arc<Service>>,
 ) -> Result<impl IntoResponse, Problem> {
+    let Ok(turn) = Arc::clone(&service.exports).try_acquire_owned() else {
+        return Err(too_many(service.options.exports_max));
+    };
     let export = service.engine.export().await?;
     let (pieces, sent) = mpsc::channel(PIECES_MAX);
-    tokio::task::spawn_blocking(move || {
-        // A client that has left is no failure; any other cuts the stream, which the reader sees.
-        if let Err(error) = export.write(&mut Pieces(&pieces))
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
-            tracing::error!(%error, "an export was cut");
-            drop(pieces.blocking_send(Err(error)));
-        }
-    });
+    // A thread of its own: it waits for its client most of the time, and look-ups that read records
+    // must not wait for it.
+    let send = move || {
+        send(&export, &pieces);
+        drop(turn);
+    };
+    let thread = thread::Builder::new().name("export".to_owned()).spawn(send);
+    thread.map_err(|error| Problem::internal(format!("no thread for an export: {error}")))?;
     let stream = futures_util::stream::unfold(sent, async |mut sent| {
         let piece: io::Result<Bytes> = sent.recv().await?;
         Some((piece, sent))
     });
     Ok(([(CONTENT_TYPE, "application/octet-stream")], Body::from_stream(stream)))
+}
+
+fn too_many(max: usize) -> Problem {
+    Problem::new(
+        Code::Overloaded,
+        format!(
+            "{max} exports are running already (server.exports_max). Try again when one is done."
+        ),
+    )
+}
+
+fn send(export: &Export, pieces: &mpsc::Sender<io::Result<Bytes>>) {
+    // A client that has left is no failure; any other cuts the stream, which the reader sees.
+    if let Err(error) = export.write(&mut Pieces(pieces))
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        tracing::error!(%error, "an export was cut");
+        drop(pieces.blocking_send(Err(error)));
+    }
 }
 
 /// Sends what is written to it.

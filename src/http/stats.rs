@@ -22,6 +22,7 @@ pub(super) async fn get_stats(
     let uptime = service.started.elapsed().as_secs();
     let mut reply = StatsReply::new(service.stats().await?, uptime);
     reply.memory.bodies_bytes = service.held.now() as u64;
+    reply.memory.replies_bytes = service.replies.held_bytes() as u64;
     reply.memory.max_bytes =
         Some(service.options.memory_bytes_max).filter(|&bytes_max| bytes_max > 0);
     Ok(Json(reply))
@@ -120,6 +121,9 @@ pub(super) struct MemoryReply {
     merging_bytes: u64,
     /// Bodies of requests, as far as they are counted (`server.bodies_held_bytes_max`).
     bodies_bytes: u64,
+    /// Replies that wait for their clients, as far as they are counted
+    /// (`server.replies_held_bytes_max`).
+    replies_bytes: u64,
     /// What the operating system says that the process has; null where it does not say.
     resident_bytes: Option<u64>,
     /// `engine.memory_bytes_max`; null without a limit.
@@ -202,6 +206,7 @@ impl StatsReply {
                 deltas_bytes: memory.deltas,
                 merging_bytes: memory.merging,
                 bodies_bytes: 0,
+                replies_bytes: 0,
                 resident_bytes: resident_bytes(),
                 max_bytes: None,
             },

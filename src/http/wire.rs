@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use super::explained::{BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits};
 use super::prepare::Prepared;
+use super::replies::Shorten;
 use crate::document::DocumentId;
 use crate::engine::{self, Findings, Removed, StoredDocument, WriteOutcome, Written};
 use crate::fingerprint::Fingerprint;
@@ -81,7 +82,7 @@ pub(super) struct QueryReply<'a> {
     hits: Vec<HitReply<'a>>,
     /// The true number of stored fingerprints within the distance.
     hit_count: usize,
-    /// There are more hits than listed.
+    /// There are more hits than listed: more than `limit`, or than fit into the reply.
     truncated: bool,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,6 +109,38 @@ impl<'a> QueryReply<'a> {
             explanation: explained.map(ExplanationReply::from),
         }
     }
+}
+
+impl Shorten for QueryReply<'_> {
+    fn halve(&mut self) -> bool {
+        self.truncated = true;
+        halve(&mut self.hits)
+    }
+}
+
+impl Shorten for CheckAndInsertReply<'_> {
+    fn halve(&mut self) -> bool {
+        self.truncated = true;
+        halve(&mut self.hits)
+    }
+}
+
+impl Shorten for FingerprintReply {
+    fn halve(&mut self) -> bool {
+        false
+    }
+}
+
+impl Shorten for CompareReply {
+    fn halve(&mut self) -> bool {
+        false
+    }
+}
+
+fn halve(hits: &mut Vec<HitReply<'_>>) -> bool {
+    let listed = hits.len();
+    hits.truncate(listed / 2);
+    listed > 0
 }
 
 /// What a reply repeats of the document that was sent.
@@ -236,7 +269,7 @@ pub(super) struct InsertReply {
 }
 
 impl InsertReply {
-    pub(super) fn new(asked: &Subject, written: &Written) -> Self {
+    pub(super) fn new(asked: &Subject, written: Written) -> Self {
         Self {
             fingerprint: asked.fingerprint.into(),
             short: asked.short,
@@ -268,8 +301,7 @@ pub(super) struct CheckAndInsertReply<'a> {
 }
 
 impl<'a> CheckAndInsertReply<'a> {
-    pub(super) fn new(asked: &Subject, written: &'a Written) -> Self {
-        let findings = &written.findings;
+    pub(super) fn new(asked: &Subject, written: Written, findings: &'a Findings) -> Self {
         Self {
             outcome: written.outcome.into(),
             stored: written.stored,

@@ -18,6 +18,11 @@ pub const DOCUMENTS_COMPARED_MAX: usize = 16;
 /// ones stay unverified.
 pub const MATCHES_VERIFIED_MAX: usize = 256;
 
+/// A search keeps at most this many matches, the nearest and oldest first, and counts the rest: some
+/// 90 KiB, however many fingerprints are near. The first thousand hits are those of all matches even
+/// if verification moves every match that it refutes to the end.
+pub const MATCHES_KEPT_MAX: usize = MATCHES_VERIFIED_MAX + 1_000;
+
 /// What is looked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe<'a> {
@@ -55,8 +60,11 @@ pub struct Search {
     pub since: Sequence,
     /// The document under the probe's id at that time.
     pub own: Option<Located>,
-    /// The matches: those that count first, then by distance, age, fingerprint.
+    /// The matches: those that count first, then by distance, age, fingerprint; at most
+    /// [`MATCHES_KEPT_MAX`].
     pub matches: Vec<Match>,
+    /// How many there are, those that were not kept included.
+    pub count: usize,
 }
 
 /// The search cannot be brought up to date from memory: search again.
@@ -72,9 +80,16 @@ impl Search {
     pub fn begin(view: &View, probe: &Probe<'_>) -> Self {
         let own = probe.key.and_then(|key| view.find_id(key));
         let near = view.near(probe.document.fingerprint, probe.criteria.distance);
-        let matches = near.into_iter().filter_map(|near| unverified(view, near, own)).collect();
-        let mut search = Self { since: view.sequence(), own, matches };
+        let matches: Vec<_> =
+            near.into_iter().filter_map(|near| unverified(view, near, own)).collect();
+        let count = matches.len();
+        let mut search = Self { since: view.sequence(), own, matches, count };
         search.order(probe);
+        // Nothing is verified yet, so those that go are the farthest and youngest.
+        if count > MATCHES_KEPT_MAX {
+            search.matches.truncate(MATCHES_KEPT_MAX);
+            search.matches.shrink_to_fit();
+        }
         search
     }
 
@@ -123,16 +138,24 @@ impl Search {
             .ok_or(Stale)?;
         let own = probe.key.and_then(|key| view.find_id(key));
         // Beyond that number a new match could push a verified one out.
-        let crowded = self.matches.len() + changed.len() > MATCHES_VERIFIED_MAX;
+        let crowded = self.count + changed.len() > MATCHES_VERIFIED_MAX;
         if own != self.own || (crowded && !changed.is_empty()) {
             return Err(Stale);
         }
         for near in changed {
             self.update_match(view, probe, near)?;
         }
+        if !crowded {
+            self.count = self.matches.len();
+        }
         self.since = view.sequence();
         self.order(probe);
         Ok(self)
+    }
+
+    /// Memory that it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.matches.capacity() * size_of::<Match>()
     }
 
     /// Whether a match counts.

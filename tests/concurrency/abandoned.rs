@@ -34,7 +34,7 @@ async fn stay(engine: &Engine, number: u64) -> WriteOutcome {
     let written = tokio::time::timeout(DEADLINE, async {
         begun.await.expect("it has its place").wait().await.expect("it is answered")
     });
-    written.await.expect("every place was given back").outcome
+    written.await.expect("every place was given back").written.outcome
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use nearprint::engine::{Admission, Durability, Engine, WriteOutcome, Written};
+use nearprint::engine::{Admission, Durability, Engine, Findings, WriteOutcome, Written};
 use tokio::sync::Barrier;
 
 use super::{Random, asked, document, engine, runs};
@@ -24,11 +24,16 @@ fn member(seed: u64, cluster: usize, member: usize) -> (String, u64) {
     (format!("{cluster}/{member}"), center ^ 1 << (member * 7))
 }
 
-async fn send(engine: &Engine, seed: u64, cluster: usize, number: usize) -> Written {
+/// What a client was told.
+type Answer = (Written, Findings);
+
+async fn send(engine: &Engine, seed: u64, cluster: usize, number: usize) -> Answer {
     let (id, bits) = member(seed, cluster, number);
     let document = document(has_ids(seed).then_some(id), bits);
-    let written = engine.begin_check_and_insert(document, asked(), false, Admission::Wait);
-    written.await.expect("it has its place").wait().await.expect("it is answered")
+    let begun = engine.begin_check_and_insert(document, asked(), false, Admission::Wait);
+    let checked = begun.await.expect("it has its place").wait().await.expect("it is answered");
+    let shown = checked.found.show(usize::MAX).await.expect("its records are read");
+    (checked.written, shown.into_findings())
 }
 
 /// Ids are read from the journal for every answer; most runs go without, and are mostly races.
@@ -42,7 +47,7 @@ async fn client(
     seed: u64,
     number: usize,
     start: Arc<Barrier>,
-) -> Vec<(usize, usize, Written)> {
+) -> Vec<(usize, usize, Answer)> {
     let mut answers = Vec::new();
     for first in (0..CLUSTERS).step_by(ABREAST) {
         let cluster = first + number / MEMBERS;
@@ -58,9 +63,9 @@ async fn client(
 }
 
 /// Which document a loser is told of: it is the only hit.
-fn winner_of(written: &Written) -> (u64, Option<String>) {
-    let hits = &written.findings.hits;
-    assert_eq!(hits.len(), 1, "{written:?}");
+fn winner_of(findings: &Findings) -> (u64, Option<String>) {
+    let hits = &findings.hits;
+    assert_eq!(hits.len(), 1, "{findings:?}");
     let id = hits[0].ids.first().map(|id| id.as_str().to_owned());
     (hits[0].fingerprint.bits(), id)
 }
@@ -79,13 +84,13 @@ async fn race(seed: u64, durability: Durability) {
     let mut winners: Vec<Option<(u64, Option<String>)>> = vec![None; CLUSTERS];
     let mut losers = Vec::new();
     for client in clients {
-        for (cluster, number, written) in client.await.unwrap() {
+        for (cluster, number, (written, findings)) in client.await.unwrap() {
             match written.outcome {
                 WriteOutcome::Inserted => {
                     let second = winners[cluster].replace(named(cluster, number));
                     assert_eq!(second, None, "cluster {cluster}, seed {seed}: two winners");
                 }
-                WriteOutcome::Duplicate => losers.push((cluster, winner_of(&written))),
+                WriteOutcome::Duplicate => losers.push((cluster, winner_of(&findings))),
                 other @ (WriteOutcome::AlreadyPresent | WriteOutcome::Replaced) => {
                     panic!("{other:?}, cluster {cluster}, seed {seed}")
                 }
@@ -99,12 +104,12 @@ async fn race(seed: u64, durability: Durability) {
     }
     for cluster in (0..CLUSTERS).step_by(RETRIED) {
         for number in 0..MEMBERS {
-            let again = send(&engine, seed, cluster, number).await;
+            let (again, findings) = send(&engine, seed, cluster, number).await;
             if has_ids(seed) && winners[cluster] == Some(named(cluster, number)) {
                 assert_eq!(again.outcome, WriteOutcome::AlreadyPresent);
             } else {
                 assert_eq!(again.outcome, WriteOutcome::Duplicate);
-                assert_eq!(winners[cluster], Some(winner_of(&again)));
+                assert_eq!(winners[cluster], Some(winner_of(&findings)));
             }
         }
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use nearprint::document::{Document, Sequence};
-use nearprint::engine::{Admission, Durability, Engine, WriteOutcome};
+use nearprint::engine::{Admission, Checked, Durability, Engine, WriteOutcome};
 use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::apply::Verdict;
 use nearprint::machine::change::Change;
@@ -108,8 +108,9 @@ async fn perform(engine: &Engine, asked_for: Asked) -> Done {
                 .begin_check_and_insert(document, asked(), store_duplicates, Admission::Wait)
                 .await
                 .expect(place);
-            let written = pending.wait().await.expect(answer);
-            let hits = written.findings.hits.iter().map(|hit| {
+            let Checked { written, found } = pending.wait().await.expect(answer);
+            let findings = found.show(usize::MAX).await.expect(answer).into_findings();
+            let hits = findings.hits.iter().map(|hit| {
                 let ids = hit.ids.iter().map(|id| id.as_str().to_owned()).collect();
                 (hit.fingerprint, hit.distance.get(), ids)
             });

@@ -192,7 +192,8 @@ fn a_connection_above_the_limit_is_told_so_and_closed() {
 fn the_memory_limit_refuses_writes_with_507_and_reads_go_on() {
     let server = Server::with(|config| {
         // One byte for the index: full after the first write.
-        config.engine.memory_bytes_max = config.server.bodies_held_bytes_max + 1;
+        let requests = config.server.bodies_held_bytes_max + config.server.replies_held_bytes_max;
+        config.engine.memory_bytes_max = requests + 1;
     });
     server.insert("first", &hex(1));
     let refused = poll(|| {

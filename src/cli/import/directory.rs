@@ -14,7 +14,9 @@ use crate::cli::reply::{Hit, Reply};
 use crate::cli::trouble::Trouble;
 use crate::config::{Config, Settings, Sources};
 use crate::document::{Document, DocumentId};
-use crate::engine::{Admission, Engine, Pending, QueryOptions, Refused, WriteOutcome, Written};
+use crate::engine::{
+    Admission, Checked, Engine, Findings, Pending, QueryOptions, Refused, WriteOutcome, Written,
+};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::query::{Criteria, Verification};
 use crate::sketch::MinResemblance;
@@ -47,14 +49,17 @@ impl Directory {
         Ok(Self { engine, runtime, method, options, how })
     }
 
-    async fn begin(&self, document: Document) -> Result<Pending<Written>, Refused> {
+    async fn begin(&self, document: Document) -> Result<Begun, Refused> {
         if !self.how.check {
-            return self.engine.begin_insert(document, Admission::Wait).await;
+            let pending = self.engine.begin_insert(document, Admission::Wait).await?;
+            return Ok(Begun::Insert(pending));
         }
         let store_duplicates = self.how.on_duplicate == OnDuplicate::Insert;
-        self.engine
+        let pending = self
+            .engine
             .begin_check_and_insert(document, self.options, store_duplicates, Admission::Wait)
-            .await
+            .await?;
+        Ok(Begun::Check(pending))
     }
 
     async fn store_all(
@@ -75,13 +80,32 @@ impl Directory {
         let mut replies = Vec::with_capacity(begun.len());
         for pending in begun {
             replies.push(match pending {
-                Ok((fingerprint, short, pending)) => {
-                    Ok(reply(fingerprint, short, &pending.wait().await?))
+                Ok((fingerprint, short, begun)) => {
+                    let (written, findings) = begun.wait().await?;
+                    Ok(reply((fingerprint, short), written, &findings))
                 }
                 Err(why) => Err(why),
             });
         }
         Ok(replies)
+    }
+}
+
+/// A write that has its place in the queue.
+enum Begun {
+    Insert(Pending<Written>),
+    Check(Pending<Checked>),
+}
+
+impl Begun {
+    async fn wait(self) -> Result<(Written, Findings), Refused> {
+        match self {
+            Self::Insert(pending) => Ok((pending.wait().await?, Findings::default())),
+            Self::Check(pending) => {
+                let Checked { written, found } = pending.wait().await?;
+                Ok((written, found.show(usize::MAX).await?.into_findings()))
+            }
+        }
     }
 }
 
@@ -150,14 +174,14 @@ fn analyse(entry: &Entry, method: Method) -> Result<Document, String> {
     })
 }
 
-fn reply(fingerprint: Fingerprint, short: bool, written: &Written) -> Reply {
+fn reply((fingerprint, short): (Fingerprint, bool), written: Written, found: &Findings) -> Reply {
     let outcome = match written.outcome {
         WriteOutcome::Inserted => "inserted",
         WriteOutcome::Duplicate => "duplicate",
         WriteOutcome::AlreadyPresent => "already_present",
         WriteOutcome::Replaced => "replaced",
     };
-    let hits = written.findings.hits.iter().map(|hit| {
+    let hits = found.hits.iter().map(|hit| {
         let (similarity, confirmed) = match hit.verification {
             Verification::Unverifiable => (None, None),
             Verification::Compared { resemblance, confirmed } => {
@@ -179,7 +203,7 @@ fn reply(fingerprint: Fingerprint, short: bool, written: &Written) -> Reply {
         outcome: outcome.to_owned(),
         stored: written.stored,
         hits: hits.collect(),
-        hit_count: written.findings.hit_count as u64,
+        hit_count: found.hit_count as u64,
         error: None,
     }
 }

@@ -4,7 +4,7 @@
 use super::rig::{History, Rig};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::Refused;
-use crate::engine::finder::{self, Ids};
+use crate::engine::finder::{self, Ids, Listing};
 use crate::engine::options::Durability;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::apply::Command;
@@ -99,11 +99,12 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
     let search = Search::begin(view, &Probe { document: &bare, key: None, criteria });
     assert!(finder::reads_records(&search));
-    let findings =
-        finder::show(view, rig.core.records(), &search, &mut Ids::default(), (false, 10));
+    let findings = finder::show(view, rig.core.records(), &search, &Ids::default(), TEN);
     let findings = findings.unwrap();
     assert_eq!((findings.hits[0].id_count, &findings.hits[0].ids), (1, &vec![id]));
 }
+
+const TEN: Listing = Listing { short: false, limit: 10, bytes_max: usize::MAX };
 
 /// What is compared is often shown: its record is read once.
 #[test]
@@ -127,8 +128,8 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     assert!(!finder::reads_ids(view, &search, 10, &ids));
     let elsewhere = empty(&SimulatedDisk::new());
     let nothing = elsewhere.core.records();
-    let findings = finder::show(view, nothing, &search, &mut ids, (false, 10)).unwrap();
+    let findings = finder::show(view, nothing, &search, &ids, TEN).unwrap();
     assert_eq!(findings.hits[0].ids, [id]);
-    // What was taken is read again, or missed.
-    finder::show(view, nothing, &search, &mut ids, (false, 10)).unwrap_err();
+    // Without what was noted it would be read, and missed.
+    finder::show(view, nothing, &search, &Ids::default(), TEN).unwrap_err();
 }
