@@ -61,7 +61,8 @@ pub fn verify(
 }
 
 /// The hits of a search, with the ids of their documents as they were in the view: the first
-/// `limit` of them, or fewer where those would take more than `bytes_max` ([`listed_bytes`]).
+/// `limit` of them, or fewer where those would take more than `bytes_max` ([`listed_bytes`]). The first
+/// one is always there: a duplicate must name what it duplicates.
 ///
 /// # Errors
 /// [`Refused::Unreadable`].
@@ -77,7 +78,7 @@ pub fn show(
     for found in search.matches.iter().take(limit) {
         let hit = hit(view, records, search, found, ids)?;
         bytes += listed_bytes(&hit);
-        if bytes > bytes_max {
+        if bytes > bytes_max && !hits.is_empty() {
             break;
         }
         hits.push(hit);

@@ -1,7 +1,7 @@
 //! The bytes of replies that wait for their clients: one budget for all connections.
 //!
 //! A reply of up to [`SHORT_BYTES`] is not counted, because each connection has a buffer of that size
-//! anyway. What is longer is counted from before its hits are read until its last byte is handed to
+//! anyway; nor is one that lists a single hit. What is longer is counted from before its hits are read until its last byte is handed to
 //! the operating system, or the client is gone. `server.replies_held_bytes_max` is split in two, so that
 //! neither half can starve the other:
 //!
@@ -184,8 +184,8 @@ fn spent() -> Problem {
 
 /// A reply that can list fewer hits.
 pub(super) trait Shorten: Serialize {
-    /// Leaves the last half of the hits out and says that not all are listed; false where there is
-    /// none to leave out.
+    /// Leaves the last half of the hits out and says that not all are listed; false where only the
+    /// first is left, which a duplicate must name.
     fn halve(&mut self) -> bool;
 }
 
@@ -239,10 +239,10 @@ mod tests {
 
     impl Shorten for Hits {
         fn halve(&mut self) -> bool {
-            self.1 = true;
             let hits = self.0.len();
-            self.0.truncate(hits / 2);
-            hits > 0
+            self.0.truncate((hits / 2).max(1));
+            self.1 |= self.0.len() < hits;
+            hits > 1
         }
     }
 
@@ -256,8 +256,8 @@ mod tests {
         assert_eq!(reply(1_000), format!("[[{}],false]", [hit; 8].join(",")));
         assert_eq!(reply(60), format!("[[{}],true]", [hit; 4].join(",")));
         assert_eq!(reply(20), format!("[[{hit}],true]"));
-        // Nothing is left out of what has no hits.
-        assert_eq!(reply(1), "[[],true]");
+        // The first one stays.
+        assert_eq!(reply(1), format!("[[{hit}],true]"));
     }
 
     #[test]

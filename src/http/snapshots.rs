@@ -37,7 +37,7 @@ pub(super) async fn get_snapshots(State(service): State<Arc<Service>>) -> Json<S
 }
 
 /// Pieces of an export that wait for a slow client; beyond it the export waits.
-const PIECES_MAX: usize = 4;
+const PIECES_MAX: usize = 2;
 
 /// Export everything as one checksummed stream.
 ///

@@ -113,14 +113,14 @@ impl<'a> QueryReply<'a> {
 
 impl Shorten for QueryReply<'_> {
     fn halve(&mut self) -> bool {
-        self.truncated = true;
+        self.truncated |= self.hits.len() > 1;
         halve(&mut self.hits)
     }
 }
 
 impl Shorten for CheckAndInsertReply<'_> {
     fn halve(&mut self) -> bool {
-        self.truncated = true;
+        self.truncated |= self.hits.len() > 1;
         halve(&mut self.hits)
     }
 }
@@ -139,8 +139,8 @@ impl Shorten for CompareReply {
 
 fn halve(hits: &mut Vec<HitReply<'_>>) -> bool {
     let listed = hits.len();
-    hits.truncate(listed / 2);
-    listed > 0
+    hits.truncate((listed / 2).max(1));
+    listed > 1
 }
 
 /// What a reply repeats of the document that was sent.

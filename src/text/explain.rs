@@ -22,6 +22,9 @@ pub const HEAVIEST_MAX: usize = 20;
 /// So many bits with the smallest sums are named.
 const NEAR_ZERO_MAX: usize = 8;
 
+/// Longer features are shown by their first bytes, up to this many, and an ellipsis.
+const FEATURE_SHOWN_BYTES_MAX: usize = 256;
+
 /// At most this many features are named for a bit in which two documents differ.
 pub const DECIDING_MAX: usize = 3;
 
@@ -247,7 +250,7 @@ impl Spelling {
         let mut take = |feature: &[u8]| {
             let hash = xxh3_64(feature);
             if hashes.contains(&hash) {
-                spelt.entry(hash).or_insert_with(|| String::from_utf8_lossy(feature).into_owned());
+                spelt.entry(hash).or_insert_with(|| shown(feature));
             }
         };
         match self {
@@ -256,6 +259,17 @@ impl Spelling {
         }
         spelt
     }
+}
+
+/// The spelling of a feature, or its beginning: one token may be as long as a whole text, and may
+/// decide each of the 64 bits.
+fn shown(feature: &[u8]) -> String {
+    let text = String::from_utf8_lossy(feature);
+    if text.len() <= FEATURE_SHOWN_BYTES_MAX {
+        return text.into_owned();
+    }
+    let end = text.floor_char_boundary(FEATURE_SHOWN_BYTES_MAX);
+    format!("{}\u{2026}", &text[..end])
 }
 
 #[cfg(test)]

@@ -15,3 +15,4 @@ mod memory;
 mod secrets;
 mod siege;
 mod tls;
+mod unread;

@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::client::{Connection, mixed, post};
 use crate::server::{Server, eventually, write};
 
-const GROUP_BYTES: u64 = 512 << 20;
+pub(crate) const GROUP_BYTES: u64 = 512 << 20;
 const INDEX_BYTES: &str = "318767104";
 /// So many fingerprints are sent at a time.
 const EACH: u64 = 500_000;
@@ -23,13 +23,13 @@ const IDLE_COUNT: u64 = 3 * EACH;
 const IDLE_BYTES_EACH: u64 = 38;
 
 /// A control group, removed on drop.
-struct Group(PathBuf);
+pub(crate) struct Group(PathBuf);
 
 impl Group {
     /// `None` where this process may not make one.
     #[expect(clippy::print_stdout, reason = "why a test did nothing")]
-    fn new(bytes: u64) -> Option<Self> {
-        let name = format!("nearprint-test-{}", std::process::id());
+    pub(crate) fn new(name: &str, bytes: u64) -> Option<Self> {
+        let name = format!("nearprint-test-{name}-{}", std::process::id());
         let versions =
             [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
         let made = versions.into_iter().find_map(|(root, limit)| {
@@ -48,7 +48,7 @@ impl Group {
     }
 
     /// How often the kernel killed in it.
-    fn kills(&self) -> u64 {
+    pub(crate) fn kills(&self) -> u64 {
         let files = ["memory.oom_control", "memory.events"].map(|file| self.0.join(file));
         let told = files.iter().find_map(|file| std::fs::read_to_string(file).ok()).unwrap();
         let kills = told.lines().find_map(|line| line.strip_prefix("oom_kill ")).unwrap();
@@ -65,7 +65,7 @@ impl Drop for Group {
 }
 
 /// A command that joins the group before it begins.
-fn joined(group: &Group, inner: &Command) -> Command {
+pub(crate) fn joined(group: &Group, inner: &Command) -> Command {
     let mut joined = Command::new("sh");
     joined.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.0.join("cgroup.procs"));
     joined.arg(inner.get_program()).args(inner.get_args());
@@ -74,10 +74,14 @@ fn joined(group: &Group, inner: &Command) -> Command {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_512_mib_writes_are_refused_before_the_kernel_kills() {
-    let Some(group) = Group::new(GROUP_BYTES) else { return };
+    let Some(group) = Group::new("filled", GROUP_BYTES) else { return };
     let server = Server::wrapped(
         |inner| joined(&group, inner),
-        &[("ENGINE__MEMORY_BYTES_MAX", INDEX_BYTES), ("SERVER__BODIES_HELD_BYTES_MAX", "67108864")],
+        &[
+            ("ENGINE__MEMORY_BYTES_MAX", INDEX_BYTES),
+            ("SERVER__BODIES_HELD_BYTES_MAX", "67108864"),
+            ("SERVER__REPLIES_HELD_BYTES_MAX", "33554432"),
+        ],
     );
     let mut connection = Connection::open(&server.address).await.unwrap();
     let mut refused = None;

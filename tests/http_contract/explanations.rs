@@ -82,3 +82,32 @@ fn the_bits_near_zero_are_those_with_the_smallest_sums() {
         .collect();
     assert_eq!(near_zero, sums[..8]);
 }
+
+/// A token as long as the body is named by the explanation of both sides, and of each bit that differs.
+#[test]
+fn a_huge_feature_is_shown_by_its_beginning() {
+    let server = Server::start();
+    let huge = "\u{e9}".repeat(1 << 20);
+    let request =
+        json!({"a": {"features": {&huge: 1}}, "b": {"features": {"b": 1}}, "explain": true});
+    let reply = server.post("/v1/compare", &request);
+    assert!(reply.body.len() < 64 << 10, "{}", reply.body.len());
+    let why = &reply.json()["explanation"];
+    let shown = format!("{}\u{2026}", "\u{e9}".repeat(128));
+    assert_eq!(why["a"]["heaviest"][0]["feature"], json!(shown));
+    assert_eq!(
+        why["differing_bits"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|bit| {
+                bit["features"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|feature| feature["feature"] == json!(shown))
+            })
+            .count() as u64,
+        reply.json()["distance"].as_u64().unwrap()
+    );
+}

@@ -233,7 +233,7 @@ fn nested_pages_and_large_texts_are_analysed_in_time() {
 }
 
 /// Asks until there is an answer, for a few seconds.
-fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     for _ in 0..500 {
         if let Some(answer) = ask() {
             return answer;

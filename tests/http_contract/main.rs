@@ -24,5 +24,6 @@ mod operations;
 mod packed;
 mod races;
 mod recipes;
+mod replies;
 mod slow_clients;
 mod writes;

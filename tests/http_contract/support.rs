@@ -166,12 +166,17 @@ impl Connection {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Option<Reply> {
+        self.begin(line, headers, body);
+        let is_open = self.stream.fill_buf().is_ok_and(|begun| !begun.is_empty());
+        is_open.then(|| self.reply())
+    }
+
+    /// One request with a body of known length; its reply is not read.
+    pub(crate) fn begin(&mut self, line: &str, headers: &[(&str, &str)], body: &[u8]) {
         let mut head = head(line, headers);
         write!(head, "content-length: {}\r\n\r\n", body.len()).unwrap();
         // A refusal may come before the body is sent; what counts is the reply.
         drop(self.write(head.as_bytes()).and_then(|()| self.write(body)));
-        let is_open = self.stream.fill_buf().is_ok_and(|begun| !begun.is_empty());
-        is_open.then(|| self.reply())
     }
 
     /// A HEAD request, whose reply has no body whatever its length says.
