@@ -15,7 +15,9 @@ use crate::machine::apply::{Applied, Command, Machine, NO_HIT, Outcome, PackedSe
 use crate::machine::change::{Change, Record};
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
-use crate::machine::search::{DOCUMENTS_COMPARED_MAX, Match, Probe, Search};
+use crate::machine::search::{
+    DOCUMENTS_COMPARED_MAX, MATCHES_KEPT_MAX, MATCHES_VERIFIED_MAX, Match, Probe, Search,
+};
 use crate::sketch::{BINS, MinResemblance, Sketch};
 
 const SIMILARITIES: [f64; 4] = [0.0, 0.5, 0.83, 1.0];
@@ -277,4 +279,41 @@ proptest! {
             }
         }
     }
+}
+
+/// A sketch of nothing but this code: unlike every sketch of another one.
+fn plain_sketch(code: u8) -> Option<Box<Sketch>> {
+    Some(Box::new(Sketch::from_codes(&[code; BINS])))
+}
+
+/// Verification moves matches that it refutes behind all that it does not reach, and still the
+/// first thousand are those that a search without a limit would show.
+#[test]
+fn a_search_of_a_crowd_keeps_the_first_thousand_hits_and_counts_all() {
+    const SHOWN: usize = 1_000;
+    let mut rig = Rig::new();
+    let pairs = (0..64_u32).flat_map(|one| (0..one).map(move |other| 1_u64 << one | 1 << other));
+    let near: Vec<u64> = pairs.chain((0..64).map(|bit| 1 << bit)).collect();
+    for (number, bits) in near.iter().enumerate() {
+        let sketch = if number % 3 == 0 { plain_sketch(2) } else { None };
+        rig.take(&Step::Insert(Document { sketch, ..Document::bare(Fingerprint::new(*bits)) }));
+    }
+    assert!(near.len() > MATCHES_KEPT_MAX + 500);
+    let probe = Document { sketch: plain_sketch(1), ..Document::bare(Fingerprint::new(0)) };
+    let criteria = Criteria {
+        distance: Distance::new(3).unwrap(),
+        min_resemblance: MinResemblance::of_similarity(0.83),
+    };
+    let search = rig.search(rig.machine.view(), &probe, criteria);
+    assert_eq!((search.count, search.matches.len()), (near.len(), MATCHES_KEPT_MAX));
+    let mut expected: Vec<_> = near.iter().enumerate().map(|(age, bits)| (bits, age)).collect();
+    expected.sort_by_key(|(bits, age)| (bits.count_ones(), *age));
+    let (verified, others) = expected.split_at(MATCHES_VERIFIED_MAX);
+    let (refuted, unverified): (Vec<_>, Vec<_>) =
+        verified.iter().partition(|(_, age)| age % 3 == 0);
+    let expected = unverified.into_iter().chain(others).chain(refuted).map(|(bits, _)| *bits);
+    let expected: Vec<u64> = expected.take(SHOWN).copied().collect();
+    let shown: Vec<u64> =
+        search.matches.iter().take(SHOWN).map(|found| found.fingerprint.bits()).collect();
+    assert_eq!(shown, expected);
 }
