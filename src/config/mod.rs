@@ -48,6 +48,7 @@ pub struct Config {
 #[expect(missing_docs, reason = "config/default.toml explains each key")]
 pub struct ServerKeys {
     pub listen: String,
+    pub host_names: String,
     pub body_bytes_max: u64,
     pub line_bytes_max: u64,
     pub bodies_held_bytes_max: u64,

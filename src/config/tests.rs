@@ -154,10 +154,12 @@ fn every_key_has_an_effect() {
     ];
     let tls = settings(&tls).unwrap().server.tls.unwrap();
     assert_eq!((tls.certificate.to_str(), tls.key.to_str()), (Some("110"), Some("111")));
+    let names = settings(&[("NEARPRINT_SERVER__HOST_NAMES", "a.example")]).unwrap().http.host_names;
+    assert_eq!(names, "a.example".parse().unwrap());
     // Keys that are seen together; the list names all others of the file.
     let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
     let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
-    assert_eq!(in_file, keys.len() - 3 + 6, "a key without a test");
+    assert_eq!(in_file, keys.len() - 3 + 7, "a key without a test");
 }
 
 #[test]
@@ -217,6 +219,12 @@ fn a_value_outside_its_range_is_refused_by_name() {
             "np2",
             "`data.recipe` is np2; it must be np1, np1-5, words-N or words-N-stop (N 1 to 8), keywords-N or \
              keywords-N-wL (N 1 to 99, L 1 to 5), or features",
+        ),
+        (
+            "SERVER__HOST_NAMES",
+            "http://near.example",
+            "`server.host_names` is http://near.example; it must be at most 100 names or addresses \
+             without ports, such as near.example.org, with commas between them",
         ),
         ("QUERY__EXTRACT", "all", "`query.extract` is all; it must be \"visible\" or \"main\""),
         ("QUERY__LIMIT", "0", "`query.limit` is 0; it must be 1 to 1000"),

@@ -45,6 +45,18 @@ fn listen(config: &Config) -> Result<SocketAddr, ConfigError> {
     })
 }
 
+fn host_names(config: &Config) -> Result<http::HostNames, ConfigError> {
+    let text = &config.server.host_names;
+    text.parse().map_err(|http::BadHostNames| {
+        let range = format!(
+            "at most {} names or addresses without ports, such as near.example.org, with commas \
+             between them",
+            http::HostNames::COUNT_MAX
+        );
+        wrong("server.host_names", text, &range)
+    })
+}
+
 fn access_source(config: &Config) -> Result<access::Source, ConfigError> {
     let keys = &config.access;
     let rate = within("access.requests_per_second", keys.requests_per_second, 0..=1_000_000)?;
@@ -100,6 +112,7 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
     let reply_bytes_max =
         length("server.reply_bytes_max", server.reply_bytes_max, REPLY_BYTES_MIN..=GIB)?;
     Ok(http::Options {
+        host_names: host_names(config)?,
         body_bytes_max,
         line_bytes_max: length("server.line_bytes_max", server.line_bytes_max, 1_024..=GIB)?,
         bodies_held_bytes_max: length(

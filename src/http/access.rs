@@ -4,7 +4,7 @@
 //! is the operator's alone, so that one that was forgotten is closed, not open.
 
 use axum::extract::Request;
-use axum::http::header::{AUTHORIZATION, HeaderName, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Method};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,9 +18,6 @@ use crate::access::{Denied, Need, Scope};
 
 /// The name of the scheme in the OpenAPI document.
 const SCHEME: &str = "token";
-
-/// Where browsers say from which site a request was made.
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What a request for this route needs; `None` is a path that is no route.
 pub(super) fn need(method: &Method, route: Option<&str>) -> Need {
@@ -61,7 +58,6 @@ pub(super) fn check(
     route: Option<&str>,
     request: &Request,
 ) -> Result<(), Problem> {
-    same_site(request)?;
     if !service.access.is_on() {
         return Ok(());
     }
@@ -76,18 +72,6 @@ pub(super) fn check(
         }
         problem
     })
-}
-
-/// Refuses what a page of another site makes a browser send: the browser may be where this service
-/// can be reached, and may send the token that it was once given.
-fn same_site(request: &Request) -> Result<(), Problem> {
-    let site = request.headers().get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
-    let foreign = matches!(site, Some(b"cross-site" | b"same-site"));
-    if !foreign || matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Ok(());
-    }
-    let detail = "A page of another site sent this request; only pages of this service may.";
-    Err(Problem::new(Code::CrossSite, detail))
 }
 
 /// The token of `Authorization: Bearer TOKEN`, or the password of `Authorization: Basic`.

@@ -7,7 +7,7 @@
 //! - [`fields`] (with [`escapes`]) and [`parameters`] read requests in one pass and name the field that is wrong;
 //!   [`prepare`] turns what they read into a document (through [`crate::text`]); [`wire`] holds the
 //!   replies.
-//! - [`access`] says which token a route needs.
+//! - [`head`] keeps web pages of other sites out; [`access`] says which token a route needs.
 //! - [`body`] holds the limits on the bytes and the time of requests, [`replies`] those on the bytes of
 //!   replies, [`analyses`] the queue of long texts; [`observe`] the request's id, log line, metrics
 //!   and the limit on requests in flight; [`problem`] the one table of errors.
@@ -35,6 +35,7 @@ mod fields;
 mod fingerprint;
 mod fingerprints;
 mod guard;
+mod head;
 mod health;
 mod insert;
 mod lines;
@@ -61,6 +62,7 @@ use crate::recipe::Recipe;
 use crate::text::Extract;
 
 pub(crate) use guard::Guarded;
+pub use head::{BadHostNames, HostNames};
 pub(crate) use problem::too_many_connections;
 pub use router::{openapi, router};
 pub use service::Service;
@@ -85,6 +87,8 @@ pub struct Options {
     pub body_timeout: Duration,
     /// Requests being worked on at one time.
     pub requests_in_flight_max: usize,
+    /// The names of the service besides those of the loopback interface.
+    pub host_names: HostNames,
     /// Memory of index and bodies together; 0 is no limit. Only shown: the parts keep to theirs.
     pub memory_bytes_max: u64,
     /// What a request that says nothing gets.

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::access;
 use super::body::lingering;
 use super::guard::Guarded;
+use super::head;
 use super::problem::{Code, Failure, Problem};
 use super::service::Service;
 
@@ -35,7 +36,9 @@ pub(super) async fn observe(
     next: Next,
 ) -> Response {
     let mut seen = Seen::new(&service, &request);
-    let admitted = access::check(&service, seen.route, &request).and_then(|()| seen.take_place());
+    let admitted = head::check(&service, seen.route, &request)
+        .and_then(|()| access::check(&service, seen.route, &request))
+        .and_then(|()| seen.take_place());
     let (head, body) = request.into_parts();
     let asked_first = head.headers.contains_key(EXPECT);
     let (body, rest) = lingering(body);

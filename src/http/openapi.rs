@@ -54,7 +54,7 @@ impl IntoResponses for Problems {
         let statuses = [
             (
                 "400",
-                "Malformed or contradictory: `malformed_json`, `invalid_value`, `unknown_field`, `repeated_field`, `document_missing`, `document_ambiguous`, `distance_above_max`, `packed_length`, `body_incomplete`",
+                "Malformed or contradictory: `malformed_json`, `invalid_value`, `unknown_field`, `repeated_field`, `document_missing`, `document_ambiguous`, `distance_above_max`, `packed_length`, `body_incomplete`, `invalid_host`",
             ),
             ("401", "`token_missing`, `token_unknown`; with WWW-Authenticate"),
             ("403", "`scope_missing`, `cross_site`"),
@@ -65,6 +65,7 @@ impl IntoResponses for Problems {
             ("411", "`length_required`"),
             ("413", "`body_too_large`, `line_too_large`"),
             ("415", "`unsupported_media_type`, `unsupported_charset`, `unsupported_encoding`"),
+            ("421", "`host_not_allowed`"),
             ("422", "`empty_document`"),
             ("429", "`rate_limited`; with Retry-After"),
             ("500", "`internal`, `unreadable_record`"),

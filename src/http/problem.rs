@@ -36,6 +36,7 @@ pub(super) enum Code {
     DistanceAboveMax,
     PackedLength,
     BodyIncomplete,
+    InvalidHost,
     TokenMissing,
     TokenUnknown,
     ScopeMissing,
@@ -51,6 +52,7 @@ pub(super) enum Code {
     UnsupportedMediaType,
     UnsupportedCharset,
     UnsupportedEncoding,
+    HostNotAllowed,
     EmptyDocument,
     RateLimited,
     Internal,
@@ -65,7 +67,7 @@ pub(super) enum Code {
 impl Code {
     /// Every code, for the documentation and its test.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 33] = [
+    pub(super) const ALL: [Self; 35] = [
         Self::MalformedJson,
         Self::InvalidValue,
         Self::UnknownField,
@@ -75,6 +77,7 @@ impl Code {
         Self::DistanceAboveMax,
         Self::PackedLength,
         Self::BodyIncomplete,
+        Self::InvalidHost,
         Self::TokenMissing,
         Self::TokenUnknown,
         Self::ScopeMissing,
@@ -90,6 +93,7 @@ impl Code {
         Self::UnsupportedMediaType,
         Self::UnsupportedCharset,
         Self::UnsupportedEncoding,
+        Self::HostNotAllowed,
         Self::EmptyDocument,
         Self::RateLimited,
         Self::Internal,
@@ -123,6 +127,7 @@ impl Code {
                 (S::BAD_REQUEST, "packed_length", "Packed fingerprints have 8 bytes each")
             }
             Self::BodyIncomplete => (S::BAD_REQUEST, "body_incomplete", "The body broke off"),
+            Self::InvalidHost => (S::BAD_REQUEST, "invalid_host", "The Host header is not valid"),
             Self::TokenMissing => (S::UNAUTHORIZED, "token_missing", "A token is needed"),
             Self::TokenUnknown => (S::UNAUTHORIZED, "token_unknown", "The token is not known"),
             Self::ScopeMissing => (S::FORBIDDEN, "scope_missing", "The token does not allow this"),
@@ -159,6 +164,9 @@ impl Code {
             }
             Self::UnsupportedEncoding => {
                 (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "The body is compressed")
+            }
+            Self::HostNotAllowed => {
+                (S::MISDIRECTED_REQUEST, "host_not_allowed", "The request is for another host")
             }
             Self::EmptyDocument => (
                 S::UNPROCESSABLE_ENTITY,

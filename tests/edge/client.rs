@@ -73,7 +73,7 @@ impl Connection {
 /// The bytes of a POST.
 pub(crate) fn post(path: &str, kind: &str, body: &[u8]) -> Vec<u8> {
     let mut request = format!(
-        "POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
         body.len()
     )
     .into_bytes();

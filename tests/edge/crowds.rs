@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use crate::client::{Connection, check_and_insert, mixed};
 use crate::server::Server;
 
-const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n";
+const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_256_descriptors_1000_connections_leave_room_for_the_journal() {
@@ -53,7 +53,7 @@ async fn what_is_shed_is_no_warning_in_the_log() {
     let server = Server::start(&[("SERVER__REQUESTS_IN_FLIGHT_MAX", "1"), ("LOG__LEVEL", "warn")]);
     // The head of its reply says that a batch has its place, which it keeps while its body is open.
     let mut batch = TcpStream::connect(&server.address).await.unwrap();
-    let head = b"POST /v1/insert/batch HTTP/1.1\r\nhost: test\r\n\
+    let head = b"POST /v1/insert/batch HTTP/1.1\r\nhost: localhost\r\n\
         content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
     batch.write_all(head).await.unwrap();
     batch.read_u8().await.unwrap();

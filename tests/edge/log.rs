@@ -27,7 +27,7 @@ async fn who_does_not_read_the_log_holds_up_nobody() {
     let mut received = Vec::new();
     // A thousand requests at a time, without a wait for the replies between them.
     for _ in 0..thousands {
-        let request = "GET /v1/nothing HTTP/1.1\r\nhost: test\r\n\r\n";
+        let request = "GET /v1/nothing HTTP/1.1\r\nhost: localhost\r\n\r\n";
         crowd.write_all(request.repeat(1_000).as_bytes()).await.unwrap();
         received.clear();
         let mut replies = 0;
@@ -38,7 +38,7 @@ async fn who_does_not_read_the_log_holds_up_nobody() {
         }
     }
     let mut asked = Connection::open(&server.address).await.unwrap();
-    let reply = asked.ask(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    let reply = asked.ask(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     assert_eq!(reply.status, 200);
     let lost = || lines_lost(&server.address);
     eventually(|| lost() >= 1_000, "as many lost as there was no room for");
@@ -53,7 +53,7 @@ async fn the_end_of_the_process_writes_what_waits() {
     let mut server = Server::with_unread_log();
     let mut client = Connection::open(&server.address).await.unwrap();
     for _ in 0..LINES_IN_PIPE_MAX {
-        client.ask(b"GET /v1/nothing HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+        client.ask(b"GET /v1/nothing HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     }
     drop(client);
     server.signal("TERM");

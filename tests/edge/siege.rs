@@ -126,7 +126,7 @@ async fn closed_after(address: &str, shape: Shape) -> Duration {
         Shape::Silent | Shape::NeverReads => b"",
         Shape::SlowHead => b"GET /healthz HTTP/1.1\r\nhost: ",
         Shape::SlowBody => {
-            b"POST /v1/insert HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\
+            b"POST /v1/insert HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
               content-length: 1000\r\n\r\n"
         }
     };
@@ -136,7 +136,7 @@ async fn closed_after(address: &str, shape: Shape) -> Duration {
         if shape == Shape::NeverReads {
             // Requests until nothing more is taken, then an error when the server is gone. Many at a
             // time: one by one, it is the writing of them that keeps the cores busy.
-            let requests = b"GET /openapi.json HTTP/1.1\r\nhost: test\r\n\r\n".repeat(1_000);
+            let requests = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1_000);
             while stream.write_all(&requests).await.is_ok() {}
             return;
         }

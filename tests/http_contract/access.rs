@@ -11,7 +11,7 @@ fn guarded() -> (Server, Vec<(Scope, Token)>) {
     guarded_with(|_| {})
 }
 
-fn guarded_with(change: impl FnOnce(&mut Config)) -> (Server, Vec<(Scope, Token)>) {
+pub(crate) fn guarded_with(change: impl FnOnce(&mut Config)) -> (Server, Vec<(Scope, Token)>) {
     let tokens = Scope::ALL.map(|scope| (scope, Token::generate().unwrap()));
     let line =
         |(scope, token): &(Scope, Token)| format!("some {} {}\n", scope.name(), token.digest());

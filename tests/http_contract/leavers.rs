@@ -34,7 +34,7 @@ fn document(id: &str, number: usize) -> Value {
 /// Sends a request and leaves.
 fn leave(server: &Server, place: Leaves, line: &str, kind: &str, body: &str) {
     let request = format!(
-        "{line} HTTP/1.1\r\nhost: test\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
+        "{line} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let sent = match place {

@@ -50,7 +50,7 @@ fn a_body_in_chunks_is_stopped_at_the_limit() {
 fn a_body_that_breaks_off_is_refused_and_changes_nothing() {
     let server = Server::start();
     let mut connection = server.connect();
-    let head = "POST /v1/insert HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\n\
+    let head = "POST /v1/insert HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
         content-length: 1000\r\n\r\n{\"fingerprint\":1}";
     connection.write(head.as_bytes()).unwrap();
     drop(connection);
@@ -109,7 +109,7 @@ fn a_client_that_asks_before_it_sends_is_refused_without_sending() {
     let ask = |kind: &str| {
         let mut asking = server.connect();
         let head = format!(
-            "POST /v1/insert HTTP/1.1\r\nhost: t\r\ncontent-type: {kind}\r\n\
+            "POST /v1/insert HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\n\
              content-length: 7\r\nexpect: 100-continue\r\n\r\n"
         );
         asking.write(head.as_bytes()).unwrap();

@@ -15,6 +15,7 @@ mod bodies;
 mod documents;
 mod errors;
 mod explanations;
+mod heads;
 mod leavers;
 mod limits;
 mod lookups;

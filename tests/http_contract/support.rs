@@ -274,7 +274,7 @@ impl Connection {
 }
 
 fn head(line: &str, headers: &[(&str, &str)]) -> String {
-    let mut head = format!("{line} HTTP/1.1\r\nhost: test\r\n");
+    let mut head = format!("{line} HTTP/1.1\r\nhost: localhost\r\n");
     for (name, value) in headers {
         write!(head, "{name}: {value}\r\n").unwrap();
     }

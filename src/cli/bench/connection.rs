@@ -18,7 +18,7 @@ pub(super) struct Request(Vec<u8>);
 impl Request {
     /// A GET.
     pub(super) fn get(path: &str) -> Self {
-        Self(format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n").into_bytes())
+        Self(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes())
     }
 
     /// A POST.
@@ -33,7 +33,7 @@ impl Request {
 
     fn of(method: &str, path: &str, kind: &str, body: &[u8]) -> Self {
         let mut request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: {kind}\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\n\
              content-length: {}\r\n\r\n",
             body.len()
         )
