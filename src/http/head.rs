@@ -3,13 +3,13 @@
 //! They keep web pages out. A browser sends what a page asks for to every address that it can
 //! reach, and a name that belongs to the page may resolve to a loopback address (DNS rebinding).
 //! So the `Host` must be a name of this service, and a page of another site may neither write nor
-//! export. `Host` is validated as RFC 9112, section 3.2, requires.
+//! export. `Host` and `Transfer-Encoding` are validated as RFC 9112 requires (sections 3.2 and 6.1).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use axum::extract::Request;
-use axum::http::header::{CONNECTION, HOST, HeaderName, ORIGIN};
+use axum::http::header::{CONNECTION, HOST, HeaderName, ORIGIN, TRANSFER_ENCODING};
 use axum::http::{HeaderValue, Method, Version};
 
 use super::problem::{Code, Problem, quoted};
@@ -27,6 +27,7 @@ pub(super) fn check(
     route: Option<&str>,
     request: &Request,
 ) -> Result<(), Problem> {
+    known_coding(request)?;
     let host = host(request)?;
     let names = &service.options.host_names;
     // A page that reaches the service by a name of its own has no token to send.
@@ -39,6 +40,19 @@ pub(super) fn check(
     }
     same_site(route, request)?;
     same_origin(request, host.as_ref())
+}
+
+/// Refuses a body with a coding that was not undone: hyper undoes the chunks and nothing else.
+fn known_coding(request: &Request) -> Result<(), Problem> {
+    let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
+    let is_chunked =
+        |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    if codings.next().is_none_or(is_chunked) && codings.next().is_none() {
+        return Ok(());
+    }
+    let detail = "The only Transfer-Encoding that is understood is chunked; send the body without \
+                  any other.";
+    Err(ends_connection(Problem::new(Code::UnsupportedTransferCoding, detail)))
 }
 
 /// The authority that a request is for: that of an absolute target, else its `Host`.
@@ -66,10 +80,13 @@ fn host(request: &Request) -> Result<Option<Authority<'_>>, Problem> {
     Ok(Some(authority))
 }
 
-/// Where a head is ambiguous, so is what follows it: the connection ends.
 fn invalid_host(detail: &'static str) -> Problem {
-    let close = HeaderValue::from_static("close");
-    Problem::new(Code::InvalidHost, detail).with_header(CONNECTION, close)
+    ends_connection(Problem::new(Code::InvalidHost, detail))
+}
+
+/// Where a head is ambiguous, so is what follows it.
+fn ends_connection(problem: Problem) -> Problem {
+    problem.with_header(CONNECTION, HeaderValue::from_static("close"))
 }
 
 fn misdirected(host: &Authority<'_>) -> Problem {

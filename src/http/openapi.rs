@@ -69,6 +69,7 @@ impl IntoResponses for Problems {
             ("422", "`empty_document`"),
             ("429", "`rate_limited`; with Retry-After"),
             ("500", "`internal`, `unreadable_record`"),
+            ("501", "`unsupported_transfer_coding`"),
             ("503", "`overloaded`, `stopping`, `storage_failed`; with Retry-After"),
             ("507", "`disk_full`, `memory_full`; look-ups go on"),
         ];

@@ -57,6 +57,7 @@ pub(super) enum Code {
     RateLimited,
     Internal,
     UnreadableRecord,
+    UnsupportedTransferCoding,
     Overloaded,
     Stopping,
     StorageFailed,
@@ -67,7 +68,7 @@ pub(super) enum Code {
 impl Code {
     /// Every code, for the documentation and its test.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 35] = [
+    pub(super) const ALL: [Self; 36] = [
         Self::MalformedJson,
         Self::InvalidValue,
         Self::UnknownField,
@@ -98,6 +99,7 @@ impl Code {
         Self::RateLimited,
         Self::Internal,
         Self::UnreadableRecord,
+        Self::UnsupportedTransferCoding,
         Self::Overloaded,
         Self::Stopping,
         Self::StorageFailed,
@@ -180,6 +182,11 @@ impl Code {
             Self::UnreadableRecord => {
                 (S::INTERNAL_SERVER_ERROR, "unreadable_record", "A stored record could not be read")
             }
+            Self::UnsupportedTransferCoding => (
+                S::NOT_IMPLEMENTED,
+                "unsupported_transfer_coding",
+                "The transfer coding is not supported",
+            ),
             Self::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded", "Too much at one time"),
             Self::Stopping => (S::SERVICE_UNAVAILABLE, "stopping", "The service is stopping"),
             Self::StorageFailed => {

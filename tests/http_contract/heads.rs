@@ -144,3 +144,27 @@ fn a_page_of_another_site_may_follow_links_but_not_export() {
         assert_eq!(send("GET /v1/snapshots/export", site).status, 200, "{site}");
     }
 }
+
+#[test]
+fn a_transfer_coding_besides_chunked_is_refused_and_ends_the_connection() {
+    let server = Server::start();
+    let ask = |codings: &str| {
+        let mut connection = server.connect();
+        let head = "POST /v1/insert HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain";
+        let body = "18\r\nsome words to store here\r\n0\r\n\r\n";
+        connection.write(format!("{head}\r\n{codings}\r\n\r\n{body}").as_bytes()).unwrap();
+        (connection.reply(), connection)
+    };
+    for codings in [
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked, chunked",
+    ] {
+        let (refused, mut connection) = ask(codings);
+        assert_eq!(refused.problem(), (501, "unsupported_transfer_coding".to_owned()), "{codings}");
+        assert_eq!(refused.header("connection"), Some("close"), "{codings}");
+        assert!(connection.is_closed(), "{codings}");
+    }
+    assert_eq!(server.get("/v1/stats").json()["documents"], 0);
+    assert_eq!(ask("Transfer-Encoding: Chunked").0.json()["outcome"], "inserted");
+}
