@@ -43,6 +43,7 @@ struct Installed {
     connections: Gauge,
     turned_away: Counter,
     log_lines_lost: Counter,
+    reclaimed: Counter,
     state: StateGauges,
 }
 
@@ -58,7 +59,6 @@ struct StateGauges {
     in_flight: Gauge,
     journal: Gauge,
     journal_live: Gauge,
-    reclaimed: Gauge,
     snapshot_age: Gauge,
     ready: Gauge,
 }
@@ -117,6 +117,7 @@ fn handles(page: PrometheusHandle) -> Installed {
         connections: gauge!("nearprint_connections"),
         turned_away: counter!("nearprint_connections_turned_away_total"),
         log_lines_lost: counter!("nearprint_log_lines_lost_total"),
+        reclaimed: counter!("nearprint_reclaimed_bytes_total"),
         state: StateGauges {
             documents: gauge!("nearprint_documents"),
             fingerprints: gauge!("nearprint_fingerprints"),
@@ -129,7 +130,6 @@ fn handles(page: PrometheusHandle) -> Installed {
             in_flight: gauge!("nearprint_requests_in_flight"),
             journal: gauge!("nearprint_journal_bytes"),
             journal_live: gauge!("nearprint_journal_live_bytes"),
-            reclaimed: gauge!("nearprint_reclaimed_bytes"),
             snapshot_age: gauge!("nearprint_snapshot_age_seconds"),
             ready: gauge!("nearprint_ready"),
         },
@@ -202,8 +202,21 @@ fn describe() {
         "The limit of index, merges, bodies and replies together; 0 without one."
     );
     describe_gauge!("nearprint_requests_in_flight", "Requests being worked on.");
+    describe_outside();
     describe_disk();
     describe_gauge!("nearprint_ready", "1 when writes are accepted, else 0.");
+}
+
+fn describe_outside() {
+    describe_gauge!("nearprint_connections", "Open connections.");
+    describe_counter!(
+        "nearprint_connections_turned_away_total",
+        "Connections refused because the service already had server.connections_max of them."
+    );
+    describe_counter!(
+        "nearprint_log_lines_lost_total",
+        "Log lines dropped because their reader was too slow."
+    );
 }
 
 fn describe_disk() {
@@ -213,10 +226,10 @@ fn describe_disk() {
         Unit::Bytes,
         "Records of stored documents in the journal files, at least."
     );
-    describe_gauge!(
-        "nearprint_reclaimed_bytes",
+    describe_counter!(
+        "nearprint_reclaimed_bytes_total",
         Unit::Bytes,
-        "Space of old records given back since the start."
+        "Bytes of journal files freed since the start."
     );
     describe_gauge!(
         "nearprint_snapshot_age_seconds",
@@ -304,7 +317,7 @@ pub fn render(state: &State) -> String {
     set(&gauges.replies, state.replies_bytes);
     set(&gauges.memory_max, state.memory_bytes_max);
     set(&gauges.in_flight, state.requests_in_flight);
-    set(&gauges.reclaimed, state.reclaimed_bytes);
+    installed.reclaimed.absolute(state.reclaimed_bytes);
     set(&gauges.journal_live, state.journal_live_bytes);
     set(&gauges.ready, u64::from(state.ready));
     for (gauge, bytes) in gauges.memory.iter().zip(state.memory_bytes) {
@@ -528,11 +541,39 @@ mod tests {
             "nearprint_log_lines_lost_total 4",
             "nearprint_journal_bytes 99",
             "nearprint_journal_live_bytes 50",
-            "nearprint_reclaimed_bytes 7",
+            "nearprint_reclaimed_bytes_total 7",
             "nearprint_snapshot_age_seconds 1.5",
             "nearprint_ready 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+        }
+        check_conventions(&page);
+    }
+
+    /// What `promtool check metrics` asks for: a help text and a type for every metric, and the
+    /// ending `_total` for counters and for nothing else.
+    fn check_conventions(page: &str) {
+        let types: Vec<(&str, &str)> =
+            page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+        assert!(!types.is_empty(), "{page}");
+        let manual = include_str!("../docs/operations.md");
+        for &(name, kind) in &types {
+            let help = format!("# HELP {name} ");
+            assert!(page.lines().any(|line| line.starts_with(&help)), "{name} has no help text");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
+            let is_explained =
+                manual.contains(&format!("`{name}`")) || manual.contains(&format!("`{name}{{"));
+            assert!(is_explained, "docs/operations.md does not explain {name}");
+        }
+        for line in page.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+            let series = line.split(['{', ' ']).next().unwrap();
+            let is_typed = types.iter().any(|(name, kind)| match *kind {
+                "histogram" => series
+                    .strip_prefix(name)
+                    .is_some_and(|part| ["_bucket", "_sum", "_count"].contains(&part)),
+                _ => series == *name,
+            });
+            assert!(is_typed, "{series} has no type");
         }
     }
 }
