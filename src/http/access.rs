@@ -124,7 +124,7 @@ fn problem(denied: Denied) -> Problem {
 pub(super) fn describe(document: &mut OpenApi) {
     let scheme = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("Asked for where tokens are configured; see the scope of each operation"))
+        .description(Some("A token of this service, with the scope that the operation names"))
         .build();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(SCHEME, SecurityScheme::Http(scheme));

@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use super::batch::{self, Operation};
 use super::insert::count_outcome;
-use super::openapi::{CheckAndInsertRequest, DocumentBody, OnDuplicate, Problems};
+use super::openapi::{CheckAndInsertRequest, DocumentBody, OnDuplicate, Packed, Problems};
 use super::prepare;
 use super::problem::Problem;
 use super::query::count_hits;
@@ -23,7 +23,8 @@ use crate::engine::{Admission, Checked};
     params(DocumentBody, super::openapi::Extraction, super::openapi::LookUp, OnDuplicate),
     request_body(content((CheckAndInsertRequest = "application/json"),
         (String = "text/plain"), (String = "text/html"))),
-    responses((status = 200, body = CheckAndInsertReply<'_>), Problems))]
+    responses((status = 200, description = "What was found, and what became of the document",
+        body = CheckAndInsertReply<'_>), Problems))]
 pub(super) async fn post_check_and_insert(
     State(service): State<Arc<Service>>,
     request: Request,
@@ -55,9 +56,10 @@ pub(super) async fn post_check_and_insert(
 #[utoipa::path(post, path = "/v1/check-and-insert/batch", tag = "batches",
     params(super::openapi::Extraction, super::openapi::LookUp, OnDuplicate),
     request_body(content((CheckAndInsertRequest = "application/x-ndjson"),
-        (Vec<u8> = "application/octet-stream"))),
-    responses((status = 200, content((CheckAndInsertReply<'_> = "application/x-ndjson"),
-        (Vec<u8> = "application/octet-stream"))), Problems))]
+        (Packed = "application/octet-stream"))),
+    responses((status = 200, description = "A reply for each document, in their order",
+        content((CheckAndInsertReply<'_> = "application/x-ndjson"),
+        (Packed = "application/octet-stream"))), Problems))]
 pub(super) async fn post_check_and_insert_batch(
     State(service): State<Arc<Service>>,
     request: Request,

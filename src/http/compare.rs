@@ -25,7 +25,8 @@ const PARAMETERS: &[Field] = &[];
 /// `duplicate` says whether a look-up of one would count the other. Stores nothing.
 #[utoipa::path(post, path = "/v1/compare", tag = "look up",
     request_body = CompareRequest,
-    responses((status = 200, body = CompareReply), Problems))]
+    responses((status = 200, description = "How near the two documents are", body = CompareReply),
+        Problems))]
 pub(super) async fn post_compare(
     State(service): State<Arc<Service>>,
     request: Request,

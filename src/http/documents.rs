@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use super::fields::Field;
 use super::openapi::Problems;
-use super::parameters;
+use super::parameters::{self, NoParameters};
 use super::problem::{Code, Problem};
 use super::service::Service;
 use super::wire::{DocumentReply, RemovedReply};
@@ -21,10 +21,11 @@ use crate::metrics;
 /// Show what is stored under an id.
 #[utoipa::path(get, path = "/v1/documents/{id}", tag = "documents",
     params(("id" = String, Path, description = "the id, percent-encoded")),
-    responses((status = 200, body = DocumentReply), Problems))]
+    responses((status = 200, description = "The document", body = DocumentReply), Problems))]
 pub(super) async fn get_document(
     State(service): State<Arc<Service>>,
     uri: Uri,
+    _: NoParameters,
 ) -> Result<Json<DocumentReply>, Problem> {
     show(&service, &id_of_path(&uri)?).await
 }
@@ -34,10 +35,12 @@ pub(super) async fn get_document(
 /// Succeeds with `"removed": 0` where there is none, so that it may be retried.
 #[utoipa::path(delete, path = "/v1/documents/{id}", tag = "documents",
     params(("id" = String, Path, description = "the id, percent-encoded")),
-    responses((status = 200, body = RemovedReply), Problems))]
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
+        Problems))]
 pub(super) async fn delete_document(
     State(service): State<Arc<Service>>,
     uri: Uri,
+    _: NoParameters,
 ) -> Result<Json<RemovedReply>, Problem> {
     forget(&service, id_of_path(&uri)?).await
 }
@@ -45,7 +48,7 @@ pub(super) async fn delete_document(
 /// Show what is stored under an id, given as a query parameter.
 #[utoipa::path(get, path = "/v1/documents", tag = "documents",
     params(("id" = String, Query, description = "the id")),
-    responses((status = 200, body = DocumentReply), Problems))]
+    responses((status = 200, description = "The document", body = DocumentReply), Problems))]
 pub(super) async fn get_document_by_parameter(
     State(service): State<Arc<Service>>,
     request: Request,
@@ -56,7 +59,8 @@ pub(super) async fn get_document_by_parameter(
 /// Forget the document with an id, given as a query parameter.
 #[utoipa::path(delete, path = "/v1/documents", tag = "documents",
     params(("id" = String, Query, description = "the id")),
-    responses((status = 200, body = RemovedReply), Problems))]
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
+        Problems))]
 pub(super) async fn delete_document_by_parameter(
     State(service): State<Arc<Service>>,
     request: Request,

@@ -19,7 +19,7 @@ use super::wire::FingerprintReply;
     params(DocumentBody, Extraction, Explain),
     request_body(content((FingerprintRequest = "application/json"),
         (String = "text/plain"), (String = "text/html"))),
-    responses((status = 200, body = FingerprintReply), Problems))]
+    responses((status = 200, description = "The fingerprint", body = FingerprintReply), Problems))]
 pub(super) async fn post_fingerprint(
     State(service): State<Arc<Service>>,
     request: Request,
@@ -35,7 +35,8 @@ pub(super) async fn post_fingerprint(
 #[utoipa::path(post, path = "/v1/fingerprint/batch", tag = "batches",
     params(Extraction, Explain),
     request_body(content = FingerprintRequest, content_type = "application/x-ndjson"),
-    responses((status = 200, body = FingerprintReply, content_type = "application/x-ndjson"),
+    responses((status = 200, description = "A reply for each document, in their order",
+        body = FingerprintReply, content_type = "application/x-ndjson"),
         Problems))]
 pub(super) async fn post_fingerprint_batch(
     State(service): State<Arc<Service>>,

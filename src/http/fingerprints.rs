@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::Uri;
 
 use super::openapi::Problems;
+use super::parameters::NoParameters;
 use super::problem::Problem;
 use super::service::Service;
 use super::wire::RemovedReply;
@@ -18,10 +19,12 @@ use crate::metrics;
 /// Succeeds with `"removed": 0` where there is none, so that it may be retried.
 #[utoipa::path(delete, path = "/v1/fingerprints/{hex}", tag = "documents",
     params(("hex" = String, Path, description = "16 hex digits, with or without 0x")),
-    responses((status = 200, body = RemovedReply), Problems))]
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
+        Problems))]
 pub(super) async fn delete_fingerprint(
     State(service): State<Arc<Service>>,
     uri: Uri,
+    _: NoParameters,
 ) -> Result<Json<RemovedReply>, Problem> {
     let hex = uri.path().rsplit('/').next().unwrap_or_default();
     let fingerprint: Fingerprint = hex.parse().map_err(|_| {

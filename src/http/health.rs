@@ -12,14 +12,15 @@ use super::wire::HealthReply;
 
 /// The process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "operations",
-    responses((status = 200, body = HealthReply)))]
+    responses((status = 200, description = "The process is alive", body = HealthReply)))]
 pub(super) async fn get_healthz() -> Json<HealthReply> {
     Json(HealthReply { status: "alive" })
 }
 
 /// The service is recovered and accepts writes; 503 with the reason otherwise.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
-    responses((status = 200, body = HealthReply), Problems))]
+    responses((status = 200, description = "The service accepts writes", body = HealthReply),
+        Problems))]
 pub(super) async fn get_readyz(
     State(service): State<Arc<Service>>,
 ) -> Result<Json<HealthReply>, Problem> {

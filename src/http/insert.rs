@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 
 use super::batch::{self, Operation};
-use super::openapi::{DocumentBody, InsertRequest, Problems};
+use super::openapi::{DocumentBody, InsertRequest, Packed, Problems};
 use super::prepare;
 use super::problem::Problem;
 use super::service::Service;
@@ -22,7 +22,8 @@ use crate::metrics;
     params(DocumentBody, super::openapi::Extraction),
     request_body(content(
         (InsertRequest = "application/json"), (String = "text/plain"), (String = "text/html"))),
-    responses((status = 200, body = InsertReply), Problems))]
+    responses((status = 200, description = "What became of the document", body = InsertReply),
+        Problems))]
 pub(super) async fn post_insert(
     State(service): State<Arc<Service>>,
     request: Request,
@@ -42,8 +43,9 @@ pub(super) async fn post_insert(
 #[utoipa::path(post, path = "/v1/insert/batch", tag = "batches",
     params(super::openapi::Extraction),
     request_body(content(
-        (InsertRequest = "application/x-ndjson"), (Vec<u8> = "application/octet-stream"))),
-    responses((status = 200, content(
+        (InsertRequest = "application/x-ndjson"), (Packed = "application/octet-stream"))),
+    responses((status = 200, description = "A reply for each document, in their order; for packed\
+        fingerprints one reply for all", content(
         (InsertReply = "application/x-ndjson"), (PackedInsertReply = "application/json"))),
         Problems))]
 pub(super) async fn post_insert_batch(

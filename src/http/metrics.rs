@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
+use super::openapi::Problems;
 use super::problem::Problem;
 use super::service::Service;
 use super::stats;
@@ -15,7 +16,8 @@ use crate::metrics;
 
 /// The metrics, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
-    responses((status = 200, body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "The metrics", body = String,
+        content_type = "text/plain"), Problems))]
 pub(super) async fn get_metrics(
     State(service): State<Arc<Service>>,
 ) -> Result<impl IntoResponse, Problem> {

@@ -4,35 +4,48 @@
 //! them against the fields that the reader takes.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde::Serialize;
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref,
-    RefOr, Response, ResponseBuilder,
+    ArrayBuilder, ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, Object,
+    OneOfBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Schema, Type,
 };
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 
 use super::batch::ErrorLine;
+use super::parameters::NoParameters;
 use super::problem::ProblemBody;
+use super::router;
+use super::service::Service;
 
 /// The OpenAPI document.
 #[utoipa::path(get, path = "/openapi.json", tag = "operations",
-    responses((status = 200, body = Object)))]
-pub(super) async fn get_openapi() -> impl IntoResponse {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    let text = TEXT.get_or_init(|| {
-        let document = super::openapi();
-        document.to_json().expect("an OpenAPI document is JSON")
-    });
+    responses((status = 200, description = "This document", body = Object), Problems))]
+pub(super) async fn get_openapi(
+    State(service): State<Arc<Service>>,
+    _: NoParameters,
+) -> impl IntoResponse {
+    static WITH_TOKENS: OnceLock<String> = OnceLock::new();
+    static WITHOUT_TOKENS: OnceLock<String> = OnceLock::new();
+    let json = |document: OpenApi| document.to_json().expect("an OpenAPI document is JSON");
+    let text = if service.access.is_on() {
+        WITH_TOKENS.get_or_init(|| json(router::openapi()))
+    } else {
+        WITHOUT_TOKENS.get_or_init(|| json(router::openapi_without_tokens()))
+    };
     ([(CONTENT_TYPE, "application/json")], text.as_str())
 }
 
 /// The document without its routes.
 pub(super) fn head() -> OpenApi {
-    let license = LicenseBuilder::new().name(env!("CARGO_PKG_LICENSE")).build();
+    let license = LicenseBuilder::new()
+        .name(env!("CARGO_PKG_LICENSE"))
+        .identifier(Some(env!("CARGO_PKG_LICENSE")))
+        .build();
     let info = InfoBuilder::new()
         .title("nearprint")
         .version(env!("CARGO_PKG_VERSION"))
@@ -160,16 +173,14 @@ pub(super) enum OnDuplicateChoice {
     Skip,
 }
 
-/// A fingerprint as it comes in: 16 hex digits with or without `0x`, or a 64-bit integer, signed
-/// or not.
+/// A fingerprint in a request: 16 hex digits with or without `0x`, or a 64-bit integer, signed or
+/// unsigned.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "a description; fields.rs reads it")]
 pub(super) enum FingerprintIn {
-    #[schema(value_type = String)]
     Hex(String),
-    Unsigned(u64),
-    Signed(i64),
+    Integer(i128),
 }
 
 /// Weighted features: `{"token": weight}` or `[["token", weight]]`.
@@ -178,8 +189,35 @@ pub(super) enum FingerprintIn {
 #[expect(dead_code, reason = "a description; fields.rs reads it")]
 pub(super) enum FeaturesIn {
     Object(BTreeMap<String, f64>),
-    Pairs(Vec<(String, f64)>),
+    Pairs(Vec<FeaturePair>),
 }
+
+/// A token and its weight: `["token", weight]`.
+#[derive(Serialize)]
+pub(super) struct FeaturePair;
+
+impl ToSchema for FeaturePair {}
+
+// utoipa describes a tuple by `items: false`, which not every tool understands.
+impl utoipa::PartialSchema for FeaturePair {
+    fn schema() -> RefOr<Schema> {
+        let token_or_weight = OneOfBuilder::new()
+            .item(Object::with_type(Type::String))
+            .item(Object::with_type(Type::Number));
+        ArrayBuilder::new()
+            .items(token_or_weight)
+            .min_items(Some(2))
+            .max_items(Some(2))
+            .description(Some("A token and its weight."))
+            .into()
+    }
+}
+
+/// A body of bytes: packed fingerprints, distances or an export.
+#[derive(ToSchema)]
+#[schema(value_type = String, content_media_type = "application/octet-stream")]
+#[expect(dead_code, reason = "a description")]
+pub(super) struct Packed(Vec<u8>);
 
 /// Declares the schema of a request: a document, and the options named.
 macro_rules! request {
@@ -191,19 +229,25 @@ macro_rules! request {
         #[expect(dead_code, reason = "a description; fields.rs reads it")]
         pub(super) struct $name {
             /// Plain text.
+            #[schema(nullable = false)]
             text: Option<String>,
             /// A page of HTML.
+            #[schema(nullable = false)]
             html: Option<String>,
+            #[schema(nullable = false)]
             features: Option<FeaturesIn>,
+            #[schema(nullable = false)]
             fingerprint: Option<FingerprintIn>,
             /// The recipe of `fingerprint`; refused (409) unless it is the service's.
+            #[schema(nullable = false)]
             recipe: Option<String>,
             /// The caller's name for the document, usually its URL.
-            #[schema(min_length = 1, max_length = 2048)]
+            #[schema(min_length = 1, max_length = 2048, nullable = false)]
             id: Option<String>,
             /// Which text of `html` counts; the default is the service's `query.extract`.
+            #[schema(nullable = false)]
             extract: Option<ExtractChoice>,
-            $($(#[$field_doc])* $field: Option<$type>,)*
+            $($(#[$field_doc])* #[schema(nullable = false)] $field: Option<$type>,)*
         }
     };
 }
@@ -262,14 +306,16 @@ pub(super) struct CompareRequest {
     a: InsertRequest,
     b: InsertRequest,
     /// The largest distance of a duplicate.
-    #[schema(minimum = 0, maximum = 8)]
+    #[schema(minimum = 0, maximum = 8, nullable = false)]
     distance: Option<u8>,
     /// The similarity that makes a duplicate; 0 switches verification off.
-    #[schema(minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1, nullable = false)]
     min_similarity: Option<f64>,
     /// Which text of `html` counts, where a document does not say.
+    #[schema(nullable = false)]
     extract: Option<ExtractChoice>,
     /// Adds why the documents have their fingerprints, and which features decide the bits that differ.
+    #[schema(nullable = false)]
     explain: Option<bool>,
 }
 
@@ -344,6 +390,36 @@ mod tests {
             read.sort_unstable();
             assert_eq!(described, read, "{name}");
         }
+    }
+
+    #[test]
+    fn every_response_has_a_description() {
+        let document = document();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                for (status, response) in operation["responses"].as_object().unwrap() {
+                    let description = response["description"].as_str().unwrap_or_default();
+                    assert!(!description.is_empty(), "{method} {path} {status}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_schema_is_a_bare_boolean() {
+        let text = document().to_string();
+        assert!(!text.contains("\"items\":false"), "tools for OpenAPI 3.0 refuse it: {text}");
+    }
+
+    #[test]
+    fn bytes_are_described_as_such_and_not_as_lists_of_numbers() {
+        let document = document();
+        let request = &document["paths"]["/v1/insert/batch"]["post"]["requestBody"]["content"];
+        let packed = request["application/octet-stream"]["schema"]["$ref"].as_str().unwrap();
+        assert_eq!(packed, "#/components/schemas/Packed");
+        let packed = &document["components"]["schemas"]["Packed"];
+        assert_eq!(packed["type"], "string");
+        assert_eq!(packed["contentMediaType"], "application/octet-stream");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
+use super::openapi::Problems;
+
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -12,7 +14,8 @@ const FRESH: &str = "no-cache";
 
 /// The web page.
 #[utoipa::path(get, path = "/", tag = "page",
-    responses((status = 200, body = String, content_type = "text/html")))]
+    responses((status = 200, description = "The page", body = String, content_type = "text/html"),
+        Problems))]
 pub(super) async fn get_page() -> impl IntoResponse {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -24,7 +27,8 @@ pub(super) async fn get_page() -> impl IntoResponse {
 
 /// The style of the web page.
 #[utoipa::path(get, path = "/page.css", tag = "page",
-    responses((status = 200, body = String, content_type = "text/css")))]
+    responses((status = 200, description = "The style sheet", body = String,
+        content_type = "text/css"), Problems))]
 pub(super) async fn get_style() -> impl IntoResponse {
     let headers = [(CONTENT_TYPE, "text/css; charset=utf-8"), (CACHE_CONTROL, FRESH)];
     (headers, include_str!("page/page.css"))
@@ -32,7 +36,8 @@ pub(super) async fn get_style() -> impl IntoResponse {
 
 /// The script of the web page.
 #[utoipa::path(get, path = "/page.js", tag = "page",
-    responses((status = 200, body = String, content_type = "text/javascript")))]
+    responses((status = 200, description = "The script", body = String,
+        content_type = "text/javascript"), Problems))]
 pub(super) async fn get_script() -> impl IntoResponse {
     let headers = [(CONTENT_TYPE, "text/javascript; charset=utf-8"), (CACHE_CONTROL, FRESH)];
     (headers, include_str!("page/page.js"))

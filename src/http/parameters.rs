@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use percent_encoding::percent_decode;
 
 use super::fields::{Asked, EXTRACT_TAKES, Field, ON_DUPLICATE_TAKES, store_duplicates};
@@ -38,6 +40,17 @@ pub(super) fn parse(query: Option<&str>, allowed: &[Field]) -> Result<Parameters
         }
     }
     Ok(parameters)
+}
+
+/// Refuses query parameters, as an extractor of the routes that take none.
+pub(super) struct NoParameters;
+
+impl<S: Sync> FromRequestParts<S> for NoParameters {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        parse(parts.uri.query(), &[]).map(|_| Self)
+    }
 }
 
 impl Parameters {

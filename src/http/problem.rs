@@ -359,9 +359,11 @@ pub(super) struct ProblemBody<'a> {
     code: &'static str,
     /// The field of the body, or the query parameter, that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     field: Option<&'a str>,
     /// The line of the batch, counted from 1, blank lines included.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     line: Option<u64>,
 }
 

@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use super::batch::{self, Operation};
 use super::fields::Field;
-use super::openapi::{DocumentBody, Explain, Extraction, LookUp, Problems, QueryRequest};
+use super::openapi::{DocumentBody, Explain, Extraction, LookUp, Packed, Problems, QueryRequest};
 use super::parameters;
 use super::prepare::{self, Prepared};
 use super::problem::{Code, Problem};
@@ -34,7 +34,7 @@ const PARAMETERS: &[Field] = &[
     params(DocumentBody, Extraction, LookUp, Explain),
     request_body(content(
         (QueryRequest = "application/json"), (String = "text/plain"), (String = "text/html"))),
-    responses((status = 200, body = QueryReply<'_>), Problems))]
+    responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(super) async fn post_query(
     State(service): State<Arc<Service>>,
     request: Request,
@@ -48,7 +48,7 @@ pub(super) async fn post_query(
     params(("fingerprint" = String, Query, description = "16 hex digits, with or without 0x"),
         ("recipe" = Option<String>, Query, description = "refused unless it is the service's"),
         DocumentBody, LookUp, Explain),
-    responses((status = 200, body = QueryReply<'_>), Problems))]
+    responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(super) async fn get_query(
     State(service): State<Arc<Service>>,
     request: Request,
@@ -72,9 +72,9 @@ pub(super) async fn get_query(
 #[utoipa::path(post, path = "/v1/query/batch", tag = "batches",
     params(Extraction, LookUp, Explain),
     request_body(content(
-        (QueryRequest = "application/x-ndjson"), (Vec<u8> = "application/octet-stream"))),
-    responses((status = 200, content(
-        (QueryReply<'_> = "application/x-ndjson"), (Vec<u8> = "application/octet-stream"))),
+        (QueryRequest = "application/x-ndjson"), (Packed = "application/octet-stream"))),
+    responses((status = 200, description = "A reply for each document, in their order", content(
+        (QueryReply<'_> = "application/x-ndjson"), (Packed = "application/octet-stream"))),
         Problems))]
 pub(super) async fn post_query_batch(
     State(service): State<Arc<Service>>,

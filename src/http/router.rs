@@ -11,6 +11,7 @@ use axum::http::header::{
 };
 use axum::middleware;
 use tower_http::set_header::SetResponseHeaderLayer;
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -79,11 +80,16 @@ fn every_reply(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 
-/// The description of the API.
-pub fn openapi() -> utoipa::openapi::OpenApi {
-    let mut document = routes().into_openapi();
+/// The description of the API of a service with tokens: each operation names the scope it needs.
+pub fn openapi() -> OpenApi {
+    let mut document = openapi_without_tokens();
     access::describe(&mut document);
     document
+}
+
+/// The description of the API of a service without tokens, where every request is let in.
+pub(super) fn openapi_without_tokens() -> OpenApi {
+    routes().into_openapi()
 }
 
 /// The names of all routes, for their metrics. The few strings live as long as the process.

@@ -11,7 +11,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use tokio::sync::mpsc;
 
-use super::openapi::Problems;
+use super::openapi::{self, Problems};
+use super::parameters::NoParameters;
 use super::problem::{Code, Problem};
 use super::service::Service;
 use super::wire::{SnapshotReply, SnapshotsReply};
@@ -21,17 +22,22 @@ use crate::engine::Export;
 ///
 /// Answered when it is on disk and verified. The body of the request is not read.
 #[utoipa::path(post, path = "/v1/snapshots", tag = "operations",
-    responses((status = 200, body = SnapshotReply), Problems))]
+    responses((status = 200, description = "The new snapshot", body = SnapshotReply), Problems))]
 pub(super) async fn post_snapshot(
     State(service): State<Arc<Service>>,
+    _: NoParameters,
 ) -> Result<Json<SnapshotReply>, Problem> {
     Ok(Json(service.engine.snapshot().await?.into()))
 }
 
 /// List the snapshots on disk.
 #[utoipa::path(get, path = "/v1/snapshots", tag = "operations",
-    responses((status = 200, body = SnapshotsReply), Problems))]
-pub(super) async fn get_snapshots(State(service): State<Arc<Service>>) -> Json<SnapshotsReply> {
+    responses((status = 200, description = "The snapshots on disk", body = SnapshotsReply),
+        Problems))]
+pub(super) async fn get_snapshots(
+    State(service): State<Arc<Service>>,
+    _: NoParameters,
+) -> Json<SnapshotsReply> {
     let snapshots = service.engine.snapshots();
     Json(SnapshotsReply { snapshots: snapshots.into_iter().map(SnapshotReply::from).collect() })
 }
@@ -42,13 +48,15 @@ const PIECES_MAX: usize = 2;
 /// Export everything as one checksummed stream.
 ///
 /// For administrators alone: it holds every id and the secrets of the directory. A snapshot is taken,
-/// and sent with all records up to now; writes go on meanwhile. A client that breaks off or receives a
-/// stream that was cut finds out by its checksums: `nearprint snapshot verify --export FILE`. At most
+/// and sent with all records up to now; writes go on meanwhile. The checksums of
+/// a stream that was cut do not match: `nearprint snapshot verify --export FILE`. At most
 /// `server.exports_max` run at one time; further ones are answered 503.
 #[utoipa::path(get, path = "/v1/snapshots/export", tag = "operations",
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), Problems))]
+    responses((status = 200, description = "The export", body = openapi::Packed,
+        content_type = "application/octet-stream"), Problems))]
 pub(super) async fn get_export(
     State(service): State<Arc<Service>>,
+    _: NoParameters,
 ) -> Result<impl IntoResponse, Problem> {
     let Ok(turn) = Arc::clone(&service.exports).try_acquire_owned() else {
         return Err(too_many(service.options.exports_max));

@@ -8,6 +8,8 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::openapi::Problems;
+use super::parameters::NoParameters;
 use super::problem::Problem;
 use super::service::Service;
 use super::wire::SnapshotReply;
@@ -15,9 +17,11 @@ use crate::engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 
 /// The state of the service in numbers.
 #[utoipa::path(get, path = "/v1/stats", tag = "operations",
-    responses((status = 200, body = StatsReply)))]
+    responses((status = 200, description = "The state of the service", body = StatsReply),
+        Problems))]
 pub(super) async fn get_stats(
     State(service): State<Arc<Service>>,
+    _: NoParameters,
 ) -> Result<Json<StatsReply>, Problem> {
     let uptime = service.started.elapsed().as_secs();
     let mut reply = StatsReply::new(service.stats().await?, uptime);
@@ -73,6 +77,7 @@ pub(super) struct DurabilityReply {
     policy: &'static str,
     /// With `interval`: the longest time between two syncs.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     interval_ms: Option<u64>,
 }
 

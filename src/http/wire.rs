@@ -54,6 +54,7 @@ pub(super) struct FingerprintReply {
     short: bool,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     explanation: Option<ExplanationReply>,
 }
 
@@ -86,6 +87,7 @@ pub(super) struct QueryReply<'a> {
     truncated: bool,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     explanation: Option<ExplanationReply>,
 }
 
@@ -181,6 +183,7 @@ pub(super) struct HitReply<'a> {
     id_count: u64,
     /// With `"explain": true`: the bits in which it differs, with their sums in the query.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     differing_bits: Option<Vec<BitReply>>,
 }
 
@@ -344,6 +347,7 @@ pub(super) struct CompareReply {
     pub(super) duplicate: bool,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub(super) explanation: Option<ComparisonExplanationReply>,
 }
 

@@ -1,0 +1,71 @@
+//! The OpenAPI document says what the service does: its parameters, its nulls and its tokens.
+
+use nearprint::access::Token;
+use serde_json::{Value, json};
+
+use crate::support::Server;
+
+/// Probes and browsers append parameters of their own, so these routes pass over any.
+const LENIENT: &[&str] = &["/healthz", "/readyz", "/metrics", "/", "/page.css", "/page.js"];
+
+#[test]
+fn a_query_parameter_that_a_route_does_not_take_is_refused() {
+    let server = Server::start();
+    let document = server.get("/openapi.json").json();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let content = operation["requestBody"]["content"].as_object();
+            let kind = content.and_then(|content| content.keys().next()).map_or("", String::as_str);
+            let target = path.replace("{id}", "a").replace("{hex}", "00000000000000ff");
+            let line = format!("{} {target}?surprise=1", method.to_uppercase());
+            let reply = server.send(&line, &[("content-type", kind)], b"{}\n");
+            if LENIENT.contains(&path.as_str()) {
+                assert_eq!(reply.status, 200, "{line}");
+            } else {
+                let problem: Value = reply.json();
+                assert_eq!(problem["code"], "unknown_field", "{line}: {problem}");
+                assert_eq!(problem["field"], "surprise", "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_description_asks_for_tokens_only_where_the_service_does() {
+    let server = Server::start();
+    let open = server.get("/openapi.json").json();
+    assert_eq!(open["components"]["securitySchemes"], json!(null));
+    assert_eq!(open["paths"]["/v1/stats"]["get"]["security"], json!(null));
+
+    let token = Token::generate().unwrap();
+    let server = Server::with(|config| {
+        config.access.tokens = format!("reader read {}", token.digest());
+    });
+    let bearer = format!("Bearer {}", token.reveal());
+    let reply = server.send("GET /openapi.json", &[("authorization", &bearer)], b"");
+    let with_tokens = reply.json();
+    assert!(with_tokens["components"]["securitySchemes"]["token"].is_object());
+    assert_eq!(with_tokens["paths"]["/v1/stats"]["get"]["security"], json!([{"token": ["read"]}]));
+}
+
+/// The description of a request says of no field that it may be null, and none may.
+#[test]
+fn null_is_refused_for_each_field_of_a_request() {
+    let server = Server::start();
+    let document = server.get("/openapi.json").json();
+    let schemas = &document["components"]["schemas"];
+    for (route, schema) in [
+        ("/v1/fingerprint", "FingerprintRequest"),
+        ("/v1/query", "QueryRequest"),
+        ("/v1/insert", "InsertRequest"),
+        ("/v1/check-and-insert", "CheckAndInsertRequest"),
+        ("/v1/compare", "CompareRequest"),
+    ] {
+        for (field, described) in schemas[schema]["properties"].as_object().unwrap() {
+            assert!(!described.to_string().contains("\"null\""), "{schema}.{field}: {described}");
+            let reply = server.post(route, &json!({ field.as_str(): null }));
+            assert_eq!(reply.status, 400, "{route} {field}");
+            assert_eq!(reply.json()["code"], "invalid_value", "{route} {field}");
+        }
+    }
+}
