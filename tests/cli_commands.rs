@@ -10,15 +10,21 @@ const LONG_TEXT: &str = "Everyone has the right to freedom of thought and of exp
     information and ideas through any media and regardless of frontiers.";
 
 fn nearprint(arguments: &[&str], input: &str) -> Output {
+    nearprint_with(&[], arguments, input)
+}
+
+fn nearprint_with(variables: &[(&str, &str)], arguments: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_nearprint"))
         .args(arguments)
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
     let mut stdin = child.stdin.take().expect("it is piped");
-    stdin.write_all(input.as_bytes()).expect("it is read");
+    // A command that refuses its arguments does not read its input.
+    drop(stdin.write_all(input.as_bytes()));
     drop(stdin);
     child.wait_with_output().expect("it ends")
 }
@@ -62,6 +68,26 @@ fn a_command_line_that_makes_no_sense_ends_with_2_and_help_with_0() {
     assert_eq!(code(&nearprint(&["import", "--data", "d", "--server", "s", "-"], "")), 2);
     assert_eq!(code(&nearprint(&["--help"], "")), 0);
     assert_eq!(code(&nearprint(&["--version"], "")), 0);
+}
+
+#[test]
+fn a_misspelt_variable_is_refused_by_each_command_that_reads_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    for arguments in [
+        &["serve", "--listen", "127.0.0.1:0", "--data", data][..],
+        &["check-config"],
+        &["health"],
+        &["import", "--data", data, "-"],
+    ] {
+        let output = nearprint_with(&[("NEARPRINT_SERVER_LISTEN", "127.0.0.1:0")], arguments, "");
+        assert_eq!(code(&output), 1, "{arguments:?}: {}", err(&output));
+        let said =
+            "unknown variable NEARPRINT_SERVER_LISTEN; did you mean NEARPRINT_SERVER__LISTEN?";
+        assert!(err(&output).contains(said), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains("\n  next: "), "{}", err(&output));
+    }
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub(super) fn load(sources: &Sources) -> Result<Config> {
             ConfigError::Unreadable { .. }
             | ConfigError::NotToml { .. }
             | ConfigError::UnknownKey { .. }
+            | ConfigError::UnknownVariables(_)
+            | ConfigError::NotUtf8 { .. }
             | ConfigError::WrongKind { .. }
             | ConfigError::Missing { .. }
             | ConfigError::OutOfRange { .. } => {

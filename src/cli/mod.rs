@@ -140,9 +140,25 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+    use crate::config::OPTION_VARIABLES;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_configuration_knows_the_variables_of_all_options() {
+        fn variables(command: &clap::Command) -> Vec<String> {
+            let own = command.get_arguments().filter_map(clap::Arg::get_env);
+            let own = own.map(|name| name.to_string_lossy().into_owned());
+            own.chain(command.get_subcommands().flat_map(variables)).collect()
+        }
+        let mut found = variables(&Cli::command());
+        found.sort();
+        found.dedup();
+        let mut known = OPTION_VARIABLES;
+        known.sort_unstable();
+        assert_eq!(found, known);
     }
 }

@@ -3,10 +3,13 @@
 //! Works on TOML tables: a key is known if the embedded defaults have it, and a value fits if it is
 //! of the same kind as the default. So the file of defaults is the only list of keys.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use strsim::levenshtein as edits;
 use toml::{Table, Value};
 
+use super::variables::{self, PREFIX};
 use super::{Config, DEFAULT_TOML};
 
 /// Where the configuration comes from besides the embedded defaults.
@@ -14,9 +17,9 @@ use super::{Config, DEFAULT_TOML};
 pub struct Sources {
     /// A configuration file.
     pub file: Option<PathBuf>,
-    /// The environment of the process, or a part of it; names without the form
-    /// `NEARPRINT_SECTION__KEY` are left alone.
-    pub environment: Vec<(String, String)>,
+    /// The environment of the process, or a part of it. Names that do not begin with `NEARPRINT_`
+    /// are ignored.
+    pub environment: Vec<(String, OsString)>,
     /// The flag `--listen`.
     pub listen: Option<String>,
     /// The flag `--data`.
@@ -29,9 +32,7 @@ impl Sources {
         Self {
             file,
             environment: std::env::vars_os()
-                .filter_map(|(name, value)| {
-                    Some((name.into_string().ok()?, value.into_string().ok()?))
-                })
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
                 .collect(),
             ..Self::default()
         }
@@ -66,6 +67,15 @@ pub enum ConfigError {
         origin: String,
         /// The known key with the most similar name.
         nearest: String,
+    },
+    /// Variables that look like ours and are not.
+    #[error("{}", unknown_variables(.0))]
+    UnknownVariables(Vec<UnknownVariable>),
+    /// A variable whose value is not text.
+    #[error("the value of the variable {name} is not UTF-8")]
+    NotUtf8 {
+        /// The variable.
+        name: String,
     },
     /// A value of another kind than the key takes.
     #[error("`{key}` in {origin} must be {expected}, not {found}")]
@@ -108,24 +118,28 @@ pub enum ConfigError {
     },
 }
 
-const PREFIX: &str = "NEARPRINT_";
-const SEPARATOR: &str = "__";
+/// A variable of the environment that begins with `NEARPRINT_` and that nothing reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownVariable {
+    /// Its name.
+    pub name: String,
+    /// The known variable with the most similar name.
+    pub nearest: String,
+}
+
+fn unknown_variables(variables: &[UnknownVariable]) -> String {
+    let sentence = |UnknownVariable { name, nearest }: &UnknownVariable| {
+        format!("unknown variable {name}; did you mean {nearest}?")
+    };
+    variables.iter().map(sentence).collect::<Vec<_>>().join(" ")
+}
 
 pub(super) fn merge(sources: &Sources) -> Result<Config, ConfigError> {
     let mut merged: Table = DEFAULT_TOML.parse().expect("a test parses config/default.toml");
     if let Some(path) = &sources.file {
         merge_file(&mut merged, path)?;
     }
-    for (name, text) in &sources.environment {
-        // A name without the double underscore is not ours to judge: container platforms put
-        // NEARPRINT_PORT and the like there for a service of this name.
-        if let Some((section, key)) =
-            name.strip_prefix(PREFIX).and_then(|rest| rest.split_once(SEPARATOR))
-        {
-            let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
-            set_text(&mut merged, (&section, &key), text, &format!("the variable {name}"))?;
-        }
-    }
+    merge_environment(&mut merged, &sources.environment)?;
     if let Some(listen) = &sources.listen {
         set_text(&mut merged, ("server", "listen"), listen, "--listen")?;
     }
@@ -133,6 +147,26 @@ pub(super) fn merge(sources: &Sources) -> Result<Config, ConfigError> {
         set_text(&mut merged, ("data", "directory"), &data.to_string_lossy(), "--data")?;
     }
     Ok(merged.try_into().expect("every key is known and of the kind of its default"))
+}
+
+fn merge_environment(
+    merged: &mut Table,
+    environment: &[(String, OsString)],
+) -> Result<(), ConfigError> {
+    let mut unknown = Vec::new();
+    for (name, value) in environment {
+        if !name.starts_with(PREFIX) || variables::is_of_others(name, value) {
+            continue;
+        }
+        let Some((section, key)) = variables::key_of(name) else {
+            let nearest = variables::nearest(name, &keys(merged));
+            unknown.push(UnknownVariable { name: name.clone(), nearest });
+            continue;
+        };
+        let text = value.to_str().ok_or_else(|| ConfigError::NotUtf8 { name: name.clone() })?;
+        set_text(merged, (&section, &key), text, &format!("the variable {name}"))?;
+    }
+    if unknown.is_empty() { Ok(()) } else { Err(ConfigError::UnknownVariables(unknown)) }
 }
 
 fn merge_file(merged: &mut Table, path: &Path) -> Result<(), ConfigError> {
@@ -233,30 +267,20 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn unknown(known: &Table, key: String, origin: &str) -> ConfigError {
-    let names = known.iter().flat_map(|(section, keys)| {
-        let keys = keys.as_table().into_iter().flat_map(Table::keys);
-        keys.map(move |key| format!("{section}.{key}"))
-    });
     // A key that stands outside any section is looked for in all of them.
     let without_section = |name: &str| name.rsplit('.').next().map_or(0, |last| edits(last, &key));
     let distance = |name: &String| {
         if key.contains('.') { edits(name, &key) } else { without_section(name) }
     };
-    let nearest = names.min_by_key(distance).expect("the defaults have keys");
+    let nearest = keys(known).into_iter().min_by_key(distance).expect("the defaults have keys");
     ConfigError::UnknownKey { key, origin: origin.to_owned(), nearest }
 }
 
-/// The Levenshtein distance, for names of a few dozen bytes.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+/// Every key of a table of sections, as `section.key`.
+fn keys(sections: &Table) -> Vec<String> {
+    let of_section = |(section, keys): (&String, &Value)| {
+        let keys = keys.as_table().into_iter().flat_map(Table::keys);
+        keys.map(|key| format!("{section}.{key}")).collect::<Vec<_>>()
+    };
+    sections.iter().flat_map(of_section).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! `config/default.toml` is compiled in and says every key with its unit, default and range. Over
 //! it go, in this order, a file, the environment (`NEARPRINT_SECTION__KEY`) and the flags. The
-//! layers are merged by [`layers`], which refuses unknown keys by name; the result is the raw
+//! layers are merged by [`layers`], which refuses unknown keys and variables by name; the result is the raw
 //! [`Config`], which [`Config::validated`] turns into the [`Settings`] that the rooms take. Nothing
 //! else in the house reads the environment or a configuration file.
 //!
@@ -11,13 +11,15 @@
 
 mod layers;
 mod validate;
+mod variables;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use layers::{ConfigError, Sources};
+pub use layers::{ConfigError, Sources, UnknownVariable};
+pub use variables::OPTION_VARIABLES;
 
 use crate::{engine, http, server, telemetry};
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::engine::Durability;
 
 fn with(environment: &[(&str, &str)]) -> Sources {
-    let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.into());
     Sources { environment: environment.iter().map(pair).collect(), ..Sources::default() }
 }
 
@@ -184,9 +184,56 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
 }
 
 #[test]
-fn variables_of_other_forms_are_left_alone() {
-    // Container platforms set these for a service of this name.
-    assert!(settings(&[("NEARPRINT_PORT", "tcp://10.0.0.1:7878"), ("PATH", "/bin")]).is_ok());
+fn a_misspelt_variable_is_named_with_the_nearest_known_one() {
+    for (variable, nearest) in [
+        ("NEARPRINT_SERVER_LISTEN", "NEARPRINT_SERVER__LISTEN"),
+        ("NEARPRINT_LISTEN", "NEARPRINT_SERVER__LISTEN"),
+        ("NEARPRINT_ENGINE_MEMORY_BYTES_MAX", "NEARPRINT_ENGINE__MEMORY_BYTES_MAX"),
+        ("NEARPRINT_TOKENS_FILE", "NEARPRINT_ACCESS__TOKENS_FILE"),
+        ("NEARPRINT_TOKN", "NEARPRINT_TOKEN"),
+    ] {
+        let expected = format!("unknown variable {variable}; did you mean {nearest}?");
+        assert_eq!(refusal(&[(variable, "x")]), expected);
+    }
+    let both = refusal(&[("NEARPRINT_LISTEN", "x"), ("NEARPRINT_LEVEL", "x")]);
+    assert!(both.contains("NEARPRINT_LISTEN") && both.contains("NEARPRINT_LEVEL"), "{both}");
+    // A number is no service link of a container platform but somebody who wants that port.
+    assert!(refusal(&[("NEARPRINT_PORT", "7878")]).starts_with("unknown variable NEARPRINT_PORT;"));
+}
+
+#[test]
+fn variables_of_others_are_ignored() {
+    for (variable, value) in [
+        ("PATH", "/bin"),
+        ("NEARPRINT_TOKEN", "nearprint_0123"),
+        ("NEARPRINT_CA_FILE", "ca.pem"),
+        ("NEARPRINT_TEST_SEED", "1"),
+        // Kubernetes sets these for a service of this name.
+        ("NEARPRINT_SERVICE_HOST", "10.0.0.1"),
+        ("NEARPRINT_SERVICE_PORT", "7878"),
+        ("NEARPRINT_SERVICE_PORT_HTTP", "7878"),
+        ("NEARPRINT_PORT", "tcp://10.0.0.1:7878"),
+        ("NEARPRINT_PORT_7878_TCP", "tcp://10.0.0.1:7878"),
+        ("NEARPRINT_PORT_7878_TCP_PROTO", "tcp"),
+        ("NEARPRINT_PORT_7878_TCP_ADDR", "10.0.0.1"),
+        // And these for one called nearprint-staging.
+        ("NEARPRINT_STAGING_SERVICE_HOST", "10.0.0.1"),
+        ("NEARPRINT_STAGING_PORT", "tcp://10.0.0.1:7878"),
+    ] {
+        let settings = settings(&[(variable, value)]);
+        assert!(settings.is_ok(), "{variable}: {settings:?}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_not_utf_8_is_refused_and_not_ignored() {
+    use std::os::unix::ffi::OsStringExt;
+
+    let value = std::ffi::OsString::from_vec(b"/data/\xff".to_vec());
+    let environment = vec![("NEARPRINT_DATA__DIRECTORY".to_owned(), value)];
+    let refused = Config::load(&Sources { environment, ..Sources::default() }).unwrap_err();
+    let expected = "the value of the variable NEARPRINT_DATA__DIRECTORY is not UTF-8";
+    assert_eq!(refused.to_string(), expected);
 }
 
 #[test]

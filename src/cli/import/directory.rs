@@ -9,10 +9,11 @@ use tokio::runtime::{self, Runtime};
 
 use super::{How, OnDuplicate, Sink};
 use crate::bulk::Entry;
+use crate::cli::check_config;
 use crate::cli::document as local;
 use crate::cli::reply::{Hit, Reply};
 use crate::cli::trouble::Trouble;
-use crate::config::{Config, Settings, Sources};
+use crate::config::{Settings, Sources};
 use crate::document::{Document, DocumentId};
 use crate::engine::{
     Admission, Checked, Engine, Findings, Pending, QueryOptions, Refused, WriteOutcome, Written,
@@ -36,7 +37,7 @@ impl Directory {
     pub(super) fn open(data: &Path, config: Option<&Path>, how: How) -> Result<Self> {
         let mut sources = Sources::of_process(config.map(Path::to_path_buf));
         sources.data = Some(data.to_path_buf());
-        let settings = Config::load(&sources)?.validated()?;
+        let settings = check_config::load(&sources)?.validated()?;
         let options = query_options(&settings, &how)?;
         let defaults = &settings.http.defaults;
         let method = Method { recipe: defaults.recipe, extract: defaults.extract };
