@@ -59,8 +59,13 @@ impl Analyses {
         Self(Arc::new(Mutex::new(Lanes { short: lane(), long: lane(), asked: 0 })))
     }
 
-    /// Waits for the turn of a body of `bytes`. Dropping the future gives the place in the queue up.
+    /// Waits for the turn of a body of `bytes` that arrives now. Dropping the future gives the place in
+    /// the queue up.
     pub(super) async fn turn(&self, bytes: usize) -> Turn {
+        self.turn_of(bytes, Instant::now()).await
+    }
+
+    async fn turn_of(&self, bytes: usize, arrival: Instant) -> Turn {
         let lane = if bytes > LONG_BYTES { Lane::Long } else { Lane::Short };
         let (called, turn) = oneshot::channel();
         {
@@ -72,7 +77,7 @@ impl Analyses {
             }
             let number = lanes.asked;
             lanes.asked = number.wrapping_add(1);
-            lanes.of(lane).by_deadline.insert((deadline(bytes), number), called);
+            lanes.of(lane).by_deadline.insert((deadline(bytes, arrival), number), called);
         }
         turn.await.expect("whoever waits is called")
     }
@@ -121,8 +126,8 @@ impl Lanes {
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "a body is at most a GiB: minutes")]
-fn deadline(bytes: usize) -> Instant {
-    Instant::now() + Duration::from_millis(bytes as u64 * 1_000 / BYTES_A_SECOND)
+fn deadline(bytes: usize, arrival: Instant) -> Instant {
+    arrival + Duration::from_millis(bytes as u64 * 1_000 / BYTES_A_SECOND)
 }
 
 #[cfg(test)]
@@ -135,11 +140,11 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn is_served(turn: &mut Pin<&mut impl Future<Output = Turn>>) -> Option<Turn> {
+    fn is_served<F: Future<Output = Turn>>(turn: &mut Pin<&mut F>) -> Option<Turn> {
         turn.as_mut().now_or_never()
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_short_body_never_waits_for_a_long_one() {
         let queue = Analyses::new(1);
         let running = queue.turn(16 * MIB).await;
@@ -148,18 +153,17 @@ mod tests {
         drop(running);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_body_overtakes_those_that_take_much_longer_and_none_waits_for_ever() {
         let queue = Analyses::new(1);
         let running = queue.turn(MIB).await;
-        let mut huge = pin!(queue.turn(16 * MIB));
-        assert!(is_served(&mut huge).is_none());
-        tokio::time::advance(Duration::from_secs(3)).await;
-        let mut soon = pin!(queue.turn(MIB));
-        assert!(is_served(&mut soon).is_none());
-        tokio::time::advance(Duration::from_secs(3)).await;
-        let mut late = pin!(queue.turn(MIB));
-        assert!(is_served(&mut late).is_none());
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let mut huge = pin!(queue.turn_of(16 * MIB, begin));
+        let mut late = pin!(queue.turn_of(MIB, begin + 6 * second));
+        let mut soon = pin!(queue.turn_of(MIB, begin + 3 * second));
+        for waiting in [&mut huge, &mut late, &mut soon] {
+            assert!(is_served(waiting).is_none());
+        }
         drop(running);
         let first = is_served(&mut soon).expect("its deadline is the first");
         assert!(is_served(&mut huge).is_none() && is_served(&mut late).is_none());
@@ -170,7 +174,7 @@ mod tests {
         assert!(is_served(&mut late).is_some());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn whoever_has_left_takes_no_turn() {
         let queue = Analyses::new(1);
         let running = queue.turn(0).await;

@@ -21,7 +21,7 @@ const CONNECTIONS: usize = 200;
 /// A connection has sent all that is taken when nothing was for this long.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 /// Requests of the clients that read, before and meanwhile.
-const ASKED: u64 = 2_000;
+const ASKED: u64 = 5_000;
 
 /// Sixty-four fingerprints within one bit of 0 with ten ids of 2,000 bytes each: 1.3 MB to list.
 fn documents() -> Vec<u8> {
@@ -38,11 +38,11 @@ fn requests() -> [Vec<u8>; 5] {
     let (json, ndjson) = ("application/json", "application/x-ndjson");
     let lines = format!("{long}\n").repeat(10_000);
     [
-        post("/v1/query", json, long.as_bytes()).repeat(100),
-        post("/v1/check-and-insert", json, long.as_bytes()).repeat(100),
+        post("/v1/query", json, long.as_bytes()).repeat(4),
+        post("/v1/check-and-insert", json, long.as_bytes()).repeat(4),
         post("/v1/query/batch", ndjson, lines.as_bytes()),
         post("/v1/check-and-insert/batch", ndjson, lines.as_bytes()),
-        b"GET /v1/snapshots/export HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100),
+        b"GET /v1/snapshots/export HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(4),
     ]
 }
 
