@@ -90,6 +90,68 @@ fn a_misspelt_variable_is_refused_by_each_command_that_reads_the_configuration()
     }
 }
 
+/// An import of these paths into a fresh directory.
+fn import(folder: &Path, paths: &[&str]) -> Output {
+    let data = folder.join("data");
+    nearprint(&[&["import", "--data", data.to_str().expect("UTF-8")], paths].concat(), "")
+}
+
+#[test]
+fn an_import_ends_with_0_when_all_is_stored_and_with_1_when_something_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = file(folder.path(), "good.ndjson", "{\"id\": \"a\", \"text\": \"a text\"}\n");
+    let output = import(folder.path(), &[&good]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+
+    let mixed = file(folder.path(), "mixed.ndjson", "{\"id\": \"b\", \"text\": \"more\"}\n{}\n");
+    let output = import(folder.path(), &[&mixed]);
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("error: 1 of 2 documents failed"), "{}", err(&output));
+
+    let bad = file(folder.path(), "bad.ndjson", "{}\n{}\n");
+    let output = import(folder.path(), &[&bad]);
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("error: 2 of 2 documents failed"), "{}", err(&output));
+}
+
+#[test]
+fn an_import_that_reads_nothing_ends_with_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let texts = folder.path().join("texts");
+    std::fs::create_dir(&texts).unwrap();
+    file(&texts, "table.csv", "id,text\n");
+    let empty = file(folder.path(), "empty.ndjson", "\n");
+    for path in [texts.to_str().unwrap(), &empty, "-"] {
+        let output = import(folder.path(), &[path]);
+        assert_eq!(code(&output), 3, "{path}: {}", err(&output));
+        assert!(err(&output).contains("error: nothing was read\n  next: "), "{}", err(&output));
+    }
+    let help = nearprint(&["import", "--help"], "");
+    assert!(out(&help).contains("3  nothing was read"), "{}", out(&help));
+}
+
+#[test]
+fn import_names_a_file_that_it_does_not_understand_and_a_line_with_an_unknown_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = file(folder.path(), "table.csv", "id,text\n1,a text\n");
+    let dump = file(
+        folder.path(),
+        "dump.ndjson",
+        "{\"id\": \"a\", \"text\": \"a text\"}\n{\"url\": \"https://b.example\", \"text\": \"b\"}\n",
+    );
+    let output = import(folder.path(), &[&table, &dump]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    for part in [
+        "looks like CSV, which cannot be imported",
+        "table.csv",
+        "unknown field `url`",
+        "did you mean `id`?",
+        "dump.ndjson line 2",
+    ] {
+        assert!(out(&output).contains(part), "{part}\n{}", out(&output));
+    }
+}
+
 #[test]
 fn fingerprints_of_files_and_of_the_standard_input_are_the_same() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use super::names::Kind;
-use super::{Body, BytesRead, DOCUMENT_BYTES_MAX, roff};
+use super::{Body, BytesRead, DOCUMENT_BYTES_MAX, foreign, roff};
 use crate::text::charset;
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -67,21 +67,17 @@ pub(super) fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Opti
     if bytes.len() > DOCUMENT_BYTES_MAX {
         return Err(io::Error::other(format!("longer than {DOCUMENT_BYTES_MAX} bytes")));
     }
-    if is_binary(&bytes) {
+    if foreign::is_binary(&bytes) {
         return Ok(None);
     }
     let text = charset::decode(&bytes, None, kind == Kind::Html).map_err(io::Error::other)?;
     Ok(Some(match kind {
         Kind::Html => Body::Html(text.into_owned()),
         Kind::Manual => Body::Text(roff::words(&text)),
-        Kind::Text | Kind::Other => Body::Text(text.into_owned()),
+        Kind::Text | Kind::Ndjson | Kind::Json | Kind::Hex | Kind::Foreign(_) | Kind::Other => {
+            Body::Text(text.into_owned())
+        }
     }))
-}
-
-/// A NUL near the start tells binary files from text; UTF-16 has NULs too but says so by its BOM.
-fn is_binary(bytes: &[u8]) -> bool {
-    let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
-    !utf16 && bytes.iter().take(8 << 10).any(|&byte| byte == 0)
 }
 
 #[cfg(test)]

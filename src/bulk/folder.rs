@@ -1,4 +1,5 @@
-//! A folder with everything below it: a document a file, named by its path.
+//! A folder with everything below it: a document a file, named by its path, and a document a line
+//! of each NDJSON file.
 //!
 //! Files are taken by their names ([`Kind`]); binary ones, empty ones and symbolic links are
 //! passed over. Names are sorted within each folder, so that two runs give the same order.
@@ -7,23 +8,34 @@ use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
+use super::lines::ByLine;
 use super::names::Kind;
-use super::{BadEntry, Body, BytesRead, Entry, Place, files};
+use super::{BadEntry, Body, BytesRead, Entry, Place, files, ndjson};
 
 /// Reads the documents of a folder.
 pub(super) struct Folder {
     walk: walkdir::IntoIter,
+    /// The NDJSON file that is being read.
+    lines: Option<ByLine>,
     root: PathBuf,
     bytes: BytesRead,
 }
 
 impl Folder {
     pub(super) fn new(root: PathBuf, bytes: BytesRead) -> Self {
-        Self { walk: WalkDir::new(&root).sort_by_file_name().into_iter(), root, bytes }
+        let walk = WalkDir::new(&root).sort_by_file_name().into_iter();
+        Self { walk, lines: None, root, bytes }
     }
 
-    fn read(&self, file: &DirEntry, kind: Kind) -> Option<Result<Entry, BadEntry>> {
+    /// The document of a file, or the first one of an NDJSON file.
+    fn read(&mut self, file: &DirEntry, kind: Kind) -> Option<Result<Entry, BadEntry>> {
         let path = file.path();
+        if kind == Kind::Ndjson {
+            return match files::open(path, &self.bytes) {
+                Ok(source) => self.lines.insert(ByLine::new(source, ndjson::parse, path)).next(),
+                Err(error) => Some(Err(Place::file(path).bad(error))),
+            };
+        }
         let body = files::open(path, &self.bytes)
             .and_then(|mut source| files::read_body(source.as_mut(), kind));
         match body {
@@ -44,6 +56,9 @@ impl Iterator for Folder {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
+            if let Some(entry) = self.lines.as_mut().and_then(Iterator::next) {
+                return Some(entry);
+            }
             match self.walk.next()? {
                 Ok(file) => {
                     if let Some(kind) = kind_of(&file)
@@ -74,7 +89,12 @@ pub(super) fn bytes(root: &Path) -> u64 {
 
 fn kind_of(file: &DirEntry) -> Option<Kind> {
     let kind = Kind::of(file.path());
-    (file.file_type().is_file() && kind != Kind::Other).then_some(kind)
+    let is_read = match kind {
+        Kind::Text | Kind::Html | Kind::Manual | Kind::Ndjson => true,
+        // Fingerprints have their own names: other programs write files of other hex lines.
+        Kind::Hex | Kind::Json | Kind::Foreign(_) | Kind::Other => false,
+    };
+    (file.file_type().is_file() && is_read).then_some(kind)
 }
 
 #[cfg(test)]
@@ -96,6 +116,7 @@ mod tests {
         fs::write(at("empty.txt"), " \n").unwrap();
         fs::write(at("binary.txt"), b"\0\x01\x02").unwrap();
         fs::write(at("program.rs"), "fn main() {}").unwrap();
+        fs::write(at("table.csv"), "id,text\n").unwrap();
         symlink(at("a.md"), at("link.md")).unwrap();
         symlink(root.path(), at("b/loop")).unwrap();
 
@@ -107,6 +128,25 @@ mod tests {
         let expected =
             ["a.md", "b/deep/LICENSE", "page.html"].map(|name| at(name).display().to_string());
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn ndjson_files_are_read_line_by_line_among_the_others() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::write(at("a.txt"), "a text").unwrap();
+        fs::write(at("b.jsonl"), "{\"id\": \"1\", \"text\": \"t\"}\nnonsense\n").unwrap();
+        fs::write(at("c.ndjson"), "{\"id\": \"2\", \"text\": \"t\"}\n").unwrap();
+        fs::write(at("d.ndjson"), "").unwrap();
+        fs::write(at("e.txt"), "another text").unwrap();
+
+        let bytes = BytesRead::default();
+        let read: Vec<_> = Folder::new(root.path().to_path_buf(), bytes).collect();
+
+        let ids: Vec<_> = read.iter().flatten().filter_map(|entry| entry.id.as_deref()).collect();
+        let (a, e) = (at("a.txt").display().to_string(), at("e.txt").display().to_string());
+        assert_eq!(ids, [a.as_str(), "1", "2", e.as_str()]);
+        assert_eq!(read[2].as_ref().unwrap_err().place.line, Some(2));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::files::{self, Source};
 use super::folder::{self, Folder};
 use super::lines::{ByLine, ParseLine};
 use super::names::Kind;
-use super::{BadEntry, BytesRead, Entries, Entry, Place, hex, ndjson};
+use super::{BadEntry, BytesRead, Entries, Entry, Place, foreign, hex, ndjson};
 use crate::fingerprint::Fingerprint;
 
 /// What a file holds.
@@ -24,31 +24,52 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the name; `None` where it does not tell.
-    fn of_name(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-        let name = name.strip_suffix(".gz").unwrap_or(&name);
-        match name.rsplit_once('.')?.1 {
-            "ndjson" | "jsonl" => Some(Self::Ndjson),
-            "hex" => Some(Self::Hex),
-            _ if Kind::of(path) != Kind::Other => Some(Self::Document),
-            _ => None,
+    /// Of the file at `path`, which begins with `head`. The name decides, or where it does not
+    /// tell, the first bytes.
+    ///
+    /// # Errors
+    /// No reader understands the file; says what it looks like.
+    fn of(path: &Path, head: &[u8]) -> Result<Self, &'static str> {
+        match Kind::of(path) {
+            Kind::Ndjson => Ok(Self::Ndjson),
+            Kind::Hex => Ok(Self::Hex),
+            Kind::Text | Kind::Html | Kind::Manual => Ok(Self::Document),
+            Kind::Foreign(format) => Err(format),
+            Kind::Json => match Self::of_content(head)? {
+                Self::Ndjson => Ok(Self::Ndjson),
+                Self::Hex | Self::Document => Err(JSON_DOCUMENT),
+            },
+            Kind::Other => Self::of_content(head),
         }
     }
 
-    /// By the first bytes.
-    fn of_content(head: &[u8]) -> Self {
+    fn of_content(head: &[u8]) -> Result<Self, &'static str> {
         let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
         let first = line.split(|&byte| byte == b'\t').next().unwrap_or(line);
         let hex = str::from_utf8(first.trim_ascii()).unwrap_or_default();
         if hex.parse::<Fingerprint>().is_ok() {
-            Self::Hex
-        } else if head.trim_ascii_start().starts_with(b"{") {
-            Self::Ndjson
-        } else {
-            Self::Document
+            return Ok(Self::Hex);
+        }
+        let text = head.trim_ascii_start();
+        match text {
+            [b'{', ..] if is_object_a_line(text) => Ok(Self::Ndjson),
+            [b'{', ..] => Err(JSON_DOCUMENT),
+            [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [b'{' | b'[' | b'"', ..]) => {
+                Err(JSON_DOCUMENT)
+            }
+            _ => Ok(Self::Document),
         }
     }
+}
+
+const JSON_DOCUMENT: &str = "a JSON document";
+
+/// Whether an object ends on the line it begins on. A line longer than what was read of the file
+/// is taken for an object.
+fn is_object_a_line(text: &[u8]) -> bool {
+    let mut lines = text.splitn(2, |&byte| byte == b'\n');
+    let first = lines.next().unwrap_or_default();
+    first.trim_ascii_end().ends_with(b"}") || lines.next().is_none()
 }
 
 /// The documents of several paths, one after the other.
@@ -85,10 +106,13 @@ impl Documents {
             return Ok(Box::new(Folder::new(path.to_path_buf(), self.bytes.clone())));
         }
         let mut source = files::open(path, &self.bytes)?;
-        let format = match self.format.or_else(|| Format::of_name(path)) {
-            Some(format) => format,
-            None => Format::of_content(source.fill_buf()?),
+        let head = source.fill_buf()?;
+        let format = match (foreign::by_content(head), self.format) {
+            (Some(foreign), _) => Err(foreign),
+            (None, Some(format)) => Ok(format),
+            (None, None) => Format::of(path, head),
         };
+        let format = format.map_err(|foreign| io::Error::other(foreign::refusal(foreign)))?;
         let parse: ParseLine = match format {
             Format::Ndjson => ndjson::parse,
             Format::Hex => hex::parse,
@@ -164,10 +188,49 @@ mod tests {
             ("-", "00000000000000ff\r\n00", Format::Hex),
             ("-", "Some text.\n", Format::Document),
         ] {
-            let found = Format::of_name(Path::new(name))
-                .unwrap_or_else(|| Format::of_content(head.as_bytes()));
-            assert_eq!(found, format, "{name} {head:?}");
+            assert_eq!(Format::of(Path::new(name), head.as_bytes()), Ok(format), "{name} {head:?}");
         }
+    }
+
+    #[test]
+    fn a_file_that_no_reader_understands_is_refused_by_its_name_or_its_first_bytes() {
+        let root = tempfile::tempdir().unwrap();
+        let csv = ("table.csv", &b"id,text\n1,a text\n"[..]);
+        let foreign: &[(&str, &[u8])] = &[
+            csv,
+            ("table.tsv", b"id\ttext\n1\ta text\n"),
+            ("array.json", b"[\n  {\"text\": \"a\"}\n]\n"),
+            ("object.json", b"{\n  \"text\": \"a\"\n}\n"),
+            ("number.json", b"7\n"),
+            ("array", b"[{\"text\": \"a\"},\n {\"text\": \"b\"}]\n"),
+            ("crawl.wet", b"WARC/1.0\r\n"),
+            ("crawl", b"WARC/1.0\r\n"),
+            ("rows.parquet", b"PAR1"),
+            ("packed.txt.zst", b"\x28\xb5\x2f\xfd\x04\x00"),
+            ("packed.bz2", b"BZh91AY"),
+            ("packed.xz", b"\xfd7zXZ\0"),
+            ("program.txt", b"\x7fELF\0\0"),
+        ];
+        for (name, content) in foreign {
+            let path = root.path().join(name);
+            fs::write(&path, content).unwrap();
+            let read: Vec<_> = Documents::new(vec![path], None).collect();
+            assert_eq!(read.len(), 1, "{name}");
+            let why = &read[0].as_ref().unwrap_err().why;
+            assert!(why.starts_with("looks like ") && why.contains("NDJSON"), "{name}: {why}");
+        }
+
+        let path = root.path().join(csv.0);
+        let read: Vec<_> = Documents::new(vec![path], Some(Format::Document)).collect();
+        assert!(read[0].is_ok(), "who names the format gets what they ask for");
+    }
+
+    #[test]
+    fn a_json_file_with_an_object_a_line_is_ndjson() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("dump.json");
+        fs::write(&path, "{\"text\": \"a\"}\n{\"text\": \"b\"}\n").unwrap();
+        assert_eq!(Documents::new(vec![path], None).flatten().count(), 2);
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! [`DOCUMENT_BYTES_MAX`]) and one buffer, however long its input is. What is wrong with one entry
 //! is an item of the stream, a [`BadEntry`] with its place, and the reader goes on behind it.
 //!
+//! A file of a format that no reader understands is refused as a whole, not stored as one document
+//! of noise ([`foreign`]).
+//!
 //! It does not know what becomes of an entry: neither fingerprints of texts nor the service are
 //! named here, only [`crate::fingerprint`] and the charset rules of [`crate::text`].
 //!
@@ -11,6 +14,7 @@
 
 mod files;
 mod folder;
+mod foreign;
 mod hex;
 mod input;
 mod lines;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::foreign;
+
 /// What a file of this name holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -11,6 +13,14 @@ pub(super) enum Kind {
     Html,
     /// A manual page in roff.
     Manual,
+    /// A JSON object a line.
+    Ndjson,
+    /// JSON: an object a line, which is NDJSON, or one document, which is refused.
+    Json,
+    /// A fingerprint of 16 hex digits a line.
+    Hex,
+    /// A format that no reader here understands, by its name for people.
+    Foreign(&'static str),
     /// The name does not tell; a folder passes it over.
     Other,
 }
@@ -30,8 +40,8 @@ const WORDS: [&str; 10] = [
 ];
 
 /// Endings that make a program of `README.sh` or `license.rs`.
-const PROGRAMS: [&str; 14] =
-    ["c", "cc", "cpp", "css", "go", "h", "java", "js", "json", "pl", "py", "rs", "sh", "ts"];
+const PROGRAMS: [&str; 13] =
+    ["c", "cc", "cpp", "css", "go", "h", "java", "js", "pl", "py", "rs", "sh", "ts"];
 
 impl Kind {
     /// Of the file at `path`; `.gz` is looked through.
@@ -45,6 +55,10 @@ impl Kind {
         match ending {
             "txt" | "text" | "md" | "markdown" | "rst" => Self::Text,
             "html" | "htm" | "xhtml" => Self::Html,
+            "ndjson" | "jsonl" => Self::Ndjson,
+            "json" => Self::Json,
+            "hex" => Self::Hex,
+            _ if let Some(format) = foreign::by_ending(ending) => Self::Foreign(format),
             _ if is_manual_section(ending) && below_man(path) => Self::Manual,
             _ if is_well_known(lower) && !PROGRAMS.contains(&ending) => Self::Text,
             _ => Self::Other,
@@ -93,7 +107,14 @@ mod tests {
             ("a/libz.so.1", Kind::Other),
             ("a/license.rs", Kind::Other),
             ("a/licensed", Kind::Other),
-            ("a/data.json", Kind::Other),
+            ("a/data.json", Kind::Json),
+            ("a/dump.jsonl.gz", Kind::Ndjson),
+            ("a/fingerprints.HEX", Kind::Hex),
+            ("a/table.CSV", Kind::Foreign("CSV")),
+            ("a/crawl.warc.gz", Kind::Foreign("a web archive (WARC)")),
+            ("a/notes.txt.zst", Kind::Foreign("Zstandard data")),
+            ("a/changelog.pdf", Kind::Foreign("PDF")),
+            ("a/program.rs", Kind::Other),
         ] {
             assert_eq!(Kind::of(Path::new(path)), kind, "{path}");
         }

@@ -1,16 +1,22 @@
 //! NDJSON: a document a line with the fields of the HTTP interface.
 //!
-//! Of each object the fields `id`, `text`, `html`, `features` and `fingerprint` are read. Others
-//! are passed over, so that the dumps people have need no rewriting; what an import does with a
+//! Each object has the fields `id`, `text`, `html`, `features` and `fingerprint`, and no other: a
+//! document whose `url` was passed over would be stored without an id. What an import does with a
 //! document is said on its command line, not in the file.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Body;
 use crate::fingerprint::Fingerprint;
 
+/// What the fields of a line may be called.
+const FIELDS: [&str; 5] = ["id", "text", "html", "features", "fingerprint"];
+/// What other programs call the id of a document.
+const IDS_ELSEWHERE: [&str; 6] = ["url", "uri", "key", "_id", "doc_id", "docid"];
+
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Fields {
     id: Option<String>,
     text: Option<String>,
@@ -21,7 +27,8 @@ struct Fields {
 
 /// Reads one object.
 pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
-    let fields: Fields = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let fields: Fields = serde_json::from_slice(line)
+        .map_err(|error| unknown_field(line).unwrap_or_else(|| error.to_string()))?;
     let bodies = [
         fields.text.map(|text| Ok(Body::Text(text))),
         fields.html.map(|html| Ok(Body::Html(html))),
@@ -33,6 +40,17 @@ pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
         (Some(body), None) => Ok((fields.id, body?)),
         _ => Err("needs exactly one of text, html, features, fingerprint".to_owned()),
     }
+}
+
+/// Which field of a line no document has; `None` if that is not what is wrong with it.
+fn unknown_field(line: &[u8]) -> Option<String> {
+    let fields: Map<String, Value> = serde_json::from_slice(line).ok()?;
+    let unknown = fields.keys().find(|field| !FIELDS.contains(&field.as_str()))?;
+    let lower = unknown.to_ascii_lowercase();
+    let advice = if IDS_ELSEWHERE.contains(&lower.as_str()) { "; did you mean `id`?" } else { "" };
+    let [id, bodies @ ..] = FIELDS;
+    let bodies = bodies.join(", ");
+    Some(format!("unknown field `{unknown}`: a line has {id}, and exactly one of {bodies}{advice}"))
 }
 
 /// Reads a JSON text of weighted features: `{"token": weight}` or `[["token", weight], ...]`.
@@ -89,15 +107,29 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_a_document_is_read_and_foreign_fields_are_passed_over() {
+    fn each_form_of_a_document_is_read() {
         assert_eq!(
-            parse(br#"{"id": "a", "lang": "en", "text": "t"}"#),
+            parse(br#"{"id": "a", "text": "t"}"#),
             Ok((Some("a".to_owned()), Body::Text("t".to_owned())))
         );
         assert_eq!(body(r#"{"html": "<p>t"}"#), Ok(Body::Html("<p>t".to_owned())));
         let pairs = Body::Features(vec![("b".to_owned(), 2.0), ("a".to_owned(), -0.5)]);
         assert_eq!(body(r#"{"features": {"b": 2, "a": -0.5}}"#), Ok(pairs.clone()));
         assert_eq!(body(r#"{"features": [["b", 2], ["a", -0.5]]}"#), Ok(pairs));
+    }
+
+    #[test]
+    fn an_unknown_field_is_named_with_those_that_are_taken() {
+        let refused = |line: &str| body(line).unwrap_err();
+        assert_eq!(
+            refused(r#"{"text": "t", "url": "https://a.example/1"}"#),
+            "unknown field `url`: a line has id, and exactly one of text, html, features, \
+             fingerprint; did you mean `id`?"
+        );
+        assert!(refused(r#"{"_id": "a", "text": "t"}"#).ends_with("did you mean `id`?"));
+        assert!(refused(r#"{"id": "a", "lang": "en", "text": "t"}"#).ends_with("fingerprint"));
+        let twice = refused(r#"{"id": "a", "id": "b", "text": "t"}"#);
+        assert!(twice.starts_with("duplicate field `id`"), "{twice}");
     }
 
     #[test]

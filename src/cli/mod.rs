@@ -2,7 +2,7 @@
 //!
 //! Results go to the standard output, everything else to the standard error. An error says what
 //! did not work, why, and what to do next ([`trouble`]). The exit code is 0 when the command did
-//! its work, 1 when it did not, 2 for a command line that makes no sense.
+//! its work, 1 when it did not, 2 for a command line that makes no sense; `import` also has 3.
 //!
 //! This is the only room that prints, and the only one that uses `anyhow`: nothing below needs to
 //! tell people apart from programs. Tested by `tests/cli_commands.rs` on the real binary.
@@ -97,7 +97,7 @@ pub fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", trouble::for_people(&error));
-            ExitCode::FAILURE
+            ExitCode::from(trouble::exit_code(&error))
         }
     }
 }

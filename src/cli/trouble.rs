@@ -9,12 +9,16 @@ pub(super) struct Trouble {
     what: String,
     next: String,
     why: Option<anyhow::Error>,
+    code: u8,
 }
+
+/// The exit code of a command that did not do its work.
+const FAILURE: u8 = 1;
 
 impl Trouble {
     /// `what` did not work; `next` is what the reader can do about it.
     pub(super) fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { what: what.into(), next: next.into(), why: None }
+        Self { what: what.into(), next: next.into(), why: None, code: FAILURE }
     }
 
     /// Keeps the cause, which is shown between the two.
@@ -23,6 +27,22 @@ impl Trouble {
         self.why = Some(why.into());
         self
     }
+
+    /// Ends the process with this exit code instead of 1.
+    #[must_use]
+    pub(super) fn with_code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+}
+
+/// The exit code of a process that ends with this error.
+pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
+    of(error).map_or(FAILURE, |trouble| trouble.code)
+}
+
+fn of(error: &anyhow::Error) -> Option<&Trouble> {
+    error.chain().find_map(|cause| cause.downcast_ref())
 }
 
 impl fmt::Display for Trouble {
@@ -49,8 +69,7 @@ pub(super) fn for_people(error: &anyhow::Error) -> String {
         }
         said = why;
     }
-    let mut causes = error.chain();
-    if let Some(trouble) = causes.find_map(|cause| cause.downcast_ref::<Trouble>()) {
+    if let Some(trouble) = of(error) {
         lines.push(format!("  next: {}", trouble.next));
     }
     lines.join("\n")

@@ -73,7 +73,7 @@ fn import_with_check_leaves_duplicates_out_and_counts_bad_lines() {
     let file = root.path().join("lines.ndjson");
     let lines = [
         r#"{"id": "a", "fingerprint": "00000000000000ff"}"#,
-        r#"{"id": "b", "fingerprint": "00000000000000fe", "lang": "en"}"#,
+        r#"{"id": "b", "fingerprint": "00000000000000fe"}"#,
         "not json",
         r#"{"id": "c", "text": " ... "}"#,
         r#"{"id": "d", "fingerprint": -1}"#,
@@ -81,14 +81,11 @@ fn import_with_check_leaves_duplicates_out_and_counts_bad_lines() {
     write(&file, &lines.join("\n"));
     let server = Server::start(&data);
 
-    let shown = expect(&nearprint(&[
-        "import",
-        "--check",
-        "--server",
-        server.url(),
-        file.to_str().unwrap(),
-    ]));
+    let import = ["import", "--check", "--server", server.url(), file.to_str().unwrap()];
+    let output = nearprint(&import);
 
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
     assert_eq!(row(&shown, "documents read"), 5, "{shown}");
     assert_eq!(row(&shown, "stored now"), 2, "{shown}");
     assert_eq!(row(&shown, "near-duplicates"), 1, "{shown}");

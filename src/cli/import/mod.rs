@@ -27,18 +27,30 @@ use self::server::Server;
 use self::summary::Summary;
 use super::client::{Client, Credentials, DEFAULT_SERVER};
 use super::reply::Reply;
+use super::trouble::Trouble;
 use crate::bulk::{Documents, Entry, Format, bytes_total};
 
 /// How many batches wait while one is being stored.
 const BATCHES_WAITING_MAX: usize = 2;
 
+/// The exit code of a run that found nothing to import.
+const NOTHING_READ: u8 = 3;
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  every document was read and stored, or was found to be a duplicate or present already
+  1  some documents failed, or the import could not go on
+  2  the command line makes no sense
+  3  nothing was read: the files are empty, or the folders hold no documents";
+
 /// The arguments of `import`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
 pub(super) struct Args {
-    /// Files and folders; - is the standard input
+    /// Files and folders; - is the standard input. Of a folder, texts, HTML, manual pages and NDJSON
+    /// files are read
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// What the files hold; without it their names tell, or else their first bytes
+    /// What the files hold, whatever their names and first bytes say
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// The service to store them in
@@ -138,7 +150,26 @@ pub(super) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
     if let (Some(groups), Some(count)) = (groups, args.groups) {
         groups.print(count, out)?;
     }
-    outcome
+    outcome?;
+    verdict(&summary)
+}
+
+/// An error if not every document that was read is stored, or if there was none.
+fn verdict(summary: &Summary) -> Result<()> {
+    match (summary.read(), summary.failed()) {
+        (0, _) => {
+            let next = "name files with documents, or folders with texts, HTML, manual pages or \
+                        NDJSON files";
+            Err(Trouble::new("nothing was read", next).with_code(NOTHING_READ).into())
+        }
+        (_, 0) => Ok(()),
+        (read, failed) => {
+            let what = format!("{failed} of {read} documents failed");
+            let next = "correct them, and repeat the import: documents with an id that are stored \
+                        already are not stored twice";
+            Err(Trouble::new(what, next).into())
+        }
+    }
 }
 
 fn open(args: &Args) -> Result<Box<dyn Sink>> {

@@ -37,6 +37,11 @@ impl Summary {
         self.read
     }
 
+    /// How many of them failed.
+    pub(super) fn failed(&self) -> u64 {
+        self.failed
+    }
+
     /// Counts a batch and its replies.
     pub(super) fn add(&mut self, batch: &Batch, replies: &[Result<Reply, String>]) {
         for bad in &batch.bad {
