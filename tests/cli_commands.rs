@@ -71,6 +71,39 @@ fn a_command_line_that_makes_no_sense_ends_with_2_and_help_with_0() {
 }
 
 #[test]
+fn options_that_would_have_no_effect_are_refused() {
+    let refused: &[&[&str]] = &[
+        &["import", "--data", "d", "--distance", "2", "-"],
+        &["import", "--data", "d", "--min-similarity", "0.9", "-"],
+        &["import", "--data", "d", "--on-duplicate", "insert", "-"],
+        &["import", "--config", "c", "-"],
+        &["import", "--data", "d", "--token", "t", "-"],
+        &["import", "--data", "d", "--ca-file", "c", "-"],
+        &["snapshot", "export", "f", "--token", "t"],
+        &["health", "--ca-file", "c"],
+        &["fingerprint", "--features", "--extract", "main"],
+    ];
+    for arguments in refused {
+        let output = nearprint(arguments, "");
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", err(&output));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let output = nearprint(&["import", "--data", "d", "--format", "ndjson", path], "");
+    assert_eq!(code(&output), 2, "{}", err(&output));
+    assert!(err(&output).contains("--format is for files"), "{}", err(&output));
+}
+
+#[test]
+fn a_token_in_the_environment_is_ignored_where_no_service_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let import = ["import", "--data", data.to_str().unwrap(), "-"];
+    let output = nearprint_with(&[("NEARPRINT_TOKEN", "t")], &import, "00000000000000ff\n");
+    assert_eq!(code(&output), 0, "{}", err(&output));
+}
+
+#[test]
 fn a_misspelt_variable_is_refused_by_each_command_that_reads_the_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

@@ -6,6 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
 use serde::Deserialize;
 use serde_json::Value;
 use ureq::http::Response;
@@ -31,6 +34,39 @@ pub(super) struct Credentials {
     /// Trust the certificates of this PEM file instead of those of public authorities
     #[arg(long, value_name = "FILE", env = "NEARPRINT_CA_FILE")]
     ca_file: Option<PathBuf>,
+}
+
+/// Refuses `--token` and `--ca-file` where a command speaks to no service that they could be for.
+///
+/// Clap's own `requires` would also refuse the variables, which may be set for other commands.
+pub(super) fn check_credentials_are_sent(
+    matches: &ArgMatches,
+    command: &mut Command,
+) -> Result<(), clap::Error> {
+    let mut path = Vec::new();
+    let mut innermost = matches;
+    while let Some((name, below)) = innermost.subcommand() {
+        path.push(name);
+        innermost = below;
+    }
+    let is_given = |id: &str| {
+        let source = innermost.try_contains_id(id).ok().and_then(|_| innermost.value_source(id));
+        source == Some(ValueSource::CommandLine)
+    };
+    let (is_sent, advice) = match path.as_slice() {
+        ["import"] => (!is_given("data"), "leave out --data"),
+        ["snapshot", "export"] => (is_given("server"), "add --server URL"),
+        ["health"] => (is_given("url"), "add --url URL"),
+        _ => return Ok(()),
+    };
+    match ["token", "ca_file"].into_iter().find(|id| !is_sent && is_given(id)) {
+        Some(id) => {
+            let option = id.replace('_', "-");
+            let message = format!("--{option} is for a service, and none is named: {advice}");
+            Err(command.error(ErrorKind::MissingRequiredArgument, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A connection to one service.

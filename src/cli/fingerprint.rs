@@ -22,7 +22,7 @@ pub(super) struct Args {
     #[arg(long)]
     html: bool,
     /// Read them as JSON of weighted features: {"token": weight} or [["token", weight], ...]
-    #[arg(long, conflicts_with = "html")]
+    #[arg(long, conflicts_with_all = ["html", "extract"])]
     features: bool,
     #[command(flatten)]
     method: MethodArgs,

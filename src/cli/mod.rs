@@ -33,7 +33,7 @@ mod trouble;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// What a command without a subcommand is told.
 const OVERVIEW: &str = "\
@@ -88,7 +88,7 @@ enum Command {
 
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
-    let Some(command) = Cli::parse().command else {
+    let Some(command) = parse().command else {
         eprint!("{OVERVIEW}");
         return ExitCode::from(2);
     };
@@ -100,6 +100,14 @@ pub fn main() -> ExitCode {
             ExitCode::from(trouble::exit_code(&error))
         }
     }
+}
+
+/// Parses the command line of the process, or ends it with a message.
+fn parse() -> Cli {
+    let matches = Cli::command().get_matches();
+    let parsed = client::check_credentials_are_sent(&matches, &mut Cli::command())
+        .and_then(|()| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|error| error.exit())
 }
 
 fn run(command: Command) -> anyhow::Result<()> {
@@ -137,8 +145,6 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
     use crate::config::OPTION_VARIABLES;
 

@@ -35,6 +35,9 @@ const BATCHES_WAITING_MAX: usize = 2;
 
 /// The exit code of a run that found nothing to import.
 const NOTHING_READ: u8 = 3;
+/// The exit code of a command line that makes no sense.
+const USAGE: u8 = 2;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every document was read and stored, or was found to be a duplicate or present already
@@ -44,7 +47,11 @@ Exit codes:
 
 /// The arguments of `import`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(
+    after_help = EXIT_CODES,
+    // Options that say how to check need one of these.
+    group = clap::ArgGroup::new("checking").args(["check", "groups"]).multiple(true),
+)]
 pub(super) struct Args {
     /// Files and folders; - is the standard input. Of a folder, texts, HTML, manual pages and NDJSON
     /// files are read
@@ -78,13 +85,13 @@ struct How {
     #[arg(long)]
     check: bool,
     /// With --check: what becomes of a duplicate
-    #[arg(long, value_enum, default_value_t = OnDuplicate::Skip)]
+    #[arg(long, value_enum, default_value_t = OnDuplicate::Skip, requires = "checking")]
     on_duplicate: OnDuplicate,
     /// With --check: the largest distance of a near-duplicate
-    #[arg(long, value_name = "BITS")]
+    #[arg(long, value_name = "BITS", requires = "checking")]
     distance: Option<u8>,
     /// With --check: how much of two texts must agree, 0 to 1; 0 switches the check off
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", requires = "checking")]
     min_similarity: Option<f64>,
     /// How many hits each reply lists
     #[arg(skip = 1_u16)]
@@ -113,6 +120,13 @@ pub(super) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
     if args.groups.is_some() {
         args.how.check = true;
         args.how.limit = 10;
+    }
+    if args.format.is_some()
+        && let Some(folder) = args.paths.iter().find(|path| path.is_dir())
+    {
+        let what = format!("--format is for files, and {} is a folder", folder.display());
+        let next = "leave out --format, or name the files";
+        return Err(Trouble::new(what, next).with_code(USAGE).into());
     }
     let total = bytes_total(&args.paths)?;
     let mut sink = open(&args)?;
