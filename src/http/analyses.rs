@@ -71,8 +71,8 @@ impl Analyses {
         {
             let mut lanes = self.lanes();
             let waiting = lanes.of(lane);
-            if waiting.free > 0 {
-                waiting.free -= 1;
+            if let Some(rest) = waiting.free.checked_sub(1) {
+                waiting.free = rest;
                 return Turn(Some((self.clone(), lane)));
             }
             let number = lanes.asked;

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use axum::extract::Request;
+use axum::http;
 use axum::http::header::{CONNECTION, HOST, HeaderName, ORIGIN, TRANSFER_ENCODING};
 use axum::http::{HeaderValue, Method, Version};
 
@@ -71,7 +72,7 @@ fn host(request: &Request) -> Result<Option<Authority<'_>>, Problem> {
         }
         return Err(invalid_host("The request has no Host header, which HTTP/1.1 requires."));
     };
-    let target = request.uri().authority().map(|authority| authority.as_str());
+    let target = request.uri().authority().map(http::uri::Authority::as_str);
     let parsed = value.to_str().ok().and_then(Authority::parse);
     let parsed = parsed.and_then(|host| target.map_or(Some(host), Authority::parse));
     let Some(authority) = parsed else {

@@ -282,8 +282,8 @@ proptest! {
 }
 
 /// A sketch of nothing but this code: unlike every sketch of another one.
-fn plain_sketch(code: u8) -> Option<Box<Sketch>> {
-    Some(Box::new(Sketch::from_codes(&[code; BINS])))
+fn plain_sketch(code: u8) -> Sketch {
+    Sketch::from_codes(&[code; BINS])
 }
 
 /// Verification moves matches that it refutes behind all that it does not reach, and still the
@@ -295,11 +295,12 @@ fn a_search_of_a_crowd_keeps_the_first_thousand_hits_and_counts_all() {
     let pairs = (0..64_u32).flat_map(|one| (0..one).map(move |other| 1_u64 << one | 1 << other));
     let near: Vec<u64> = pairs.chain((0..64).map(|bit| 1 << bit)).collect();
     for (number, bits) in near.iter().enumerate() {
-        let sketch = if number % 3 == 0 { plain_sketch(2) } else { None };
+        let sketch = (number % 3 == 0).then(|| Box::new(plain_sketch(2)));
         rig.take(&Step::Insert(Document { sketch, ..Document::bare(Fingerprint::new(*bits)) }));
     }
     assert!(near.len() > MATCHES_KEPT_MAX + 500);
-    let probe = Document { sketch: plain_sketch(1), ..Document::bare(Fingerprint::new(0)) };
+    let probe =
+        Document { sketch: Some(Box::new(plain_sketch(1))), ..Document::bare(Fingerprint::new(0)) };
     let criteria = Criteria {
         distance: Distance::new(3).unwrap(),
         min_resemblance: MinResemblance::of_similarity(0.83),

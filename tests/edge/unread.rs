@@ -72,7 +72,6 @@ async fn p99_ms(address: &str, first: u64) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stdout, reason = "the figures of docs/reliability.md")]
 async fn a_thousand_connections_that_never_read_leave_memory_and_others_their_turn() {
     let Some(group) = Group::new("unread", GROUP_BYTES) else { return };
     let server = Server::wrapped(
