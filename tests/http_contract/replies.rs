@@ -55,7 +55,9 @@ fn a_reply_lists_as_many_hits_as_fit_in_its_limit() {
         let reply = server.send(&format!("POST {route}"), &NDJSON, lines.as_bytes());
         let lines: Vec<_> = reply.body.split_inclusive(|&byte| byte == b'\n').collect();
         assert_eq!(lines.len(), 2);
-        lines.iter().for_each(|line| assert_cut(line, REPLY_BYTES_MIN));
+        for line in lines {
+            assert_cut(line, REPLY_BYTES_MIN);
+        }
     }
     // With a higher limit all are listed.
     let roomy = Server::start();
@@ -139,8 +141,8 @@ fn exports_that_nobody_reads_hold_up_nothing_and_further_ones_are_refused() {
     let server = Server::with(|config| config.server.exports_max = 2);
     // Eight megabytes: more than the operating system and the queue of pieces take.
     let document = |number| json!({"id": id(number, 0, "x"), "fingerprint": hex(number as u64)});
-    let lines: String = (0..4_000).map(|number| format!("{}\n", document(number))).collect();
-    assert_eq!(server.post_lines("/v1/insert/batch", &lines).len(), 4_000);
+    let lines: Vec<_> = (0..4_000).map(|number| document(number).to_string()).collect();
+    assert_eq!(server.post_lines("/v1/insert/batch", &lines.join("\n")).len(), 4_000);
     let export = "GET /v1/snapshots/export";
     let unread: Vec<_> = (0..2)
         .map(|_| {

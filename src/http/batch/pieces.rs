@@ -1,0 +1,271 @@
+//! The first half of a batch: its body is read in pieces, and for each piece everything is done that
+//! needs no order.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout_at;
+
+use super::{Batch, Operation, Source, Step, Steps, error_line, line_of, send};
+use crate::engine::Shown;
+use crate::fingerprint::Fingerprint;
+use crate::http::body::{self, Reserved};
+use crate::http::lines::{Line, LineCutter};
+use crate::http::packed::Words;
+use crate::http::prepare::{self, Prepared};
+use crate::http::problem::{Code, Problem};
+use crate::http::query::count_hits;
+use crate::http::replies::SHORT_BYTES;
+use crate::http::service::Service;
+use crate::http::wire::{FingerprintReply, QueryReply};
+
+/// Lines prepared in one piece of work. Each may be a few bytes long and take hundreds when it is
+/// prepared, or refused.
+const LINES_A_PIECE: usize = 64;
+
+/// What the look-ups of one piece of the body may take for their replies before their turn.
+const AHEAD_BYTES: usize = 64 * 1024;
+
+/// Look-ups between two moments at which other tasks get their turn.
+const LOOKUPS_A_TURN: usize = 64;
+
+/// Some documents of the batch, as they came.
+enum Chunk {
+    /// With their share of the bodies in memory.
+    Lines(Vec<Line>, Reserved),
+    Packed {
+        first: u64,
+        fingerprints: Vec<Fingerprint>,
+    },
+}
+
+/// A document that was prepared, with the number of its line.
+type Numbered = (u64, Result<Prepared, Problem>);
+
+/// Reads the body and starts the preparation of each piece.
+pub(super) async fn read(
+    batch: Arc<Batch>,
+    source: Source,
+    chunks: mpsc::Sender<JoinHandle<Steps>>,
+) {
+    let last = match source {
+        Source::Lines(body) => read_lines(&batch, body, &chunks).await,
+        Source::Packed(words) => read_words(&batch, words, &chunks).await,
+    };
+    if let Err((line, problem)) = last {
+        let steps = vec![Step::Done(error_line(&problem.at_line(line)))];
+        send(&chunks, tokio::spawn(async { Steps { steps, share: None } })).await;
+    }
+}
+
+/// Reads lines until the end of the body; an error ends the batch at the line it names.
+async fn read_lines(
+    batch: &Arc<Batch>,
+    mut body: Body,
+    chunks: &mpsc::Sender<JoinHandle<Steps>>,
+) -> Result<(), (u64, Problem)> {
+    let options = &batch.service.options;
+    let mut cutter = LineCutter::new(options.line_bytes_max);
+    let mut reserved = Reserved::none(&batch.service);
+    let mut deadline = body::deadline(options.body_timeout);
+    loop {
+        let next = timeout_at(deadline, body::next_data(&mut body))
+            .await
+            .unwrap_or_else(|_| Err(body::too_slow(options.body_timeout)));
+        let data = next.map_err(|problem| (cutter.number(), problem))?;
+        let ended = data.is_none();
+        let lines = match data {
+            Some(data) => cutter.push(data),
+            None => cutter.finish().into_iter().collect(),
+        };
+        let any = !lines.is_empty();
+        let mut lines = lines.into_iter();
+        while lines.len() > 0 {
+            let piece: Vec<Line> = lines.by_ref().take(LINES_A_PIECE).collect();
+            // The line that was being read is among those that are whole now.
+            let held = reserved.split(piece.iter().map(Line::bytes).sum());
+            let work = tokio::spawn(steps(Arc::clone(batch), Chunk::Lines(piece, held)));
+            if !send(chunks, work).await {
+                return Ok(());
+            }
+        }
+        let covered = reserved.cover(cutter.held_bytes());
+        covered.map_err(|problem| (cutter.number(), problem))?;
+        if any {
+            // Only a whole line is progress; waiting for our own reply to be taken is not counted.
+            deadline = body::deadline(options.body_timeout);
+        }
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+async fn read_words(
+    batch: &Arc<Batch>,
+    mut words: Words,
+    chunks: &mpsc::Sender<JoinHandle<Steps>>,
+) -> Result<(), (u64, Problem)> {
+    let mut first = 1_u64;
+    while let Some(fingerprints) = words.next().await.map_err(|problem| (first, problem))? {
+        let count = fingerprints.len() as u64;
+        let chunk = Chunk::Packed { first, fingerprints };
+        if !send(chunks, tokio::spawn(steps(Arc::clone(batch), chunk))).await {
+            break;
+        }
+        first = first.saturating_add(count);
+    }
+    Ok(())
+}
+
+/// Does what needs no order: text to fingerprint, and look-ups that store nothing.
+async fn steps(batch: Arc<Batch>, chunk: Chunk) -> Steps {
+    let bytes = chunk.bytes();
+    let prepared = if chunk.is_light(&batch.service) {
+        Ok(prepare_all(&batch, chunk))
+    } else {
+        let shared = Arc::clone(&batch);
+        batch.service.off_async(bytes, move || prepare_all(&shared, chunk)).await
+    };
+    let prepared = prepared.unwrap_or_else(broken);
+    if batch.operation.writes() {
+        return Steps { steps: prepared.into_iter().map(write).collect(), share: None };
+    }
+    let mut ahead = Ahead::new(&batch);
+    for (turn, (line, prepared)) in prepared.into_iter().enumerate() {
+        ahead.answer(&batch, line, prepared).await;
+        if turn % LOOKUPS_A_TURN == LOOKUPS_A_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    ahead.into_steps()
+}
+
+fn write((line, prepared): Numbered) -> Step {
+    match prepared {
+        Ok(prepared) => Step::Write(line, Box::new(prepared)),
+        Err(problem) => Step::Done(error_line(&problem.at_line(line))),
+    }
+}
+
+/// The look-ups of one piece before it is its turn, as long as there is room for their replies.
+struct Ahead {
+    steps: Steps,
+    room: usize,
+    /// Replies behind one that has no room would not be sent before it.
+    full: bool,
+}
+
+impl Ahead {
+    fn new(batch: &Batch) -> Self {
+        let share = batch.service.replies.ahead(AHEAD_BYTES);
+        let full = share.is_none();
+        let room = if full { 0 } else { AHEAD_BYTES };
+        Self { steps: Steps { steps: Vec::new(), share }, room, full }
+    }
+
+    async fn answer(&mut self, batch: &Batch, line: u64, prepared: Result<Prepared, Problem>) {
+        let reply = match prepared {
+            Err(problem) => Ok(error_line(&problem.at_line(line))),
+            Ok(prepared) if self.full => Err(prepared),
+            Ok(prepared) => match short_reply(batch, &prepared).await {
+                Ok(Some(reply)) if reply.len() <= self.room => Ok(reply),
+                Ok(_) => Err(prepared),
+                Err(problem) => Ok(error_line(&problem.at_line(line))),
+            },
+        };
+        match reply {
+            Ok(reply) => {
+                self.room = self.room.saturating_sub(reply.len());
+                self.done(&reply);
+            }
+            Err(prepared) => {
+                self.full = true;
+                self.steps.steps.push(Step::LookUp(line, Box::new(prepared)));
+            }
+        }
+    }
+
+    fn into_steps(mut self) -> Steps {
+        if let Some(share) = &mut self.steps.share {
+            share.shrink_to(AHEAD_BYTES.saturating_sub(self.room));
+        }
+        self.steps
+    }
+
+    /// Adds a reply, joined with the one before where that is there as well.
+    fn done(&mut self, reply: &[u8]) {
+        match self.steps.steps.last_mut() {
+            Some(Step::Done(replies)) => replies.extend_from_slice(reply),
+            Some(Step::LookUp(..) | Step::Write(..)) | None => {
+                self.steps.steps.push(Step::Done(reply.to_vec()));
+            }
+        }
+    }
+}
+
+/// The work off the async threads panicked; there is no telling at which line.
+fn broken(problem: Problem) -> Vec<Numbered> {
+    vec![(0, Err(problem))]
+}
+
+impl Chunk {
+    /// Whether it is prepared in less time than handing it over takes.
+    fn is_light(&self, service: &Service) -> bool {
+        match self {
+            Self::Packed { .. } => true,
+            Self::Lines(..) => service.is_light(self.bytes()),
+        }
+    }
+
+    /// How many bytes of the body it has.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Packed { fingerprints, .. } => size_of_val(fingerprints.as_slice()),
+            Self::Lines(lines, _) => lines.iter().map(Line::bytes).sum(),
+        }
+    }
+}
+
+fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
+    let defaults = &batch.service.options.defaults;
+    match chunk {
+        Chunk::Lines(lines, _held) => {
+            lines.into_iter().map(|line| (line.number, prepare_line(batch, &line))).collect()
+        }
+        Chunk::Packed { first, fingerprints } => (first..)
+            .zip(fingerprints)
+            .map(|(line, bits)| (line, prepare::bare(bits, None, batch.asked, defaults)))
+            .collect(),
+    }
+}
+
+fn prepare_line(batch: &Batch, line: &Line) -> Result<Prepared, Problem> {
+    let options = &batch.service.options;
+    let Some(bytes) = &line.bytes else {
+        return Err(Problem::new(
+            Code::LineTooLarge,
+            format!("A line may have {} bytes (server.line_bytes_max).", options.line_bytes_max),
+        ));
+    };
+    prepare::line(bytes, batch.operation.shape(), batch.asked, &options.defaults)
+}
+
+/// The reply to a document that is not to be stored, where it is a short one.
+async fn short_reply(batch: &Batch, prepared: &Prepared) -> Result<Option<Vec<u8>>, Problem> {
+    let service = &batch.service;
+    let line = if batch.operation == Operation::Fingerprint {
+        line_of(&FingerprintReply::new(prepared, service.options.defaults.recipe))
+    } else {
+        let found = service.engine.find(&prepared.document, prepared.options).await?;
+        let Shown::All(findings) = found.show(SHORT_BYTES).await? else { return Ok(None) };
+        let line = line_of(&QueryReply::new(prepared, &findings));
+        if line.len() <= SHORT_BYTES {
+            count_hits(&findings);
+        }
+        line
+    };
+    Ok(Some(line).filter(|line| line.len() <= SHORT_BYTES))
+}
