@@ -107,6 +107,9 @@ impl Documents {
         }
         let mut source = files::open(path, &self.bytes)?;
         let head = source.fill_buf()?;
+        if head.is_empty() {
+            return Ok(Box::new(iter::empty()));
+        }
         let format = match (foreign::by_content(head), self.format) {
             (Some(foreign), _) => Err(foreign),
             (None, Some(format)) => Ok(format),
@@ -223,6 +226,16 @@ mod tests {
         let path = root.path().join(csv.0);
         let read: Vec<_> = Documents::new(vec![path], Some(Format::Document)).collect();
         assert!(read[0].is_ok(), "who names the format gets what they ask for");
+    }
+
+    #[test]
+    fn an_empty_file_holds_no_document() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a.txt", "a.ndjson", "a"] {
+            let path = root.path().join(name);
+            fs::write(&path, "").unwrap();
+            assert_eq!(Documents::new(vec![path], None).count(), 0, "{name}");
+        }
     }
 
     #[test]

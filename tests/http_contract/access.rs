@@ -173,8 +173,9 @@ fn no_reply_shows_a_token_or_its_digest() {
 
 #[test]
 fn the_description_names_the_scheme() {
-    let server = Server::start();
-    let document: Value = server.get("/openapi.json").json();
+    let (server, tokens) = guarded();
+    let token = tokens[0].1.reveal();
+    let document: Value = ask(&server, "GET /openapi.json", Some(token)).json();
     let scheme = &document["components"]["securitySchemes"]["token"];
     assert_eq!((&scheme["type"], &scheme["scheme"]), (&"http".into(), &"bearer".into()));
     assert_eq!(document["paths"]["/healthz"]["get"]["security"], serde_json::json!([]));
