@@ -30,24 +30,27 @@ FROM base AS prebuilt
 ARG BINARY=nearprint
 COPY ${BINARY} /usr/local/bin/nearprint
 
-FROM ${RUST_IMAGE} AS builder
-# The allocator is built with it.
+FROM ${RUST_IMAGE} AS toolchain
+# The allocator's build script needs make.
 RUN apt-get update && apt-get install --yes --no-install-recommends make
 WORKDIR /build
 
-# The dependencies are a layer of their own: they change rarely and take most of the time.
-COPY Cargo.toml Cargo.lock ./
-COPY .cargo .cargo
-RUN mkdir src benches \
- && echo 'fn main() {}' > src/main.rs \
- && touch src/lib.rs benches/lookup.rs benches/text.rs \
- && cargo build --release --locked \
- && rm -r src
+# The sources reduced to what decides how dependencies are built: the manifests, and every source
+# file as an empty program, so that cargo finds each target that a manifest names. The result
+# changes only with the manifests and the names of the source files.
+FROM toolchain AS skeleton
+COPY . .
+RUN find . -type f ! -name '*.rs' ! -name 'Cargo.*' ! -path './.cargo/*' -delete \
+ && echo 'fn main() {}' | tee $(find . -name '*.rs') >/dev/null
 
-COPY config config
-COPY src src
-# Newer than the stand-ins above, or cargo would keep those.
-RUN find src -name '*.rs' -exec touch {} + \
+# The dependencies take most of the time, and are a layer of their own: an edit of a source file
+# does not build them again.
+FROM toolchain AS builder
+COPY --from=skeleton /build .
+RUN cargo build --release --locked
+COPY . .
+# Cargo rebuilds only files that are newer than its last build, which was that of the skeleton.
+RUN find . -name '*.rs' -exec touch {} + \
  && cargo build --release --locked
 
 FROM base
