@@ -9,11 +9,14 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
 use nearprint::document::{Document, DocumentId};
+use nearprint::engine::directory::Directory;
 use nearprint::engine::{Admission, Engine, Options};
 use nearprint::fingerprint::Fingerprint;
-use nearprint::storage::{Disk, RealDisk};
+use nearprint::storage::export::{ExportFile, write_export};
+use nearprint::storage::{Disk, DiskFile, RealDisk};
 
 const ROUNDS: u64 = 40;
 /// Replaced in each round.
@@ -239,6 +242,123 @@ async fn damage_in_any_file_is_repaired_at_the_price_that_was_told() {
         edit(&data.join(header), |bytes| bytes[20] ^= 1);
         let (_, missing) = repaired(&data).await;
         assert_eq!(missing, 0, "{header}: its records are whole");
+    }
+}
+
+/// An export of a directory as it is, made without looking at it.
+#[expect(clippy::disallowed_methods, reason = "an export is no data directory")]
+fn careless_export(data: &Path, to: &Path) {
+    let disk = RealDisk::open(data).expect("it is there");
+    let directory = Directory::read(&disk).expect("readable").expect("there");
+    let files = names(data, "").into_iter().filter(|name| name != "directory");
+    let files = files.chain(["directory".to_owned()]).map(|name| {
+        let file: Arc<dyn DiskFile> = Arc::from(disk.open(&name).expect("it is there"));
+        let bytes = file.len().expect("a length");
+        ExportFile { name, file, bytes }
+    });
+    let mut bytes = Vec::new();
+    write_export(&mut bytes, directory.identity, &files.collect::<Vec<_>>()).expect("written");
+    fs::write(to, bytes).expect("written");
+}
+
+#[tokio::test]
+async fn a_missing_record_file_is_named_by_a_start_and_by_every_command() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let base = folder.path().join("data");
+    filled(&base).await;
+    let (packs, journals) = (names(&base, "records-"), names(&base, "journal-"));
+    assert!(packs.len() > 1 && journals.len() > 1, "{packs:?} {journals:?}");
+    for name in [&packs[0], &packs[1], &journals[0]] {
+        let data = copy(&base, &format!("without-{name}"));
+        RealDisk::open(&data).and_then(|disk| disk.remove(name)).expect("removed");
+        let first: u64 = name[8..28].parse().expect("a sequence");
+        let missing = format!("no file holds the records of sequences {first} to ");
+
+        let error = Engine::open(options(&data)).expect_err("it is refused").to_string();
+        assert!(error.starts_with(&missing) && error.contains("next: "), "{error}");
+        let export = folder.path().join(format!("{name}.np"));
+        let export = export.to_str().expect("UTF-8");
+        let (code, _, error) = on(&data, &["snapshot", "export", export]);
+        assert!(code == 1 && error.contains(&missing), "{error}");
+        assert!(!Path::new(export).exists());
+        let (code, said, _) = on(&data, &["snapshot", "verify"]);
+        assert!(code == 1 && said.contains(&missing), "{said}");
+
+        careless_export(&data, Path::new(export));
+        let (code, _, error) = nearprint(&["snapshot", "verify", "--export", export]);
+        assert!(code == 1 && error.contains(&missing), "{error}");
+        let restored = folder.path().join(format!("restored-{name}"));
+        let (code, _, error) = on(&restored, &["snapshot", "restore", export]);
+        assert!(code == 1 && error.contains(&missing), "{error}");
+        assert_eq!(names(&restored, ""), Vec::<String>::new(), "nothing is half restored");
+    }
+}
+
+#[tokio::test]
+async fn an_export_without_a_part_of_a_snapshot_is_not_made() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let data = folder.path().join("data");
+    filled(&data).await;
+    let segment = names(&data, "segment-").pop().expect("one");
+    RealDisk::open(&data).and_then(|disk| disk.remove(&segment)).expect("removed");
+    let export = folder.path().join("backup.np");
+    let export = export.to_str().expect("UTF-8");
+    let (code, _, error) = on(&data, &["snapshot", "export", export]);
+    assert!(code == 1 && error.contains(&segment) && error.contains("repair"), "{error}");
+    assert_eq!(repaired_snapshots(&data).await, DOCUMENTS);
+    assert_eq!(on(&data, &["snapshot", "export", export]).0, 0);
+}
+
+/// Repairs a directory of which only snapshots are damaged; how many documents are there.
+async fn repaired_snapshots(data: &Path) -> u64 {
+    let (code, said, error) = on(data, &["repair", "--yes"]);
+    assert!(code == 0 && lost(&said) == 0, "{said}{error}");
+    stored(data).await
+}
+
+#[tokio::test]
+async fn links_and_folders_in_place_of_data_files_are_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let base = folder.path().join("data");
+    filled(&base).await;
+    let some = |prefix| names(&base, prefix).pop().expect("one");
+    let kinds = ["directory", "journal-", "records-", "snapshot-", "segment-"];
+    for name in kinds.map(some) {
+        let data = copy(&base, &format!("link-{name}"));
+        let (file, target) = (data.join(&name), folder.path().join(format!("target-{name}")));
+        fs::copy(&file, &target).expect("copied");
+        fs::remove_file(&file).expect("removed");
+        std::os::unix::fs::symlink(&target, &file).expect("linked");
+        assert_refused(&data, &format!("{name} is a symbolic link"));
+
+        fs::remove_file(&file).expect("removed");
+        fs::create_dir(&file).expect("a folder");
+        assert_refused(&data, &format!("{name} is a folder"));
+    }
+}
+
+fn assert_refused(data: &Path, what: &str) {
+    let error = Engine::open(options(data)).expect_err("it is refused").to_string();
+    assert!(error.contains(what) && error.contains("next: "), "{error}");
+    let export = data.with_extension("np");
+    let (code, _, error) = on(data, &["snapshot", "export", export.to_str().expect("UTF-8")]);
+    assert!(code == 1 && error.contains(what), "{error}");
+}
+
+#[tokio::test]
+async fn a_directory_without_records_is_refused_by_every_command() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let data = folder.path().join("data");
+    Engine::open(options(&data)).expect("a new directory").close();
+    for name in names(&data, "").iter().filter(|name| *name != "directory") {
+        fs::remove_file(data.join(name)).expect("removed");
+    }
+    let lost = "no journal file and no pack";
+    let error = Engine::open(options(&data)).expect_err("it is refused").to_string();
+    assert!(error.contains(lost), "{error}");
+    for command in [&["repair"][..], &["snapshot", "verify"], &["snapshot", "export", "f"]] {
+        let (code, _, error) = on(&data, command);
+        assert!(code == 1 && error.contains(lost), "{command:?}: {error}");
     }
 }
 

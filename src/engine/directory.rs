@@ -12,6 +12,9 @@ use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, Stora
 
 /// The name of its file.
 pub const NAME: &str = "directory";
+/// While this file is there, an export is being restored. A start removes it as it removes every `*.tmp`, should
+/// removing it be all that the restore had left to do.
+pub const RESTORE_MARKER: &str = "restore-unfinished.tmp";
 const KIND: FileKind = FileKind(1);
 const BODY_BYTES: u64 = 25;
 

@@ -27,6 +27,7 @@ use crate::engine::reclaim::Reclaim;
 use crate::engine::recovery::{OpenError, Recovered, recover};
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::engine::snapshots::Export;
+use crate::engine::spawn::{join, spawn};
 use crate::engine::writer::Writer;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::ids::IdKey;
@@ -164,18 +165,20 @@ impl Engine {
                 let (stop, stopped) = std::sync::mpsc::channel();
                 let (synced, window) = (Arc::clone(&shared), Duration::from_millis(ms));
                 let run = move || keeper::keep_synced(&synced, window, &stopped);
-                Some((spawn("syncs", run)?, stop))
+                Some((spawn(&shared, "syncs", run)?, stop))
             }
             Durability::Always | Durability::None => None,
         };
         let threads = Threads {
-            writer: spawn("writer", move || writer.run())?,
-            snapshots: spawn("snapshots", move || keeper.run())?,
-            flusher: spawn("flusher", move || flusher::run(&flushed, &settle_requests))?,
-            merges: spawn("merges", move || keeper::keep_merged(&merged, &merges_stopped))?,
+            writer: spawn(&shared, "writer", move || writer.run())?,
+            snapshots: spawn(&shared, "snapshots", move || keeper.run())?,
+            flusher: spawn(&shared, "flusher", move || flusher::run(&flushed, &settle_requests))?,
+            merges: spawn(&shared, "merges", move || {
+                keeper::keep_merged(&merged, &merges_stopped)
+            })?,
             stop_merges,
             syncs,
-            reclaim: spawn("reclaim", move || reclaim.run())?,
+            reclaim: spawn(&shared, "reclaim", move || reclaim.run())?,
             stop_reclaim,
             _lock: lock,
         };
@@ -549,17 +552,4 @@ const fn written(verdict: Verdict, sequence: Sequence) -> Written {
         Verdict::Duplicate { stored } => (WriteOutcome::Duplicate, stored),
     };
     Written { outcome, stored, sequence }
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(run)
-        .map_err(|error| OpenError::System { what: format!("no {name} thread: {error}") })
-}
-
-/// A thread that panicked has said so on its own.
-fn join(thread: JoinHandle<()>) {
-    let joined = thread.join();
-    debug_assert!(joined.is_ok(), "an engine thread panicked");
 }

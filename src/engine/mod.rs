@@ -10,6 +10,7 @@
 //!     flusher   a background thread: deltas to segments
 //!     keeper    background threads: merges, snapshots
 //!     reclaim   a background thread: the space of records that nobody needs (needed)
+//!     spawn     starts these threads; a panic in one fails the engine
 //!   recovery    newest valid snapshot + journal -> core
 //!   snapshots, directory   the files beside the journal
 //! ```
@@ -47,6 +48,7 @@ mod lookups;
 mod pause;
 mod shared;
 mod sizes;
+mod spawn;
 mod stats;
 mod writer;
 

@@ -8,15 +8,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::engine::answers::SnapshotInfo;
-use crate::engine::directory::{self, Directory};
+use crate::engine::directory::{self, Directory, RESTORE_MARKER};
 use crate::engine::recovery::OpenError;
 use crate::engine::repair;
 pub use crate::engine::repair::Plan;
 use crate::engine::snapshots::{self, Snapshots};
-use crate::storage::export::{ExportFile, Exported, read_export, write_export};
+use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
 use crate::storage::salvage;
 pub use crate::storage::salvage::Finding;
-use crate::storage::{DirectoryLock, Disk, DiskFile, RealDisk, StorageError, lock};
+use crate::storage::{
+    Damage, DirectoryLock, Disk, DiskFile, RealDisk, StorageError, holds_records,
+};
+
+/// Earlier builds locked a file of this name.
+const LOCK_OF_EARLIER_BUILDS: &str = "lock";
 
 /// A data directory that no service uses.
 #[derive(Debug)]
@@ -50,6 +55,9 @@ impl Stopped {
         let lock = DirectoryLock::acquire(path)?;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(path)?);
         let directory = Directory::read(&*disk)?.ok_or(OpenError::NoDirectoryFile)?;
+        if !disk.list()?.iter().any(|name| holds_records(name)) {
+            return Err(OpenError::NoRecords);
+        }
         Ok(Self { disk, directory, _lock: lock })
     }
 
@@ -97,9 +105,12 @@ impl Stopped {
     /// Writes all files into one.
     ///
     /// # Errors
-    /// Of the sink and the disk.
+    /// Of the sink and the disk; [`StorageError::Missing`] where a record file is not there.
     pub fn export(&self, sink: &mut dyn Write) -> std::io::Result<Exported> {
-        write_export(sink, self.directory.identity, &self.export_files()?)
+        let (identity, files) = (self.directory.identity, self.export_files()?);
+        self.check_snapshots()?;
+        check_files(&files, &identity)?;
+        write_export(sink, identity, &files)
     }
 
     /// Finds out what a repair would do.
@@ -116,6 +127,28 @@ impl Stopped {
     /// [`StorageError::Io`]; it can be begun again.
     pub fn repair(&self, plan: &Plan) -> Result<(), StorageError> {
         repair::carry_out(&self.disk, &self.directory, plan)
+    }
+
+    /// Checks that each manifest can be read, and that its files are there.
+    fn check_snapshots(&self) -> std::io::Result<()> {
+        for SnapshotFound { name, manifest, files } in self.snapshots()? {
+            let cannot = |error: StorageError| {
+                let what = format!(
+                    "{name} is not whole: {error}; next: put it aside, which loses no record \
+                     (nearprint repair)"
+                );
+                std::io::Error::new(std::io::ErrorKind::InvalidData, what)
+            };
+            manifest.map_err(cannot)?;
+            for (file, bytes) in files {
+                let length = self.disk.open(&file).and_then(|file| file.len()).map_err(cannot)?;
+                if length != bytes {
+                    let (offset, why) = (length, Damage::Trailer);
+                    return Err(cannot(StorageError::DamagedSealed { file, offset, why }));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The file `directory` comes last: without it nothing that was half restored is opened.
@@ -140,12 +173,18 @@ impl Stopped {
 pub fn restore(source: &mut dyn Read, path: &Path) -> Result<Exported, OpenError> {
     let disk = RealDisk::open(path)?;
     let _lock = DirectoryLock::acquire(path)?;
-    if disk.list()?.iter().any(|name| name != lock::LOCK_FILE) {
+    if disk.list()?.iter().any(|name| name != LOCK_OF_EARLIER_BUILDS) {
         let what = format!("{} is not empty; nothing was restored", path.display());
         return Err(OpenError::System { what });
     }
+    drop(disk.create(RESTORE_MARKER)?);
+    disk.sync_directory()?;
     match read_export(source, Some(&disk)) {
-        Ok(restored) => Ok(restored),
+        Ok(restored) => {
+            disk.remove(RESTORE_MARKER)?;
+            disk.sync_directory()?;
+            Ok(restored)
+        }
         Err(error) => {
             for name in disk.list()? {
                 disk.remove(&name)?;

@@ -145,7 +145,8 @@ impl Reclaim {
                 Ok(()) => {}
                 Err(error @ StorageError::Poisoned { .. }) => {
                     // What the directory holds is not known any more.
-                    drop(self.shared.writer.send(Message::Fail { error }));
+                    tracing::error!(%error, "writes have stopped; restart to recover from disk");
+                    self.shared.fail();
                     return;
                 }
                 // Nothing is lost by it.

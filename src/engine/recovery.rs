@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use crate::document::Sequence;
 use crate::engine::core::Core;
-use crate::engine::directory::{Directory, Entropy};
+use crate::engine::directory::{Directory, Entropy, RESTORE_MARKER};
 use crate::engine::options::Options;
 use crate::engine::repair;
-use crate::engine::snapshots::Snapshots;
+use crate::engine::snapshots::{self, Snapshots};
 use crate::index::merge;
 use crate::index::permutation::Permutation;
 use crate::index::view::{Parts, Shape, View};
@@ -19,7 +19,7 @@ use crate::index::work::Work;
 use crate::machine::apply::Machine;
 use crate::machine::change::{NotARecord, Record};
 use crate::recipe::Recipe;
-use crate::storage::{Disk, Journal, JournalOptions, StorageError, scan, sealed};
+use crate::storage::{Disk, Journal, JournalOptions, StorageError, journal, scan, sealed};
 
 /// A recovered data directory.
 #[derive(Debug)]
@@ -42,6 +42,13 @@ pub enum OpenError {
          an empty directory"
     )]
     NoDirectoryFile,
+    /// There is the file that says whose records these are, but no record file.
+    #[error(
+        "the data directory has a `directory` file but no journal file and no pack; nothing was changed; \
+         next: restore an export into an empty directory (nearprint snapshot restore), or choose an \
+         empty directory"
+    )]
+    NoRecords,
     /// A repair was cut short; what it would have done is not known to a service.
     #[error(
         "a repair of the data directory was not finished; next: run it again (nearprint repair)"
@@ -124,6 +131,9 @@ pub fn recover(
         }
         settle(machine.view_mut());
     })?;
+    if tail.has_no_files() {
+        return Err(OpenError::NoRecords);
+    }
     if let Some(error) = unreadable {
         return Err(error);
     }
@@ -164,11 +174,13 @@ fn open_directory(
     entropy: &Entropy,
 ) -> Result<Directory, OpenError> {
     let Some(directory) = Directory::read(&**disk)? else {
-        let names = disk.list()?;
-        if names.iter().any(|name| name.starts_with("journal-") || name.starts_with("snapshot-")) {
+        let belongs_to_another =
+            |name: &String| snapshots::is_of_snapshot(name) || name == RESTORE_MARKER;
+        if disk.list()?.iter().any(belongs_to_another) || !journal::is_unwritten(&**disk)? {
             return Err(OpenError::NoDirectoryFile);
         }
         let directory = Directory::draw(&options.recipe.to_string(), options.distance_max, entropy);
+        Journal::create_first(&**disk, directory.identity)?;
         directory.write(disk)?;
         return Ok(directory);
     };

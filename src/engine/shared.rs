@@ -19,7 +19,6 @@ use crate::index::segment::Segment;
 use crate::index::view::View;
 use crate::index::work::Built;
 use crate::machine::apply::Command;
-use crate::storage::StorageError;
 
 /// Shared by the handle, the writer and the keepers.
 #[derive(Debug)]
@@ -81,8 +80,8 @@ pub(crate) enum Message {
     Sync { done: oneshot::Sender<()> },
     /// Sync what was written, publish and tell the state.
     Synced { synced: oneshot::Sender<View> },
-    /// The disk has failed elsewhere: stop for good.
-    Fail { error: StorageError },
+    /// The engine has failed: wake up, refuse what waits, and end.
+    Fail,
     /// Commit what waits, and end.
     Stop,
 }
@@ -120,6 +119,13 @@ impl Shared {
                 *now = life;
             }
         });
+    }
+
+    /// Stops the engine for good: no command is accepted any more, and the writer refuses those that wait.
+    pub(crate) fn fail(&self) {
+        self.enter(Life::Failed);
+        // Without a writer nothing waits.
+        drop(self.writer.send(Message::Fail));
     }
 
     pub(crate) fn readiness(&self) -> Readiness {

@@ -17,10 +17,10 @@ use crate::index::segment::Segment;
 use crate::index::table::Table;
 use crate::index::view::{Counts, Parts};
 use crate::index::work::Other;
-use crate::storage::export::{ExportFile, Exported, write_export};
+use crate::storage::export::{ExportFile, Exported, check_files, write_export};
 use crate::storage::{
-    Disk, DiskFile, FileKind, Identity, Sealed, SealedReader, SealedWriter, StorageError,
-    packed_before,
+    Damage, Disk, DiskFile, FileKind, Identity, Sealed, SealedReader, SealedWriter, StorageError,
+    file_number, holds_records, packed_before,
 };
 
 // Kinds 2 and 3 were segments and manifests before tables had files of their own.
@@ -139,6 +139,7 @@ impl Snapshots {
             let bytes = file.len()?;
             files.push(ExportFile { name, file, bytes });
         }
+        check_files(&files, &self.directory.identity)?;
         Ok(Export { identity: self.directory.identity, files })
     }
 
@@ -146,7 +147,8 @@ impl Snapshots {
     /// since the journal leads from the older one to the same state.
     ///
     /// # Errors
-    /// [`StorageError`] where the disk fails. Damage is no error here.
+    /// [`StorageError`] where the disk fails, or a link or a folder has the name of a file. Damage is no
+    /// error here.
     pub fn load(disk: Arc<dyn Disk>, directory: Directory) -> Result<(Self, Parts), StorageError> {
         let mut snapshots = Self::none(disk, directory);
         let names = snapshots.disk.list()?;
@@ -155,7 +157,7 @@ impl Snapshots {
         let packed_before = packed_before(&*snapshots.disk)?;
         let mut loaded: Option<Parts> = None;
         // Names carry the sequence in twenty digits: the newest is the last.
-        for name in names.iter().rev().filter(|name| name.ends_with(MANIFEST_SUFFIX)) {
+        for name in names.iter().rev().filter(|name| is_manifest(name)) {
             let read = snapshots.read_manifest(name).and_then(|manifest| {
                 if manifest.counts.sequence.next().get() < packed_before {
                     return Err(superseded(name));
@@ -168,6 +170,7 @@ impl Snapshots {
             match read {
                 Ok(manifest) if snapshots.kept.len() < KEPT => snapshots.kept.push(manifest),
                 Ok(_) => {}
+                Err(error @ StorageError::NotAFile { .. }) => return Err(error),
                 Err(error) => tracing::warn!(snapshot = name, %error, "passing over a snapshot"),
             }
         }
@@ -411,14 +414,12 @@ impl Snapshots {
     fn remove_unneeded(&self) -> Result<(), StorageError> {
         let needed = |name: &str| match part_number(name) {
             Some(number) => self.kept.iter().any(|m| m.files().any(|file| file.number == number)),
-            None => !name.ends_with(MANIFEST_SUFFIX) || self.kept.iter().any(|m| m.name() == name),
+            None => !is_manifest(name) || self.kept.iter().any(|m| m.name() == name),
         };
         let names = self.disk.list()?;
         // Manifests go first, so that a crash between leaves none without its segments.
-        let (manifests, others): (Vec<_>, Vec<_>) = names
-            .iter()
-            .filter(|name| !needed(name))
-            .partition(|name| name.ends_with(MANIFEST_SUFFIX));
+        let (manifests, others): (Vec<_>, Vec<_>) =
+            names.iter().filter(|name| !needed(name)).partition(|name| is_manifest(name));
         for unneeded in [manifests, others] {
             if !unneeded.is_empty() {
                 unneeded.into_iter().try_for_each(|name| self.disk.remove(name))?;
@@ -452,18 +453,25 @@ fn table_name(number: u64) -> String {
 /// The number of a segment's or a table's file; they share one counter.
 fn part_number(name: &str) -> Option<u64> {
     let name = name.strip_prefix("segment-").or_else(|| name.strip_prefix("table-"))?;
-    name.strip_suffix(".seg")?.parse().ok()
+    file_number(name.strip_suffix(".seg")?)
 }
 
 /// Whether a file of this name is a manifest.
 pub fn is_manifest(name: &str) -> bool {
-    name.ends_with(MANIFEST_SUFFIX)
+    let sequence = name.strip_prefix("snapshot-").and_then(|rest| {
+        rest.strip_suffix(AGAIN_SUFFIX).or_else(|| rest.strip_suffix(MANIFEST_SUFFIX))
+    });
+    sequence.and_then(file_number).is_some()
+}
+
+/// Whether a file of this name is part of a snapshot: a manifest, or what one names.
+pub fn is_of_snapshot(name: &str) -> bool {
+    is_manifest(name) || part_number(name).is_some()
 }
 
 /// Whether a file of this name belongs to the directory, and not to a process or to a repair.
 pub fn is_exported(name: &str) -> bool {
-    [".log", ".pack", ".seg", MANIFEST_SUFFIX].iter().any(|suffix| name.ends_with(suffix))
-        || name == directory::NAME
+    holds_records(name) || is_of_snapshot(name) || name == directory::NAME
 }
 
 /// What a manifest says, and its files with their bytes, itself included.
@@ -490,6 +498,10 @@ impl Manifest {
         let mut manifest = Self::decode(&mut &body[..])
             .map_err(|error| StorageError::from_io(error, "decode", name))?;
         manifest.again = name.ends_with(AGAIN_SUFFIX);
+        if manifest.name() != name {
+            let (file, why) = (name.to_owned(), Damage::FileName);
+            return Err(StorageError::DamagedSealed { file, offset: 0, why });
+        }
         Ok(manifest)
     }
 

@@ -39,7 +39,7 @@ impl Writer {
         Self { core, shared, inbox, waiting: VecDeque::new(), stopping: false }
     }
 
-    /// Runs until it is told to stop or storage fails.
+    /// Runs until it is told to stop, or storage or another thread fails.
     pub(crate) fn run(mut self) {
         if let Err(error) = self.serve() {
             let error: &dyn std::error::Error = &error;
@@ -66,6 +66,9 @@ impl Writer {
         loop {
             while let Ok(message) = self.inbox.try_recv() {
                 self.take(message)?;
+            }
+            if self.shared.life() == Life::Failed {
+                return Ok(());
             }
             // The keepers end before the writer does: then nobody makes room, and nobody waits for it.
             let full_deltas = self.core.view().full_deltas().len();
@@ -111,7 +114,8 @@ impl Writer {
                 // Nobody waits for it when the engine is closing.
                 drop(synced.send(self.core.view().clone()));
             }
-            Message::Fail { error } => return Err(error),
+            // The loop sees for itself that the engine has failed.
+            Message::Fail => {}
             Message::Stop => self.stopping = true,
         }
         Ok(())

@@ -92,8 +92,9 @@ pub enum ServeError {
     /// The data directory could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A write or sync failed; what was answered is on disk, and a restart recovers it.
-    #[error("storage failed, so the service stopped; the log says why")]
+    /// A write, a sync or a thread of the engine failed; what was answered is on disk, and a restart
+    /// recovers it.
+    #[error("storage or the engine failed, so the service stopped; the log says why")]
     StorageFailed,
 }
 

@@ -25,7 +25,7 @@ pub trait Disk: Send + Sync + Debug {
     /// [`StorageError::Io`]; see [`StorageError::is_not_found`].
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError>;
 
-    /// The names of all files, sorted.
+    /// The names of all entries, sorted. One that is not a file is refused when it is opened.
     ///
     /// # Errors
     /// [`StorageError::Io`].

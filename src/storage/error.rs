@@ -1,6 +1,7 @@
 //! What can go wrong on a disk, with the facts an operator needs: path, operation, offset,
 //! sequence. The doc of each variant says what the operator does.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -22,8 +23,20 @@ pub enum StorageError {
     /// Another process has the directory. Stop it, or give this one a directory of its own.
     #[error("{path} is in use by another process", path = path.display())]
     Locked {
-        /// The lock file.
+        /// The directory.
         path: PathBuf,
+    },
+    /// Something else has the name of a data file. A link is not followed, since nobody can tell what
+    /// becomes of its target. Nothing was changed. Put the file itself in its place.
+    #[error(
+        "{path} is {what}, not a file; nothing was changed; next: put the file itself in its place",
+        path = path.display()
+    )]
+    NotAFile {
+        /// Its path.
+        path: PathBuf,
+        /// What it is, with its article.
+        what: &'static str,
     },
     /// Bytes that were durable are not what was written. Nothing was changed. Restore a snapshot
     /// or a copy of the named file; cutting it here would lose acknowledged records.
@@ -42,6 +55,13 @@ pub enum StorageError {
         /// What does not hold.
         why: Damage,
     },
+    /// A journal file or a pack is missing. Nothing was changed. Put the file back from a copy, or
+    /// restore an export.
+    #[error(
+        "{0}; nothing was changed; next: put the missing file back from a copy, restore an export \
+         (nearprint snapshot restore), or see what a repair would lose (nearprint repair)"
+    )]
+    Missing(MissingRecords),
     /// A sealed file is not what was written. Nothing was changed. Derived files are rebuilt and an
     /// older snapshot is used by the floor above; when that says it cannot, restore a copy.
     #[error("{file} is damaged at offset {offset}: {why}")]
@@ -94,6 +114,32 @@ pub enum StorageError {
     },
 }
 
+/// Sequences without a file that holds their records or stands for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingRecords {
+    /// The first of them.
+    pub first: u64,
+    /// The last of them, where something says how far the records went.
+    pub last: Option<u64>,
+    /// The file behind them, if there is one.
+    pub followed_by: Option<String>,
+}
+
+impl fmt::Display for MissingRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.last {
+            Some(last) => {
+                write!(f, "no file holds the records of sequences {} to {last}", self.first)?
+            }
+            None => write!(f, "no file holds the records from sequence {} on", self.first)?,
+        }
+        match &self.followed_by {
+            Some(name) => write!(f, " (the next file is {name})"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What does not hold in a damaged file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
@@ -112,9 +158,6 @@ pub enum Damage {
     /// The journal ends before this sequence, which was durable.
     #[error("the journal ends here although this sequence was durable")]
     EndsEarly,
-    /// The journal file that holds this sequence is not there.
-    #[error("the journal file with this sequence is missing")]
-    MissingFile,
     /// The records behind a snapshot were packed since: it cannot be continued.
     #[error("records behind this sequence were given back since")]
     Reclaimed,
@@ -175,7 +218,9 @@ impl StorageError {
                 matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             }
             Self::Locked { .. }
+            | Self::NotAFile { .. }
             | Self::Damaged { .. }
+            | Self::Missing(_)
             | Self::DamagedSealed { .. }
             | Self::Refused { .. }
             | Self::NoRecord { .. }
@@ -212,7 +257,9 @@ impl From<StorageError> for io::Error {
     fn from(error: StorageError) -> Self {
         let kind = match &error {
             StorageError::Io { source, .. } => source.kind(),
-            StorageError::Damaged { .. }
+            StorageError::NotAFile { .. }
+            | StorageError::Damaged { .. }
+            | StorageError::Missing(_)
             | StorageError::DamagedSealed { .. }
             | StorageError::Refused { .. } => io::ErrorKind::InvalidData,
             StorageError::Locked { .. } => io::ErrorKind::ResourceBusy,

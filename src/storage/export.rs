@@ -1,6 +1,6 @@
 //! An export: the files of a directory in one stream, each checksummed, and the whole.
 //!
-//! Knows no content. Written front to back without going back, so that it can be sent while it is
+//! Knows no content but the two ends of record files, which must follow one another without a gap. Written front to back without going back, so that it can be sent while it is
 //! made; read the same way. What is read is checked before the export is called whole: a cut, a flip
 //! and a repeated or missing file are damage. Bytes are those of the files, so a restored directory
 //! is the one that was exported.
@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3;
 
+use super::continuity::{self, Ends};
 use super::header::{check_crc, check_magic, check_version, u32_at, u64_at};
-use super::{Disk, DiskFile, Identity, Refusal, StorageError};
+use super::{Disk, DiskFile, Identity, Refusal, StorageError, holds_records};
 
 /// The version of the format that is written and read.
 pub const EXPORT_VERSION: u32 = 1;
@@ -49,6 +50,16 @@ pub struct Exported {
     pub files: u64,
     /// Their bytes together.
     pub bytes: u64,
+}
+
+/// Checks that the record files among these hold every sequence from the first one on.
+///
+/// # Errors
+/// [`StorageError::Missing`], [`StorageError::Damaged`], [`StorageError::Refused`]; of the files.
+pub fn check_files(files: &[ExportFile], identity: &Identity) -> Result<(), StorageError> {
+    let records = files.iter().filter(|file| holds_records(&file.name));
+    let ends = records.map(|ExportFile { name, file, bytes }| Ends::read(name, &**file, *bytes));
+    continuity::check_exported(&ends.collect::<Result<Vec<_>, _>>()?, identity)
 }
 
 /// Writes an export of these files, in their order.
@@ -94,7 +105,7 @@ pub fn write_export(
     Ok(exported)
 }
 
-/// Reads an export and verifies all of it; puts the files on a disk if there is one, each synced, and
+/// Reads an export and verifies all of it, and that no record file is missing; puts the files on a disk if there is one, each synced, and
 /// their names. On an error what was put there is to be thrown away.
 ///
 /// # Errors
@@ -107,7 +118,9 @@ pub fn read_export(source: &mut dyn Read, disk: Option<&dyn Disk>) -> io::Result
     check_magic(&head, MAGIC).map_err(refused)?;
     check_crc(&head, HEADER_CRC_AT).map_err(|_| broken("its header fails its checksum"))?;
     check_version(&head, EXPORT_VERSION).map_err(refused)?;
+    let identity = Identity::get(&head, IDENTITY_AT);
     let mut exported = Exported { files: 0, bytes: 0 };
+    let mut records = Vec::new();
     let mut buffer = vec![0; COPY_BYTES];
     loop {
         let mut entry = [0; ENTRY_BYTES];
@@ -119,21 +132,27 @@ pub fn read_export(source: &mut dyn Read, disk: Option<&dyn Disk>) -> io::Result
             if bytes != exported.files || source.inner.read(&mut [0])? > 0 {
                 return Err(broken("it does not end where it says"));
             }
+            continuity::check_exported(&records, &identity).map_err(|error| incomplete(&error))?;
             return Ok(exported);
         }
         let name = read_name(&mut source, name_bytes)?;
         let file = disk.map(|disk| disk.create(&name)).transpose()?;
         let mut offset = 0;
+        let mut ends = Ends::new(&name, bytes);
         while offset < bytes {
             let most = (bytes - offset).min(COPY_BYTES as u64) as usize;
             let part = buffer.get_mut(..most).unwrap_or_default();
             source.take(part)?;
+            ends.pass(part);
             if let Some(file) = &file {
                 file.write_at(offset, part)?;
             }
             offset += most as u64;
         }
         source.check_sum(&name)?;
+        if holds_records(&name) {
+            records.push(ends);
+        }
         if let (Some(file), Some(disk)) = (&file, disk) {
             file.sync_data()?;
             disk.sync_directory()?;
@@ -167,6 +186,18 @@ fn entry(name_bytes: u32, bytes: u64) -> Vec<u8> {
 
 fn broken(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the export is damaged or cut: {why}"))
+}
+
+/// The bytes are those that were exported, but a file was missing then.
+fn incomplete(error: &StorageError) -> io::Error {
+    let why = match error {
+        StorageError::Missing(missing) => missing.to_string(),
+        StorageError::Damaged { file, offset, why, .. } => {
+            format!("{file}, offset {offset}: {why}")
+        }
+        other => other.to_string(),
+    };
+    io::Error::new(io::ErrorKind::InvalidData, format!("the export is incomplete: {why}"))
 }
 
 /// Sums up all that goes through it.

@@ -199,6 +199,12 @@ pub fn decode(bytes: &[u8], seed: Seed) -> Decoded<'_> {
     Decoded::Complete(Frame { header, payload, chain: stored as u64 })
 }
 
+/// The chain value of the frame that ends where `bytes` end, unverified; `None` where no frame can end.
+pub(super) fn chain_at_end(bytes: &[u8]) -> Option<u64> {
+    let checksum = bytes.last_chunk::<FRAME_CHECKSUM_BYTES>()?;
+    checksum.first_chunk().map(|chain| u64::from_le_bytes(*chain))
+}
+
 fn header_crc(bytes: &[u8; FRAME_HEADER_BYTES], seed: Seed) -> u32 {
     let covered = bytes.get(..CRC_AT).expect("the checksum lies in the header");
     crc32c::crc32c_append(seed.0 as u32, covered)

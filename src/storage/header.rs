@@ -6,7 +6,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Damage, Refusal, StorageError};
+use super::{Damage, Refusal, StorageError, file_number};
 
 /// The version of the journal's format that is written and read.
 pub const JOURNAL_VERSION: u32 = 1;
@@ -159,9 +159,7 @@ pub(super) fn journal_name(first: u64) -> String {
 
 /// The first sequence in a journal file's name; `None` for every other file.
 pub(super) fn journal_first(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix("journal-")?.strip_suffix(".log")?;
-    let first = digits.parse().ok()?;
-    (journal_name(first) == name).then_some(first)
+    file_number(name.strip_prefix("journal-")?.strip_suffix(".log")?)
 }
 
 pub(super) fn check_crc<const N: usize>(bytes: &[u8; N], crc_at: usize) -> Result<(), Damage> {

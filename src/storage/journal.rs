@@ -16,7 +16,8 @@ use super::frame::{self, FRAME_OVERHEAD_BYTES, FrameHeader, PAYLOAD_BYTES_MAX};
 use super::header::{JOURNAL_HEADER_BYTES, JournalHeader, Seed, journal_name};
 use super::records::JournalFile;
 use super::scan::TailFile;
-use super::{Disk, Identity, Reclaimer, Records, StorageError, Tail};
+use super::sealed::remove_if_there;
+use super::{Disk, Identity, Reclaimer, Records, StorageError, Tail, holds_records};
 
 /// Room is asked for in steps of this size, so that a group rarely costs a system call.
 const RESERVE_STEP_BYTES: u64 = 1 << 20;
@@ -126,6 +127,16 @@ impl Journal {
         };
         journal.seal()?;
         Ok(journal)
+    }
+
+    /// Creates the first file of a new directory. Made before anything says that there is a directory: one
+    /// without a record file has lost it.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`].
+    pub fn create_first(disk: &dyn Disk, identity: Identity) -> Result<(), StorageError> {
+        remove_if_there(disk, &journal_name(1))?;
+        create_file(disk, &JournalHeader { identity, first: 1, chain: 0 }).map(drop)
     }
 
     /// A reader of all flushed records; cheap to clone and to send to other threads.
@@ -358,6 +369,20 @@ impl Journal {
         }
         result
     }
+}
+
+/// Whether there is no record file but what [`Journal::create_first`] leaves when it is cut short.
+///
+/// # Errors
+/// [`StorageError::Io`].
+pub fn is_unwritten(disk: &dyn Disk) -> Result<bool, StorageError> {
+    for name in disk.list()?.iter().filter(|name| holds_records(name)) {
+        let is_begun = *name == journal_name(1);
+        if !is_begun || disk.open(name)?.len()? > JOURNAL_HEADER_BYTES as u64 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Creates a journal file; when this returns, its header and its name are durable.

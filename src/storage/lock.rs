@@ -1,37 +1,33 @@
-//! One process a directory: a lock of the operating system on the file `lock`.
+//! One process a directory: a lock of the operating system on the directory itself.
 //!
-//! The lock ends with the process, however it ends, so a file left behind means nothing.
+//! Nobody can remove the lock without removing the data. It ends with the process, however it ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
 use super::StorageError;
 
-/// The name of the lock file.
-pub const LOCK_FILE: &str = "lock";
-
 /// The directory belongs to this process until this is dropped (or the process ends, however).
 #[derive(Debug)]
 pub struct DirectoryLock {
-    _file: File,
+    _directory: File,
 }
 
 impl DirectoryLock {
-    /// Takes the file `lock` of an existing directory, creating it. Does not wait.
+    /// Locks an existing directory. Does not wait.
     ///
     /// # Errors
-    /// [`StorageError::Locked`] when another process has it; [`StorageError::Io`].
+    /// [`StorageError::Locked`] when another process has it; [`StorageError::Io`], also where the
+    /// filesystem cannot lock a directory.
     pub fn acquire(directory: &Path) -> Result<Self, StorageError> {
-        let path = directory.join(LOCK_FILE);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        let file = options.open(&path).map_err(|source| StorageError::Io {
-            operation: "open",
-            path: path.clone(),
-            source,
-        })?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+        let path = directory.to_path_buf();
+        let opened = OpenOptions::new().read(true).open(directory);
+        let directory = match opened {
+            Ok(directory) => directory,
+            Err(source) => return Err(StorageError::Io { operation: "open", path, source }),
+        };
+        match directory.try_lock() {
+            Ok(()) => Ok(Self { _directory: directory }),
             Err(TryLockError::WouldBlock) => Err(StorageError::Locked { path }),
             Err(TryLockError::Error(source)) => {
                 Err(StorageError::Io { operation: "lock", path, source })
@@ -52,5 +48,17 @@ mod tests {
         assert!(matches!(error, StorageError::Locked { .. }), "{error}");
         drop(lock);
         DirectoryLock::acquire(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn a_directory_keeps_its_owner_when_all_its_files_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        File::create(directory.path().join("lock")).unwrap();
+        let _lock = DirectoryLock::acquire(directory.path()).unwrap();
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let error = DirectoryLock::acquire(directory.path()).unwrap_err();
+        assert!(matches!(error, StorageError::Locked { .. }), "{error}");
     }
 }

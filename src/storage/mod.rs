@@ -13,7 +13,7 @@
 //!                        Disk (RealDisk or SimulatedDisk)
 //! ```
 //!
-//! Reading order: [`disk`], [`header`], [`frame`], [`journal`], [`records`], [`mod@scan`],
+//! Reading order: [`disk`], [`header`], [`frame`], [`journal`], [`records`], [`mod@scan`], [`continuity`],
 //! [`pack`], [`reclaim`], [`sealed`].
 //! The byte diagrams are in `docs/disk-format.md`.
 //!
@@ -40,16 +40,19 @@ pub mod scan;
 pub mod sealed;
 pub mod simulated;
 
+mod continuity;
 mod index;
+mod names;
 mod real;
 mod window;
 
 pub use disk::{Disk, DiskFile};
-pub use error::{Damage, Refusal, StorageError};
+pub use error::{Damage, MissingRecords, Refusal, StorageError};
 pub use frame::PAYLOAD_BYTES_MAX;
 pub use header::Identity;
 pub use journal::{Journal, JournalOptions};
 pub use lock::DirectoryLock;
+pub use names::{FILE_NUMBER_MAX, file_number, holds_records};
 pub use real::RealDisk;
 pub use reclaim::{Reclaimer, Sweep, SweepRange, Usage};
 pub use records::{Extent, Record, Records};

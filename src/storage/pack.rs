@@ -15,7 +15,7 @@ use super::header::{BadHeader, Seed, check_crc, check_magic, check_version, u64_
 use super::records::JournalFile;
 use super::scan::RecordRef;
 use super::sealed::{remove_if_there, temporary_name};
-use super::{Damage, Disk, DiskFile, Identity, StorageError};
+use super::{Damage, Disk, DiskFile, Identity, StorageError, file_number};
 
 /// The version of the format that is written and read.
 pub const PACK_VERSION: u32 = 1;
@@ -99,9 +99,8 @@ impl PackHeader {
 /// The range in a pack's name; `None` for every other file.
 pub(super) fn pack_range(name: &str) -> Option<(u64, u64)> {
     let (first, next) = name.strip_prefix("records-")?.strip_suffix(".pack")?.split_once('-')?;
-    let (first, next) = (first.parse().ok()?, next.parse().ok()?);
-    let same = format!("records-{first:020}-{next:020}.pack") == name;
-    (same && first < next).then_some((first, next))
+    let (first, next) = (file_number(first)?, file_number(next)?);
+    (first < next).then_some((first, next))
 }
 
 /// Writes a pack that begins with a sequence.

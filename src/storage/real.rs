@@ -10,10 +10,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 
 use super::{Disk, DiskFile, StorageError};
@@ -53,9 +53,11 @@ impl RealDisk {
         name: &str,
     ) -> Result<Box<dyn DiskFile>, StorageError> {
         let path = self.file(name);
-        match options.open(&path) {
-            Ok(file) => Ok(Box::new(RealFile { path, file })),
-            Err(source) => Err(failed(operation, &path, source)),
+        let opened = options.open(&path).and_then(|file| Ok((file.metadata()?.is_file(), file)));
+        match opened {
+            Ok((true, file)) => Ok(Box::new(RealFile { path, file })),
+            Ok((false, _)) => Err(failed_or_no_file(operation, &path, Errno::INVAL.into())),
+            Err(source) => Err(failed_or_no_file(operation, &path, source)),
         }
     }
 }
@@ -68,7 +70,11 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError> {
-        self.open_with(OpenOptions::new().read(true).write(true), "open", name)
+        let mut options = OpenOptions::new();
+        // Links are refused, and nothing is waited for at the other end of a pipe.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.read(true).write(true).custom_flags(flags.bits().cast_signed());
+        self.open_with(&options, "open", name)
     }
 
     fn list(&self) -> Result<Vec<String>, StorageError> {
@@ -76,11 +82,10 @@ impl Disk for RealDisk {
             let mut names = Vec::new();
             for entry in fs::read_dir(&self.path)? {
                 let entry = entry?;
-                // A name that is not UTF-8 is not ours.
-                if entry.file_type()?.is_file()
-                    && let Ok(name) = entry.file_name().into_string()
-                {
-                    names.push(name);
+                // A name that is not UTF-8 is not ours; a filesystem keeps a folder of its own at its root.
+                match entry.file_name().into_string() {
+                    Ok(name) if name != "lost+found" => names.push(name),
+                    Ok(_) | Err(_) => {}
                 }
             }
             names.sort_unstable();
@@ -96,7 +101,7 @@ impl Disk for RealDisk {
 
     fn remove(&self, name: &str) -> Result<(), StorageError> {
         let path = self.file(name);
-        fs::remove_file(&path).map_err(|source| failed("remove", &path, source))
+        fs::remove_file(&path).map_err(|source| failed_or_no_file("remove", &path, source))
     }
 
     fn sync_directory(&self) -> Result<(), StorageError> {
@@ -169,6 +174,28 @@ impl DiskFile for RealFile {
 
 fn failed(operation: &'static str, path: &Path, source: io::Error) -> StorageError {
     StorageError::Io { operation, path: path.to_path_buf(), source }
+}
+
+/// What failed, or that the name is that of a link or a folder.
+fn failed_or_no_file(operation: &'static str, path: &Path, source: io::Error) -> StorageError {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            StorageError::NotAFile { path: path.to_path_buf(), what: name_of(metadata.file_type()) }
+        }
+        Ok(_) | Err(_) => failed(operation, path, source),
+    }
+}
+
+fn name_of(kind: fs::FileType) -> &'static str {
+    if kind.is_symlink() {
+        "a symbolic link"
+    } else if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else {
+        "a socket or a device"
+    }
 }
 
 /// Creates the directory and those above it, each made durable in its parent: a data directory

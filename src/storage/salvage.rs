@@ -14,10 +14,10 @@ use super::frame::{Decoded, FRAME_HEADER_BYTES, MAGIC, decode, decode_header};
 use super::header::{JOURNAL_HEADER_BYTES, JournalHeader, journal_first};
 use super::pack::{PACK_HEADER_BYTES, PackHeader, PackWriter, pack_range};
 use super::records::JournalFile;
-use super::scan::{Listed, RecordRef, list_files, scan};
+use super::scan::{Listed, RecordRef, list_files, scan, scan_newest};
 use super::sealed::{remove_if_there, temporary_name};
 use super::window::Window;
-use super::{Disk, DiskFile, Identity, Record, StorageError};
+use super::{Disk, DiskFile, Identity, MissingRecords, Record, StorageError};
 
 /// How much is searched at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -57,7 +57,7 @@ pub fn examine(
     durable_upto: u64,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Vec<Finding>, StorageError> {
-    let Listed { packs, journals, .. } = list_files(disk)?;
+    let Listed { packs, journals, .. } = list_files(disk.list()?);
     let packs = packs.into_iter().filter_map(|name| Some((pack_range(&name)?, name)));
     let journals = journals.into_iter().map(|(first, name)| ((first, 0), name));
     let mut files: Vec<_> = packs.chain(journals).collect();
@@ -66,7 +66,7 @@ pub fn examine(
     let mut expected = 1;
     for (position, ((first, end), name)) in files.iter().enumerate() {
         if *first > expected {
-            findings.push(Finding::gap(expected, *first));
+            findings.push(Finding::gap(expected, *first, Some(name.clone())));
         }
         let after = files.get(position + 1).map(|((first, _), _)| *first);
         let next = if *end > 0 { Some(*end) } else { after };
@@ -77,7 +77,7 @@ pub fn examine(
         findings.push(finding);
     }
     if expected <= durable_upto {
-        findings.push(Finding::gap(expected, durable_upto.saturating_add(1)));
+        findings.push(Finding::gap(expected, durable_upto.saturating_add(1), None));
     }
     // Where no file is wrong by itself they may be wrong together.
     if findings.iter().all(|finding| finding.damage.is_none())
@@ -94,8 +94,9 @@ pub fn examine(
 }
 
 impl Finding {
-    fn gap(first: u64, next: u64) -> Self {
-        let damage = super::scan::missing(first);
+    fn gap(first: u64, next: u64, followed_by: Option<String>) -> Self {
+        let last = Some(next.saturating_sub(1));
+        let damage = StorageError::Missing(MissingRecords { first, last, followed_by });
         let lost = next.saturating_sub(first);
         Self {
             name: None,
@@ -248,7 +249,7 @@ fn look(
             // The newest one may end in a torn tail: the scan tells that from damage.
             (_, None) => {
                 let before = first.saturating_sub(1);
-                match scan(disk, identity, before.max(durable_upto), &mut |_| ()) {
+                match scan_newest(disk, identity, before.max(durable_upto)) {
                     Ok(tail) => {
                         changes = tail.last.saturating_sub(before);
                         finding.next = tail.last.saturating_add(1).max(first);

@@ -1,6 +1,8 @@
 //! Recovery: reads the journal in order, verifies everything, and finds its end.
 //!
-//! Changes nothing on disk; [`super::Journal::open`] cuts what was found torn.
+//! Changes nothing on disk; [`super::Journal::open`] cuts what was found torn. Files that a snapshot
+//! covers are not read, but their ends are: every one must be there, for the records in them are the only
+//! copy of ids and sketches.
 //!
 //! # A torn tail and damage
 //!
@@ -21,24 +23,24 @@
 //! a bad header is damage when an intact frame header follows it, else a rotation cut short.
 //!
 //! What cannot be seen: a flip in a record that was synced when the power went before a later frame
-//! or the seal was on disk; and a file cut exactly between two frames after its last claim.
+//! or the seal was on disk; and a newest file that was cut, or removed, where no claim in what is left and
+//! no snapshot speaks of what is gone.
 //!
 //! Tested by every cut and every flipped bit of a small journal, and by simulated power cuts.
 
 use std::sync::{Arc, RwLock};
 
+use super::continuity::{self, Ends, Span};
 use super::frame::{
     BadFrame, Decoded, FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, Frame, MAGIC, decode,
     decode_header,
 };
-use super::header::{
-    BadHeader, JOURNAL_HEADER_BYTES, JournalHeader, Seed, journal_first, journal_name,
-};
+use super::header::{BadHeader, JOURNAL_HEADER_BYTES, JournalHeader, Seed, journal_first};
 use super::index::SparseIndex;
 use super::pack::{PACK_HEADER_BYTES, PackHeader, ends_whole, pack_range};
 use super::records::JournalFile;
 use super::window::Window;
-use super::{Damage, Disk, DiskFile, Identity, StorageError};
+use super::{Damage, Disk, DiskFile, Identity, MissingRecords, StorageError};
 
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -119,14 +121,39 @@ pub fn scan(
     let seed = identity.seed();
     let mut tail = Tail::default();
     open_files(disk, identity, &mut tail)?;
+    check_continuity(&tail, from, seed)?;
+    read_files(identity, from, tail, visit)
+}
+
+/// The same for the newest file alone, whatever is missing before it. For a repair.
+///
+/// # Errors
+/// As [`scan`].
+pub(super) fn scan_newest(
+    disk: &dyn Disk,
+    identity: &Identity,
+    from: u64,
+) -> Result<Tail, StorageError> {
+    let mut tail = Tail::default();
+    open_files(disk, identity, &mut tail)?;
+    read_files(identity, from, tail, &mut |_| ())
+}
+
+fn read_files(
+    identity: &Identity,
+    from: u64,
+    mut tail: Tail,
+    visit: &mut dyn FnMut(RecordRef<'_>),
+) -> Result<Tail, StorageError> {
+    let seed = identity.seed();
     let begin = from.saturating_add(1);
-    check_packs(&tail.files, from)?;
+    check_snapshot(&tail.files, from)?;
     let after = tail.files.partition_point(|file| file.header.first <= begin);
     let Some(start) = after.checked_sub(1) else {
         if tail.files.is_empty() && from == 0 {
             return Ok(tail);
         }
-        return Err(missing(begin));
+        return Err(missing(begin, None));
     };
     // A rotation cut short has left a newer file: then this one was synced whole.
     let newest_is_torn = tail.torn.is_some();
@@ -135,7 +162,7 @@ pub fn scan(
     for (position, file) in tail.files.iter_mut().enumerate().skip(start) {
         let (next, chain) = expected.unwrap_or((file.header.first, file.header.chain));
         if file.header.first > next {
-            return Err(missing(next));
+            return Err(missing(next, Some(file)));
         }
         if file.header.first != next || (file.pack.is_none() && file.header.chain != chain) {
             return Err(damaged(&file.name, 0, next, Damage::Chain));
@@ -174,7 +201,7 @@ pub fn scan(
 /// Opens every journal file and verifies its header. A newest file whose header never became
 /// durable is left out and noted as torn.
 fn open_files(disk: &dyn Disk, identity: &Identity, tail: &mut Tail) -> Result<(), StorageError> {
-    let Listed { packs, journals, leftovers } = list_files(disk)?;
+    let Listed { packs, journals, leftovers } = list_files(disk.list()?);
     tail.leftovers = leftovers;
     for name in packs {
         tail.files.push(open_pack(disk, identity, name)?);
@@ -214,10 +241,10 @@ pub(super) struct Listed {
     pub(super) leftovers: Vec<String>,
 }
 
-pub(super) fn list_files(disk: &dyn Disk) -> Result<Listed, StorageError> {
+pub(super) fn list_files(names: Vec<String>) -> Listed {
     let mut listed = Listed::default();
     let range = |name: &str| pack_range(name).or_else(|| Some((journal_first(name)?, 0)));
-    let names = disk.list()?.into_iter();
+    let names = names.into_iter();
     let mut ranges: Vec<_> = names.filter_map(|name| Some((range(&name)?, name))).collect();
     // Of those that begin together, the one that ends last is the newest.
     ranges.sort_unstable_by_key(|((first, next), _)| (*first, u64::MAX - next));
@@ -232,7 +259,7 @@ pub(super) fn list_files(disk: &dyn Disk) -> Result<Listed, StorageError> {
             listed.journals.push((first, name));
         }
     }
-    Ok(listed)
+    listed
 }
 
 /// Opens a pack, and verifies its header and its end.
@@ -255,16 +282,36 @@ fn open_pack(disk: &dyn Disk, identity: &Identity, name: String) -> Result<TailF
     Ok(TailFile { name, header, file, bytes, index: None, pack: Some(pack) })
 }
 
-/// Packs reach to the file after them, and no snapshot is continued within what they cover: they
-/// hold no removals.
-fn check_packs(files: &[TailFile], from: u64) -> Result<(), StorageError> {
-    for pair in files.windows(2) {
-        if let [TailFile { pack: Some(pack), .. }, after] = pair
-            && after.header.first != pack.next
-        {
-            return Err(missing(pack.next));
-        }
+/// Checks that the files hold every sequence from the first one on, those before `from` included:
+/// their documents are in the snapshot, but their records are only here.
+fn check_continuity(tail: &Tail, from: u64, seed: Seed) -> Result<(), StorageError> {
+    let mut spans = Vec::with_capacity(tail.files.len());
+    for TailFile { name, header, file, bytes, pack, .. } in &tail.files {
+        spans.push(match pack {
+            Some(pack) => Span::of_pack(name, *bytes, pack),
+            None => {
+                let end = Ends::read(name, &**file, *bytes)?.end;
+                Span::of_journal(name, *bytes, header, &end, seed)
+            }
+        });
     }
+    // A newest file whose header never became durable.
+    let unfinished = tail.torn.as_ref().map(|torn| torn.file.as_str());
+    if let Some((name, first)) = unfinished.and_then(|name| Some((name, journal_first(name)?))) {
+        spans.push(Span::of_unfinished(name, first));
+    }
+    if spans.is_empty() && from > 0 {
+        return Err(StorageError::Missing(MissingRecords {
+            first: 1,
+            last: Some(from),
+            followed_by: None,
+        }));
+    }
+    continuity::check(&spans)
+}
+
+/// No snapshot is continued within what packs cover: they hold no removals.
+fn check_snapshot(files: &[TailFile], from: u64) -> Result<(), StorageError> {
     let newest = files.iter().rev().find_map(|file| Some((&file.name, file.pack?)));
     match newest {
         Some((name, pack)) if from > 0 && from.saturating_add(1) < pack.next => {
@@ -283,6 +330,13 @@ pub fn packed_before(disk: &dyn Disk) -> Result<u64, StorageError> {
     let names = disk.list()?;
     let ends = names.iter().filter_map(|name| pack_range(name)).map(|(_, next)| next);
     Ok(ends.max().unwrap_or(1))
+}
+
+impl Tail {
+    /// Whether there is no journal file and no pack.
+    pub fn has_no_files(&self) -> bool {
+        self.files.is_empty() && self.torn.is_none()
+    }
 }
 
 impl TailFile {
@@ -417,8 +471,13 @@ fn search_claims(
     }
 }
 
-pub(super) fn missing(sequence: u64) -> StorageError {
-    damaged(&journal_name(sequence), 0, sequence, Damage::MissingFile)
+/// The records from `first` on are missing, up to those of `after`.
+fn missing(first: u64, after: Option<&TailFile>) -> StorageError {
+    StorageError::Missing(MissingRecords {
+        first,
+        last: after.map(|after| after.header.first.saturating_sub(1)),
+        followed_by: after.map(|after| after.name.clone()),
+    })
 }
 
 fn damaged(file: &str, offset: u64, sequence: u64, why: Damage) -> StorageError {

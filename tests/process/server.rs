@@ -101,6 +101,17 @@ impl Server {
         child.wait().expect("it is our child")
     }
 
+    /// The number of its thread of this name.
+    pub(crate) fn thread(&self, name: &str) -> u32 {
+        let threads = format!("/proc/{}/task", self.child().id());
+        let threads = std::fs::read_dir(threads).expect("it runs");
+        let number = threads.map(|entry| entry.expect("listed").path()).find_map(|thread| {
+            let is_named = std::fs::read_to_string(thread.join("comm")).ok()?.trim() == name;
+            thread.file_name().filter(|_| is_named)?.to_str()?.parse().ok()
+        });
+        number.unwrap_or_else(|| panic!("there is a thread named {name}"))
+    }
+
     /// How it ended, if it has.
     pub(crate) fn ended(&self) -> Option<ExitStatus> {
         self.child().try_wait().expect("it is our child")

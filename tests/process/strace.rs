@@ -3,8 +3,9 @@
 //! The number of a call counts within a thread: the first thread that reaches it is hit. The tracer
 //! is detached (`-D`), so that the server stays our child.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use crate::server::Server;
 
@@ -31,4 +32,37 @@ pub(crate) fn is_here() -> bool {
         println!("skipped: no strace that can trace here; next: apt-get install strace");
     }
     here
+}
+
+/// A fault in the system calls of one thread of a running server.
+pub(crate) struct ThreadFault(Child);
+
+impl ThreadFault {
+    /// Injects a fault, such as `write:error=EIO:when=1`, into the thread of this name. `None` where one
+    /// process may not trace another.
+    #[expect(clippy::print_stdout, reason = "why a test did nothing")]
+    pub(crate) fn into_thread(server: &Server, name: &str, fault: &str) -> Option<Self> {
+        let thread = server.thread(name).to_string();
+        let (trace, inject) =
+            (format!("trace={}", fault.split(':').next()?), format!("inject={fault}"));
+        let mut command = Command::new("strace");
+        command.args(["-o", "/dev/null", "-p", &thread, "-e", &trace, "-e", &inject]);
+        let mut tracer = command.stderr(Stdio::piped()).spawn().expect("there is a strace");
+        let said = BufReader::new(tracer.stderr.take().expect("it is piped"));
+        let mut said = said.lines().map_while(Result::ok);
+        if !said.any(|line| line.contains("attached")) {
+            println!("skipped: strace may not attach to a process; next: run it as root");
+            tracer.wait().expect("it is our child");
+            return None;
+        }
+        Some(Self(tracer))
+    }
+}
+
+impl Drop for ThreadFault {
+    fn drop(&mut self) {
+        // It has ended by itself when the thread has.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }

@@ -5,10 +5,12 @@
 use std::path::Path;
 use std::process::ExitStatus;
 
+use serde_json::json;
+
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
 use crate::server::{self, Server};
-use crate::strace;
+use crate::strace::{self, ThreadFault};
 use crate::worker::Worker;
 
 const WORKERS: usize = 4;
@@ -108,6 +110,41 @@ fn a_failed_sync_ends_the_process_and_loses_nothing_that_was_answered() {
         compared(&mut running, data);
     }
     assert!(answered(&running) > 100, "too few writes were answered: this proves nothing");
+}
+
+/// A thread that answers a request wakes the runtime with a write; when that fails, the runtime panics in
+/// the thread that was to answer.
+#[test]
+fn a_panic_in_an_engine_thread_ends_the_process_and_loses_nothing_that_was_answered() {
+    if !strace::is_here() {
+        return;
+    }
+    let mut random = Random::of_run();
+    let data = tempfile::tempdir().unwrap();
+    let data = &data.path().join("data");
+    let mut running = workers(WORKERS, &mut random);
+    for thread in ["writer", "snapshots"] {
+        let server = Server::start(data);
+        let Some(fault) = ThreadFault::into_thread(&server, thread, "write:error=EIO:when=1")
+        else {
+            return;
+        };
+        let client = server.client();
+        let ended;
+        let asking = std::thread::spawn(move || {
+            // Each is answered by the thread that takes snapshots, until it panics.
+            while client.post("/v1/snapshots", &json!({})).is_ok() {}
+        });
+        (running, ended) = until_it_ends(running, &server, PATIENCE_MS);
+        asking.join().unwrap();
+        drop(fault);
+        let said = server::log(data);
+        let ended = ended.unwrap_or_else(|| panic!("{thread}: it goes on\n{said}"));
+        assert_eq!(ended.code(), Some(1), "{thread}: {ended}\n{said}");
+        assert!(said.contains(&format!("thread '{thread}' ")), "{thread} panicked:\n{said}");
+        compared(&mut running, data);
+    }
+    assert!(answered(&running) > 10, "too few writes were answered: this proves nothing");
 }
 
 /// Workers assert that each reply is a success, or 503 while the queue is full.

@@ -1,18 +1,22 @@
 //! What the core does beside crashes: snapshots spare the replay, a full disk refuses, ids behind
 //! many documents are shown.
 
-use super::rig::{History, Rig};
+use std::sync::Arc;
+
+use super::rig::{ENTROPY, History, Rig, options};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::Refused;
+use crate::engine::directory::RESTORE_MARKER;
 use crate::engine::finder::{self, Ids, Listing};
 use crate::engine::options::Durability;
+use crate::engine::recovery::{OpenError, recover};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::apply::Command;
 use crate::machine::query::Criteria;
 use crate::machine::search::{Probe, Search};
 use crate::sketch::{MinResemblance, Sketch};
 use crate::storage::simulated::Faults;
-use crate::storage::{Disk, SimulatedDisk};
+use crate::storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
 
 fn empty(disk: &SimulatedDisk) -> Rig {
     Rig::recover(disk, Durability::Always, History::new(), Sequence::ZERO).unwrap()
@@ -79,6 +83,68 @@ fn a_damaged_snapshot_is_passed_over_and_a_later_one_loads() {
         let rig = again(&disk.kill(), rig.history);
         assert_eq!(rig.snapshots.list().len(), 1);
     }
+}
+
+#[test]
+fn a_name_that_no_service_writes_is_left_alone() {
+    let disk = SimulatedDisk::new();
+    let history = with_snapshot(&disk).history;
+    let disk = disk.kill();
+    let strays = [
+        format!("segment-{}.seg", u64::MAX),
+        format!("segment-{}.seg", FILE_NUMBER_MAX + 1),
+        "segment-00000000000000000000.seg".to_owned(),
+        "segment-7.seg".to_owned(),
+        format!("table-{}.seg", u64::MAX),
+        format!("snapshot-{}.manifest", u64::MAX),
+        format!("snapshot-{}-again.manifest", u64::MAX),
+        "other.manifest".to_owned(),
+    ];
+    for name in &strays {
+        disk.create(name).unwrap();
+    }
+    let mut rig = again(&disk, history);
+    assert_eq!(rig.snapshots.list().len(), 1);
+    rig.snapshot().unwrap();
+    let listed = disk.list().unwrap();
+    assert!(strays.iter().all(|name| listed.contains(name)), "{listed:?}");
+}
+
+#[test]
+fn a_manifest_under_the_name_of_another_is_passed_over() {
+    let disk = SimulatedDisk::new();
+    let history = with_snapshot(&disk).history;
+    let disk = disk.kill();
+    let is_manifest = |name: &String| name.ends_with(".manifest");
+    let name = disk.list().unwrap().into_iter().find(is_manifest).unwrap();
+    disk.rename(&name, "snapshot-00000000000000000099.manifest").unwrap();
+    let rig = again(&disk, history);
+    assert_eq!(rig.snapshots.list(), []);
+}
+
+#[test]
+fn a_directory_that_has_lost_all_its_records_is_refused() {
+    let disk = SimulatedDisk::new();
+    drop(empty(&disk));
+    let disk = disk.kill();
+    for name in disk.list().unwrap().iter().filter(|name| name.starts_with("journal-")) {
+        disk.remove(name).unwrap();
+    }
+    let names = disk.list().unwrap();
+    let real: Arc<dyn Disk> = Arc::new(disk.clone());
+    let refused = recover(&real, &options(Durability::Always), &ENTROPY);
+    assert!(matches!(refused, Err(OpenError::NoRecords)), "{refused:?}");
+    assert_eq!(disk.list().unwrap(), names, "nothing was changed");
+}
+
+#[test]
+fn a_restore_that_was_cut_short_is_refused() {
+    let disk = SimulatedDisk::new();
+    disk.create(RESTORE_MARKER).unwrap();
+    disk.create("journal-00000000000000000001.log").unwrap();
+    let real: Arc<dyn Disk> = Arc::new(disk.clone());
+    let refused = recover(&real, &options(Durability::Always), &ENTROPY);
+    assert!(matches!(refused, Err(OpenError::NoDirectoryFile)), "{refused:?}");
 }
 
 /// An id behind many documents without one is a record to be read, off the async threads.

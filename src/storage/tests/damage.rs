@@ -240,37 +240,22 @@ fn a_bad_frame_at_or_before_the_snapshot_is_damage() {
 }
 
 #[test]
-fn a_missing_file_is_damage() {
-    use crate::storage::Disk;
-    let (disk, _) = written_journal(60, 2_048);
-    let names = journal_files(&disk);
-    assert!(names.len() > 3);
-    for missing in &names[..names.len() - 1] {
-        let disk = disk.copy();
-        disk.remove(missing).unwrap();
-        assert_eq!(damage_of(recover(&disk, 0)).2, Damage::MissingFile);
-    }
-    let empty = SimulatedDisk::new();
-    assert_eq!(damage_of(recover(&empty, 5)).2, Damage::MissingFile);
-}
-
-#[test]
 fn a_cut_in_an_older_file_is_damage_even_between_frames() {
     let (disk, _) = written_journal(60, 2_048);
     let name = &journal_files(&disk)[1];
     let starts = frame_starts(&file_bytes(&disk, name));
     let last = recover(&disk, 0).unwrap().0.last;
     for (cut, damage) in [
-        (starts[2], Damage::MissingFile),
-        (starts[2] + 7, Damage::Frame(frame::BadFrame::Short)),
+        (starts[2], Damage::EndsEarly),
+        (starts[2] + 7, Damage::EndsEarly),
         (20, Damage::FileHeader),
         (0, Damage::FileHeader),
     ] {
         let disk = disk.copy();
         disk.edit(name, |bytes| bytes.truncate(cut));
         assert_eq!(damage_of(recover(&disk, 0)).2, damage);
-        // Its header is looked at even when a snapshot covers the file.
-        assert_eq!(recover(&disk, last).is_err(), damage == Damage::FileHeader);
+        // Both its ends are looked at even when a snapshot covers the file.
+        assert_eq!(damage_of(recover(&disk, last)).2, damage);
     }
 }
 
@@ -386,7 +371,7 @@ fn a_restart_seals_so_that_a_later_flip_is_seen() {
 }
 
 #[test]
-fn an_old_file_cut_short_is_damage_at_the_first_read() {
+fn an_old_file_cut_short_while_it_is_open_is_damage_at_the_first_read() {
     let (disk, records) = written_journal(60, 2_048);
     let name = &journal_files(&disk)[0];
     let starts = frame_starts(&file_bytes(&disk, name));
@@ -396,8 +381,9 @@ fn an_old_file_cut_short_is_damage_at_the_first_read() {
     let record = starts[starts.len() - 3];
     for cut in [record, record + 20, record + 50] {
         let disk = disk.copy();
-        disk.edit(name, |bytes| bytes.truncate(cut));
         let (tail, _) = recover(&disk, from).unwrap();
+        disk.edit(name, |bytes| bytes.truncate(cut));
+        assert!(recover(&disk, from).is_err(), "the next start sees it");
         let options = JournalOptions { file_bytes: 2_048 };
         let journal = Journal::open(Arc::new(disk), identity(), tail, options).unwrap();
         let error = journal.records().read(second - 1).unwrap_err();
@@ -471,4 +457,27 @@ fn an_intact_header_that_says_the_impossible_is_no_frame() {
         let bad = frame::decode_header(&bytes, identity().seed());
         assert_eq!(bad, Err(frame::BadFrame::HeaderFields), "{header:?}");
     }
+}
+
+#[test]
+fn a_name_that_no_service_writes_is_left_alone() {
+    use crate::storage::{Disk, FILE_NUMBER_MAX};
+    let (disk, records) = written_journal(60, 2_048);
+    let names = [
+        format!("journal-{}.log", u64::MAX),
+        format!("journal-{}.log", FILE_NUMBER_MAX + 1),
+        "journal-00000000000000000000.log".to_owned(),
+        "journal-1.log".to_owned(),
+        "journal-+0000000000000000001.log".to_owned(),
+        format!("records-00000000000000000001-{}.pack", u64::MAX),
+        "records-00000000000000000000-00000000000000000005.pack".to_owned(),
+        "records-00000000000000000009-00000000000000000005.pack".to_owned(),
+    ];
+    for name in &names {
+        disk.create(name).unwrap();
+    }
+    assert_eq!(recover(&disk, 0).unwrap().1, records);
+    drop(open(&disk, 2_048).unwrap());
+    let listed = disk.list().unwrap();
+    assert!(names.iter().all(|name| listed.contains(name)), "{listed:?}");
 }

@@ -43,6 +43,27 @@ fn both_disks_behave_alike() {
 }
 
 #[test]
+fn what_is_no_file_is_refused_as_what_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    disk.create("file").unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::os::unix::fs::symlink(path("file"), path("link")).unwrap();
+    std::os::unix::fs::symlink(path("absent"), path("dangling")).unwrap();
+    std::fs::create_dir(path("folder")).unwrap();
+    std::fs::create_dir(path("lost+found")).unwrap();
+    assert_eq!(disk.list().unwrap(), ["dangling", "file", "folder", "link"]);
+    for (name, what) in
+        [("link", "a symbolic link"), ("dangling", "a symbolic link"), ("folder", "a folder")]
+    {
+        let message = disk.open(name).unwrap_err().to_string();
+        let expected = format!("{} is {what}, not a file", path(name).display());
+        assert!(message.starts_with(&expected), "{message}");
+    }
+    assert!(disk.remove("folder").unwrap_err().to_string().contains("is a folder"));
+}
+
+#[test]
 fn errors_name_the_operation_and_the_path() {
     let directory = tempfile::tempdir().unwrap();
     let disk = RealDisk::open(directory.path()).unwrap();

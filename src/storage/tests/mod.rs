@@ -1,6 +1,7 @@
 //! The promises of the floor, kept from outside: what is answered is there, what is wrong is
 //! refused. Each file opens with its promise and its method.
 
+mod continuity;
 mod crash;
 mod damage;
 mod disks;
