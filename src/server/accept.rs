@@ -4,7 +4,10 @@
 //! above both, connections wait in the backlog of the operating system.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -23,7 +26,7 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::Options;
-use super::patience::{Patient, Phase};
+use super::patience::{Patient, Phase, Socket};
 use super::tls::Tls;
 use crate::http::{self, Guarded};
 use crate::metrics;
@@ -127,6 +130,9 @@ impl Door {
         protocol
             .timer(TokioTimer::new())
             .max_buf_size(BUFFER_BYTES_MAX)
+            // A client that has sent its request may close its half. hyper then reads nothing while
+            // a request is answered, so `until_reset` watches for clients that are gone.
+            .half_close(true)
             // `Patient` is stricter; but only with this set does hyper poll idle connections.
             .header_read_timeout(options.header_timeout + options.idle_timeout);
         let farewell = http::too_many_connections(options.connections_max);
@@ -137,12 +143,17 @@ impl Door {
     /// too slow, or spoke no HTTP.
     async fn serve(&self, stream: TcpStream, watcher: Watcher, stopping: watch::Receiver<()>) {
         let phase = Phase::new();
-        let stream = self.patient(stream, &phase);
+        let socket = socket(stream);
+        let stream = self.patient(&socket, &phase);
         match &self.tls {
-            None => drop(watcher.watch(self.connection(stream, phase)).await),
+            None => {
+                let connection = self.connection(stream, phase.clone());
+                until_reset(watcher.watch(connection), &socket, &phase).await;
+            }
             Some(tls) => {
                 if let Some(stream) = self.shake_hands(tls, stream, stopping).await {
-                    drop(watcher.watch(self.connection(stream, phase)).await);
+                    let connection = self.connection(stream, phase.clone());
+                    until_reset(watcher.watch(connection), &socket, &phase).await;
                 }
             }
         }
@@ -150,7 +161,7 @@ impl Door {
 
     /// Says that there are too many connections.
     async fn turn_away(&self, stream: TcpStream, stopping: watch::Receiver<()>) {
-        let stream = self.patient(stream, &Phase::new());
+        let stream = self.patient(&socket(stream), &Phase::new());
         match &self.tls {
             None => self.bid_farewell(stream).await,
             Some(tls) => {
@@ -170,10 +181,8 @@ impl Door {
         drop(timeout(FAREWELL, said).await);
     }
 
-    fn patient(&self, stream: TcpStream, phase: &Phase) -> Patient {
-        // Replies are written whole; waiting to fill a packet only delays them.
-        drop(stream.set_nodelay(true));
-        Patient::new(stream, phase.clone(), &self.options)
+    fn patient(&self, socket: &Socket, phase: &Phase) -> Patient {
+        Patient::new(socket.clone(), phase.clone(), &self.options)
     }
 
     /// The stream inside TLS, unless the client is too slow or the service stops.
@@ -203,4 +212,23 @@ impl Door {
         });
         self.protocol.serve_connection(TokioIo::new(stream), service)
     }
+}
+
+fn socket(stream: TcpStream) -> Socket {
+    // Replies are written whole; waiting to fill a packet only delays them.
+    drop(stream.set_nodelay(true));
+    Socket::new(stream)
+}
+
+/// Drives a connection to its end. When its client resets it while a request is answered, the
+/// connection is dropped, and the handler with it: nobody waits for the reply.
+async fn until_reset(connection: impl Future, socket: &Socket, phase: &Phase) {
+    let mut connection = pin!(connection);
+    poll_fn(|cx| {
+        if connection.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if phase.is_busy() { socket.poll_reset(cx) } else { Poll::Pending }
+    })
+    .await;
 }

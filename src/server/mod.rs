@@ -281,3 +281,6 @@ async fn fold_metrics() {
         metrics::log_lines_lost(telemetry::lines_lost());
     }
 }
+
+#[cfg(test)]
+mod tests;

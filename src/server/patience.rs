@@ -6,8 +6,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -45,6 +45,11 @@ impl Phase {
         Busy(self.clone())
     }
 
+    /// Whether a request is being answered.
+    pub(super) fn is_busy(&self) -> bool {
+        self.get() == BUSY
+    }
+
     // Relaxed: one connection lives on one task at a time, and the number guards nothing else.
     fn get(&self) -> u8 {
         self.0.load(Ordering::Relaxed)
@@ -65,10 +70,35 @@ impl Drop for Busy {
     }
 }
 
+/// A socket that the task of a connection watches while hyper owns the [`Patient`] over it. One
+/// task uses both, so nobody ever waits for the lock.
+#[derive(Debug, Clone)]
+pub(super) struct Socket(Arc<Mutex<TcpStream>>);
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self(Arc::new(Mutex::new(stream)))
+    }
+
+    /// Resolves when the client has reset the connection. The end of its stream does not count: a
+    /// client may close its half once it has sent a request, and still wait for the reply.
+    pub(super) fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut byte = [0];
+        match self.lock().poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
+            Poll::Ready(Err(_)) => Poll::Ready(()),
+            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TcpStream> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A stream with deadlines.
 #[derive(Debug)]
 pub(super) struct Patient {
-    stream: TcpStream,
+    socket: Socket,
     phase: Phase,
     header_timeout: Duration,
     idle_timeout: Duration,
@@ -78,9 +108,9 @@ pub(super) struct Patient {
 }
 
 impl Patient {
-    pub(super) fn new(stream: TcpStream, phase: Phase, options: &Options) -> Self {
+    pub(super) fn new(socket: Socket, phase: Phase, options: &Options) -> Self {
         Self {
-            stream,
+            socket,
             phase,
             header_timeout: options.header_timeout,
             idle_timeout: options.idle_timeout,
@@ -112,7 +142,7 @@ impl AsyncRead for Patient {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let before = buffer.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        let read = Pin::new(&mut *this.socket.lock()).poll_read(cx, buffer);
         let phase = this.phase.get();
         if read.is_ready() {
             if phase == IDLE && buffer.filled().len() > before {
@@ -139,7 +169,7 @@ impl AsyncWrite for Patient {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let written = Pin::new(&mut *self.socket.lock()).poll_write(cx, bytes);
         self.poll_written(cx, written)
     }
 
@@ -148,16 +178,16 @@ impl AsyncWrite for Patient {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let written = Pin::new(&mut *self.socket.lock()).poll_write_vectored(cx, slices);
         self.poll_written(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.socket.lock().is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Pin::new(&mut *self.socket.lock()).poll_flush(cx)
     }
 
     /// Ends what is written, then reads for a moment what the client still sends: when a socket is
@@ -166,12 +196,12 @@ impl AsyncWrite for Patient {
         let this = &mut *self;
         let mut rest = [0; 4_096];
         // The second time there may be nobody left to be told.
-        if ready!(Pin::new(&mut this.stream).poll_shutdown(cx)).is_err() {
+        if ready!(Pin::new(&mut *this.socket.lock()).poll_shutdown(cx)).is_err() {
             return Poll::Ready(Ok(()));
         }
         while this.read_deadline.poll(cx, LINGERING, LINGER).is_pending() {
             let mut unread = ReadBuf::new(&mut rest);
-            let read = ready!(Pin::new(&mut this.stream).poll_read(cx, &mut unread));
+            let read = ready!(Pin::new(&mut *this.socket.lock()).poll_read(cx, &mut unread));
             if read.is_err() || unread.filled().is_empty() {
                 break;
             }

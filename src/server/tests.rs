@@ -1,0 +1,149 @@
+//! Connections over real sockets, whose handler waits until the test lets it answer.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::StatusCode;
+use http_body_util::BodyExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::Options;
+use super::accept::Accepting;
+use crate::access;
+
+/// No test waits longer than this; no timeout of the server is as short.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+/// A request whose body was read, and which waits for its answer.
+struct Waiting {
+    answer: oneshot::Sender<()>,
+    /// Fails as soon as the handler is gone.
+    dropped: oneshot::Receiver<()>,
+}
+
+struct Server {
+    address: std::net::SocketAddr,
+    waiting: mpsc::UnboundedReceiver<Waiting>,
+    _accepting: Accepting,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let options = Options {
+            header_timeout: 2 * PATIENCE,
+            idle_timeout: 2 * PATIENCE,
+            reply_timeout: 2 * PATIENCE,
+            connections_max: 10,
+            shutdown_grace: PATIENCE,
+            access: access::Source::default(),
+            tls: None,
+        };
+        let (tell, waiting) = mpsc::unbounded_channel();
+        let router = Router::new().fallback(async move |body: Body| {
+            if body.collect().await.is_err() {
+                return StatusCode::BAD_REQUEST;
+            }
+            let ((answer, answered), (_here, dropped)) = (oneshot::channel(), oneshot::channel());
+            tell.send(Waiting { answer, dropped }).unwrap();
+            answered.await.unwrap();
+            StatusCode::NO_CONTENT
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepting = Accepting::start(listener, router, None, options);
+        Self { address, waiting, _accepting: accepting }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    async fn waiting(&mut self) -> Waiting {
+        timeout(PATIENCE, self.waiting.recv()).await.unwrap().unwrap()
+    }
+
+    /// A request from its start to its end: the server has met what came before it.
+    async fn one_request(&mut self) {
+        let mut other = self.connect().await;
+        other.write_all(GET.as_bytes()).await.unwrap();
+        self.waiting().await.answer.send(()).unwrap();
+        assert!(head(&mut other).await.starts_with("HTTP/1.1 204"));
+    }
+}
+
+async fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(timeout(PATIENCE, stream.read_u8()).await.unwrap().unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// What comes until the server closes the connection.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut rest = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
+    rest
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_half_gets_its_reply() {
+    let mut server = Server::start().await;
+    let chunks = "transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    for request in [
+        GET.to_owned(),
+        "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\nabc".to_owned(),
+        format!("POST / HTTP/1.1\r\nhost: localhost\r\n{chunks}"),
+    ] {
+        let mut client = server.connect().await;
+        client.write_all(request.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let waiting = server.waiting().await;
+        server.one_request().await;
+        waiting.answer.send(()).expect("the handler waits on");
+        let reply = rest(&mut client).await;
+        assert!(reply.starts_with("HTTP/1.1 204"), "{request}{reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_short_is_an_error_at_once() {
+    let server = Server::start().await;
+    for body in [
+        "content-length: 4\r\n\r\nabc",
+        "transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        "content-length: 4\r\n\r\n",
+    ] {
+        let mut client = server.connect().await;
+        let request = format!("POST / HTTP/1.1\r\nhost: localhost\r\n{body}");
+        client.write_all(request.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let reply = rest(&mut client).await;
+        assert!(reply.starts_with("HTTP/1.1 400"), "{body}{reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_reset_drops_the_handler() {
+    let mut server = Server::start().await;
+    let post = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\nabc";
+    for request in [GET, post] {
+        let mut client = server.connect().await;
+        // The second request of a connection is watched as well as the first.
+        client.write_all(GET.as_bytes()).await.unwrap();
+        server.waiting().await.answer.send(()).unwrap();
+        head(&mut client).await;
+        client.write_all(request.as_bytes()).await.unwrap();
+        let waiting = server.waiting().await;
+        client.set_zero_linger().unwrap();
+        drop(client);
+        let dropped = timeout(PATIENCE, waiting.dropped).await;
+        assert!(dropped.expect("the handler goes on for nobody").is_err());
+    }
+}
