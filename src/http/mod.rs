@@ -63,6 +63,7 @@ use crate::text::Extract;
 
 pub(crate) use guard::Guarded;
 pub use head::{BadHostNames, HostNames};
+pub(crate) use observe::is_probe;
 pub(crate) use problem::too_many_connections;
 pub use router::{openapi, router};
 pub use service::Service;

@@ -61,6 +61,12 @@ pub(super) async fn observe(
     seen.finish(response)
 }
 
+/// Whether a path is that of a health probe or of the metrics, which are answered however busy the
+/// service is.
+pub(crate) fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/metrics")
+}
+
 fn shed(max: usize) -> Problem {
     Problem::new(
         Code::Overloaded,
@@ -97,9 +103,8 @@ impl Seen {
         }
     }
 
-    /// Probes and metrics are answered however busy the service is.
     fn exempt(&self) -> bool {
-        matches!(self.route, Some("/healthz" | "/readyz" | "/metrics"))
+        self.route.is_some_and(is_probe)
     }
 
     fn take_place(&mut self) -> Result<(), Problem> {

@@ -10,7 +10,6 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -312,18 +311,10 @@ impl Problem {
     }
 }
 
-/// The whole reply to a connection above `server.connections_max`, before it has sent anything.
-pub(crate) fn too_many_connections(max: usize) -> Bytes {
-    let problem = Problem::new(
-        Code::Overloaded,
-        format!("The service has {max} connections already (server.connections_max)."),
-    );
-    let body = serde_json::to_string(&problem.body()).expect("strings and numbers are JSON");
-    Bytes::from(format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-         retry-after: 1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    ))
+/// The reply to a request on a connection above `server.connections_max`.
+pub(crate) fn too_many_connections(max: usize) -> Response {
+    let detail = format!("The service has {max} connections already (server.connections_max).");
+    Problem::new(Code::Overloaded, detail).into_response()
 }
 
 /// A piece of the request, short enough to repeat.

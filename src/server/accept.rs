@@ -1,10 +1,12 @@
 //! The accept loop: connections within their number, each closed when it is too slow.
 //!
-//! A connection above the number is told so (503) and closed. There is a number of those as well;
-//! above both, connections wait in the backlog of the operating system.
+//! A connection above `server.connections_max` takes the place of the oldest one that has not
+//! completed a request yet ([`Places`]). Where there is none, it is read for a single request:
+//! probes are answered, and everything else is refused with 503. There are few such connections,
+//! whose places are given up in the same way; so a crowd never keeps a probe waiting.
 
-use std::convert::Infallible;
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -12,21 +14,21 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::Options;
 use super::patience::{Patient, Phase, Socket};
+use super::places::{Place, Places};
 use super::tls::Tls;
 use crate::http::{self, Guarded};
 use crate::metrics;
@@ -37,11 +39,11 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// The most that a connection keeps of what it has read: a head must fit into it.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// Connections that are being told that there are too many.
-const TURNED_AWAY_MAX: usize = 64;
+/// Connections above `server.connections_max` that are read for a probe.
+const SURPLUS_MAX: usize = 64;
 
-/// How long a connection that was turned away may take to read it and close.
-const FAREWELL: Duration = Duration::from_secs(4);
+/// How long such a connection may take, from its start to its end.
+const SURPLUS_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// The running accept loop.
 pub(super) struct Accepting {
@@ -80,16 +82,11 @@ async fn accept(
     mut stopped: watch::Receiver<()>,
 ) -> GracefulShutdown {
     let connections = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(door.options.connections_max));
-    let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
+    let mut regular = Places::new(door.options.connections_max);
+    let mut surplus = Places::new(SURPLUS_MAX);
     loop {
-        // Whoever comes is taken in or turned away, so there must be room for the latter.
-        let accepted = async {
-            let spare = Arc::clone(&turned_away).acquire_owned().await;
-            (spare, listener.accept().await)
-        };
-        let (spare, accepted) = tokio::select! {
-            accepted = accepted => accepted,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             _ = stopped.changed() => return connections,
         };
         let Ok((stream, _)) = accepted else {
@@ -97,22 +94,36 @@ async fn accept(
             tokio::time::sleep(EXHAUSTED_PAUSE).await;
             continue;
         };
-        let (door, stopping) = (Arc::clone(&door), stopped.clone());
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let watcher = connections.watcher();
-            drop(tokio::spawn(async move {
-                let open = metrics::ConnectionOpen::new();
-                door.serve(stream, watcher, stopping).await;
-                drop((open, place));
-            }));
+        let (places, place, answers) = if let Some(place) = regular.take().await {
+            (&mut regular, place, Answers::All)
+        } else if let Some(place) = surplus.take().await {
+            (&mut surplus, place, Answers::Probe)
         } else {
             metrics::connection_turned_away();
-            drop(tokio::spawn(async move {
-                door.turn_away(stream, stopping).await;
-                drop(spare);
-            }));
-        }
+            continue;
+        };
+        let phase = place.phase().clone();
+        let (door, stopping) = (Arc::clone(&door), stopped.clone());
+        let visit = Visit { place, answers, watcher: connections.watcher() };
+        let task = tokio::spawn(async move { door.serve(stream, visit, stopping).await });
+        places.occupied(phase, task.abort_handle());
     }
+}
+
+/// One connection: its place, and what it may ask.
+struct Visit {
+    place: Place,
+    answers: Answers,
+    watcher: Watcher,
+}
+
+/// Which requests of a connection are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    /// All of them.
+    All,
+    /// One, if it is a probe.
+    Probe,
 }
 
 /// What all connections share.
@@ -121,7 +132,7 @@ struct Door {
     tls: Option<Arc<Tls>>,
     options: Options,
     protocol: http1::Builder,
-    farewell: Bytes,
+    one_request: http1::Builder,
 }
 
 impl Door {
@@ -135,54 +146,46 @@ impl Door {
             .half_close(true)
             // `Patient` is stricter; but only with this set does hyper poll idle connections.
             .header_read_timeout(options.header_timeout + options.idle_timeout);
-        let farewell = http::too_many_connections(options.connections_max);
-        Arc::new(Self { router, tls, options, protocol, farewell })
+        let mut one_request = protocol.clone();
+        one_request.keep_alive(false);
+        Arc::new(Self { router, tls, options, protocol, one_request })
+    }
+
+    /// Serves a connection within its time.
+    async fn serve(&self, stream: TcpStream, visit: Visit, stopping: watch::Receiver<()>) {
+        let Visit { place, answers, watcher } = visit;
+        let open = metrics::ConnectionOpen::new();
+        let served = self.answer(stream, (place.phase(), answers), watcher, stopping);
+        match answers {
+            Answers::All => served.await,
+            Answers::Probe => drop(timeout(SURPLUS_TIME_MAX, served).await),
+        }
+        drop((open, place));
     }
 
     /// Answers the requests of a connection until it ends. An error is the client's: it left, was
     /// too slow, or spoke no HTTP.
-    async fn serve(&self, stream: TcpStream, watcher: Watcher, stopping: watch::Receiver<()>) {
-        let phase = Phase::new();
+    async fn answer(
+        &self,
+        stream: TcpStream,
+        (phase, answers): (&Phase, Answers),
+        watcher: Watcher,
+        stopping: watch::Receiver<()>,
+    ) {
         let socket = socket(stream);
-        let stream = self.patient(&socket, &phase);
+        let stream = Patient::new(socket.clone(), phase.clone(), &self.options);
         match &self.tls {
             None => {
-                let connection = self.connection(stream, phase.clone());
-                until_reset(watcher.watch(connection), &socket, &phase).await;
+                let connection = self.connection(stream, phase.clone(), answers);
+                until_reset(watcher.watch(connection), &socket, phase).await;
             }
             Some(tls) => {
                 if let Some(stream) = self.shake_hands(tls, stream, stopping).await {
-                    let connection = self.connection(stream, phase.clone());
-                    until_reset(watcher.watch(connection), &socket, &phase).await;
+                    let connection = self.connection(stream, phase.clone(), answers);
+                    until_reset(watcher.watch(connection), &socket, phase).await;
                 }
             }
         }
-    }
-
-    /// Says that there are too many connections.
-    async fn turn_away(&self, stream: TcpStream, stopping: watch::Receiver<()>) {
-        let stream = self.patient(&socket(stream), &Phase::new());
-        match &self.tls {
-            None => self.bid_farewell(stream).await,
-            Some(tls) => {
-                if let Some(stream) = self.shake_hands(tls, stream, stopping).await {
-                    self.bid_farewell(stream).await;
-                }
-            }
-        }
-    }
-
-    async fn bid_farewell(&self, mut stream: impl AsyncWrite + Unpin) {
-        let said = async {
-            stream.write_all(&self.farewell).await?;
-            stream.shutdown().await
-        };
-        // A client that left, or does not read it, has not missed anything.
-        drop(timeout(FAREWELL, said).await);
-    }
-
-    fn patient(&self, socket: &Socket, phase: &Phase) -> Patient {
-        Patient::new(socket.clone(), phase.clone(), &self.options)
     }
 
     /// The stream inside TLS, unless the client is too slow or the service stops.
@@ -203,14 +206,30 @@ impl Door {
         &self,
         stream: S,
         phase: Phase,
+        answers: Answers,
     ) -> impl GracefulConnection<Error = hyper::Error> + use<S> {
-        let router = self.router.clone();
+        let (router, connections_max) = (self.router.clone(), self.options.connections_max);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let busy = phase.busy();
-            let answer = router.clone().oneshot(request.map(Body::new));
-            async move { Ok::<_, Infallible>(answer.await?.map(|body| Guarded::new(body, busy))) }
+            let router = router.clone();
+            async move {
+                // Another connection has its place already.
+                let busy = busy.ok_or(io::ErrorKind::ConnectionAborted)?;
+                let answer = if answers == Answers::All || http::is_probe(request.uri().path()) {
+                    let Ok(reply) = router.oneshot(request.map(Body::new)).await;
+                    reply
+                } else {
+                    metrics::connection_turned_away();
+                    http::too_many_connections(connections_max)
+                };
+                Ok::<_, io::Error>(answer.map(|body| Guarded::new(body, busy)))
+            }
         });
-        self.protocol.serve_connection(TokioIo::new(stream), service)
+        let protocol = match answers {
+            Answers::All => &self.protocol,
+            Answers::Probe => &self.one_request,
+        };
+        protocol.serve_connection(TokioIo::new(stream), service)
     }
 }
 

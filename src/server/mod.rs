@@ -7,6 +7,7 @@
 mod accept;
 mod descriptors;
 mod patience;
+mod places;
 mod tls;
 
 use std::io::Write as _;

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::Options;
 
-/// Waiting for the rest of a request head; so is a new connection.
+/// Waiting for the rest of a request head.
 const HEAD: u8 = 0;
 /// A request is being answered.
 const BUSY: u8 = 1;
@@ -26,6 +26,12 @@ const IDLE: u8 = 2;
 
 /// After the last reply.
 const LINGERING: u8 = 3;
+/// A new connection, waiting for the first request head.
+const NEW: u8 = 4;
+/// Closed to make room for another connection.
+const EVICTED: u8 = 5;
+/// The connection is gone.
+const ENDED: u8 = 6;
 
 /// How long a client may take to read the last reply and close.
 const LINGER: Duration = Duration::from_secs(2);
@@ -36,13 +42,29 @@ pub(super) struct Phase(Arc<AtomicU8>);
 
 impl Phase {
     pub(super) fn new() -> Self {
-        Self(Arc::new(AtomicU8::new(HEAD)))
+        Self(Arc::new(AtomicU8::new(NEW)))
     }
 
-    /// A request has come; it is answered when the returned value is dropped.
-    pub(super) fn busy(&self) -> Busy {
-        self.set(BUSY);
-        Busy(self.clone())
+    /// A request has come; it is answered when the returned value is dropped. `None` where it comes
+    /// after the connection was evicted.
+    pub(super) fn busy(&self) -> Option<Busy> {
+        let before = self.0.swap(BUSY, Ordering::Relaxed);
+        (before != EVICTED).then(|| Busy(self.clone()))
+    }
+
+    /// Whether no request has come yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.get() == NEW
+    }
+
+    /// Evicts a connection that has made no request yet; false where it has, or has ended.
+    pub(super) fn evict(&self) -> bool {
+        self.0.compare_exchange(NEW, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The connection has ended.
+    pub(super) fn end(&self) {
+        self.set(ENDED);
     }
 
     /// Whether a request is being answered.
@@ -50,7 +72,8 @@ impl Phase {
         self.get() == BUSY
     }
 
-    // Relaxed: one connection lives on one task at a time, and the number guards nothing else.
+    // Relaxed: the number guards nothing else. Only an eviction comes from another task, and each
+    // of its outcomes is right.
     fn get(&self) -> u8 {
         self.0.load(Ordering::Relaxed)
     }
@@ -151,7 +174,7 @@ impl AsyncRead for Patient {
             return read;
         }
         let patience = match phase {
-            HEAD => this.header_timeout,
+            NEW | HEAD => this.header_timeout,
             IDLE => this.idle_timeout,
             _ => {
                 this.read_deadline.disarm();
@@ -186,7 +209,7 @@ impl AsyncWrite for Patient {
         self.socket.lock().is_write_vectored()
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.socket.lock()).poll_flush(cx)
     }
 

@@ -177,14 +177,15 @@ fn a_connection_above_the_limit_is_told_so_and_closed() {
     assert_eq!(one.send("GET /healthz", &[], b"").status, 200);
     assert_eq!(two.send("GET /healthz", &[], b"").status, 200);
     let mut third = server.connect();
-    let refused = third.send("GET /healthz", &[], b"");
+    let refused = third.send("GET /v1/stats", &[], b"");
     assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert!(refused.text().contains("server.connections_max"), "{}", refused.text());
     assert!(third.is_closed());
+    assert_eq!(server.get("/healthz").status, 200, "a probe is answered all the same");
     drop(one);
     // When the server has noticed that one is gone there is a place again.
-    poll(|| Some(server.get("/healthz")).filter(|reply| reply.status == 200));
+    poll(|| Some(server.get("/v1/stats")).filter(|reply| reply.status == 200));
     assert_eq!(two.send("GET /healthz", &[], b"").status, 200);
 }
 
