@@ -327,14 +327,19 @@ async fn links_and_folders_in_place_of_data_files_are_refused_by_name() {
         let data = copy(&base, &format!("link-{name}"));
         let (file, target) = (data.join(&name), folder.path().join(format!("target-{name}")));
         fs::copy(&file, &target).expect("copied");
-        fs::remove_file(&file).expect("removed");
+        remove(&file);
         std::os::unix::fs::symlink(&target, &file).expect("linked");
         assert_refused(&data, &format!("{name} is a symbolic link"));
 
-        fs::remove_file(&file).expect("removed");
+        remove(&file);
         fs::create_dir(&file).expect("a folder");
         assert_refused(&data, &format!("{name} is a folder"));
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests damage their own files")]
+fn remove(file: &Path) {
+    fs::remove_file(file).expect("removed");
 }
 
 fn assert_refused(data: &Path, what: &str) {
@@ -351,7 +356,7 @@ async fn a_directory_without_records_is_refused_by_every_command() {
     let data = folder.path().join("data");
     Engine::open(options(&data)).expect("a new directory").close();
     for name in names(&data, "").iter().filter(|name| *name != "directory") {
-        fs::remove_file(data.join(name)).expect("removed");
+        remove(&data.join(name));
     }
     let lost = "no journal file and no pack";
     let error = Engine::open(options(&data)).expect_err("it is refused").to_string();

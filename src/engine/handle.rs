@@ -174,7 +174,7 @@ impl Engine {
             snapshots: spawn(&shared, "snapshots", move || keeper.run())?,
             flusher: spawn(&shared, "flusher", move || flusher::run(&flushed, &settle_requests))?,
             merges: spawn(&shared, "merges", move || {
-                keeper::keep_merged(&merged, &merges_stopped)
+                keeper::keep_merged(&merged, &merges_stopped);
             })?,
             stop_merges,
             syncs,

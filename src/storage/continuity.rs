@@ -104,13 +104,12 @@ pub(super) fn check(spans: &[Span]) -> Result<(), StorageError> {
             && let (Some(after), Some(begins)) = (before.chain_after, span.chain_before)
             && after != begins
         {
-            return Err(match before.next {
-                Some(_) => damaged(&span.name, 0, span.first, Damage::Chain),
+            return Err(if before.next.is_some() {
+                damaged(&span.name, 0, span.first, Damage::Chain)
+            } else {
                 // Its last durable record is not at its end.
-                None => {
-                    let sequence = span.first.saturating_sub(1);
-                    damaged(&before.name, before.bytes, sequence, Damage::EndsEarly)
-                }
+                let sequence = span.first.saturating_sub(1);
+                damaged(&before.name, before.bytes, sequence, Damage::EndsEarly)
             });
         }
         before = Some(span);

@@ -129,7 +129,7 @@ impl fmt::Display for MissingRecords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.last {
             Some(last) => {
-                write!(f, "no file holds the records of sequences {} to {last}", self.first)?
+                write!(f, "no file holds the records of sequences {} to {last}", self.first)?;
             }
             None => write!(f, "no file holds the records from sequence {} on", self.first)?,
         }

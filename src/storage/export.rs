@@ -190,12 +190,12 @@ fn broken(why: &str) -> io::Error {
 
 /// The bytes are those that were exported, but a file was missing then.
 fn incomplete(error: &StorageError) -> io::Error {
-    let why = match error {
-        StorageError::Missing(missing) => missing.to_string(),
-        StorageError::Damaged { file, offset, why, .. } => {
-            format!("{file}, offset {offset}: {why}")
-        }
-        other => other.to_string(),
+    let why = if let StorageError::Missing(missing) = error {
+        missing.to_string()
+    } else if let StorageError::Damaged { file, offset, why, .. } = error {
+        format!("{file}, offset {offset}: {why}")
+    } else {
+        error.to_string()
     };
     io::Error::new(io::ErrorKind::InvalidData, format!("the export is incomplete: {why}"))
 }

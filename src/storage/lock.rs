@@ -51,6 +51,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "files of the test")]
     fn a_directory_keeps_its_owner_when_all_its_files_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         File::create(directory.path().join("lock")).unwrap();

@@ -287,12 +287,11 @@ fn open_pack(disk: &dyn Disk, identity: &Identity, name: String) -> Result<TailF
 fn check_continuity(tail: &Tail, from: u64, seed: Seed) -> Result<(), StorageError> {
     let mut spans = Vec::with_capacity(tail.files.len());
     for TailFile { name, header, file, bytes, pack, .. } in &tail.files {
-        spans.push(match pack {
-            Some(pack) => Span::of_pack(name, *bytes, pack),
-            None => {
-                let end = Ends::read(name, &**file, *bytes)?.end;
-                Span::of_journal(name, *bytes, header, &end, seed)
-            }
+        spans.push(if let Some(pack) = pack {
+            Span::of_pack(name, *bytes, pack)
+        } else {
+            let end = Ends::read(name, &**file, *bytes)?.end;
+            Span::of_journal(name, *bytes, header, &end, seed)
         });
     }
     // A newest file whose header never became durable.

@@ -21,7 +21,7 @@ fn journal(packed: bool) -> SimulatedDisk {
         let half =
             &mut |record: crate::storage::RecordRef<'_>,
                   keep: &mut dyn FnMut(crate::storage::RecordRef<'_>)| {
-                if record.first % 2 == 0 {
+                if record.first.is_multiple_of(2) {
                     keep(record);
                 }
             };
