@@ -1,6 +1,6 @@
 //! Which elements are dropped, which join words, and which hold raw text. Tables, no state.
 
-use html5gum::State;
+use crate::text::html::tokenizer::RawText;
 
 /// Why an element is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,15 +43,15 @@ pub(super) const DROPPED: [(&[u8], Dropped); 22] = [
 
 /// The elements whose content is not markup, and how their content reads. An element is known by
 /// its place in this list.
-pub(super) const RAW: [(&[u8], State); 8] = [
-    (b"script", State::ScriptData),
-    (b"style", State::RawText),
-    (b"iframe", State::RawText),
-    (b"noembed", State::RawText),
-    (b"noframes", State::RawText),
-    (b"xmp", State::RawText),
-    (b"title", State::RcData),
-    (b"textarea", State::RcData),
+pub(crate) const RAW: [(&[u8], RawText); 8] = [
+    (b"script", RawText::Script),
+    (b"style", RawText::Rawtext),
+    (b"iframe", RawText::Rawtext),
+    (b"noembed", RawText::Rawtext),
+    (b"noframes", RawText::Rawtext),
+    (b"xmp", RawText::Rawtext),
+    (b"title", RawText::Rcdata),
+    (b"textarea", RawText::Rcdata),
 ];
 
 /// The place of an element in [`DROPPED`].
@@ -60,7 +60,7 @@ pub(super) fn dropped(name: &[u8]) -> Option<usize> {
 }
 
 /// The place of an element in [`RAW`].
-pub(super) fn raw(name: &[u8]) -> Option<usize> {
+pub(crate) fn raw(name: &[u8]) -> Option<usize> {
     RAW.iter().position(|&(raw, _)| raw == name)
 }
 

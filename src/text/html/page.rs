@@ -9,7 +9,7 @@ const SOFT_HYPHEN: char = '\u{ad}';
 
 /// Which text of a page is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+enum Part {
     /// What the page says.
     Content,
     /// That, and what stands around it.
@@ -18,9 +18,9 @@ pub(super) enum Part {
 
 /// The text of a page, with the places to leave out.
 #[derive(Debug, Default)]
-pub(super) struct Page {
-    /// All text, hidden or not, in UTF-8.
-    text: Vec<u8>,
+pub(crate) struct Page {
+    /// All text, hidden or not.
+    text: String,
     /// Closed elements that are dropped; they may overlap.
     cuts: Vec<(Range<usize>, Dropped)>,
     /// For each element that can be dropped: where in the text those begin that are still open.
@@ -28,13 +28,18 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Adds text; a piece may end within a character.
-    pub(super) fn words(&mut self, text: &[u8]) {
-        self.text.extend_from_slice(text);
+    /// Adds text.
+    pub(crate) fn words(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Adds a character.
+    pub(super) fn character(&mut self, character: char) {
+        self.text.push(character);
     }
 
     /// An element begins. One that `<.../>` closes at once has no content.
-    pub(super) fn start(&mut self, name: &[u8], closed_at_once: bool) {
+    pub(crate) fn start(&mut self, name: &[u8], closed_at_once: bool) {
         self.separate(name);
         if elements::begins_content(name) {
             for sectioning in [b"nav".as_slice(), b"aside", b"footer"] {
@@ -51,7 +56,7 @@ impl Page {
     }
 
     /// An element ends. An end tag of an element that is not open changes nothing.
-    pub(super) fn end(&mut self, name: &[u8]) {
+    pub(crate) fn end(&mut self, name: &[u8]) {
         if let Some(element) = elements::dropped(name)
             && let Some(start) = self.open[element].pop()
         {
@@ -60,22 +65,16 @@ impl Page {
         self.separate(name);
     }
 
-    /// Takes back the start of an element of raw text, and the text since: it never ended.
-    pub(super) fn take_back(&mut self, name: &[u8], text_bytes: usize) {
-        self.text.truncate(text_bytes);
-        if let Some(element) = elements::dropped(name) {
-            self.open[element].pop();
-        }
-    }
-
-    /// How many bytes of text there are.
-    pub(super) fn text_bytes(&self) -> usize {
-        self.text.len()
+    /// The text that a reader sees: the content, or where there is none, what stands around it.
+    pub(crate) fn visible_text(&self) -> String {
+        let content = self.text(Part::Content);
+        let has_content = content.contains(char::is_alphanumeric);
+        if has_content { content } else { self.text(Part::WithBoilerplate) }
     }
 
     /// The text of the page without the parts that are not wanted. Soft hyphens go: they are
     /// places where a word may break, not where it ends.
-    pub(super) fn text(&self, wanted: Part) -> String {
+    fn text(&self, wanted: Part) -> String {
         let mut cuts: Vec<_> = self
             .cuts
             .iter()
@@ -83,24 +82,23 @@ impl Page {
             .map(|(range, _)| range)
             .collect();
         cuts.sort_unstable_by_key(|cut| cut.start);
-        let mut text = Vec::with_capacity(self.text.len());
+        let mut text = String::with_capacity(self.text.len());
         let mut at = 0;
         for cut in cuts {
             if at < cut.start {
-                text.extend_from_slice(&self.text[at..cut.start]);
+                text.push_str(&self.text[at..cut.start]);
             }
             at = at.max(cut.end);
         }
-        text.extend_from_slice(&self.text[at..]);
-        let text = String::from_utf8(text)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        text.push_str(&self.text[at..]);
         // Few pages have one, and a large page should not be copied for nothing.
         if text.contains(SOFT_HYPHEN) { text.replace(SOFT_HYPHEN, "") } else { text }
     }
 
-    fn separate(&mut self, name: &[u8]) {
-        if !elements::joins(name) && self.text.last().is_some_and(|last| *last != b'\n') {
-            self.text.push(b'\n');
+    /// Ends the word before a tag, unless the element stands within words.
+    pub(super) fn separate(&mut self, name: &[u8]) {
+        if !elements::joins(name) && !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
         }
     }
 }

@@ -130,6 +130,41 @@ fn half_a_megabyte_of_any_nesting_is_read_to_its_end() {
     assert_eq!(words(&closed), "last");
 }
 
+/// A tokenizer whose states call each other needs stack for each attribute or reference.
+#[test]
+fn a_page_of_any_shape_is_read_with_a_small_stack() {
+    const STACK_BYTES: usize = 128 * 1024;
+    const BYTES: usize = 1024 * 1024;
+    let shapes = [
+        ("<a ", "a=\"\" "),
+        ("<a ", "a='' "),
+        ("<a ", "a=b "),
+        ("<a ", "a "),
+        ("<a ", "a/"),
+        ("<a ", "= "),
+        ("</a ", "a=\"\" "),
+        ("<a b=\"", "&amp;"),
+        ("", "<a b=c>"),
+        ("", "<br/>"),
+        ("", "&amp;"),
+        ("", "&"),
+        ("", "<!---->"),
+        ("", "<!doctype html>"),
+        ("<title>", "</title"),
+        ("<script><!--", "<script></script>"),
+        ("", "<![CDATA["),
+        ("", "\r"),
+    ];
+    let read = move || {
+        for (begin, repeated) in shapes {
+            let page = format!("first<p>{begin}{}>last", repeated.repeat(BYTES / repeated.len()));
+            assert!(text_of(&page).starts_with("first\n"), "{begin}{repeated}");
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(read).unwrap();
+    thread.join().unwrap();
+}
+
 proptest! {
     #[test]
     fn any_input_gives_a_text(html in ".{0,60}", tags in markup()) {

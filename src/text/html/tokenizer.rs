@@ -1,0 +1,316 @@
+//! HTML to tokens, by the tokenization section of the WHATWG standard.
+//!
+//! One loop without recursion: memory and stack do not grow with the source, and each byte is read
+//! a fixed number of times. Tokens borrow from the source. Comments have no content, and the text of
+//! attributes is not decoded.
+//!
+//! A CDATA section is a comment, as it is everywhere but in SVG and `MathML`.
+//!
+//! The tokenizer does not know which elements hold raw text: its caller says so after a start tag,
+//! with [`Tokenizer::begin_raw`] or [`Tokenizer::begin_closed_raw`].
+//!
+//! Tested against html5ever's tokenizer, token by token, on generated markup.
+
+use memchr::{memchr, memchr2, memchr3};
+
+use crate::text::html::reference::{self, Place, Reference};
+use crate::text::html::tag::{Tag, is_space};
+
+const REPLACEMENT: &str = "\u{fffd}";
+
+/// A piece of a page.
+#[derive(Debug, Clone)]
+pub(crate) enum Token<'a> {
+    /// Characters as they are; line ends are line feeds. A text may come in several tokens.
+    Text(&'a str),
+    /// What a character reference stands for.
+    Characters(char, Option<char>),
+    /// A start or end tag.
+    Tag(Tag<'a>),
+    /// A comment, or what the standard reads as one.
+    Comment,
+    /// A `<!DOCTYPE`.
+    Doctype,
+}
+
+/// How the content of an element of raw text reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RawText {
+    /// With character references.
+    Rcdata,
+    /// As it stands.
+    Rawtext,
+    /// As it stands. An end tag within a script within a comment does not end it.
+    Script,
+}
+
+/// Raw text up to an offset.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    end: usize,
+    /// Whether character references count.
+    references: bool,
+}
+
+/// Reads a page token by token.
+#[derive(Debug)]
+pub(crate) struct Tokenizer<'a> {
+    html: &'a str,
+    at: usize,
+    raw: Option<Span>,
+}
+
+impl<'a> Tokenizer<'a> {
+    pub(crate) fn new(html: &'a str) -> Self {
+        Self { html, at: 0, raw: None }
+    }
+
+    /// Reads what follows as raw text, up to the end tag of this name or the end of the page.
+    pub(crate) fn begin_raw(&mut self, kind: RawText, name: &str) {
+        let end = end_of_raw(self.html, self.at, kind, name).unwrap_or(self.html.len());
+        self.begin_raw_up_to(end, kind);
+    }
+
+    /// The same, if the end tag exists and is complete; else what follows stays markup.
+    pub(crate) fn begin_closed_raw(&mut self, kind: RawText, name: &str) -> bool {
+        let end = end_of_raw(self.html, self.at, kind, name)
+            .filter(|end| Tag::read(self.html, end + "</".len(), true).is_some());
+        if let Some(end) = end {
+            self.begin_raw_up_to(end, kind);
+        }
+        end.is_some()
+    }
+
+    /// Reads everything that follows as text.
+    #[cfg(test)]
+    pub(crate) fn begin_plaintext(&mut self) {
+        self.begin_raw_up_to(self.html.len(), RawText::Rawtext);
+    }
+
+    fn begin_raw_up_to(&mut self, end: usize, kind: RawText) {
+        self.raw = Some(Span { end, references: kind == RawText::Rcdata });
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        &self.html.as_bytes()[self.at..]
+    }
+
+    /// Text from here to an offset.
+    fn text_to(&mut self, end: usize) -> Token<'a> {
+        let text = &self.html[self.at..end];
+        self.at = end;
+        Token::Text(text)
+    }
+
+    /// Skips one byte, and gives other text for it.
+    fn instead(&mut self, text: &'static str) -> Token<'a> {
+        self.at += 1;
+        Token::Text(text)
+    }
+
+    /// The line feed for a carriage return; nothing if one follows anyway.
+    fn line_end(&mut self) -> Option<Token<'a>> {
+        if self.rest().get(1) == Some(&b'\n') {
+            self.at += 1;
+            None
+        } else {
+            Some(self.instead("\n"))
+        }
+    }
+
+    fn reference(&mut self) -> Option<Token<'a>> {
+        let Reference { first, second, behind } = reference::read(self.html, self.at, Place::Text)?;
+        self.at = behind;
+        Some(Token::Characters(first, second))
+    }
+
+    /// The next piece of text that is not markup; `None` at its end.
+    fn raw_text(&mut self, span: Span) -> Option<Token<'a>> {
+        loop {
+            let rest = &self.html.as_bytes()[self.at..span.end];
+            let mut ordinary = 0;
+            match rest.first()? {
+                b'\r' => match self.line_end() {
+                    Some(token) => return Some(token),
+                    None => continue,
+                },
+                b'\0' => return Some(self.instead(REPLACEMENT)),
+                b'&' if span.references => match self.reference() {
+                    Some(token) => return Some(token),
+                    None => ordinary = 1,
+                },
+                _ => {}
+            }
+            let special = if span.references {
+                memchr3(b'&', b'\r', b'\0', &rest[ordinary..])
+            } else {
+                memchr2(b'\r', b'\0', &rest[ordinary..])
+            };
+            return Some(self.text_to(special.map_or(span.end, |at| self.at + ordinary + at)));
+        }
+    }
+
+    /// The next token outside raw text; `None` where the page ends.
+    fn data(&mut self) -> Option<Token<'a>> {
+        loop {
+            let found = match self.rest().first()? {
+                b'<' => match self.markup() {
+                    Markup::Token(token) => return Some(token),
+                    Markup::Nothing => continue,
+                    Markup::Text => None,
+                },
+                b'&' => self.reference(),
+                b'\r' => match self.line_end() {
+                    Some(token) => Some(token),
+                    None => continue,
+                },
+                _ => None,
+            };
+            return Some(found.unwrap_or_else(|| {
+                // The first byte is text, whatever it is.
+                let special = memchr3(b'<', b'&', b'\r', &self.rest()[1..]);
+                self.text_to(special.map_or(self.html.len(), |at| self.at + 1 + at))
+            }));
+        }
+    }
+
+    /// What the `<` here begins.
+    fn markup(&mut self) -> Markup<'a> {
+        let rest = self.rest();
+        match (rest.get(1), rest.get(2)) {
+            (Some(byte), _) if byte.is_ascii_alphabetic() => self.tag(self.at + 1, false),
+            (Some(b'/'), Some(byte)) if byte.is_ascii_alphabetic() => self.tag(self.at + 2, true),
+            (Some(b'/'), Some(b'>')) => {
+                self.at += "</>".len();
+                Markup::Nothing
+            }
+            (Some(b'!'), _) => self.declaration(),
+            (Some(b'?'), _) | (Some(b'/'), Some(_)) => self.bogus_comment(),
+            _ => Markup::Text,
+        }
+    }
+
+    fn tag(&mut self, name: usize, is_end: bool) -> Markup<'a> {
+        let Some((tag, behind)) = Tag::read(self.html, name, is_end) else {
+            // The page ends within the tag, which then counts for nothing.
+            self.at = self.html.len();
+            return Markup::Nothing;
+        };
+        self.at = behind;
+        Markup::Token(Token::Tag(tag))
+    }
+
+    fn declaration(&mut self) -> Markup<'a> {
+        const DOCTYPE: &[u8] = b"doctype";
+        let start = self.at + "<!".len();
+        let rest = &self.html.as_bytes()[start..];
+        if rest.starts_with(b"--") {
+            self.at = end_of_comment(self.html.as_bytes(), start + "--".len());
+            Markup::Token(Token::Comment)
+        } else if rest.get(..DOCTYPE.len()).is_some_and(|word| word.eq_ignore_ascii_case(DOCTYPE)) {
+            self.skip_to_end_of_tag();
+            Markup::Token(Token::Doctype)
+        } else {
+            self.bogus_comment()
+        }
+    }
+
+    /// What only looks like markup is a comment up to the next `>`.
+    fn bogus_comment(&mut self) -> Markup<'a> {
+        self.skip_to_end_of_tag();
+        Markup::Token(Token::Comment)
+    }
+
+    fn skip_to_end_of_tag(&mut self) {
+        self.at = memchr(b'>', self.rest()).map_or(self.html.len(), |length| self.at + length + 1);
+    }
+}
+
+impl<'a> Iterator for Tokenizer<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        if let Some(span) = self.raw {
+            if let Some(token) = self.raw_text(span) {
+                return Some(token);
+            }
+            self.raw = None;
+        }
+        self.data()
+    }
+}
+
+/// What a `<` begins.
+enum Markup<'a> {
+    Token(Token<'a>),
+    /// Something that leaves no token.
+    Nothing,
+    /// The `<` is text.
+    Text,
+}
+
+/// The offset behind a comment whose content begins at `start`.
+fn end_of_comment(html: &[u8], start: usize) -> usize {
+    let rest = &html[start..];
+    let end = memchr::memchr_iter(b'>', rest).find(|&at| {
+        let content = &rest[..at];
+        matches!(content, b"" | b"-") || content.ends_with(b"--") || content.ends_with(b"--!")
+    });
+    end.map_or(html.len(), |at| start + at + 1)
+}
+
+/// The offset of the end tag that ends raw text from `start` on.
+fn end_of_raw(html: &str, start: usize, kind: RawText, name: &str) -> Option<usize> {
+    let bytes = html.as_bytes();
+    if kind == RawText::Script {
+        return end_of_script(bytes, start);
+    }
+    memchr::memchr_iter(b'<', &bytes[start..])
+        .map(|at| start + at)
+        .find(|&at| begins_tag(&bytes[at..], b"</", name.as_bytes()))
+}
+
+/// How deep in comments and in scripts within comments a script is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Escaped {
+    No,
+    Once,
+    Twice,
+}
+
+/// The offset of the end tag of a script. `<!--` and a `<script>` behind it hide end tags.
+fn end_of_script(html: &[u8], start: usize) -> Option<usize> {
+    const SCRIPT: &[u8] = b"script";
+    let mut escaped = Escaped::No;
+    let mut at = start;
+    loop {
+        at += if escaped == Escaped::No {
+            memchr(b'<', &html[at..])?
+        } else {
+            memchr2(b'<', b'-', &html[at..])?
+        };
+        let rest = &html[at..];
+        if rest.starts_with(b"-->") {
+            escaped = Escaped::No;
+        } else if begins_tag(rest, b"</", SCRIPT) {
+            if escaped != Escaped::Twice {
+                return Some(at);
+            }
+            escaped = Escaped::Once;
+        } else if escaped == Escaped::Once && begins_tag(rest, b"<", SCRIPT) {
+            escaped = Escaped::Twice;
+        } else if escaped == Escaped::No && rest.starts_with(b"<!--") {
+            escaped = Escaped::Once;
+            // The dashes also count for an end: `<!-->` opens and closes.
+            at += "<".len();
+        }
+        at += 1;
+    }
+}
+
+/// Whether this begins with a tag of this name: the name stands behind `open` and ends there.
+fn begins_tag(html: &[u8], open: &[u8], name: &[u8]) -> bool {
+    let Some(rest) = html.strip_prefix(open) else { return false };
+    rest.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+        && rest.get(name.len()).is_some_and(|&byte| is_space(byte) || matches!(byte, b'/' | b'>'))
+}

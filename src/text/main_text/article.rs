@@ -1,0 +1,52 @@
+//! The text of an article, from its tree.
+//!
+//! The tree is walked without recursion, by the rules for pages in source form ([`crate::text::html`]).
+
+use dom_query::{Document, NodeData, NodeRef};
+
+use crate::text::html::page::Page;
+
+/// What `dom_smoothie` names the element that it collects the article in.
+const ARTICLE: &str = "#readability-page-1";
+
+/// The visible text of the article that Readability has cut out; `None` where there is none.
+pub(super) fn text_in(document: &Document) -> Option<String> {
+    let selection = document.select_single(ARTICLE);
+    let article = selection.nodes().first()?;
+    let mut page = Page::default();
+    let mut node = Some(*article);
+    while let Some(current) = node {
+        begin(&mut page, &current);
+        node = current.first_child().or_else(|| next(&mut page, current, article));
+    }
+    Some(page.visible_text())
+}
+
+/// The node behind this one and what stands in it; the elements that end before it are closed.
+fn next<'a>(page: &mut Page, from: NodeRef<'a>, article: &NodeRef<'_>) -> Option<NodeRef<'a>> {
+    let mut node = from;
+    loop {
+        if let Some(name) = node.qual_name_ref() {
+            page.end(name.local.as_bytes());
+        }
+        if node.id == article.id {
+            return None;
+        }
+        if let Some(next) = node.next_sibling() {
+            return Some(next);
+        }
+        node = node.parent()?;
+    }
+}
+
+fn begin(page: &mut Page, node: &NodeRef<'_>) {
+    node.query(|node| match &node.data {
+        NodeData::Element(element) => page.start(element.name.local.as_bytes(), false),
+        NodeData::Text { contents } => page.words(contents),
+        NodeData::Document
+        | NodeData::Fragment
+        | NodeData::Doctype { .. }
+        | NodeData::Comment { .. }
+        | NodeData::ProcessingInstruction { .. } => {}
+    });
+}
