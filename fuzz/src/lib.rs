@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
-use nearprint::access::{Access, Source};
+use nearprint::access::{self, Access};
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::engine::{Durability, Engine, Options};
 use nearprint::fingerprint::Distance;
@@ -22,7 +22,7 @@ use nearprint::storage::export::read_export;
 use nearprint::storage::{
     Disk, FileKind, Identity, Journal, JournalOptions, SealedReader, SimulatedDisk, scan,
 };
-use nearprint::text;
+use nearprint::text::{self, Extract, Method, Source, Wanted};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 
@@ -114,7 +114,7 @@ static SERVICE: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
     let runtime = Runtime::new().expect("there are threads");
     let router = {
         let _inside = runtime.enter();
-        let access = Access::open(Source::default()).expect("no tokens are asked for");
+        let access = Access::open(access::Source::default()).expect("no tokens are asked for");
         http::router(Service::new(engine, settings.http, Arc::new(access)))
     };
     (runtime, router)
@@ -163,11 +163,14 @@ pub fn ndjson(bytes: &[u8]) {
     }
 }
 
-/// HTML to text to a fingerprint.
+/// HTML to its visible text and its main text, and each to a fingerprint.
 pub fn html(bytes: &[u8]) {
-    let text = text::text_of_html(&String::from_utf8_lossy(bytes));
+    let page = String::from_utf8_lossy(bytes);
+    let text = text::text_of_html(&page);
     assert!(text.len() <= 4 * bytes.len() + 64, "{} from {}", text.len(), bytes.len());
     drop(text::analyse_text(&text));
+    let method = Method { extract: Extract::Main, ..Method::default() };
+    drop(text::analyse(&Source::Html(page), method, Wanted::STORED));
 }
 
 /// The first byte says how long the label is and whether it is HTML; then the label, then the bytes.

@@ -6,10 +6,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../common/hostile.rs"]
+mod hostile_pages;
+#[path = "../common/random.rs"]
+mod random;
 mod server;
 
 mod client;
 mod crowds;
+mod hostile;
 mod log;
 mod memory;
 mod secrets;

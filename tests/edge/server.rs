@@ -1,5 +1,6 @@
 //! A real server in a process of its own.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -90,6 +91,16 @@ impl Server {
         eventually(|| self.log().contains(what), what);
     }
 
+    /// The CPU time that it has used, in milliseconds, in steps of ten.
+    pub(crate) fn cpu_ms(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // Behind the name, which may have spaces, `utime` and `stime` are the 12th and 13th field.
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let ticks =
+            |field| -> u64 { fields.split_whitespace().nth(field).unwrap().parse().unwrap() };
+        (ticks(11) + ticks(12)) * 10
+    }
+
     /// A field of `/proc/PID/status` that counts in KiB, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.status_bytes("VmRSS:")
@@ -115,11 +126,16 @@ impl Drop for Server {
     }
 }
 
+/// The program.
+pub(crate) fn binary() -> OsString {
+    let named = std::env::var_os("NEARPRINT_TEST_BINARY");
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_nearprint").into())
+}
+
 /// A `serve` that is not started yet. `NEARPRINT_TEST_BINARY` names another binary, such as that of
 /// a release, and `NEARPRINT_TEST_CORES` the cores that it is to have, as `taskset` takes them.
 pub(crate) fn command(directory: &Path, variables: &[(&str, &str)]) -> Command {
-    let binary = std::env::var_os("NEARPRINT_TEST_BINARY");
-    let binary = binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_nearprint").into());
+    let binary = binary();
     let mut command = match std::env::var_os("NEARPRINT_TEST_CORES") {
         None => Command::new(binary),
         Some(cores) => {
@@ -164,7 +180,12 @@ pub(crate) fn now() -> std::time::Instant {
 }
 
 /// Writes a file of the test.
-#[expect(clippy::disallowed_methods, reason = "a file of a test")]
 pub(crate) fn write(path: &Path, text: &str) {
-    std::fs::write(path, text).unwrap();
+    write_bytes(path, text.as_bytes());
+}
+
+/// The same, of any bytes.
+#[expect(clippy::disallowed_methods, reason = "a file of a test")]
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).unwrap();
 }

@@ -10,6 +10,8 @@ mod targets;
 
 #[path = "../common/options.rs"]
 mod common;
+#[path = "../common/hostile.rs"]
+mod hostile_pages;
 #[path = "../common/random.rs"]
 mod random;
 
@@ -22,6 +24,9 @@ use random::{Random, variable};
 use targets::TARGETS;
 
 const INPUTS: u64 = 20_000;
+/// A hostile page comes with this many mutated inputs: it is larger than they are.
+const INPUTS_PER_HOSTILE_PAGE: u64 = 40;
+const HOSTILE_PAGE_BYTES: usize = 16_384;
 /// Inputs grow by splicing; longer ones are cut.
 const BYTES_MAX: usize = 8_192;
 /// Found by splicing rarely, so they are put in: magic numbers, limits, openings and ends.
@@ -110,6 +115,21 @@ fn fuzz(name: &str) {
         let shown = bytes.escape_ascii();
         assert!(outcome.is_ok(), "{name}, seed {seed}, input {number}: b\"{shown}\"");
     }
+}
+
+/// Far larger than mutated inputs, on a thread with little stack: nothing in a page may need more.
+#[test]
+fn hostile_pages_are_read() {
+    let count = variable("NEARPRINT_TEST_FUZZ").unwrap_or(INPUTS) / INPUTS_PER_HOSTILE_PAGE;
+    let read = move || {
+        for number in 0..count {
+            let page = hostile_pages::page(number, HOSTILE_PAGE_BYTES);
+            let outcome = std::panic::catch_unwind(|| targets::html(&page));
+            assert!(outcome.is_ok(), "page {number} of {HOSTILE_PAGE_BYTES} bytes");
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(512 * 1024).spawn(read);
+    thread.expect("a thread").join().expect("each page is read");
 }
 
 /// Writes the corpora of the binary formats: run it (`-- --ignored`) when a format has changed.
