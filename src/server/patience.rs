@@ -46,10 +46,11 @@ impl Phase {
     }
 
     /// A request has come; it is answered when the returned value is dropped. `None` where it comes
-    /// after the connection was evicted.
+    /// after the connection was evicted or has ended.
     pub(super) fn busy(&self) -> Option<Busy> {
         let before = self.0.swap(BUSY, Ordering::Relaxed);
-        (before != EVICTED).then(|| Busy(self.clone()))
+        let is_over = matches!(before, EVICTED | ENDED);
+        (!is_over).then(|| Busy(self.clone()))
     }
 
     /// Whether no request has come yet.
