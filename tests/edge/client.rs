@@ -56,7 +56,10 @@ impl Connection {
                 line.map(|value| value.trim_start_matches(':').trim().to_owned())
             };
             let length: usize = field("content-length").map_or(0, |value| value.parse().unwrap());
-            while self.received.len() < end + 4 + length {
+            let is_chunked = field("transfer-encoding").is_some();
+            while self.received.len() < end + 4 + length
+                || (is_chunked && !self.received.ends_with(b"\r\n0\r\n\r\n"))
+            {
                 if self.stream.read_buf(&mut self.received).await? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }

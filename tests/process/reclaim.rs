@@ -178,6 +178,8 @@ fn is_killed_at(file: &str, call: &str, at: u64) -> bool {
     const NUMBERS: u64 = 50;
     let folder = tempfile::tempdir().expect("there is room");
     let data = &folder.path().join("data");
+    // The calls that create the directory are not meant.
+    Server::start(data).kill();
     let server = Server::of(killed_at(data, file, call, at)).expect("it starts");
     let client = server.client();
     let (mut round, mut answered, mut given_back) = (0, None, 0);
