@@ -8,7 +8,7 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nearprint::cli::bench::data::{Queries, Stored, Stream, view_of};
 use nearprint::fingerprint::Distance;
-use nearprint::index::ids::{IdKey, IdTable};
+use nearprint::index::levels::ids::{IdKey, IdTable};
 
 const SIZES: [u64; 2] = [10_000, 1_000_000];
 const IDS: [u32; 3] = [100_000, 1_000_000, 10_000_000];

@@ -13,11 +13,12 @@ use criterion::{
 use nearprint::cli::bench::data::Stream;
 use nearprint::document::Sequence;
 use nearprint::fingerprint::Distance;
-use nearprint::index::level::{Expected, Level};
-use nearprint::index::merge::{self, Merged};
+use nearprint::index::compaction::merge;
+use nearprint::index::compaction::merge::Merged;
+use nearprint::index::levels::level::{Expected, Level};
+use nearprint::index::levels::posting::{Common, Posting};
+use nearprint::index::levels::segment::Segment;
 use nearprint::index::plan::Plans;
-use nearprint::index::posting::{Common, Posting};
-use nearprint::index::segment::Segment;
 
 /// What lay in small segments at a moment of a load of ten million.
 const SIZES: [u64; 6] = [1_277_000, 1_081_000, 884_000, 851_000, 393_000, 131_000];

@@ -34,7 +34,6 @@ pub mod index;
 pub mod kernel;
 pub mod machine;
 pub mod metrics;
-pub mod pages;
 pub mod recipe;
 pub mod server;
 pub mod sketch;

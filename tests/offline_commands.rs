@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use nearprint::document::{Document, DocumentId};
-use nearprint::engine::directory::Directory;
+use nearprint::engine::open::directory::Directory;
 use nearprint::engine::{Admission, Engine, Options};
 use nearprint::fingerprint::Fingerprint;
 use nearprint::storage::export::{ExportFile, write_export};

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
-use nearprint::text::normalise::normalise;
-use nearprint::text::recipe::WINDOW;
+use nearprint::text::features::normalise::normalise;
+use nearprint::text::recipes::np1::WINDOW;
 use nearprint::text::{Analysis, Method, Source, Wanted, analyse, analyse_text, analyse_windows};
 
 /// Documents that name Bengali in Bengali, in a list of translations: U+09BE twice, U+0982 once.

@@ -19,8 +19,9 @@ use nearprint::index::image;
 use nearprint::index::plan::Plans;
 use nearprint::machine::change::Record;
 use nearprint::storage::export::read_export;
+use nearprint::storage::scan;
 use nearprint::storage::{
-    Disk, FileKind, Identity, Journal, JournalOptions, SealedReader, SimulatedDisk, scan,
+    Disk, FileKind, Identity, Journal, JournalOptions, SealedReader, SimulatedDisk,
 };
 use nearprint::text::{self, Extract, Method, Source, Wanted};
 use tokio::runtime::Runtime;

@@ -10,29 +10,30 @@
 #![expect(clippy::print_stderr, reason = "speaking to people is what this room is for")]
 
 pub mod bench;
-mod check_config;
 mod client;
 mod columns;
-mod compare;
+mod commands;
 mod document;
 mod explanation;
-mod fingerprint;
-mod health;
 mod import;
-mod inspect;
-mod plan;
-mod query;
-mod repair;
 mod reply;
-mod serve;
-mod snapshot;
 mod stopped;
-mod token;
 mod trouble;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crate::cli::commands::check_config;
+use crate::cli::commands::compare;
+use crate::cli::commands::fingerprint;
+use crate::cli::commands::health;
+use crate::cli::commands::inspect;
+use crate::cli::commands::plan;
+use crate::cli::commands::query;
+use crate::cli::commands::repair;
+use crate::cli::commands::serve;
+use crate::cli::commands::snapshot;
+use crate::cli::commands::token;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// What a command without a subcommand is told.

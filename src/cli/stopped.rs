@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::trouble::Trouble;
-use crate::engine::offline::Stopped;
+use crate::engine::open::offline::Stopped;
 
 /// Which data directory.
 #[derive(Debug, clap::Args)]

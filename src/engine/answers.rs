@@ -1,8 +1,8 @@
 //! What the engine is asked and what it answers.
 
 use crate::document::{Document, Sequence};
+use crate::engine::background::reclaim::Space;
 use crate::engine::options::Durability;
-use crate::engine::reclaim::Space;
 use crate::fingerprint::Distance;
 use crate::machine::query::{Criteria, Hit};
 use crate::recipe::Recipe;

@@ -13,24 +13,26 @@ use crate::engine::answers::{
     Admission, Findings, PackedInserted, QueryOptions, Readiness, Refused, Removed, SnapshotInfo,
     StoredDocument, WriteOutcome, Written,
 };
+use crate::engine::background::flusher;
+use crate::engine::background::keeper;
+use crate::engine::background::keeper::{SnapshotKeeper, SnapshotRequest};
+use crate::engine::background::reclaim::Reclaim;
+use crate::engine::background::snapshots::Export;
+use crate::engine::background::spawn::{join, spawn};
 use crate::engine::blocking::off_async;
 use crate::engine::clock::{Clock, SystemClock};
-use crate::engine::core::Decided;
-use crate::engine::finder::{self, Ids, Listing};
-use crate::engine::flusher;
-use crate::engine::found::{Checked, Found};
-use crate::engine::keeper::{self, SnapshotKeeper, SnapshotRequest};
-use crate::engine::lookups::{Share, Turns};
+use crate::engine::open::recovery::{OpenError, Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
-use crate::engine::reclaim::Reclaim;
-use crate::engine::recovery::{OpenError, Recovered, recover};
+use crate::engine::read::finder;
+use crate::engine::read::finder::{Ids, Listing};
+use crate::engine::read::found::{Checked, Found};
+use crate::engine::read::lookups::{Share, Turns};
 use crate::engine::shared::{Life, Message, Shared, Submission};
-use crate::engine::snapshots::Export;
-use crate::engine::spawn::{join, spawn};
-use crate::engine::writer::Writer;
+use crate::engine::write::core::Decided;
+use crate::engine::write::writer::Writer;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::ids::IdKey;
+use crate::index::levels::ids::IdKey;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::PACKED_MAX;
 use crate::machine::search::{Probe, Search};

@@ -9,15 +9,15 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::Sequence;
 use crate::engine::answers::{Readiness, Refused, SnapshotInfo};
+use crate::engine::background::reclaim::Space;
 use crate::engine::clock::Clock;
-use crate::engine::core::Decided;
-use crate::engine::lookups::Turns;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
-use crate::engine::reclaim::Space;
-use crate::index::segment::Segment;
+use crate::engine::read::lookups::Turns;
+use crate::engine::write::core::Decided;
+use crate::index::compaction::work::Built;
+use crate::index::levels::segment::Segment;
 use crate::index::view::View;
-use crate::index::work::Built;
 use crate::machine::apply::Command;
 
 /// Shared by the handle, the writer and the keepers.

@@ -3,9 +3,9 @@
 use crate::document::Sequence;
 use crate::engine::answers::{SegmentStats, Stats};
 use crate::engine::handle::Engine;
-use crate::engine::writer::memory_stats;
+use crate::engine::write::writer::memory_stats;
+use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
-use crate::index::segment::Segment;
 
 /// With more fingerprints than this that nobody has told apart, statistics do without them.
 const UNCOUNTED_MAX: u64 = 1 << 20;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use crate::engine::answers::Admission;
+use crate::engine::background::pause::Writes;
 use crate::engine::handle::Engine;
+use crate::engine::open::recovery::recover;
 use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
-use crate::engine::pause::Writes;
-use crate::engine::recovery::recover;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::recipe::Recipe;
 use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};

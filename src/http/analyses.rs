@@ -25,11 +25,11 @@ const BYTES_A_SECOND: u64 = 4 << 20;
 
 /// The queue of analyses.
 #[derive(Debug, Clone)]
-pub(super) struct Analyses(Arc<Mutex<Lanes>>);
+pub(crate) struct Analyses(Arc<Mutex<Lanes>>);
 
 /// The turn of one analysis; the next one begins when it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn(Option<(Analyses, Lane)>);
+pub(crate) struct Turn(Option<(Analyses, Lane)>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
@@ -54,14 +54,14 @@ struct Waiting {
 
 impl Analyses {
     /// With `turns` turns of each lane.
-    pub(super) fn new(turns: usize) -> Self {
+    pub(crate) fn new(turns: usize) -> Self {
         let lane = || Waiting { free: turns.max(1), by_deadline: BTreeMap::new() };
         Self(Arc::new(Mutex::new(Lanes { short: lane(), long: lane(), asked: 0 })))
     }
 
     /// Waits for the turn of a body of `bytes` that arrives now. Dropping the future gives the place in
     /// the queue up.
-    pub(super) async fn turn(&self, bytes: usize) -> Turn {
+    pub(crate) async fn turn(&self, bytes: usize) -> Turn {
         self.turn_of(bytes, Instant::now()).await
     }
 

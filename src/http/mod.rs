@@ -1,17 +1,15 @@
-//! The HTTP API: the only room that knows JSON, status codes and content types.
+//! The HTTP API: the only module that knows JSON, status codes and content types.
 //!
-//! A handler extracts, converts, makes one call into [`crate::engine`] and converts back; the rules
-//! of matching and storing are not here. `proto-free-api.md` is the public description.
+//! A handler extracts, converts, makes one call into [`crate::engine`] and converts back; the rules of
+//! matching and storing are not here. `proto-free-api.md` is the public description.
 //!
-//! - [`mod@router`] lists every route; one file a resource holds its handlers.
-//! - [`fields`] (with [`escapes`]) and [`parameters`] read requests in one pass and name the field that is wrong;
-//!   [`prepare`] turns what they read into a document (through [`crate::text`]); [`wire`] holds the
-//!   replies.
-//! - [`head`] keeps web pages of other sites out; [`access`] says which token a route needs.
-//! - [`body`] holds the limits on the bytes and the time of requests, [`replies`] those on the bytes of
-//!   replies, [`analyses`] the queue of long texts; [`observe`] the request's id, log line, metrics
-//!   and the limit on requests in flight; [`problem`] the one table of errors.
-//! - [`batch`] streams NDJSON, [`packed`] streams 64-bit words; both in bounded memory.
+//! - [`mod@router`] lists every route; [`routes`] holds the handlers, one file a resource.
+//! - [`middleware`] is what happens around every handler: checks of the head, tokens, the access log.
+//! - [`request`] reads bodies and query strings, within their limits, and names the field that is wrong.
+//! - [`reply`] holds the JSON of the replies and the budget for their bytes; [`problem`] the one table of
+//!   errors.
+//! - [`analyses`] is the queue of long texts.
+//! - [`batch`] streams NDJSON and packed 64-bit words in bounded memory.
 //!
 //! Cost: a JSON query with a bare fingerprint is parsed without an intermediate tree and makes a
 //! handful of small allocations. Tested from outside by `tests/http_contract` on port 0.
@@ -22,38 +20,16 @@
     reason = "lengths come from outside"
 )]
 
-mod access;
 mod analyses;
 mod batch;
-mod body;
-mod check_and_insert;
-mod compare;
-mod documents;
-mod escapes;
-mod explained;
-mod fields;
-mod fingerprint;
-mod fingerprints;
-mod guard;
-mod head;
-mod health;
-mod insert;
-mod lines;
-mod metrics;
-mod observe;
+mod middleware;
 mod openapi;
-mod packed;
-mod page;
-mod parameters;
-mod prepare;
 mod problem;
-mod query;
-mod replies;
+mod reply;
+mod request;
 mod router;
+mod routes;
 mod service;
-mod snapshots;
-mod stats;
-mod wire;
 
 use std::time::Duration;
 
@@ -61,9 +37,9 @@ use crate::fingerprint::Distance;
 use crate::recipe::Recipe;
 use crate::text::Extract;
 
-pub(crate) use guard::Guarded;
-pub use head::{BadHostNames, HostNames};
-pub(crate) use observe::is_probe;
+pub(crate) use crate::http::middleware::guard::Guarded;
+pub use crate::http::middleware::head::{BadHostNames, HostNames};
+pub(crate) use crate::http::middleware::observe::is_probe;
 pub(crate) use problem::too_many_connections;
 pub use router::{openapi, router};
 pub use service::Service;

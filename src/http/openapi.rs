@@ -1,6 +1,6 @@
 //! The description of the API (OpenAPI 3.1), made from the handlers and the types of the replies.
 //!
-//! Requests are read by hand ([`super::fields`]), so their schemas are written here; a test holds
+//! Requests are read by hand ([`crate::http::request::fields`]), so their schemas are written here; a test holds
 //! them against the fields that the reader takes.
 
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ use utoipa::openapi::{
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 
 use super::batch::ErrorLine;
-use super::parameters::NoParameters;
 use super::problem::ProblemBody;
 use super::router;
 use super::service::Service;
+use crate::http::request::parameters::NoParameters;
 
 /// The OpenAPI document.
 #[utoipa::path(get, path = "/openapi.json", tag = "operations",
     responses((status = 200, description = "This document", body = Object), Problems))]
-pub(super) async fn get_openapi(
+pub(crate) async fn get_openapi(
     State(service): State<Arc<Service>>,
     _: NoParameters,
 ) -> impl IntoResponse {
@@ -41,7 +41,7 @@ pub(super) async fn get_openapi(
 }
 
 /// The document without its routes.
-pub(super) fn head() -> OpenApi {
+pub(crate) fn head() -> OpenApi {
     let license = LicenseBuilder::new()
         .name(env!("CARGO_PKG_LICENSE"))
         .identifier(Some(env!("CARGO_PKG_LICENSE")))
@@ -60,7 +60,7 @@ pub(super) fn head() -> OpenApi {
 }
 
 /// What every route may answer besides its own reply.
-pub(super) struct Problems;
+pub(crate) struct Problems;
 
 impl IntoResponses for Problems {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
@@ -105,7 +105,7 @@ impl IntoResponses for Problems {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "a description; parameters.rs reads them")]
-pub(super) struct DocumentBody {
+pub(crate) struct DocumentBody {
     /// The id, where the body is not JSON.
     #[param(min_length = 1, max_length = 2048)]
     id: Option<String>,
@@ -115,7 +115,7 @@ pub(super) struct DocumentBody {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "a description; parameters.rs reads it")]
-pub(super) struct Extraction {
+pub(crate) struct Extraction {
     /// Which text of a page of HTML counts; the default is the service's `query.extract`.
     #[param(inline)]
     extract: Option<ExtractChoice>,
@@ -125,7 +125,7 @@ pub(super) struct Extraction {
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(super) enum ExtractChoice {
+pub(crate) enum ExtractChoice {
     Visible,
     Main,
 }
@@ -134,7 +134,7 @@ pub(super) enum ExtractChoice {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "a description; parameters.rs reads them")]
-pub(super) struct LookUp {
+pub(crate) struct LookUp {
     /// The largest Hamming distance of a hit, 0 to the configured maximum.
     #[param(minimum = 0, maximum = 8)]
     distance: Option<u8>,
@@ -150,7 +150,7 @@ pub(super) struct LookUp {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "a description; parameters.rs reads it")]
-pub(super) struct OnDuplicate {
+pub(crate) struct OnDuplicate {
     /// `insert` stores duplicates too.
     #[param(inline)]
     on_duplicate: Option<OnDuplicateChoice>,
@@ -160,7 +160,7 @@ pub(super) struct OnDuplicate {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "a description; parameters.rs reads it")]
-pub(super) struct Explain {
+pub(crate) struct Explain {
     /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
     explain: Option<bool>,
 }
@@ -168,7 +168,7 @@ pub(super) struct Explain {
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(super) enum OnDuplicateChoice {
+pub(crate) enum OnDuplicateChoice {
     Insert,
     Skip,
 }
@@ -178,7 +178,7 @@ pub(super) enum OnDuplicateChoice {
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(super) enum FingerprintIn {
+pub(crate) enum FingerprintIn {
     Hex(String),
     Integer(i128),
 }
@@ -187,14 +187,14 @@ pub(super) enum FingerprintIn {
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(super) enum FeaturesIn {
+pub(crate) enum FeaturesIn {
     Object(BTreeMap<String, f64>),
     Pairs(Vec<FeaturePair>),
 }
 
 /// A token and its weight: `["token", weight]`.
 #[derive(Serialize)]
-pub(super) struct FeaturePair;
+pub(crate) struct FeaturePair;
 
 impl ToSchema for FeaturePair {}
 
@@ -217,7 +217,7 @@ impl utoipa::PartialSchema for FeaturePair {
 #[derive(ToSchema)]
 #[schema(value_type = String, content_media_type = "application/octet-stream")]
 #[expect(dead_code, reason = "a description")]
-pub(super) struct Packed(Vec<u8>);
+pub(crate) struct Packed(Vec<u8>);
 
 /// Declares the schema of a request: a document, and the options named.
 macro_rules! request {
@@ -227,7 +227,7 @@ macro_rules! request {
         /// Exactly one of `text`, `html`, `features`, `fingerprint`.
         #[derive(ToSchema)]
         #[expect(dead_code, reason = "a description; fields.rs reads it")]
-        pub(super) struct $name {
+        pub(crate) struct $name {
             /// Plain text.
             #[schema(nullable = false)]
             text: Option<String>,
@@ -302,7 +302,7 @@ request!(
 /// Two documents to compare.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(super) struct CompareRequest {
+pub(crate) struct CompareRequest {
     a: InsertRequest,
     b: InsertRequest,
     /// The largest distance of a duplicate.
@@ -323,9 +323,9 @@ pub(super) struct CompareRequest {
 mod tests {
     use serde_json::Value;
 
-    use super::super::fields::Field;
-    use super::super::prepare::{CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY};
     use super::super::problem::Code;
+    use crate::http::request::fields::Field;
+    use crate::http::request::prepare::{CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY};
 
     fn document() -> Value {
         serde_json::to_value(super::super::openapi()).unwrap()

@@ -25,7 +25,7 @@ const QUOTED_BYTES_MAX: usize = 200;
 
 /// What went wrong, by its stable name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Code {
+pub(crate) enum Code {
     MalformedJson,
     InvalidValue,
     UnknownField,
@@ -67,7 +67,7 @@ pub(super) enum Code {
 impl Code {
     /// Every code, for the documentation and its test.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 36] = [
+    pub(crate) const ALL: [Self; 36] = [
         Self::MalformedJson,
         Self::InvalidValue,
         Self::UnknownField,
@@ -108,7 +108,7 @@ impl Code {
 
     /// The one table: status, stable code, title.
     #[expect(clippy::too_many_lines, reason = "one table, a row or so for each code")]
-    pub(super) const fn row(self) -> (StatusCode, &'static str, &'static str) {
+    pub(crate) const fn row(self) -> (StatusCode, &'static str, &'static str) {
         use StatusCode as S;
         match self {
             Self::MalformedJson => (S::BAD_REQUEST, "malformed_json", "The body is not JSON"),
@@ -201,7 +201,7 @@ impl Code {
 
 /// One error, on its way to the client.
 #[derive(Debug, Clone)]
-pub(super) struct Problem(Box<Facts>);
+pub(crate) struct Problem(Box<Facts>);
 
 #[derive(Debug, Clone)]
 struct Facts {
@@ -216,7 +216,7 @@ struct Facts {
 
 impl Problem {
     /// A problem with one or two sentences for the developer on the other side.
-    pub(super) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Facts {
             code,
             detail: detail.into(),
@@ -229,7 +229,7 @@ impl Problem {
     }
 
     /// A value that its field does not take.
-    pub(super) fn invalid(
+    pub(crate) fn invalid(
         field: impl Into<Cow<'static, str>>,
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
@@ -237,19 +237,19 @@ impl Problem {
     }
 
     /// Something that cannot be told to the client.
-    pub(super) fn internal(cause: impl Into<String>) -> Self {
+    pub(crate) fn internal(cause: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::Internal, "The fault was logged under the request's id.");
         problem.0.cause = Some(cause.into());
         problem
     }
 
-    pub(super) fn of_field(mut self, field: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn of_field(mut self, field: impl Into<Cow<'static, str>>) -> Self {
         self.0.field = Some(field.into());
         self
     }
 
     /// Puts the field inside the object it belongs to: `text` of `a` is `a.text`.
-    pub(super) fn inside(mut self, outer: &str) -> Self {
+    pub(crate) fn inside(mut self, outer: &str) -> Self {
         self.0.field = Some(match self.0.field.take() {
             Some(field) => format!("{outer}.{field}").into(),
             None => outer.to_owned().into(),
@@ -257,42 +257,42 @@ impl Problem {
         self
     }
 
-    pub(super) fn at_line(mut self, line: u64) -> Self {
+    pub(crate) fn at_line(mut self, line: u64) -> Self {
         self.0.line = Some(line);
         self
     }
 
     /// A header of the reply besides those that every problem has.
-    pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.headers.push((name, value));
         self
     }
 
     /// When it may be tried again; whole seconds, rounded up.
-    pub(super) fn retry_after(self, wait: Duration) -> Self {
+    pub(crate) fn retry_after(self, wait: Duration) -> Self {
         let seconds = wait.as_millis().div_ceil(1_000).max(1);
         let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
         self.with_header(RETRY_AFTER, HeaderValue::from(seconds))
     }
 
     /// The same as 503, for the reply of a readiness probe.
-    pub(super) fn unavailable(mut self) -> Self {
+    pub(crate) fn unavailable(mut self) -> Self {
         self.0.status = StatusCode::SERVICE_UNAVAILABLE;
         self
     }
 
-    pub(super) fn is(&self, code: Code) -> bool {
+    pub(crate) fn is(&self, code: Code) -> bool {
         self.0.code == code
     }
 
     /// More about what was done before the problem.
-    pub(super) fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.0.detail = detail.into();
         self
     }
 
     /// The document that is sent.
-    pub(super) fn body(&self) -> ProblemBody<'_> {
+    pub(crate) fn body(&self) -> ProblemBody<'_> {
         let (_, code, title) = self.0.code.row();
         ProblemBody {
             kind: format!("urn:nearprint:problem:{code}"),
@@ -306,7 +306,7 @@ impl Problem {
     }
 
     /// What the log line says of it.
-    pub(super) fn logged(&self) -> Failure {
+    pub(crate) fn logged(&self) -> Failure {
         Failure { code: self.0.code.row().1, cause: self.0.cause.clone() }
     }
 }
@@ -318,22 +318,22 @@ pub(crate) fn too_many_connections(max: usize) -> Response {
 }
 
 /// A piece of the request, short enough to repeat.
-pub(super) fn quoted(text: &str) -> &str {
+pub(crate) fn quoted(text: &str) -> &str {
     let end = text.floor_char_boundary(QUOTED_BYTES_MAX);
     text.get(..end).unwrap_or_default()
 }
 
 /// What the log line of the request says of its error; travels as an extension of the reply.
 #[derive(Debug, Clone)]
-pub(super) struct Failure {
-    pub(super) code: &'static str,
-    pub(super) cause: Option<String>,
+pub(crate) struct Failure {
+    pub(crate) code: &'static str,
+    pub(crate) cause: Option<String>,
 }
 
 /// An error, `application/problem+json` (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(super) struct ProblemBody<'a> {
+pub(crate) struct ProblemBody<'a> {
     /// A URI for the kind of error, made of its code.
     #[serde(rename = "type")]
     #[schema(example = "urn:nearprint:problem:invalid_value")]

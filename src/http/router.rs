@@ -15,12 +15,14 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::observe::observe;
 use super::problem::{Code, Problem};
 use super::service::Service;
-use super::{
-    access, check_and_insert, compare, documents, fingerprint, fingerprints, health, insert,
-    metrics, openapi as description, page, query, snapshots, stats,
+use crate::http::middleware::access;
+use crate::http::middleware::observe::observe;
+use crate::http::openapi as description;
+use crate::http::routes::{
+    check_and_insert, compare, documents, fingerprint, fingerprints, health, insert, metrics, page,
+    query, snapshots, stats,
 };
 
 fn routes() -> OpenApiRouter<Arc<Service>> {

@@ -10,13 +10,14 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::analyses::Analyses;
-use super::body;
-use super::parameters;
-use super::prepare::{self, Prepared, Shape};
 use super::problem::Problem;
-use super::replies::Replies;
 use crate::access::Access;
 use crate::engine::{Engine, Readiness, Refused, Stats};
+use crate::http::reply::replies::Replies;
+use crate::http::request::body;
+use crate::http::request::parameters;
+use crate::http::request::prepare;
+use crate::http::request::prepare::{Prepared, Shape};
 use crate::metrics;
 use crate::recipe::Recipe;
 
@@ -28,20 +29,20 @@ const INLINE_BYTES_MAX: usize = 32 * 1024;
 /// What every handler shares.
 #[derive(Debug)]
 pub struct Service {
-    pub(super) engine: Engine,
-    pub(super) options: Options,
-    pub(super) access: Arc<Access>,
-    pub(super) started: Instant,
-    pub(super) in_flight: Level,
-    pub(super) held: Level,
-    pub(super) replies: Replies,
+    pub(crate) engine: Engine,
+    pub(crate) options: Options,
+    pub(crate) access: Arc<Access>,
+    pub(crate) started: Instant,
+    pub(crate) in_flight: Level,
+    pub(crate) held: Level,
+    pub(crate) replies: Replies,
     /// One for each export that may run.
-    pub(super) exports: Arc<Semaphore>,
+    pub(crate) exports: Arc<Semaphore>,
     analyses: Analyses,
-    pub(super) routes: HashMap<&'static str, metrics::Route>,
-    pub(super) unrouted: metrics::Route,
-    pub(super) request_numbers: AtomicU64,
-    pub(super) request_salt: u64,
+    pub(crate) routes: HashMap<&'static str, metrics::Route>,
+    pub(crate) unrouted: metrics::Route,
+    pub(crate) request_numbers: AtomicU64,
+    pub(crate) request_salt: u64,
 }
 
 impl Service {
@@ -66,7 +67,7 @@ impl Service {
     }
 
     /// Refuses while the engine takes no writes, for requests that cannot be refused later.
-    pub(super) fn accepts_writes(&self) -> Result<(), Problem> {
+    pub(crate) fn accepts_writes(&self) -> Result<(), Problem> {
         match self.engine.readiness() {
             Readiness::Ready => Ok(()),
             Readiness::Stopping => Err(Refused::Stopping.into()),
@@ -78,13 +79,13 @@ impl Service {
 
     /// Whether so many bytes are analysed where they were read. Keywords never are: their dictionaries
     /// take a second at the first use.
-    pub(super) fn is_light(&self, bytes: usize) -> bool {
+    pub(crate) fn is_light(&self, bytes: usize) -> bool {
         let has_dictionaries = matches!(self.options.defaults.recipe, Recipe::Keywords { .. });
         bytes <= INLINE_BYTES_MAX && !has_dictionaries
     }
 
     /// Reads the document of a single request with its options.
-    pub(super) async fn prepare(
+    pub(crate) async fn prepare(
         self: &Arc<Self>,
         request: Request,
         shape: &'static Shape,
@@ -100,14 +101,14 @@ impl Service {
     }
 
     /// The state of the engine. Takes no turn: whoever watches an overloaded service waits for nobody.
-    pub(super) async fn stats(&self) -> Result<Stats, Problem> {
+    pub(crate) async fn stats(&self) -> Result<Stats, Problem> {
         let engine = self.engine.clone();
         let stats = tokio::task::spawn_blocking(move || engine.stats());
         stats.await.map_err(|fault| Problem::internal(format!("statistics: {fault}")))
     }
 
     /// Runs the analysis of `bytes` bytes off the async threads, when it is its turn.
-    pub(super) async fn off_async<T: Send + 'static>(
+    pub(crate) async fn off_async<T: Send + 'static>(
         &self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
@@ -129,11 +130,11 @@ fn cores() -> usize {
 
 /// How much of something bounded is taken.
 #[derive(Debug, Default)]
-pub(super) struct Level(AtomicUsize);
+pub(crate) struct Level(AtomicUsize);
 
 impl Level {
     /// Takes `amount` if the level stays at `max` or below.
-    pub(super) fn take(&self, amount: usize, max: usize) -> bool {
+    pub(crate) fn take(&self, amount: usize, max: usize) -> bool {
         // Relaxed: the number guards no other memory.
         let before = self.0.fetch_add(amount, Ordering::Relaxed);
         let fits = before.saturating_add(amount) <= max;
@@ -144,11 +145,11 @@ impl Level {
     }
 
     /// How much is taken.
-    pub(super) fn now(&self) -> usize {
+    pub(crate) fn now(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(super) fn give_back(&self, amount: usize) {
+    pub(crate) fn give_back(&self, amount: usize) {
         self.0.fetch_sub(amount, Ordering::Relaxed);
     }
 }

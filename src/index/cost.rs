@@ -17,9 +17,10 @@
 
 use crate::fingerprint::Distance;
 use crate::index::buckets;
-use crate::index::geometry::{self, Geometry};
-use crate::index::line::SPAN_MAX;
 use crate::index::plan::{Plan, Plans, TablePlan};
+use crate::index::tables::geometry;
+use crate::index::tables::geometry::Geometry;
+use crate::index::tables::line::SPAN_MAX;
 
 /// A table has at most so many slots, since a number of an entry has 32 bits.
 pub const SLOTS_MAX: f64 = 4_294_967_296.0;
@@ -380,7 +381,7 @@ fn poisson(mean: f64, most: usize) -> Vec<f64> {
 }
 
 /// The plans worth a look for a distance: those of small and of large segments first, then equal blocks
-/// in more and more tables. Two blocks are what [`crate::index::fold`] improves.
+/// in more and more tables. Two blocks are what [`crate::index::tables::fold`] improves.
 pub fn alternatives(distance: Distance) -> Vec<Plan> {
     let Plans { small, large, .. } = Plans::of(distance);
     let mut plans = vec![small, large];
@@ -397,7 +398,7 @@ pub fn alternatives(distance: Distance) -> Vec<Plan> {
 mod tests {
     use super::*;
     use crate::index::buckets::Buckets;
-    use crate::index::table::Table;
+    use crate::index::tables::table::Table;
 
     fn distance(bits: u8) -> Distance {
         Distance::new(bits).unwrap()

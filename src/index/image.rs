@@ -10,16 +10,16 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
-use crate::index::array::Array;
 use crate::index::buckets::{self, Buckets};
-use crate::index::geometry::Geometry;
-use crate::index::ids::{IdKey, IdTable};
+use crate::index::levels::ids::{IdKey, IdTable};
+use crate::index::levels::posting::{Common, Posting, Postings};
+use crate::index::levels::segment::{Group, Removal, Reset, Segment};
+use crate::index::levels::sorted::Sorted;
+use crate::index::memory::array::Array;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans};
-use crate::index::posting::{Common, Posting, Postings};
-use crate::index::segment::{Group, Removal, Reset, Segment};
-use crate::index::sorted::Sorted;
-use crate::index::table::{Extra, Table};
+use crate::index::tables::geometry::Geometry;
+use crate::index::tables::table::{Extra, Table};
 
 #[cfg(target_endian = "big")]
 compile_error!("images are memory as it lies, and little-endian");
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_count_that_lies_is_refused_without_taking_its_memory() {
-        use crate::index::line::Line;
+        use crate::index::tables::line::Line;
         let claimed = u64::from(u32::MAX).to_le_bytes();
         assert!(read_array::<Line>(&mut &claimed[..]).is_err());
         assert!(read_list(&mut &u64::MAX.to_le_bytes()[..], |raw: [u64; 2]| raw).is_err());

@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 
 use crate::fingerprint::Distance;
 use crate::index::buckets::Buckets;
-use crate::index::delta::DeltaAt;
+use crate::index::levels::delta::DeltaAt;
+use crate::index::levels::sorted::Sorted;
 use crate::index::permutation::Permuted;
 use crate::index::plan::Radii;
-use crate::index::sorted::Sorted;
-use crate::index::table::Table;
+use crate::index::tables::table::Table;
 use crate::index::view::View;
 
 /// How many queries' lines are loaded together: enough to keep the memory busy, few enough that

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::ids::IdKey;
+use crate::index::levels::ids::IdKey;
 
 /// All documents, in order of age.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,16 +8,17 @@
 //!
 //! An index has two plans ([`Plans`]): small segments have a table for each block of 16 bits, whose
 //! buckets are so short that they are read whole ([`crate::index::buckets`]); large ones have as few
-//! tables as will do, cut into lines ([`crate::index::table`]). Both follow from the largest distance
+//! tables as will do, cut into lines ([`crate::index::tables::table`]). Both follow from the largest distance
 //! alone, so that segments of one plan have the same tables in the same orders, and merging them is
 //! one pass over sorted entries. What depends on a table's size (lines, bits kept, probes) is its
-//! [`crate::index::geometry`].
+//! [`crate::index::tables::geometry`].
 
 use std::fmt;
 
 use crate::fingerprint::Distance;
-use crate::index::fold::{self, Head};
 use crate::index::permutation::Permuted;
+use crate::index::tables::fold;
+use crate::index::tables::fold::Head;
 
 /// What a table is sorted by: a rotated fingerprint, its upper half perhaps folded.
 ///
@@ -33,7 +34,7 @@ pub struct TablePlan {
     pub key_bits: u32,
     /// How many of them may differ.
     pub radius: u32,
-    /// Whether the upper half is folded (see [`crate::index::fold`]): 32 key bits, radius 0 or 1.
+    /// Whether the upper half is folded (see [`crate::index::tables::fold`]): 32 key bits, radius 0 or 1.
     pub folded: bool,
 }
 

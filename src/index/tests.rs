@@ -7,15 +7,16 @@ use proptest::prelude::*;
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::ids::IdKey;
+use crate::index::compaction::merge;
+use crate::index::compaction::work::{Built, Other, Steps, Work};
+use crate::index::image;
+use crate::index::levels::ids::IdKey;
+use crate::index::levels::segment::Segment;
 use crate::index::naive::Naive;
 use crate::index::permutation::Permutation;
 use crate::index::plan::Plans;
-use crate::index::segment::Segment;
-use crate::index::table::Table;
+use crate::index::tables::table::Table;
 use crate::index::view::{Put, Shape, View};
-use crate::index::work::{Built, Other, Steps, Work};
-use crate::index::{image, merge};
 
 fn distance(bits: u8) -> Distance {
     Distance::new(bits).unwrap()

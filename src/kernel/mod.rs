@@ -1,4 +1,4 @@
-//! The kernel: what is done to many lanes at a time. With [`crate::pages`] the only room with `unsafe`.
+//! The kernel: what is done to many lanes at a time. With [`crate::index::memory::pages`] the only room with `unsafe`.
 //!
 //! [`scan`] compares the lines of an index with a query, [`permute`] moves the bits of fingerprints;
 //! [`squeeze`] makes words of ASCII, [`han`] reads Han; [`text`] hashes short strings and counts their

@@ -13,7 +13,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::kernel::Simd;
 
-/// One cache line of a table; what its words mean says [`crate::index::line`].
+/// One cache line of a table; what its words mean says [`crate::index::tables::line`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub struct Line(pub [u32; 16]);

@@ -2,7 +2,7 @@
 
 use crate::document::{Document, DocumentId, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::ids::IdKey;
+use crate::index::levels::ids::IdKey;
 use crate::index::view::{Put, View};
 use crate::machine::change::Change;
 use crate::machine::query::Criteria;

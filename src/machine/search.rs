@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 
 use crate::document::{Document, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::delta::Happened;
-use crate::index::ids::IdKey;
-use crate::index::posting::Posting;
+use crate::index::levels::delta::Happened;
+use crate::index::levels::ids::IdKey;
+use crate::index::levels::posting::Posting;
 use crate::index::view::{Held, Located, Near, View};
 use crate::machine::query::{Criteria, Verification};
 use crate::sketch::Sketch;

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use crate::document::{Document, DocumentId};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::compaction::work::Work;
 use crate::index::permutation::Permutation;
 use crate::index::view::{Held, Shape, View};
-use crate::index::work::Work;
 use crate::machine::apply::{Applied, Command, Machine, NO_HIT, Outcome, PackedSearch};
 use crate::machine::change::{Change, Record};
 use crate::machine::model::Model;
@@ -112,7 +112,7 @@ impl Rig {
     fn search(&self, view: &View, document: &Document, criteria: Criteria) -> Search {
         let key = document.id.as_ref().map(|id| self.machine.key(id));
         let probe = Probe { document, key, criteria };
-        let sketches = &mut |_, posting: crate::index::posting::Posting| {
+        let sketches = &mut |_, posting: crate::index::levels::posting::Posting| {
             let stored = self.changes_put(posting.sequence.get());
             Ok::<_, Infallible>(stored.sketch.as_deref().cloned())
         };

@@ -151,7 +151,7 @@ pub enum Damage {
     FileName,
     /// The bytes at this place are no frame although later bytes say that one was durable here.
     #[error("no valid frame where a durable one was ({0})")]
-    Frame(#[from] super::frame::BadFrame),
+    Frame(#[from] crate::storage::journal::frame::BadFrame),
     /// The frame is intact but does not continue the one before it.
     #[error("the frame does not continue the one before it")]
     Chain,

@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::continuity::{self, Ends};
 use super::header::{check_crc, check_magic, check_version, u32_at, u64_at};
 use super::{Disk, DiskFile, Identity, Refusal, StorageError, holds_records};
+use crate::storage::journal::continuity;
+use crate::storage::journal::continuity::Ends;
 
 /// The version of the format that is written and read.
 pub const EXPORT_VERSION: u32 = 1;

@@ -64,22 +64,22 @@ impl Identity {
     }
 
     /// What binds checksums to the directory.
-    pub(super) fn seed(&self) -> Seed {
+    pub(crate) fn seed(&self) -> Seed {
         Seed(xxh3_64(&self.directory))
     }
 
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.directory);
         out.extend_from_slice(&self.recipe);
     }
 
     /// The identity that [`Identity::put`] wrote at `at`.
-    pub(super) fn get<const N: usize>(bytes: &[u8; N], at: usize) -> Self {
+    pub(crate) fn get<const N: usize>(bytes: &[u8; N], at: usize) -> Self {
         Self { directory: array_at(bytes, at), recipe: array_at(bytes, at + 16) }
     }
 
     /// Refuses a file of `other`.
-    pub(super) fn accept(&self, other: &Self) -> Result<(), Refusal> {
+    pub(crate) fn accept(&self, other: &Self) -> Result<(), Refusal> {
         if other.directory != self.directory {
             return Err(Refusal::Directory);
         }
@@ -92,21 +92,21 @@ impl Identity {
 
 /// The seed of all checksums of one directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seed(pub(super) u64);
+pub struct Seed(pub(crate) u64);
 
 /// What a journal file says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct JournalHeader {
-    pub(super) identity: Identity,
+pub(crate) struct JournalHeader {
+    pub(crate) identity: Identity,
     /// The sequence of the first change in the file.
-    pub(super) first: u64,
+    pub(crate) first: u64,
     /// The chain value of the last frame of the file before; 0 in the first file.
-    pub(super) chain: u64,
+    pub(crate) chain: u64,
 }
 
 /// Why a journal file's header is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum BadHeader {
+pub(crate) enum BadHeader {
     /// Its bytes are not what was written.
     Damaged(Damage),
     /// It is intact but not for us.
@@ -115,7 +115,7 @@ pub(super) enum BadHeader {
 
 impl BadHeader {
     /// The error of the file that begins with sequence `first`.
-    pub(super) fn of(self, file: &str, sequence: u64) -> StorageError {
+    pub(crate) fn of(self, file: &str, sequence: u64) -> StorageError {
         let file = file.to_owned();
         match self {
             Self::Damaged(why) => StorageError::Damaged { file, offset: 0, sequence, why },
@@ -125,7 +125,7 @@ impl BadHeader {
 }
 
 impl JournalHeader {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(JOURNAL_HEADER_BYTES);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&JOURNAL_VERSION.to_le_bytes());
@@ -140,7 +140,7 @@ impl JournalHeader {
     }
 
     /// Reads the header at the beginning of `bytes`.
-    pub(super) fn decode(bytes: &[u8], expected: &Identity) -> Result<Self, BadHeader> {
+    pub(crate) fn decode(bytes: &[u8], expected: &Identity) -> Result<Self, BadHeader> {
         let bytes: &[u8; JOURNAL_HEADER_BYTES] =
             bytes.first_chunk().ok_or(BadHeader::Damaged(Damage::FileHeader))?;
         check_crc(bytes, CRC_AT).map_err(BadHeader::Damaged)?;
@@ -153,31 +153,31 @@ impl JournalHeader {
 }
 
 /// The name of the journal file that begins with `first`.
-pub(super) fn journal_name(first: u64) -> String {
+pub(crate) fn journal_name(first: u64) -> String {
     format!("journal-{first:020}.log")
 }
 
 /// The first sequence in a journal file's name; `None` for every other file.
-pub(super) fn journal_first(name: &str) -> Option<u64> {
+pub(crate) fn journal_first(name: &str) -> Option<u64> {
     file_number(name.strip_prefix("journal-")?.strip_suffix(".log")?)
 }
 
-pub(super) fn check_crc<const N: usize>(bytes: &[u8; N], crc_at: usize) -> Result<(), Damage> {
+pub(crate) fn check_crc<const N: usize>(bytes: &[u8; N], crc_at: usize) -> Result<(), Damage> {
     let covered = bytes.get(..crc_at).expect("the checksum lies in the header");
     if crc32c::crc32c(covered) == u32_at(bytes, crc_at) { Ok(()) } else { Err(Damage::FileHeader) }
 }
 
-pub(super) fn check_magic<const N: usize>(bytes: &[u8; N], magic: [u8; 8]) -> Result<(), Refusal> {
+pub(crate) fn check_magic<const N: usize>(bytes: &[u8; N], magic: [u8; 8]) -> Result<(), Refusal> {
     if array_at(bytes, MAGIC_AT) == magic { Ok(()) } else { Err(Refusal::Magic) }
 }
 
-pub(super) fn check_version<const N: usize>(bytes: &[u8; N], expected: u32) -> Result<(), Refusal> {
+pub(crate) fn check_version<const N: usize>(bytes: &[u8; N], expected: u32) -> Result<(), Refusal> {
     let got = u32_at(bytes, VERSION_AT);
     if got == expected { Ok(()) } else { Err(Refusal::Version { expected, got }) }
 }
 
 /// A field of a header; its place is a constant below the header's length.
-pub(super) fn array_at<const LEN: usize, const N: usize>(bytes: &[u8; N], at: usize) -> [u8; LEN] {
+pub(crate) fn array_at<const LEN: usize, const N: usize>(bytes: &[u8; N], at: usize) -> [u8; LEN] {
     bytes
         .get(at..)
         .and_then(|rest| rest.first_chunk())
@@ -185,10 +185,10 @@ pub(super) fn array_at<const LEN: usize, const N: usize>(bytes: &[u8; N], at: us
         .expect("the field lies in the header")
 }
 
-pub(super) fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+pub(crate) fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
     u32::from_le_bytes(array_at(bytes, at))
 }
 
-pub(super) fn u64_at<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+pub(crate) fn u64_at<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
     u64::from_le_bytes(array_at(bytes, at))
 }

@@ -13,12 +13,12 @@
 //!                        Disk (RealDisk or SimulatedDisk)
 //! ```
 //!
-//! Reading order: [`disk`], [`header`], [`frame`], [`journal`], [`records`], [`mod@scan`], [`continuity`],
-//! [`pack`], [`reclaim`], [`sealed`].
+//! Reading order: [`disk`], [`header`], [`journal`] (in it `frame`, `records`, `scan`, `continuity`, `pack`,
+//! `reclaim`), [`sealed`].
 //! The byte diagrams are in `docs/disk-format.md`.
 //!
 //! Promises: every byte is checksummed and checked before it is decoded, on every read; a torn
-//! tail is told from damage ([`mod@scan`]); nothing is retried after a failed write or sync.
+//! tail is told from damage ([`mod@journal::scan`]); nothing is retried after a failed write or sync.
 //!
 //! Tested by seeded power cuts on [`SimulatedDisk`], by flipping every bit and cutting at every
 //! byte of a small journal, by golden files, and by mutants that each must be caught.
@@ -28,37 +28,26 @@
 pub mod disk;
 pub mod error;
 pub mod export;
-pub mod frame;
 pub mod header;
 pub mod journal;
 pub mod lock;
-pub mod pack;
-pub mod reclaim;
-pub mod records;
-pub mod salvage;
-pub mod scan;
 pub mod sealed;
-pub mod simulated;
 
-mod continuity;
-mod index;
 mod names;
-mod real;
-mod window;
 
+pub use crate::storage::disk::real::RealDisk;
+pub use crate::storage::disk::simulated::SimulatedDisk;
+pub use crate::storage::journal::frame::PAYLOAD_BYTES_MAX;
+pub use crate::storage::journal::reclaim::{Reclaimer, Sweep, SweepRange, Usage};
+pub use crate::storage::journal::records::{Extent, Record, Records};
+pub use crate::storage::journal::scan::{RecordRef, Tail, TornTail, packed_before, scan};
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, MissingRecords, Refusal, StorageError};
-pub use frame::PAYLOAD_BYTES_MAX;
 pub use header::Identity;
 pub use journal::{Journal, JournalOptions};
 pub use lock::DirectoryLock;
 pub use names::{FILE_NUMBER_MAX, file_number, holds_records};
-pub use real::RealDisk;
-pub use reclaim::{Reclaimer, Sweep, SweepRange, Usage};
-pub use records::{Extent, Record, Records};
-pub use scan::{RecordRef, Tail, TornTail, packed_before, scan};
 pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
-pub use simulated::SimulatedDisk;
 
 #[cfg(test)]
 mod tests;

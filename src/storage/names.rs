@@ -1,7 +1,7 @@
 //! The names of files, and the numbers in them.
 
 use super::header::journal_first;
-use super::pack::pack_range;
+use crate::storage::journal::pack::pack_range;
 
 /// File names carry sequences and file numbers from 1 to this, so that the number after one in a name is
 /// always a valid one too. No service ever counts this far.

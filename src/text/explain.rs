@@ -11,10 +11,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::recipe::Recipe;
-use crate::text::normalise::normalise;
-use crate::text::simhash::SimHash;
+use crate::text::features::normalise::normalise;
+use crate::text::hashing::simhash::SimHash;
+use crate::text::recipes::{keywords, weighted};
 use crate::text::source::{Method, NoFingerprint, Source, analyse};
-use crate::text::{Analysis, Wanted, keywords, walk_features, weighted};
+use crate::text::{Analysis, Wanted, walk_features};
 
 /// At most this many features of a document are named.
 pub const HEAVIEST_MAX: usize = 20;

@@ -12,29 +12,18 @@
 //! are a standard of its own, with test vectors: `docs/recipe-np1.md`.
 
 pub mod charset;
-pub mod normalise;
-pub mod recipe;
-pub mod simhash;
+pub mod features;
+pub mod hashing;
+pub mod recipes;
 
-mod digest;
 mod explain;
-mod features;
 mod html;
-mod keywords;
-mod letters;
 mod main_text;
 #[cfg(test)]
 mod naive;
-mod repeats;
-mod runs;
-mod sketching;
 mod source;
-mod stream;
-mod tally;
 #[cfg(test)]
 mod tests;
-mod weighted;
-mod words;
 
 use std::collections::HashSet;
 
@@ -43,17 +32,21 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::fingerprint::Fingerprint;
 use crate::recipe::Recipe;
 use crate::sketch::Sketch;
-use crate::text::features::{Sink, walk};
-use crate::text::recipe::{WIDER_WINDOW, WINDOW};
-use crate::text::simhash::SimHash;
+use crate::text::features::normalise;
+use crate::text::features::walk::{Sink, walk};
+use crate::text::hashing::simhash::SimHash;
+use crate::text::recipes::keywords;
+use crate::text::recipes::np1::{WIDER_WINDOW, WINDOW};
+use crate::text::recipes::weighted;
+use crate::text::recipes::words;
 
+pub use crate::text::recipes::np1::{Wanted, analyse_text, analyse_windows};
+pub use crate::text::recipes::weighted::{BadFeatures, analyse_features};
 pub use explain::{
     DECIDING_MAX, DecidingFeature, DifferingBit, Explained, Explanation, HEAVIEST_MAX, HeavyFeature,
 };
 pub use html::text_of as text_of_html;
-pub use recipe::{Wanted, analyse_text, analyse_windows};
 pub use source::{Extract, Method, NoFingerprint, Source, analyse};
-pub use weighted::{BadFeatures, analyse_features};
 
 /// What the recipe makes of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +57,7 @@ pub struct Analysis {
     pub features: Option<usize>,
     /// How many tokens: words, and single CJK characters; 0 for weighted features.
     pub tokens: usize,
-    /// It is a text of fewer than [`recipe::SHORT_TOKENS`] tokens.
+    /// It is a text of fewer than [`recipes::np1::SHORT_TOKENS`] tokens.
     pub short: bool,
     /// Its verification sketch, if that was wanted; weighted features have none.
     pub sketch: Option<Box<Sketch>>,

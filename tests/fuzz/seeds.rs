@@ -8,9 +8,10 @@ use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Admission, Engine, Options};
 use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::change::{Change, Record};
+use nearprint::storage::scan;
 use nearprint::storage::{
     Disk, FileKind, Identity, Journal, JournalOptions, RealDisk, SealedReader, SealedWriter,
-    SimulatedDisk, scan,
+    SimulatedDisk,
 };
 
 /// As in `fuzz/src/lib.rs`.

@@ -15,9 +15,9 @@ use super::data::Stream;
 use super::numbers::{float, ratio};
 use super::process;
 use super::progress::Progress;
-use crate::index::array::Array;
 use crate::index::cost::{Costs, LineCost};
-use crate::index::line::Line;
+use crate::index::memory::array::Array;
+use crate::index::tables::line::Line;
 use crate::kernel;
 
 /// What is measured besides the size of the index: about an L2, an L3, and far more than both.

@@ -17,7 +17,7 @@ use super::numbers::per_second;
 use super::progress::Progress;
 use super::prose::{self, Kind};
 use super::report::{Report, Row};
-use crate::text::recipe::WINDOW;
+use crate::text::recipes::np1::WINDOW;
 use crate::text::{self, Wanted};
 
 /// The arguments of `bench text`.

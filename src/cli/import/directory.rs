@@ -9,7 +9,7 @@ use tokio::runtime::{self, Runtime};
 
 use super::{How, OnDuplicate, Sink};
 use crate::bulk::Entry;
-use crate::cli::check_config;
+use crate::cli::commands::check_config;
 use crate::cli::document as local;
 use crate::cli::reply::{Hit, Reply};
 use crate::cli::trouble::Trouble;

@@ -9,19 +9,19 @@ use super::golden::sweep;
 use super::rig::{ENTROPY, options, variable};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::Refused;
-use crate::engine::core::Core;
-use crate::engine::finder;
+use crate::engine::background::snapshots::Snapshots;
+use crate::engine::open::recovery::{OpenError, Recovered, recover};
 use crate::engine::options::{Durability, Options};
-use crate::engine::recovery::{OpenError, Recovered, recover};
-use crate::engine::snapshots::Snapshots;
+use crate::engine::read::finder;
+use crate::engine::write::core::Core;
 use crate::fingerprint::Fingerprint;
-use crate::index::merge;
+use crate::index::compaction::merge;
+use crate::index::compaction::work::Work;
 use crate::index::view::Counts;
-use crate::index::work::Work;
 use crate::machine::apply::Command;
-use crate::storage::frame::mutant::IGNORE_CHECKSUMS;
+use crate::storage::disk::simulated::Dice;
+use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES};
-use crate::storage::simulated::Dice;
 use crate::storage::{Disk, SimulatedDisk};
 
 /// CI's number of random flips; `make torture` raises it.

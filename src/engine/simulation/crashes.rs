@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rig::{ENTROPY, History, Rig, options, variable};
 use crate::document::Sequence;
+use crate::engine::open::recovery::recover;
 use crate::engine::options::Durability;
-use crate::engine::recovery::recover;
-use crate::storage::frame::mutant::IGNORE_CHECKSUMS;
-use crate::storage::simulated::{Dice, Faults};
+use crate::storage::disk::simulated::{Dice, Faults};
+use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::{Disk, SimulatedDisk};
 
 /// CI's number; `make torture` raises it.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::rig::{ENTROPY, History, Rig, options, variable};
 use crate::document::Sequence;
+use crate::engine::open::recovery::recover;
 use crate::engine::options::Durability;
-use crate::engine::recovery::recover;
-use crate::storage::simulated::{Dice, Faults};
+use crate::storage::disk::simulated::{Dice, Faults};
 use crate::storage::{Disk, SimulatedDisk};
 
 /// CI's number; `make torture` raises it.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::golden::{directory_of_today, settings};
 use super::rig::ENTROPY;
-use crate::engine::directory::Directory;
-use crate::engine::recovery::{OpenError, Recovered, recover};
-use crate::engine::repair::{carry_out, plan};
+use crate::engine::open::directory::Directory;
+use crate::engine::open::recovery::{OpenError, Recovered, recover};
+use crate::engine::open::repair::{carry_out, plan};
 use crate::index::view::Counts;
-use crate::storage::simulated::Faults;
+use crate::storage::disk::simulated::Faults;
 use crate::storage::{Disk, SimulatedDisk, StorageError};
 
 /// Repairs, if there is something to repair; how many changes it said to be lost.

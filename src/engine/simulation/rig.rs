@@ -8,17 +8,18 @@ use std::sync::Arc;
 
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::Refused;
-use crate::engine::core::{Core, Decided};
-use crate::engine::finder::{self, Ids};
-use crate::engine::needed::Needed;
+use crate::engine::background::needed::Needed;
+use crate::engine::background::reclaim::kept;
+use crate::engine::background::snapshots::Snapshots;
+use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
-use crate::engine::reclaim::kept;
-use crate::engine::recovery::{Recovered, recover};
-use crate::engine::snapshots::Snapshots;
+use crate::engine::read::finder;
+use crate::engine::read::finder::Ids;
+use crate::engine::write::core::{Core, Decided};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::merge;
+use crate::index::compaction::merge;
+use crate::index::compaction::work::Work;
 use crate::index::view::View;
-use crate::index::work::Work;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::Change;
 use crate::machine::model::Model;
@@ -26,7 +27,7 @@ use crate::machine::query::Criteria;
 use crate::machine::search::{Probe, Search};
 use crate::recipe::Recipe;
 use crate::sketch::{BINS, MinResemblance, Sketch};
-use crate::storage::simulated::Dice;
+use crate::storage::disk::simulated::Dice;
 use crate::storage::{Disk, Records, SimulatedDisk, StorageError, Sweep, SweepRange};
 
 /// Many lives end before, by a crash.

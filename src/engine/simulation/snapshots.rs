@@ -6,16 +6,17 @@ use std::sync::Arc;
 use super::rig::{ENTROPY, History, Rig, options};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::Refused;
-use crate::engine::directory::RESTORE_MARKER;
-use crate::engine::finder::{self, Ids, Listing};
+use crate::engine::open::directory::RESTORE_MARKER;
+use crate::engine::open::recovery::{OpenError, recover};
 use crate::engine::options::Durability;
-use crate::engine::recovery::{OpenError, recover};
+use crate::engine::read::finder;
+use crate::engine::read::finder::{Ids, Listing};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::apply::Command;
 use crate::machine::query::Criteria;
 use crate::machine::search::{Probe, Search};
 use crate::sketch::{MinResemblance, Sketch};
-use crate::storage::simulated::Faults;
+use crate::storage::disk::simulated::Faults;
 use crate::storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
 
 fn empty(disk: &SimulatedDisk) -> Rig {

@@ -11,8 +11,8 @@
 //! client that sends everything before it reads anything can stop itself once its replies fill the
 //! sockets; `proto-free-api.md` tells it.
 //!
-//! The channels bound numbers; bytes are bounded by [`super::replies`]. A piece of the body is looked up
-//! in parallel as long as its replies fit in [`pieces::AHEAD_BYTES`], which it takes from the budget of all
+//! The channels bound numbers; bytes are bounded by [`crate::http::reply::replies`]. A piece of the body is looked up
+//! in parallel as long as its replies fit in `pieces::AHEAD_BYTES`, which it takes from the budget of all
 //! connections. What does not fit, and everything while that budget is spent, is looked up in order,
 //! when all replies before it are on their way and within [`OWN_BYTES`] of the batch itself.
 //!
@@ -34,14 +34,16 @@ use futures_util::stream;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::body::{self, Kind};
-use super::fields::Asked;
-use super::packed::{self, Words};
-use super::parameters;
-use super::prepare::{self, Prepared, Shape};
 use super::problem::{Problem, ProblemBody};
-use super::replies::{OWN_BYTES, Share};
 use super::service::Service;
+use crate::http::batch::packed::Words;
+use crate::http::reply::replies::{OWN_BYTES, Share};
+use crate::http::request::body;
+use crate::http::request::body::Kind;
+use crate::http::request::fields::Asked;
+use crate::http::request::parameters;
+use crate::http::request::prepare;
+use crate::http::request::prepare::{Prepared, Shape};
 
 /// Pieces of the body being prepared at one time, for each batch: one a core, and at least four.
 static CHUNKS_AHEAD: LazyLock<usize> =
@@ -198,3 +200,4 @@ fn line_of(reply: &impl Serialize) -> Vec<u8> {
     line.push(b'\n');
     line
 }
+pub(crate) mod packed;

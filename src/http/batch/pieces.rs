@@ -11,15 +11,17 @@ use tokio::time::timeout_at;
 use super::{Batch, Operation, Source, Step, Steps, error_line, line_of, send};
 use crate::engine::Shown;
 use crate::fingerprint::Fingerprint;
-use crate::http::body::{self, Reserved};
-use crate::http::lines::{Line, LineCutter};
-use crate::http::packed::Words;
-use crate::http::prepare::{self, Prepared};
+use crate::http::batch::packed::Words;
 use crate::http::problem::{Code, Problem};
-use crate::http::query::count_hits;
-use crate::http::replies::SHORT_BYTES;
+use crate::http::reply::replies::SHORT_BYTES;
+use crate::http::reply::wire::{FingerprintReply, QueryReply};
+use crate::http::request::body;
+use crate::http::request::body::Reserved;
+use crate::http::request::lines::{Line, LineCutter};
+use crate::http::request::prepare;
+use crate::http::request::prepare::Prepared;
+use crate::http::routes::query::count_hits;
 use crate::http::service::Service;
-use crate::http::wire::{FingerprintReply, QueryReply};
 
 /// Lines prepared in one piece of work. Each may be a few bytes long and take hundreds when it is
 /// prepared, or refused.

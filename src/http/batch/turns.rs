@@ -11,12 +11,15 @@ use tokio::task::JoinHandle;
 
 use super::{Batch, Operation, Step, Steps, error_line, line_of, send};
 use crate::engine::{Admission, Checked, Pending, Refused, Written};
-use crate::http::insert::count_outcome;
-use crate::http::prepare::Prepared;
 use crate::http::problem::Problem;
-use crate::http::query::count_hits;
-use crate::http::replies::{self, SHORT_BYTES, Share};
-use crate::http::wire::{CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject};
+use crate::http::reply::replies;
+use crate::http::reply::replies::{SHORT_BYTES, Share};
+use crate::http::reply::wire::{
+    CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
+};
+use crate::http::request::prepare::Prepared;
+use crate::http::routes::insert::count_outcome;
+use crate::http::routes::query::count_hits;
 
 /// Replies are sent when they fill this, or when the next one is not there yet.
 const REPLY_BYTES: usize = 16 * 1024;

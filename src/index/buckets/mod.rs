@@ -10,22 +10,22 @@
 //!
 //! A look-up at distance 3 visits four buckets: with a million fingerprints 15 entries each, which are
 //! two or three lines, and a line of the directory. So it costs a third of the lines of
-//! [`crate::index::table`] as long as the buckets are short. No entry depends on the others, so that a
+//! [`crate::index::tables::table`] as long as the buckets are short. No entry depends on the others, so that a
 //! table is built by counting, without sorting.
 //!
 //! All of it is one array, so that it shares large pages. Memory: 6 bytes an entry and table, and
-//! 128 KiB of directory a table ([`crate::index::directory`]), and 64 KiB once; a tiny segment has blocks of
+//! 128 KiB of directory a table ([`crate::index::buckets::directory`]), and 64 KiB once; a tiny segment has blocks of
 //! 8 bits, whose directory takes 512 bytes, and ends of 24 bits, which take 32. Immutable.
 
 mod merged;
 
 use crate::fingerprint::Distance;
-use crate::index::array::Array;
-use crate::index::directory::{self, BUCKETS_AN_ENTRY, Directory};
-use crate::index::geometry;
+use crate::index::buckets::directory::{BUCKETS_AN_ENTRY, Directory};
+use crate::index::memory::array::Array;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{BLOCK_BITS_MAX, Key, Plan, TablePlan};
-use crate::index::table::Number;
+use crate::index::tables::geometry;
+use crate::index::tables::table::Number;
 use crate::kernel::scan::{self, WORDS_MAX};
 use crate::kernel::{self, Simd};
 
@@ -638,3 +638,4 @@ mod tests {
         }
     }
 }
+pub mod directory;

@@ -5,7 +5,7 @@
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::delta::{DeltaAt, Happened};
+use crate::index::levels::delta::{DeltaAt, Happened};
 use crate::index::view::{Near, View};
 use crate::sketch::Sketch;
 

@@ -18,18 +18,18 @@ use std::sync::Arc;
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::delta::{Delta, DeltaAt, Happened};
-use crate::index::distinct;
-use crate::index::ids::IdKey;
-use crate::index::level::Level;
+use crate::index::compaction::work::{Built, Other, Work};
+use crate::index::levels::delta::{Delta, DeltaAt, Happened};
+use crate::index::levels::distinct;
+use crate::index::levels::ids::IdKey;
+use crate::index::levels::level::Level;
+use crate::index::levels::posting::Posting;
+use crate::index::levels::segment::{Segment, Tally};
+use crate::index::levels::sorted::Sorted;
 use crate::index::lookup::{BUFFERS, Lookup, Reach, VALUES_KEPT};
 use crate::index::permutation::{Permutation, Permuted};
 use crate::index::plan::Plans;
-use crate::index::posting::Posting;
-use crate::index::segment::{Segment, Tally};
-use crate::index::sorted::Sorted;
-use crate::index::table::Table;
-use crate::index::work::{Built, Other, Work};
+use crate::index::tables::table::Table;
 use crate::sketch::Sketch;
 
 /// How many look-ups of a batch are answered at a time.
@@ -232,7 +232,7 @@ impl View {
     }
 
     /// Its totals. Asks older segments for each fingerprint of the newest levels that nobody has counted
-    /// yet ([`crate::index::distinct`]), some 0.3 us each.
+    /// yet ([`crate::index::levels::distinct`]), some 0.3 us each.
     pub fn counts(&self) -> Counts {
         let deltas: Vec<_> = self.deltas().collect();
         let added = (0..deltas.len()).map(|at| {

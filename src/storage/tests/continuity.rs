@@ -5,8 +5,8 @@
 use super::*;
 use crate::storage::export::{ExportFile, check_files, read_export, write_export};
 use crate::storage::header::journal_first;
-use crate::storage::pack::pack_range;
-use crate::storage::reclaim::{Sweep, SweepRange};
+use crate::storage::journal::pack::pack_range;
+use crate::storage::journal::reclaim::{Sweep, SweepRange};
 use crate::storage::{Damage, Disk, MissingRecords};
 
 const FILE_BYTES: u64 = 2_048;

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::storage::frame::mutant::IGNORE_CHECKSUMS;
-use crate::storage::simulated::{Dice, Faults};
+use crate::storage::disk::simulated::{Dice, Faults};
+use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
+use crate::storage::scan;
 use crate::storage::{
-    Disk, Identity, Journal, JournalOptions, RecordRef, SimulatedDisk, StorageError, Tail, scan,
+    Disk, Identity, Journal, JournalOptions, RecordRef, SimulatedDisk, StorageError, Tail,
 };
 
 const SEEDS: u64 = 2_500;

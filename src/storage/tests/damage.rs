@@ -3,8 +3,9 @@
 //! files missing, and groups that reached the disk in another order.
 
 use super::*;
-use crate::storage::frame::{self, FrameHeader};
 use crate::storage::header::{JOURNAL_HEADER_BYTES, journal_name};
+use crate::storage::journal::frame;
+use crate::storage::journal::frame::FrameHeader;
 use crate::storage::{Damage, Records, Refusal};
 
 /// Where the frames of a file begin, and its end.

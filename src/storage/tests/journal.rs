@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::storage::frame::{self, Decoded, FrameHeader};
+use crate::storage::journal::frame;
+use crate::storage::journal::frame::{Decoded, FrameHeader};
 use crate::storage::{Disk, PAYLOAD_BYTES_MAX, RealDisk};
 
 #[test]

@@ -14,8 +14,9 @@ mod speed;
 
 use std::sync::Arc;
 
-use super::simulated::Dice;
-use super::{Identity, Journal, JournalOptions, SimulatedDisk, StorageError, Tail, scan};
+use crate::storage::disk::simulated::Dice;
+use crate::storage::scan;
+use crate::storage::{Identity, Journal, JournalOptions, SimulatedDisk, StorageError, Tail};
 
 /// A record as the tests remember it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 //! every operation; every bit of a pack flipped, every cut; a pack in the hands of a slow reader.
 
 use super::*;
-use crate::storage::reclaim::{Keep, Reclaimer, Sweep, SweepRange, Usage};
-use crate::storage::records::Records;
-use crate::storage::simulated::Faults;
+use crate::storage::disk::simulated::Faults;
+use crate::storage::journal::reclaim::{Keep, Reclaimer, Sweep, SweepRange, Usage};
+use crate::storage::journal::records::Records;
 use crate::storage::{Damage, Disk, RecordRef};
 
 const FILE_BYTES: u64 = 1_500;

@@ -1,0 +1,87 @@
+//! `compare`: two documents side by side, without a service.
+
+use std::io::Write;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use crate::bulk::Body;
+use crate::cli::document;
+use crate::cli::document::MethodArgs;
+use crate::cli::explanation::Differences;
+use crate::text::{Analysis, Explained};
+
+/// The arguments of `compare`.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
+pub(crate) struct Args {
+    /// A file, a fingerprint of 16 hex digits, or a text of several words
+    a: String,
+    /// The same
+    b: String,
+    /// Read both as HTML
+    #[arg(long)]
+    html: bool,
+    /// Take both arguments themselves as texts
+    #[arg(long)]
+    text: bool,
+    #[command(flatten)]
+    method: MethodArgs,
+    /// Print why: the bits that differ, and the features that decide them
+    #[arg(long, conflicts_with = "json")]
+    explain: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let bodies = [body(&args.a, args)?, body(&args.b, args)?];
+    let [a, b] = &bodies;
+    let (a, b) = (analyse(&args.a, a, args)?, analyse(&args.b, b, args)?);
+    let distance = a.fingerprint.distance(b.fingerprint);
+    let similarity = match (&a.sketch, &b.sketch) {
+        (Some(x), Some(y)) => Some(x.resemblance(y).similarity()),
+        _ => None,
+    };
+    if args.json {
+        let line = json!({
+            "a": a.fingerprint.to_string(),
+            "b": b.fingerprint.to_string(),
+            "distance": distance.get(),
+            "similarity": similarity,
+        });
+        writeln!(out, "{line}")?;
+        return Ok(());
+    }
+    writeln!(out, "a           {}{}", a.fingerprint, shortness(&a))?;
+    writeln!(out, "b           {}{}", b.fingerprint, shortness(&b))?;
+    writeln!(out, "distance    {distance} of 64 bits")?;
+    match similarity {
+        Some(similarity) => writeln!(out, "similarity  {similarity:.3} of the text, estimated")?,
+        None => writeln!(out, "similarity  unknown: needs two texts")?,
+    }
+    if args.explain {
+        let [a, b] = bodies.each_ref().map(document::source);
+        let (Ok(a), Ok(b)) = (a, b) else {
+            bail!("a bare fingerprint has no features to explain it; give two documents");
+        };
+        let method = args.method.into();
+        let (a, b) = (Explained::of(&a, method)?, Explained::of(&b, method)?);
+        writeln!(out, "\n{}", Differences::new(&a, &b))?;
+    }
+    Ok(())
+}
+
+fn body(argument: &str, args: &Args) -> Result<Body> {
+    document::of_argument(argument, args.html, args.text)
+}
+
+fn analyse(argument: &str, body: &Body, args: &Args) -> Result<Analysis> {
+    document::analyse(body, args.method.into())
+        .with_context(|| format!("no fingerprint of {argument}"))
+}
+
+fn shortness(analysis: &Analysis) -> &'static str {
+    if analysis.short { "  (a short text: only distance 0 means much)" } else { "" }
+}

@@ -1,0 +1,84 @@
+//! `health`: exit code 0 when a service answers, 1 when it does not.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::cli::client::{Client, Credentials};
+use crate::cli::commands::check_config;
+use crate::cli::trouble::Trouble;
+use crate::config::{Settings, Sources};
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The arguments of `health`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where the service listens; without it, where the configuration and the environment say
+    #[arg(long, visible_alias = "server", value_name = "URL")]
+    url: Option<String>,
+    /// The configuration file of the service
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    credentials: Credentials,
+    /// Ask whether it accepts writes, not only whether it is alive
+    #[arg(long)]
+    ready: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let client = match &args.url {
+        Some(url) => Client::new(url, &args.credentials)?,
+        None => Client::of_this_machine(&configured(args.config.clone())?),
+    };
+    let path = if args.ready { "/readyz" } else { "/healthz" };
+    match client.probe(path, TIMEOUT)? {
+        200 => Ok(writeln!(out, "ok")?),
+        status => {
+            let what = format!("{}{path} answers with status {status}", client.server());
+            Err(Trouble::new(what, "look at the log of the service").into())
+        }
+    }
+}
+
+/// Where a service of this configuration can be reached from this machine.
+fn configured(file: Option<PathBuf>) -> Result<String> {
+    let settings = check_config::load(&Sources::of_process(file))?.validated()?;
+    Ok(url(&settings))
+}
+
+fn url(settings: &Settings) -> String {
+    let scheme = if settings.server.tls.is_some() { "https" } else { "http" };
+    let ip = match settings.listen.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    format!("{scheme}://{}", SocketAddr::new(ip, settings.listen.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn the_address_is_that_of_the_configuration() {
+        let url = |listen: &str, tls: &str| {
+            let mut config = Config::default();
+            listen.clone_into(&mut config.server.listen);
+            "x".clone_into(&mut config.access.tokens);
+            config.server.tls_certificate_file = tls.into();
+            config.server.tls_key_file = tls.into();
+            super::url(&config.validated().unwrap())
+        };
+        assert_eq!(url("127.0.0.1:7878", ""), "http://127.0.0.1:7878");
+        assert_eq!(url("0.0.0.0:1", "x"), "https://127.0.0.1:1");
+        assert_eq!(url("[::]:2", ""), "http://[::1]:2");
+        assert_eq!(url("10.0.0.1:3", ""), "http://10.0.0.1:3");
+    }
+}

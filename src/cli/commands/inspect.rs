@@ -1,0 +1,84 @@
+//! `inspect`: the files of a stopped service's data directory, one line each.
+
+use std::fmt;
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::cli::columns::{Column, write_columns};
+use crate::cli::stopped;
+use crate::cli::stopped::{Table, bar, trouble_with};
+use crate::engine::open::offline::Finding;
+
+/// The arguments of `inspect`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// The files that hold the records: range of sequences, records, damage
+    Journal(stopped::Data),
+    /// The files of each snapshot, with their sizes
+    Snapshot(stopped::Data),
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    match &args.what {
+        What::Journal(data) => journal(data, out),
+        What::Snapshot(data) => snapshot(data, out),
+    }
+}
+
+const COLUMNS: &[Column<Finding>] = &[
+    ("file", |file| file.name.clone().unwrap_or_else(|| "(missing)".to_owned())),
+    ("first", |file| file.first.to_string()),
+    ("last", |file| file.next.saturating_sub(1).to_string()),
+    ("changes kept", |file| file.changes.to_string()),
+    ("bytes", |file| file.bytes.to_string()),
+    ("lost", |file| match file.damage {
+        Some(_) => file.lost.to_string(),
+        None => String::new(),
+    }),
+];
+
+/// The files of the journal as a table.
+pub(crate) fn table(files: &[Finding]) -> impl fmt::Display {
+    Table(move |f: &mut fmt::Formatter<'_>| write_columns(f, COLUMNS, files))
+}
+
+fn journal(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+    let stopped = data.open()?;
+    let progress = bar("reading records", stopped.bytes()?);
+    let files = stopped.journal(&mut |bytes| progress.inc(bytes))?;
+    progress.finish_and_clear();
+    write!(out, "{}", table(&files))?;
+    let damage: Vec<_> = files.iter().filter_map(|file| file.damage.as_ref()).collect();
+    for error in &damage {
+        writeln!(out, "{error}")?;
+    }
+    if damage.is_empty() {
+        return Ok(());
+    }
+    Err(trouble_with(data, stopped::damaged_files(damage.len())).into())
+}
+
+fn snapshot(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+    let stopped = data.open()?;
+    for found in stopped.snapshots()? {
+        match &found.manifest {
+            Ok(info) => writeln!(
+                out,
+                "{}: {} documents up to change {}",
+                found.name, info.documents, info.sequence
+            )?,
+            Err(error) => writeln!(out, "{}: {error}", found.name)?,
+        }
+        for (name, bytes) in &found.files {
+            writeln!(out, "  {name}  {bytes}")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! One file for each command of `nearprint`.
+
+pub(crate) mod check_config;
+pub(crate) mod compare;
+pub(crate) mod fingerprint;
+pub(crate) mod health;
+pub(crate) mod inspect;
+pub(crate) mod plan;
+pub(crate) mod query;
+pub(crate) mod repair;
+pub(crate) mod serve;
+pub(crate) mod snapshot;
+pub(crate) mod token;

@@ -1,0 +1,197 @@
+//! `snapshot`: what snapshots there are, whether they are whole, and the whole directory as one file.
+
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::cli::client::{Client, Credentials};
+use crate::cli::columns::{Column, write_columns};
+use crate::cli::stopped;
+use crate::cli::stopped::{Table, bar, trouble_with};
+use crate::cli::trouble::Trouble;
+use crate::engine::open::offline::{SnapshotFound, restore, verify_export};
+
+/// What is added to the name of an export that is not whole yet.
+const PARTIAL_SUFFIX: &str = ".partial";
+
+/// The arguments of `snapshot`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// List the snapshots of a stopped service's data directory
+    List(stopped::Data),
+    /// Read and verify snapshots and records of a stopped service, or an exported file
+    Verify {
+        #[command(flatten)]
+        data: stopped::Data,
+        /// Verify this exported file instead of a data directory
+        #[arg(long, value_name = "FILE", conflicts_with = "data")]
+        export: Option<PathBuf>,
+    },
+    /// Write everything into one checksummed file, while the service runs or from a stopped one
+    Export {
+        /// The file to write; it must not exist
+        file: PathBuf,
+        /// Where the service listens
+        #[arg(long, value_name = "URL", conflicts_with = "data")]
+        server: Option<String>,
+        #[command(flatten)]
+        credentials: Credentials,
+        #[command(flatten)]
+        data: stopped::Data,
+    },
+    /// Put an exported file into an empty data directory
+    Restore {
+        /// The exported file
+        file: PathBuf,
+        #[command(flatten)]
+        data: stopped::Data,
+    },
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    match &args.action {
+        Action::List(data) => list(data, out),
+        Action::Verify { export: Some(file), .. } => verify_file(file, out),
+        Action::Verify { data, export: None } => verify(data, out),
+        Action::Export { file, server: Some(server), credentials, .. } => {
+            let client = Client::new(server, credentials)?;
+            export(file, |sink| client.copy("/v1/snapshots/export", sink).map(drop), out)
+        }
+        Action::Export { file, data, .. } => {
+            let stopped = data.open()?;
+            export(file, |sink| Ok(stopped.export(sink).map(drop)?), out)
+        }
+        Action::Restore { file, data } => restore_file(file, data, out),
+    }
+}
+
+const COLUMNS: &[Column<SnapshotFound>] = &[
+    ("snapshot", |found| found.name.clone()),
+    ("sequence", |found| stopped::shown(&found.manifest, |m| m.sequence.to_string())),
+    ("documents", |found| stopped::shown(&found.manifest, |m| m.documents.to_string())),
+    ("files", |found| found.files.len().to_string()),
+    ("bytes", |found| stopped::shown(&found.manifest, |m| m.bytes.to_string())),
+    ("taken (ms since 1970)", |found| {
+        stopped::shown(&found.manifest, |m| m.taken_at_ms.to_string())
+    }),
+];
+
+fn list(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+    let stopped = data.open()?;
+    let snapshots = stopped.snapshots()?;
+    if snapshots.is_empty() {
+        writeln!(out, "no snapshot; the records lead to the same state")?;
+        return Ok(());
+    }
+    let rows = &snapshots;
+    write!(out, "{}", Table(|f: &mut std::fmt::Formatter<'_>| write_columns(f, COLUMNS, rows)))?;
+    Ok(())
+}
+
+fn verify(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+    let stopped = data.open()?;
+    let mut bad = 0;
+    for SnapshotFound { name, .. } in stopped.snapshots()? {
+        match stopped.verify_snapshot(&name) {
+            Ok(()) => writeln!(out, "{name}: whole")?,
+            Err(error) => {
+                bad += 1;
+                writeln!(out, "{name}: {error}")?;
+            }
+        }
+    }
+    let progress = bar("verifying records", stopped.bytes()?);
+    for file in stopped.journal(&mut |bytes| progress.inc(bytes))? {
+        let name = file.name.as_deref().unwrap_or("a missing file");
+        match &file.damage {
+            None => writeln!(out, "{name}: whole")?,
+            Some(error) => {
+                bad += 1;
+                writeln!(out, "{error}")?;
+            }
+        }
+    }
+    progress.finish_and_clear();
+    match bad {
+        0 => Ok(()),
+        bad => Err(trouble_with(data, stopped::damaged_files(bad)).into()),
+    }
+}
+
+fn verify_file(file: &Path, out: &mut dyn Write) -> Result<()> {
+    let mut source = BufReader::new(open(file)?);
+    let exported = verify_export(&mut source).map_err(|error| not_whole(file).because(error))?;
+    writeln!(out, "{}: whole; {} files, {} bytes", file.display(), exported.files, exported.bytes)?;
+    Ok(())
+}
+
+fn export(
+    file: &Path,
+    copy: impl FnOnce(&mut dyn Write) -> Result<()>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    if file.exists() {
+        let what = format!("{} exists already", file.display());
+        return Err(Trouble::new(what, "choose a name that is not taken").into());
+    }
+    let partial = PathBuf::from(format!("{}{PARTIAL_SUFFIX}", file.display()));
+    let sink = File::options().create(true).truncate(true).write(true).open(&partial);
+    let mut sink = BufWriter::new(sink.map_err(|error| cannot_write(&partial).because(error))?);
+    copy(&mut sink)?;
+    let sink = sink.into_inner().map_err(|error| cannot_write(&partial).because(error))?;
+    sink.sync_all()?;
+    drop(sink);
+    // What came over the network counts when it is whole.
+    let mut source = BufReader::new(open(&partial)?);
+    let whole = verify_export(&mut source).map_err(|error| not_whole(&partial).because(error))?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the user's file, not one of the data directory"
+    )]
+    fs::rename(&partial, file).map_err(|error| cannot_write(file).because(error))?;
+    writeln!(out, "{}: {} files, {} bytes", file.display(), whole.files, whole.bytes)?;
+    Ok(())
+}
+
+fn restore_file(file: &Path, data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+    let source = open(file)?;
+    let progress = bar("restoring", source.metadata()?.len());
+    let mut source = BufReader::new(progress.wrap_read(source));
+    let restored = restore(&mut source, &data.directory).map_err(|error| {
+        let next = "choose an empty directory with --data DIR, or another export";
+        Trouble::new(format!("{} is not restored", file.display()), next).because(error)
+    })?;
+    progress.finish_and_clear();
+    writeln!(
+        out,
+        "restored {} files, {} bytes; start it: nearprint serve --data {}",
+        restored.files,
+        restored.bytes,
+        data.directory.display()
+    )?;
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the user's file, not one of the data directory")]
+fn open(file: &Path) -> Result<File, Trouble> {
+    File::open(file).map_err(|error| {
+        Trouble::new(format!("cannot read {}", file.display()), "look at the name and its rights")
+            .because(error)
+    })
+}
+
+fn cannot_write(file: &Path) -> Trouble {
+    Trouble::new(format!("cannot write {}", file.display()), "look for room on the disk and rights")
+}
+
+fn not_whole(file: &Path) -> Trouble {
+    Trouble::new(format!("{} is not whole", file.display()), "export again, or use an older export")
+}

@@ -1,0 +1,72 @@
+//! `token`: a new token for the service, and the line that lets it in.
+
+use std::io::Write;
+use std::num::NonZero;
+
+use anyhow::{Context, Result};
+
+use crate::access::{Scopes, Token};
+
+/// The arguments of `token`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Whose token it is; for those who read the file, not a secret
+    #[arg(default_value = "client", value_parser = name)]
+    name: String,
+    /// What it may be used for: read, write, admin, with commas
+    #[arg(long, value_name = "SCOPES", default_value = "read,write")]
+    scopes: Scopes,
+    /// How many requests a second it may send, if not as many as the configuration says
+    #[arg(long, value_name = "REQUESTS")]
+    rate: Option<NonZero<u32>>,
+}
+
+/// The line goes to the standard output, so that it can be appended to a file; the token itself is
+/// shown to whoever made it, once.
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let token = Token::generate().context("the operating system has no random numbers")?;
+    let rate = args.rate.map_or_else(String::new, |rate| format!(" rate={rate}"));
+    writeln!(out, "{} {} {}{rate}", args.name, args.scopes, token.digest())?;
+    eprintln!("the token (it is kept nowhere): {}", token.reveal());
+    eprintln!("its line, for the file that access.tokens_file names:");
+    Ok(())
+}
+
+/// One word that is no comment.
+fn name(text: &str) -> Result<String, &'static str> {
+    let whole = !text.is_empty() && !text.starts_with('#');
+    if whole && !text.contains(|c: char| c.is_whitespace() || c == ';') {
+        Ok(text.to_owned())
+    } else {
+        Err("is not one word")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{Access, Source};
+
+    #[test]
+    fn the_line_is_one_that_the_service_takes() {
+        let args = Args {
+            name: "crawler".to_owned(),
+            scopes: "read".parse().unwrap(),
+            rate: NonZero::new(7),
+        };
+        let mut line = Vec::new();
+        run(&args, &mut line).unwrap();
+        let lines = String::from_utf8(line).unwrap();
+        assert!(lines.starts_with("crawler read sha256:") && lines.ends_with(" rate=7\n"));
+        assert!(!lines.contains("nearprint_"), "the token is not in the line");
+        Access::open(Source { lines, ..Source::default() }).unwrap();
+    }
+
+    #[test]
+    fn a_name_is_one_word() {
+        assert_eq!(name("a-b"), Ok("a-b".to_owned()));
+        for wrong in ["", "a b", "#a", "a;b"] {
+            assert!(name(wrong).is_err(), "{wrong}");
+        }
+    }
+}

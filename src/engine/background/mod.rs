@@ -1,0 +1,14 @@
+//! The threads behind the writer: they turn deltas into segments, merge segments, take snapshots and reclaim the
+//! space of records.
+//!
+//! Each reads the published view, builds beside it, and hands the result to the writer, which installs it
+//! between two groups. [`spawn`] starts them; a panic in one fails the engine.
+
+pub(crate) mod flusher;
+pub(crate) mod keeper;
+pub mod needed;
+pub(crate) mod pause;
+pub mod reclaim;
+pub(crate) mod sizes;
+pub mod snapshots;
+pub(crate) mod spawn;

@@ -1,0 +1,213 @@
+//! Recovery: from a directory to a running state.
+//!
+//! The newest whole snapshot, then every journal record after it, in order; each verified before it
+//! is applied. Opening changes nothing until all has been read: then the torn tail is cut. Damage
+//! refuses to start, and names file, offset and sequence.
+
+use std::sync::Arc;
+
+use crate::document::Sequence;
+use crate::engine::background::snapshots;
+use crate::engine::background::snapshots::Snapshots;
+use crate::engine::open::directory::{Directory, Entropy, RESTORE_MARKER};
+use crate::engine::open::repair;
+use crate::engine::options::Options;
+use crate::engine::write::core::Core;
+use crate::index::compaction::merge;
+use crate::index::compaction::work::Work;
+use crate::index::permutation::Permutation;
+use crate::index::view::{Parts, Shape, View};
+use crate::machine::apply::Machine;
+use crate::machine::change::{NotARecord, Record};
+use crate::recipe::Recipe;
+use crate::storage::scan;
+use crate::storage::{Disk, Journal, JournalOptions, StorageError, journal, sealed};
+
+/// A recovered data directory.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The state.
+    pub core: Core,
+    /// Its snapshots.
+    pub snapshots: Snapshots,
+}
+
+/// Why a data directory could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The disk failed, or what is on it is damaged or foreign; the source says which.
+    #[error("{0}")]
+    Storage(#[from] StorageError),
+    /// There are files, but not the one that says what they are.
+    #[error(
+        "the data directory has files but no `directory` file; restore it from a copy, or choose \
+         an empty directory"
+    )]
+    NoDirectoryFile,
+    /// There is the file that says whose records these are, but no record file.
+    #[error(
+        "the data directory has a `directory` file but no journal file and no pack; nothing was changed; \
+         next: restore an export into an empty directory (nearprint snapshot restore), or choose an \
+         empty directory"
+    )]
+    NoRecords,
+    /// A repair was cut short; what it would have done is not known to a service.
+    #[error(
+        "a repair of the data directory was not finished; next: run it again (nearprint repair)"
+    )]
+    RepairUnfinished,
+    /// The directory was created for another largest distance.
+    #[error(
+        "the data directory was created with distance_max = {created}, the configuration says \
+         {configured}; set data.distance_max to {created}, or choose an empty directory"
+    )]
+    DistanceMax {
+        /// That of the directory.
+        created: u8,
+        /// That of the options.
+        configured: u8,
+    },
+    /// The directory holds fingerprints of another recipe.
+    #[error(
+        "the data directory was created with recipe = {created}, the configuration says {configured}; \
+         set data.recipe to {created}, or choose an empty directory"
+    )]
+    Recipe {
+        /// That of the directory.
+        created: String,
+        /// That of the options.
+        configured: Recipe,
+    },
+    /// The journal ends before the snapshot does.
+    #[error(
+        "the journal ends at sequence {journal} but the newest snapshot contains {snapshot}; \
+         restore the missing journal files from a copy"
+    )]
+    JournalTooShort {
+        /// The journal's last sequence.
+        journal: u64,
+        /// The snapshot's.
+        snapshot: u64,
+    },
+    /// A record passed its checksum but cannot be read.
+    #[error("the journal record at sequence {sequence} cannot be read by this version: {source}")]
+    Record {
+        /// Its first change.
+        sequence: u64,
+        /// Why.
+        source: NotARecord,
+    },
+    /// Another environment failure, such as no random numbers or threads.
+    #[error("{what}")]
+    System {
+        /// What failed.
+        what: String,
+    },
+}
+
+/// Opens the directory on a disk, creating it from `entropy` if it is empty.
+///
+/// # Errors
+/// [`OpenError`]; nothing was changed.
+pub fn recover(
+    disk: &Arc<dyn Disk>,
+    options: &Options,
+    entropy: &Entropy,
+) -> Result<Recovered, OpenError> {
+    let directory = open_directory(disk, options, entropy)?;
+    let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory)?;
+    let mut machine = restore(&directory, loaded, options);
+    let snapshot = machine.view().sequence();
+    let mut unreadable = None;
+    let tail = scan(&**disk, &directory.identity, snapshot.get(), &mut |record| {
+        if unreadable.is_some() || record.first <= machine.view().sequence().get() {
+            return;
+        }
+        // Packs have gaps.
+        machine.skip_to(Sequence::new(record.first));
+        match Record::decode(record.payload) {
+            Ok(read) => machine.replay(&read.change),
+            Err(source) => {
+                unreadable = Some(OpenError::Record { sequence: record.first, source });
+            }
+        }
+        settle(machine.view_mut());
+    })?;
+    if tail.has_no_files() {
+        return Err(OpenError::NoRecords);
+    }
+    if let Some(error) = unreadable {
+        return Err(error);
+    }
+    machine.skip_to(Sequence::new(tail.last + 1));
+    if tail.last < snapshot.get() {
+        return Err(OpenError::JournalTooShort { journal: tail.last, snapshot: snapshot.get() });
+    }
+    if let Some(torn) = &tail.torn {
+        tracing::warn!(
+            file = torn.file,
+            offset = torn.offset,
+            bytes = torn.bytes,
+            "cutting an unanswered tail off the journal"
+        );
+    }
+    let replayed = machine.view().sequence().get() - snapshot.get();
+    tracing::info!(%snapshot, replayed, "recovered");
+    sealed::remove_leftovers(&**disk)?;
+    let journal_options = JournalOptions { file_bytes: options.journal_file_bytes };
+    let journal = Journal::open(Arc::clone(disk), directory.identity, tail, journal_options)?;
+    let core = Core::new(machine, journal, options.durability);
+    Ok(Recovered { core, snapshots })
+}
+
+/// Builds segments of the full deltas and merges what is to be merged, on this thread.
+pub fn settle(view: &mut View) {
+    while let Some(work) = Work::flush(view) {
+        view.complete(work);
+        while let Some(work) = Work::merge(view, merge::RATIO) {
+            view.complete(work);
+        }
+    }
+}
+
+fn open_directory(
+    disk: &Arc<dyn Disk>,
+    options: &Options,
+    entropy: &Entropy,
+) -> Result<Directory, OpenError> {
+    let Some(directory) = Directory::read(&**disk)? else {
+        let belongs_to_another =
+            |name: &String| snapshots::is_of_snapshot(name) || name == RESTORE_MARKER;
+        if disk.list()?.iter().any(belongs_to_another) || !journal::is_unwritten(&**disk)? {
+            return Err(OpenError::NoDirectoryFile);
+        }
+        let directory = Directory::draw(&options.recipe.to_string(), options.distance_max, entropy);
+        Journal::create_first(&**disk, directory.identity)?;
+        directory.write(disk)?;
+        return Ok(directory);
+    };
+    if repair::is_unfinished(&**disk)? {
+        return Err(OpenError::RepairUnfinished);
+    }
+    let created = directory.identity.recipe();
+    if created != options.recipe.to_string() {
+        return Err(OpenError::Recipe { created, configured: options.recipe });
+    }
+    if directory.distance_max != options.distance_max {
+        return Err(OpenError::DistanceMax {
+            created: directory.distance_max.get(),
+            configured: options.distance_max.get(),
+        });
+    }
+    Ok(directory)
+}
+
+fn restore(directory: &Directory, loaded: Parts, options: &Options) -> Machine {
+    let shape = Shape {
+        distance_max: directory.distance_max,
+        delta_events: options.delta_events,
+        small_max: options.small_segment_max,
+        permutation: Arc::new(Permutation::from_secret(directory.permutation_secret)),
+    };
+    Machine::new(View::restored(shape, loaded), directory.id_secret)
+}

@@ -1,0 +1,146 @@
+//! The repair of a damaged data directory: what it would lose, and how it is done.
+//!
+//! A repair that is cut short at any point is done again from the beginning, and ends as it would
+//! have: a marker is made first and removed last. It keeps what only the snapshots knew (up to where
+//! there were records), and while it is there no service starts. A damaged file is copied aside before
+//! anything takes its place; nothing is ever removed that has no copy or no replacement.
+//!
+//! Tested by a power cut in every operation of a repair.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use crate::engine::background::snapshots;
+use crate::engine::background::snapshots::Snapshots;
+use crate::engine::open::directory::Directory;
+use crate::storage::journal::salvage;
+use crate::storage::journal::salvage::Finding;
+use crate::storage::sealed::remove_leftovers;
+use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
+
+/// The name of the marker.
+const MARKER: &str = "repair-unfinished";
+const MARKER_KIND: FileKind = FileKind(7);
+const MARKER_BYTES: u64 = 8;
+
+/// What a repair would do.
+#[derive(Debug)]
+pub struct Plan {
+    /// Every file of the journal.
+    pub files: Vec<Finding>,
+    /// Snapshots that cannot be used, or that say more than the records that are left.
+    pub snapshots: Vec<String>,
+    /// A repair was begun and not finished.
+    pub is_resumed: bool,
+    durable_upto: u64,
+}
+
+impl Plan {
+    /// Whether there is nothing to repair.
+    pub fn is_empty(&self) -> bool {
+        self.snapshots.is_empty()
+            && !self.is_resumed
+            && self.files.iter().all(|file| file.damage.is_none())
+    }
+
+    /// Whether the file that was written to last is damaged: how much was in it is not known.
+    pub fn end_is_unknown(&self) -> bool {
+        self.files.last().is_some_and(|file| file.damage.is_some() && !file.is_pack)
+    }
+
+    /// At most so many changes are lost, of those known of.
+    pub fn lost(&self) -> u64 {
+        self.files.iter().map(|file| file.lost).sum()
+    }
+}
+
+/// Whether a repair was begun and not finished.
+///
+/// # Errors
+/// [`StorageError::Io`].
+pub fn is_unfinished(disk: &dyn Disk) -> Result<bool, StorageError> {
+    Ok(disk.list()?.iter().any(|name| name == MARKER))
+}
+
+/// Up to where there were records, by the snapshots and by a repair that was begun.
+///
+/// # Errors
+/// [`StorageError`]; snapshots that cannot be read say nothing.
+pub fn durable_upto(disk: &dyn Disk, directory: &Directory) -> Result<u64, StorageError> {
+    let mut upto = 0;
+    if is_unfinished(disk)? {
+        let mut marker = SealedReader::open(disk, MARKER, MARKER_KIND, &directory.identity)?;
+        let body = marker.read_rest(MARKER_BYTES)?;
+        upto = body.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    }
+    for name in disk.list()?.iter().filter(|name| snapshots::is_manifest(name)) {
+        if let Ok((info, _)) = snapshots::read_manifest_of(disk, directory, name) {
+            upto = upto.max(info.sequence.get());
+        }
+    }
+    Ok(upto)
+}
+
+/// Finds out what a repair would do. `progress` is told how many bytes of records were read.
+///
+/// # Errors
+/// [`StorageError::Io`].
+pub fn plan(
+    disk: &Arc<dyn Disk>,
+    directory: &Directory,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Plan, StorageError> {
+    let is_resumed = is_unfinished(&**disk)?;
+    let durable_upto = durable_upto(&**disk, directory)?;
+    let files = salvage::examine(&**disk, &directory.identity, durable_upto, progress)?;
+    let damaged = is_resumed || files.iter().any(|file| file.damage.is_some());
+    let mut snapshots = Vec::new();
+    for name in disk.list()?.into_iter().filter(|name| snapshots::is_manifest(name)) {
+        // Where a record is lost, what a snapshot says of its document leads nowhere.
+        match Snapshots::verify(Arc::clone(disk), *directory, &name) {
+            Err(error @ StorageError::Io { .. }) if !is_damage(&error) => return Err(error),
+            Err(_) => snapshots.push(name),
+            Ok(()) if damaged => snapshots.push(name),
+            Ok(()) => {}
+        }
+    }
+    Ok(Plan { files, snapshots, is_resumed, durable_upto })
+}
+
+/// Does it: damaged files are copied aside, packs of what can be read take their places, and the next
+/// start builds the index anew from the records where it must.
+///
+/// # Errors
+/// [`StorageError::Io`]; it can be begun again.
+pub fn carry_out(
+    disk: &Arc<dyn Disk>,
+    directory: &Directory,
+    plan: &Plan,
+) -> Result<(), StorageError> {
+    let identity = &directory.identity;
+    remove_leftovers(&**disk)?;
+    let mut marker = SealedWriter::create(Arc::clone(disk), MARKER, MARKER_KIND, *identity)?;
+    let written = marker.write_all(&plan.durable_upto.to_le_bytes());
+    written.map_err(|error| StorageError::from_io(error, "write", MARKER))?;
+    marker.finish()?;
+    for (position, finding) in plan.files.iter().enumerate() {
+        if finding.damage.is_some() {
+            let after = plan.files.get(position + 1).and_then(|file| file.name.as_ref());
+            let chain = after.and_then(|name| salvage::chain_of(&**disk, identity, name));
+            finding.repair(&**disk, identity, chain)?;
+        }
+    }
+    for name in &plan.snapshots {
+        disk.rename(name, &salvage::name_aside(&**disk, name)?)?;
+    }
+    // What was done is durable before the marker goes.
+    disk.sync_directory()?;
+    disk.remove(MARKER)?;
+    disk.sync_directory()
+}
+
+fn is_damage(error: &StorageError) -> bool {
+    error.is_not_found()
+        || matches!(error, StorageError::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::InvalidData)
+}

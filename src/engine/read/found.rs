@@ -1,0 +1,123 @@
+//! What a look-up found, before the ids of its hits are read.
+//!
+//! A hit shows the ids of its documents, which stand in the journal and may be 2,048 bytes each. So
+//! the caller says how many bytes it has room for, and may ask again with more: [`Found::show`]. Until
+//! then a look-up keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state that they belong to.
+//!
+//! [`MATCHES_KEPT_MAX`]: crate::machine::search::MATCHES_KEPT_MAX
+
+use std::sync::Arc;
+
+use crate::engine::answers::{Findings, Refused, Written};
+use crate::engine::blocking::off_async;
+use crate::engine::published::Published;
+use crate::engine::read::finder;
+use crate::engine::read::finder::{Ids, Listing};
+use crate::machine::search::Search;
+
+/// What a look-up found.
+#[derive(Debug)]
+pub struct Found(State);
+
+#[derive(Debug)]
+enum State {
+    /// Everything that was asked for is read.
+    Read(Findings),
+    /// The ids of the hits are not read yet.
+    Unread(Arc<Unread>),
+}
+
+#[derive(Debug)]
+struct Unread {
+    published: Published,
+    search: Search,
+    ids: Ids,
+    /// The document that was looked up is short.
+    short: bool,
+    limit: usize,
+}
+
+/// The answer of a check-and-insert.
+#[derive(Debug)]
+pub struct Checked {
+    /// What was done.
+    pub written: Written,
+    /// What was near.
+    pub found: Found,
+}
+
+/// The hits that fit in the bytes of a call.
+#[derive(Debug)]
+pub enum Shown {
+    /// All that were asked for.
+    All(Findings),
+    /// There was no room for all of them; the second value shows more to who has it.
+    Cut(Findings, Found),
+}
+
+impl Shown {
+    /// The hits, however many they are.
+    pub fn into_findings(self) -> Findings {
+        match self {
+            Self::All(findings) | Self::Cut(findings, _) => findings,
+        }
+    }
+}
+
+impl Found {
+    /// A query reads the ids of its hits at once where they and their hits are at most this many bytes
+    /// of a reply.
+    pub const READ_AT_ONCE_BYTES: usize = 16 << 10;
+
+    /// Nothing is left to read.
+    pub(crate) const fn read(findings: Findings) -> Self {
+        Self(State::Read(findings))
+    }
+
+    pub(crate) fn unread(
+        published: Published,
+        (search, ids): (Search, Ids),
+        (short, limit): (bool, usize),
+    ) -> Self {
+        Self(State::Unread(Arc::new(Unread { published, search, ids, short, limit })))
+    }
+
+    /// Memory that it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        match &self.0 {
+            State::Read(findings) => findings.hits.iter().map(finder::listed_bytes).sum(),
+            State::Unread(unread) => unread.search.bytes() + unread.ids.bytes(),
+        }
+    }
+
+    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. Reads records off the
+    /// async threads, where there are ids that are not read yet.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn show(self, bytes_max: usize) -> Result<Shown, Refused> {
+        match self.0 {
+            State::Read(findings) => Ok(Shown::All(findings)),
+            State::Unread(unread) if unread.reads_records() => {
+                off_async(move || unread.show(bytes_max)).await
+            }
+            State::Unread(unread) => unread.show(bytes_max),
+        }
+    }
+}
+
+impl Unread {
+    fn reads_records(&self) -> bool {
+        finder::reads_ids(&self.published.view, &self.search, self.limit, &self.ids)
+    }
+
+    fn show(self: Arc<Self>, bytes_max: usize) -> Result<Shown, Refused> {
+        let Published { view, records } = &self.published;
+        let listing = Listing { short: self.short, limit: self.limit, bytes_max };
+        let findings = finder::show(view, records, &self.search, &self.ids, listing)?;
+        if findings.hits.len() == self.search.matches.len().min(self.limit) {
+            return Ok(Shown::All(findings));
+        }
+        Ok(Shown::Cut(findings, Found(State::Unread(self))))
+    }
+}

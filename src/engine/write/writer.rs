@@ -1,0 +1,212 @@
+//! The writer: the one thread that decides, journals, publishes and answers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::mpsc;
+
+use crate::engine::answers::{MemoryStats, Refused};
+use crate::engine::published::Published;
+use crate::engine::shared::{Life, Message, Shared, Submission};
+use crate::engine::write::core::{Core, Decided};
+use crate::index::view::View;
+use crate::machine::apply::Command;
+use crate::metrics;
+use crate::storage::StorageError;
+
+/// With this many full deltas waiting to become segments, commands wait too: memory is bounded by
+/// it, and look-ups visit no more than these.
+const FULL_DELTAS_MAX: usize = 2;
+
+/// The state of the writer thread.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    core: Core,
+    shared: Arc<Shared>,
+    inbox: mpsc::UnboundedReceiver<Message>,
+    /// Bounded by the places of [`Shared`].
+    waiting: VecDeque<Submission>,
+    stopping: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        core: Core,
+        shared: Arc<Shared>,
+        inbox: mpsc::UnboundedReceiver<Message>,
+    ) -> Self {
+        Self { core, shared, inbox, waiting: VecDeque::new(), stopping: false }
+    }
+
+    /// Runs until it is told to stop, or storage or another thread fails.
+    pub(crate) fn run(mut self) {
+        if let Err(error) = self.serve() {
+            let error: &dyn std::error::Error = &error;
+            let source = error.source().map(ToString::to_string);
+            tracing::error!(%error, source, "writes have stopped; restart to recover from disk");
+            self.shared.enter(Life::Failed);
+        }
+        self.inbox.close();
+        let refused = match self.shared.life() {
+            Life::Failed => Refused::Failed,
+            Life::Running | Life::Stopping => Refused::Stopping,
+        };
+        while let Ok(message) = self.inbox.try_recv() {
+            if let Message::Write(submission) = message {
+                self.waiting.push_back(submission);
+            }
+        }
+        for submission in self.waiting {
+            refuse(submission, refused.clone());
+        }
+    }
+
+    fn serve(&mut self) -> Result<(), StorageError> {
+        loop {
+            while let Ok(message) = self.inbox.try_recv() {
+                self.take(message)?;
+            }
+            if self.shared.life() == Life::Failed {
+                return Ok(());
+            }
+            // The keepers end before the writer does: then nobody makes room, and nobody waits for it.
+            let full_deltas = self.core.view().full_deltas().len();
+            let blocked = full_deltas >= FULL_DELTAS_MAX && !self.stopping;
+            if !self.waiting.is_empty() && !blocked {
+                self.commit_group()?;
+                continue;
+            }
+            if self.stopping && self.waiting.is_empty() {
+                self.core.sync()?;
+                return self.core.seal();
+            }
+            self.core.seal()?;
+            match self.inbox.blocking_recv() {
+                Some(message) => self.take(message)?,
+                None => self.stopping = true,
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), StorageError> {
+        match message {
+            Message::Write(submission) => self.waiting.push_back(submission),
+            Message::Built { built, done } => {
+                self.core.install(&built);
+                self.publish();
+                drop(done);
+            }
+            Message::Freeze { frozen } => {
+                let view = self.core.freeze()?;
+                self.publish();
+                // Nobody waits for it when a snapshot was given up.
+                drop(frozen.send(view));
+            }
+            Message::Sync { done } => {
+                self.core.sync()?;
+                drop(done);
+            }
+            Message::Synced { synced } => {
+                self.core.sync()?;
+                // Readers let go of files that packs took the place of.
+                self.publish();
+                // Nobody waits for it when the engine is closing.
+                drop(synced.send(self.core.view().clone()));
+            }
+            // The loop sees for itself that the engine has failed.
+            Message::Fail => {}
+            Message::Stop => self.stopping = true,
+        }
+        Ok(())
+    }
+
+    /// Decides what waits, at most a group, and answers it when it is durable.
+    fn commit_group(&mut self) -> Result<(), StorageError> {
+        let mut commands: Vec<Command> = Vec::new();
+        let mut answers = Vec::new();
+        let mut changes = 0;
+        while changes < self.shared.options.group_changes_max
+            && let Some(submission) = self.waiting.pop_front()
+        {
+            if let Some(refused) = self.shared.refusal(&submission.command)
+                && refused != Refused::Stopping
+            {
+                refuse(submission, refused);
+                continue;
+            }
+            changes += submission.command.changes_max();
+            commands.push(submission.command);
+            answers.push((submission.answer, submission.places));
+        }
+        let decided = match self.decide_durably(&mut commands) {
+            Ok(decided) => decided,
+            Err(error) => {
+                self.shared.enter(Life::Failed);
+                for (answer, _) in answers {
+                    drop(answer.send(Err(Refused::Failed)));
+                }
+                return Err(error);
+            }
+        };
+        self.publish();
+        for ((answer, places), decided) in answers.into_iter().zip(decided) {
+            // The caller may have left; what was decided stays decided.
+            drop(answer.send(decided));
+            drop(places);
+        }
+        Ok(())
+    }
+
+    fn decide_durably(
+        &mut self,
+        commands: &mut [Command],
+    ) -> Result<Vec<Result<Decided, Refused>>, StorageError> {
+        let before = self.core.view().sequence();
+        let decided = self.core.decide_group(commands, self.shared.clock.now_ms())?;
+        let begun = self.shared.clock.monotonic();
+        self.core.make_durable()?;
+        // Duplicates and retries change nothing, and are not counted as changes.
+        let changes = self.core.view().sequence().get() - before.get();
+        if changes > 0 {
+            metrics::journal_synced(self.shared.clock.since(begun));
+            metrics::group_committed(changes);
+        }
+        Ok(decided)
+    }
+
+    fn publish(&self) {
+        let view = self.core.view();
+        let bytes_max = self.shared.options.memory_bytes_max;
+        let full = bytes_max > 0 && memory_stats(view).total() > bytes_max;
+        self.shared.memory_full.store(full, Ordering::Relaxed);
+        let records = self.core.records().pin();
+        self.shared.published.store(Arc::new(Published { view: view.clone(), records }));
+        if !view.full_deltas().is_empty() {
+            self.shared.wake_flusher();
+        }
+    }
+}
+
+/// Memory of the whole index by part.
+pub(crate) fn memory_stats(view: &View) -> MemoryStats {
+    let others = view.others_bytes();
+    let mut memory =
+        MemoryStats { deltas: view.delta_bytes(), tables: others, ..MemoryStats::default() };
+    let mut segments = 0;
+    for bytes in view.segments().iter().map(|segment| segment.bytes()) {
+        segments += bytes.total();
+        memory.tables += bytes.tables;
+        memory.documents += bytes.postings;
+        memory.ids += bytes.ids;
+        memory.removals += bytes.removals;
+    }
+    // The result of a merge stands beside its inputs. One of segments or of tables runs at a time, and
+    // beside it one of the newest segments, which are neither's input and few.
+    memory.merging = segments.max(others);
+    memory
+}
+
+fn refuse(submission: Submission, refused: Refused) {
+    drop(submission.answer.send(Err(refused)));
+}

@@ -1,0 +1,195 @@
+//! What happens around every request: its id, its place among those in flight, its log line and
+//! metrics, and the containment of a panic.
+//!
+//! One line a request: method, matched route, status, duration, request id; for an error its code;
+//! for a 5xx its cause, which no client sees. Never a path, an id or a text.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CONNECTION, EXPECT, HeaderName};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
+use tokio::time::Instant;
+
+use crate::http::middleware::access;
+use crate::http::middleware::guard::Guarded;
+use crate::http::middleware::head;
+use crate::http::problem::{Code, Failure, Problem};
+use crate::http::request::body::lingering;
+use crate::http::service::Service;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// A request id of a client is taken over if it is not longer than this.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The middleware around every route.
+pub(crate) async fn observe(
+    State(service): State<Arc<Service>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut seen = Seen::new(&service, &request);
+    let admitted = head::check(&service, seen.route, &request)
+        .and_then(|()| access::check(&service, seen.route, &request))
+        .and_then(|()| seen.take_place());
+    let (head, body) = request.into_parts();
+    let asked_first = head.headers.contains_key(EXPECT);
+    let (body, rest) = lingering(body);
+    let request = Request::from_parts(head, body);
+    let mut response = match admitted {
+        Ok(()) => {
+            let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+            answer.unwrap_or_else(|_| Problem::internal("a handler panicked").into_response())
+        }
+        Err(problem) => {
+            drop(request);
+            problem.into_response()
+        }
+    };
+    // What did not come in its time is not waited for again.
+    let timed_out = response.status() == StatusCode::REQUEST_TIMEOUT;
+    if timed_out || !rest.discard(asked_first).await {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    seen.finish(response)
+}
+
+/// Whether a path is that of a health probe or of the metrics, which are answered however busy the
+/// service is.
+pub(crate) fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/metrics")
+}
+
+fn shed(max: usize) -> Problem {
+    Problem::new(
+        Code::Overloaded,
+        format!("The service works on {max} requests already (server.requests_in_flight_max)."),
+    )
+}
+
+/// One request, from its head to the end of its reply; the log line is written on drop.
+struct Seen {
+    service: Arc<Service>,
+    started: Instant,
+    method: Method,
+    route: Option<&'static str>,
+    request_id: HeaderValue,
+    status: StatusCode,
+    failure: Option<Failure>,
+    holds_place: bool,
+}
+
+impl Seen {
+    fn new(service: &Arc<Service>, request: &Request) -> Self {
+        let matched = request.extensions().get::<MatchedPath>();
+        let route = matched.and_then(|path| service.routes.get_key_value(path.as_str()));
+        Self {
+            service: Arc::clone(service),
+            started: Instant::now(),
+            method: request.method().clone(),
+            route: route.map(|(name, _)| *name),
+            request_id: request_id(service, request),
+            // What is logged when the client leaves before there is a reply.
+            status: StatusCode::REQUEST_TIMEOUT,
+            failure: None,
+            holds_place: false,
+        }
+    }
+
+    fn exempt(&self) -> bool {
+        self.route.is_some_and(is_probe)
+    }
+
+    fn take_place(&mut self) -> Result<(), Problem> {
+        let max = self.service.options.requests_in_flight_max;
+        self.holds_place = !self.exempt() && self.service.in_flight.take(1, max);
+        if self.holds_place || self.exempt() { Ok(()) } else { Err(shed(max)) }
+    }
+
+    /// Completes the reply; a streamed one is over when its last byte is sent.
+    fn finish(mut self, mut response: Response) -> Response {
+        self.status = response.status();
+        self.failure = response.extensions_mut().remove::<Failure>();
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, self.request_id.clone());
+        if response.body().size_hint().exact().is_some() {
+            return response;
+        }
+        response.map(|body| Body::new(Guarded::new(body, self)))
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        if self.holds_place {
+            self.service.in_flight.give_back(1);
+        }
+        let took = self.started.elapsed();
+        let metrics = self.route.and_then(|route| self.service.routes.get(route));
+        metrics.unwrap_or(&self.service.unrouted).answered(self.status.as_u16(), took);
+        self.log(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+}
+
+impl Seen {
+    fn log(&self, duration_us: u64) {
+        let method = self.method.as_str();
+        let route = self.route.unwrap_or("none");
+        let status = self.status.as_u16();
+        let request_id = self.request_id.to_str().unwrap_or_default();
+        match &self.failure {
+            None => tracing::info!(method, route, status, duration_us, request_id, "request"),
+            Some(Failure { code, cause: Some(cause) }) => tracing::error!(
+                method,
+                route,
+                status,
+                duration_us,
+                request_id,
+                code,
+                cause,
+                "request"
+            ),
+            // What was shed is the client's to see; a line of warning for each would be load as well.
+            Some(Failure { code, cause: None })
+                if self.status.is_server_error() && !is_shed(code) =>
+            {
+                tracing::warn!(method, route, status, duration_us, request_id, code, "request");
+            }
+            Some(Failure { code, cause: None }) => {
+                tracing::info!(method, route, status, duration_us, request_id, code, "request");
+            }
+        }
+    }
+}
+
+fn is_shed(code: &str) -> bool {
+    code == Code::Overloaded.row().1
+}
+
+/// The id that the client gave, where it is a short visible one, or a new one.
+fn request_id(service: &Service, request: &Request) -> HeaderValue {
+    let sane = |value: &&HeaderValue| {
+        let bytes = value.as_bytes();
+        (1..=REQUEST_ID_BYTES_MAX).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
+    };
+    if let Some(given) = request.headers().get(REQUEST_ID).filter(sane) {
+        return given.clone();
+    }
+    let number = service.request_numbers.fetch_add(1, Ordering::Relaxed);
+    let id = mixed(service.request_salt.wrapping_add(number));
+    HeaderValue::from_str(&format!("{id:016x}")).expect("hex digits are visible ASCII")
+}
+
+/// The `SplitMix64` finaliser: different numbers stay different and look unrelated.
+const fn mixed(number: u64) -> u64 {
+    let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,131 @@
+//! The replies of `"explain": true`: why a document has its fingerprint, and why two differ.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::fingerprint::Fingerprint;
+use crate::http::reply::wire::Hex;
+use crate::text::{self, Explained};
+
+/// Why a document has its fingerprint.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ExplanationReply {
+    /// The heaviest features, heaviest first, at most 20.
+    heaviest: Vec<HeavyFeatureReply>,
+    /// The 64 sums, bit 0 first: a bit is 1 where its sum is above 0.
+    #[schema(min_items = 64, max_items = 64)]
+    sums: Vec<f64>,
+    /// The 8 bits that an edit tips most easily, smallest sum first.
+    near_zero: Vec<BitReply>,
+    /// How many words and single CJK characters it has; 0 for weighted features.
+    tokens: usize,
+}
+
+/// A feature that weighs much.
+#[derive(Debug, Serialize, ToSchema)]
+struct HeavyFeatureReply {
+    feature: String,
+    weight: f64,
+    hash: Hex,
+}
+
+/// A bit of a fingerprint.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BitReply {
+    /// 0 to 63; 0 is the least significant.
+    #[schema(maximum = 63)]
+    bit: u8,
+    /// Its sum; null for a bare fingerprint.
+    sum: Option<f64>,
+}
+
+/// Why two documents differ.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ComparisonExplanationReply {
+    /// The first document; null for a bare fingerprint.
+    a: Option<ExplanationReply>,
+    /// The second.
+    b: Option<ExplanationReply>,
+    /// The bits in which they differ; null where one is a bare fingerprint.
+    differing_bits: Option<Vec<DifferingBitReply>>,
+}
+
+/// A bit in which two documents differ.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DifferingBitReply {
+    /// 0 to 63; 0 is the least significant.
+    #[schema(maximum = 63)]
+    bit: u8,
+    /// Its sum in the first document.
+    sum_a: f64,
+    /// And in the second.
+    sum_b: f64,
+    /// The features that pull the sums apart most, at most 3.
+    features: Vec<DecidingFeatureReply>,
+}
+
+/// A feature that two documents do not have alike.
+#[derive(Debug, Serialize, ToSchema)]
+struct DecidingFeatureReply {
+    feature: String,
+    /// Its weight in the first document; 0 where it is not.
+    weight_a: f64,
+    /// And in the second.
+    weight_b: f64,
+}
+
+impl From<&Explained> for ExplanationReply {
+    fn from(explained: &Explained) -> Self {
+        let explanation = explained.explanation();
+        let bit = |(bit, sum)| BitReply { bit, sum: Some(sum) };
+        let near_zero = explanation.near_zero().into_iter().map(bit).collect();
+        let heaviest = explanation.heaviest.into_iter().map(|heavy| HeavyFeatureReply {
+            feature: heavy.feature,
+            weight: heavy.weight,
+            hash: Hex(heavy.hash),
+        });
+        Self {
+            heaviest: heaviest.collect(),
+            sums: explanation.sums.to_vec(),
+            near_zero,
+            tokens: explanation.tokens,
+        }
+    }
+}
+
+impl ComparisonExplanationReply {
+    /// Of two documents; `None` for one that came as a bare fingerprint.
+    pub(crate) fn new(a: Option<&Explained>, b: Option<&Explained>) -> Self {
+        let differing_bits = a
+            .zip(b)
+            .map(|(a, b)| a.differing_bits(b).into_iter().map(DifferingBitReply::from).collect());
+        Self { a: a.map(ExplanationReply::from), b: b.map(ExplanationReply::from), differing_bits }
+    }
+}
+
+impl From<text::DifferingBit> for DifferingBitReply {
+    fn from(differing: text::DifferingBit) -> Self {
+        let features = differing.deciding.into_iter().map(|deciding| {
+            let [weight_a, weight_b] = deciding.weights;
+            DecidingFeatureReply { feature: deciding.feature, weight_a, weight_b }
+        });
+        let [sum_a, sum_b] = differing.sums;
+        Self { bit: differing.bit, sum_a, sum_b, features: features.collect() }
+    }
+}
+
+/// The bits in which a hit differs from the query, with the sums of the query.
+pub(crate) fn differing_bits(
+    query: Fingerprint,
+    hit: Fingerprint,
+    explained: Option<&Explained>,
+) -> Vec<BitReply> {
+    let differing = query.bits() ^ hit.bits();
+    (0..64)
+        .filter(|bit| differing >> bit & 1 == 1)
+        .map(|bit| {
+            let sum = explained.and_then(|why| why.sums().get(usize::from(bit)).copied());
+            BitReply { bit, sum }
+        })
+        .collect()
+}

@@ -1,0 +1,475 @@
+//! The replies, as JSON. Their requests are described by [`mod@crate::http::openapi`] and read by
+//! [`crate::http::request::fields`].
+
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+use crate::document::DocumentId;
+use crate::engine::{self, Findings, Removed, StoredDocument, WriteOutcome, Written};
+use crate::fingerprint::Fingerprint;
+use crate::http::reply::explained::{
+    BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits,
+};
+use crate::http::reply::replies::Shorten;
+use crate::http::request::prepare::Prepared;
+use crate::machine::query::{self, Verification};
+use crate::recipe::Recipe;
+
+/// A fingerprint as it goes out: a string of 16 lower-case hex digits, because a JavaScript client
+/// would lose bits of a number above 2^53.
+#[derive(Debug, Clone, Copy, ToSchema)]
+#[schema(value_type = String, pattern = "^[0-9a-f]{16}$", example = "5f3a8c1e90b7d264")]
+pub(crate) struct Hex(pub(crate) u64);
+
+impl From<Fingerprint> for Hex {
+    fn from(fingerprint: Fingerprint) -> Self {
+        Self(fingerprint.bits())
+    }
+}
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut digits = [0; 16];
+        for (digit, shift) in digits.iter_mut().zip((0..16_u32).rev()) {
+            let nibble = (self.0 >> shift.wrapping_mul(4) & 0xf) as u8;
+            *digit = match nibble {
+                0..=9 => nibble.wrapping_add(b'0'),
+                _ => nibble.wrapping_add(b'a' - 10),
+            };
+        }
+        serializer.serialize_str(std::str::from_utf8(&digits).expect("hex digits are ASCII"))
+    }
+}
+
+/// The reply of `/v1/fingerprint`.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FingerprintReply {
+    fingerprint: Hex,
+    /// The exact definition of text to fingerprint; fingerprints of different recipes do not
+    /// compare.
+    #[schema(example = "np1")]
+    recipe: String,
+    /// How many distinct features the document has; null for a bare fingerprint.
+    #[schema(example = 512)]
+    features: Option<usize>,
+    /// The document has too few words to be trusted at a distance above 0.
+    short: bool,
+    /// With `"explain": true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    explanation: Option<ExplanationReply>,
+}
+
+impl FingerprintReply {
+    pub(crate) fn new(prepared: &Prepared, recipe: Recipe) -> Self {
+        Self {
+            fingerprint: prepared.document.fingerprint.into(),
+            recipe: recipe.to_string(),
+            features: prepared.features,
+            short: prepared.document.short,
+            explanation: prepared.explained.as_deref().map(ExplanationReply::from),
+        }
+    }
+}
+
+/// The reply of a query.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct QueryReply<'a> {
+    /// The fingerprint of the query.
+    fingerprint: Hex,
+    /// The query has too few words to be trusted at a distance above 0.
+    short: bool,
+    /// Whether a hit counts: it is confirmed, or could not be verified and is near enough.
+    duplicate: bool,
+    /// Those that count first, then by distance, age (oldest first) and fingerprint.
+    hits: Vec<HitReply<'a>>,
+    /// The true number of stored fingerprints within the distance.
+    hit_count: usize,
+    /// There are more hits than listed: more than `limit`, or than fit into the reply.
+    truncated: bool,
+    /// With `"explain": true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    explanation: Option<ExplanationReply>,
+}
+
+impl<'a> QueryReply<'a> {
+    pub(crate) fn new(asked: &Prepared, findings: &'a Findings) -> Self {
+        let query = asked.document.fingerprint;
+        let explained = asked.explained.as_deref();
+        let mut hits = hits(findings, asked.min_similarity);
+        if asked.explain {
+            for (reply, hit) in hits.iter_mut().zip(&findings.hits) {
+                reply.differing_bits = Some(differing_bits(query, hit.fingerprint, explained));
+            }
+        }
+        Self {
+            fingerprint: query.into(),
+            short: asked.document.short,
+            duplicate: findings.duplicate,
+            hits,
+            hit_count: findings.hit_count,
+            truncated: findings.hit_count > findings.hits.len(),
+            explanation: explained.map(ExplanationReply::from),
+        }
+    }
+}
+
+impl Shorten for QueryReply<'_> {
+    fn halve(&mut self) -> bool {
+        self.truncated |= self.hits.len() > 1;
+        halve(&mut self.hits)
+    }
+}
+
+impl Shorten for CheckAndInsertReply<'_> {
+    fn halve(&mut self) -> bool {
+        self.truncated |= self.hits.len() > 1;
+        halve(&mut self.hits)
+    }
+}
+
+impl Shorten for FingerprintReply {
+    fn halve(&mut self) -> bool {
+        false
+    }
+}
+
+impl Shorten for CompareReply {
+    fn halve(&mut self) -> bool {
+        false
+    }
+}
+
+fn halve(hits: &mut Vec<HitReply<'_>>) -> bool {
+    let listed = hits.len();
+    hits.truncate((listed / 2).max(1));
+    listed > 1
+}
+
+/// What a reply repeats of the document that was sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) short: bool,
+    /// The threshold of its hits, which the shown similarities must agree with.
+    pub(crate) min_similarity: f64,
+}
+
+impl From<&Prepared> for Subject {
+    fn from(prepared: &Prepared) -> Self {
+        Self {
+            fingerprint: prepared.document.fingerprint,
+            short: prepared.document.short,
+            min_similarity: prepared.min_similarity,
+        }
+    }
+}
+
+/// One stored fingerprint near the query.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct HitReply<'a> {
+    fingerprint: Hex,
+    /// In how many bits it differs from the query.
+    #[schema(example = 1)]
+    distance: u8,
+    /// About how much of the two texts agrees, 0 to 1, rounded down to 4 decimals; null where
+    /// one side has no text.
+    #[schema(example = 0.97)]
+    similarity: Option<f64>,
+    /// Whether the similarity reaches `min_similarity`; null where it is null.
+    confirmed: Option<bool>,
+    /// The ids of its documents, oldest first, at most 10.
+    ids: Vec<&'a str>,
+    /// How many of its documents have an id.
+    id_count: u64,
+    /// With `"explain": true`: the bits in which it differs, with their sums in the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    differing_bits: Option<Vec<BitReply>>,
+}
+
+fn hits(findings: &Findings, min_similarity: f64) -> Vec<HitReply<'_>> {
+    let hits = findings.hits.iter();
+    hits.map(|hit| HitReply::new(hit, min_similarity)).collect()
+}
+
+impl<'a> HitReply<'a> {
+    fn new(hit: &'a query::Hit, min_similarity: f64) -> Self {
+        let (similarity, confirmed) = verified(hit.verification, min_similarity);
+        Self {
+            fingerprint: hit.fingerprint.into(),
+            distance: hit.distance.get(),
+            similarity,
+            confirmed,
+            ids: hit.ids.iter().map(DocumentId::as_str).collect(),
+            id_count: hit.id_count,
+            differing_bits: None,
+        }
+    }
+}
+
+/// Similarity and verdict as they are shown.
+pub(crate) fn verified(
+    verification: Verification,
+    min_similarity: f64,
+) -> (Option<f64>, Option<bool>) {
+    match verification {
+        Verification::Unverifiable => (None, None),
+        Verification::Compared { resemblance, confirmed } => {
+            let similarity = shown(resemblance.similarity(), confirmed, min_similarity);
+            (Some(similarity), Some(confirmed))
+        }
+    }
+}
+
+/// Rounded down to 4 decimals, and at `min_similarity` or above if and only if `confirmed`.
+///
+/// The verdict is made in integers; the rounding alone would disagree with it for one ratio in
+/// some ten thousand, by one unit of the last place.
+fn shown(similarity: f64, confirmed: bool, min_similarity: f64) -> f64 {
+    const UNITS: f64 = 10_000.0;
+    let units = (similarity * UNITS).floor();
+    let least = (min_similarity * UNITS).round();
+    let units = if confirmed { units.max(least) } else { units.min(least - 1.0).max(0.0) };
+    units / UNITS
+}
+
+/// What a write did.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// Nothing near it was there (for a plain insert: its id was new).
+    Inserted,
+    /// A near-duplicate of another document.
+    Duplicate,
+    /// This id with this fingerprint was there: a retry.
+    AlreadyPresent,
+    /// This id had another fingerprint; the new one took its place.
+    Replaced,
+}
+
+impl From<WriteOutcome> for Outcome {
+    fn from(outcome: WriteOutcome) -> Self {
+        match outcome {
+            WriteOutcome::Inserted => Self::Inserted,
+            WriteOutcome::Duplicate => Self::Duplicate,
+            WriteOutcome::AlreadyPresent => Self::AlreadyPresent,
+            WriteOutcome::Replaced => Self::Replaced,
+        }
+    }
+}
+
+/// The reply of an insert.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct InsertReply {
+    fingerprint: Hex,
+    short: bool,
+    outcome: Outcome,
+    /// Whether the document is stored now.
+    stored: bool,
+    /// The number of the accepted change; where nothing changed, of the last one before.
+    #[schema(example = 1042)]
+    sequence: u64,
+}
+
+impl InsertReply {
+    pub(crate) fn new(asked: &Subject, written: Written) -> Self {
+        Self {
+            fingerprint: asked.fingerprint.into(),
+            short: asked.short,
+            outcome: written.outcome.into(),
+            stored: written.stored,
+            sequence: written.sequence.get(),
+        }
+    }
+}
+
+/// The reply of a check-and-insert: that of a query, and what was done.
+#[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "the four answers of the contract")]
+pub(crate) struct CheckAndInsertReply<'a> {
+    outcome: Outcome,
+    /// Whether the document is stored now.
+    stored: bool,
+    /// The number of the accepted change; where nothing changed, of the last one before.
+    #[schema(example = 1042)]
+    sequence: u64,
+    fingerprint: Hex,
+    short: bool,
+    /// Whether a hit counts.
+    duplicate: bool,
+    /// Those that count first, then by distance, age (oldest first) and fingerprint.
+    hits: Vec<HitReply<'a>>,
+    hit_count: usize,
+    truncated: bool,
+}
+
+impl<'a> CheckAndInsertReply<'a> {
+    pub(crate) fn new(asked: &Subject, written: Written, findings: &'a Findings) -> Self {
+        Self {
+            outcome: written.outcome.into(),
+            stored: written.stored,
+            sequence: written.sequence.get(),
+            fingerprint: asked.fingerprint.into(),
+            short: asked.short,
+            duplicate: findings.duplicate,
+            hits: hits(findings, asked.min_similarity),
+            hit_count: findings.hit_count,
+            truncated: findings.hit_count > findings.hits.len(),
+        }
+    }
+}
+
+/// The reply of a packed insert.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PackedInsertReply {
+    /// How many fingerprints came.
+    pub(crate) received: u64,
+    /// How many were stored: all of them, for they have no ids.
+    pub(crate) inserted: u64,
+    pub(crate) stored: bool,
+    /// The number of the last change.
+    pub(crate) sequence: u64,
+}
+
+/// The reply of a comparison.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CompareReply {
+    pub(crate) a: ComparedReply,
+    pub(crate) b: ComparedReply,
+    /// In how many of the 64 bits the two differ.
+    #[schema(example = 2)]
+    pub(crate) distance: u8,
+    /// About how much of the two texts agrees; null where one side has no text.
+    pub(crate) similarity: Option<f64>,
+    /// Whether the similarity reaches `min_similarity`; null where it is null.
+    pub(crate) confirmed: Option<bool>,
+    /// Whether a look-up of one would count the other as its near-duplicate.
+    pub(crate) duplicate: bool,
+    /// With `"explain": true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) explanation: Option<ComparisonExplanationReply>,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ComparedReply {
+    fingerprint: Hex,
+    short: bool,
+}
+
+impl From<Subject> for ComparedReply {
+    fn from(side: Subject) -> Self {
+        Self { fingerprint: side.fingerprint.into(), short: side.short }
+    }
+}
+
+/// What is stored under an id.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DocumentReply {
+    id: Option<String>,
+    fingerprint: Hex,
+    recipe: String,
+    short: bool,
+    /// It came as text, so that hits on it are verified.
+    verifiable: bool,
+    /// The change that stored it.
+    sequence: u64,
+    /// When, in milliseconds since 1970.
+    stored_at_ms: u64,
+}
+
+impl DocumentReply {
+    pub(crate) fn new(stored: StoredDocument, recipe: Recipe) -> Self {
+        Self {
+            id: stored.document.id.map(|id| id.to_string()),
+            fingerprint: stored.document.fingerprint.into(),
+            recipe: recipe.to_string(),
+            short: stored.document.short,
+            verifiable: stored.document.sketch.is_some(),
+            sequence: stored.sequence.get(),
+            stored_at_ms: stored.stored_at_ms,
+        }
+    }
+}
+
+/// The reply of a removal. Removing what is not there succeeds with `"removed": 0`, so that it may
+/// be retried.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RemovedReply {
+    /// How many documents were forgotten.
+    removed: u64,
+    /// Always false.
+    stored: bool,
+    /// The number of the change; where nothing was there, of the last one before.
+    sequence: u64,
+}
+
+impl From<Removed> for RemovedReply {
+    fn from(removed: Removed) -> Self {
+        Self { removed: removed.documents, stored: false, sequence: removed.sequence.get() }
+    }
+}
+
+/// One snapshot on disk.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SnapshotReply {
+    /// The last change it contains.
+    sequence: u64,
+    /// When it was taken, in milliseconds since 1970.
+    taken_at_ms: u64,
+    bytes: u64,
+    documents: u64,
+}
+
+impl From<engine::SnapshotInfo> for SnapshotReply {
+    fn from(snapshot: engine::SnapshotInfo) -> Self {
+        Self {
+            sequence: snapshot.sequence.get(),
+            taken_at_ms: snapshot.taken_at_ms,
+            bytes: snapshot.bytes,
+            documents: snapshot.documents,
+        }
+    }
+}
+
+/// The snapshots on disk.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SnapshotsReply {
+    /// Newest first.
+    pub(crate) snapshots: Vec<SnapshotReply>,
+}
+
+/// The reply of `/healthz` and `/readyz`.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct HealthReply {
+    #[schema(example = "ready")]
+    pub(crate) status: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_goes_out_as_sixteen_digits_in_a_string() {
+        let json = |bits| serde_json::to_string(&Hex(bits)).unwrap();
+        assert_eq!(json(1), "\"0000000000000001\"");
+        assert_eq!(json(u64::MAX), "\"ffffffffffffffff\"");
+        assert_eq!(json(0x0123_4567_89ab_cdef), "\"0123456789abcdef\"");
+    }
+
+    #[test]
+    fn similarity_is_rounded_down_and_agrees_with_the_verdict() {
+        let is = |similarity, confirmed, expected: f64| {
+            (shown(similarity, confirmed, 0.83) - expected).abs() < 1e-12
+        };
+        assert!(is(0.899_99, true, 0.8999));
+        assert!(is(1.0, true, 1.0));
+        assert!(is(0.829_999_9, true, 0.83));
+        assert!(is(0.830_000_1, false, 0.8299));
+        assert!(is(0.123_49, false, 0.1234));
+    }
+}

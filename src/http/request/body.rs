@@ -1,0 +1,346 @@
+//! Bodies: what they are by their headers, and reading them within the limits on bytes and time.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+
+use crate::http::problem::{Code, Problem, quoted};
+use crate::http::service::Service;
+
+/// Smaller bodies are not counted against the bytes held by all: the connection's own buffer is
+/// of this size.
+const UNCOUNTED_BYTES_MAX: usize = 64 * 1024;
+
+/// How long the rest of a refused body is read and thrown away, so that the client, who may still
+/// be sending, gets to see the refusal instead of a reset connection.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// So much of it is read before the reply, which then keeps the connection.
+const DISCARDED_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What a body is, by its Content-Type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `application/json`.
+    Json,
+    /// `text/plain`, in this charset.
+    Text(Option<String>),
+    /// `text/html`, in this charset.
+    Html(Option<String>),
+    /// `application/x-ndjson`.
+    Ndjson,
+    /// `application/octet-stream`: packed fingerprints.
+    Packed,
+}
+
+/// What the Content-Type says; `takes` names the types of this route for the client.
+pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
+    // Taken for text, compressed bytes would get a fingerprint of their own.
+    let coding = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
+    if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
+        let detail = "Bodies are taken without a Content-Encoding: send it uncompressed.";
+        return Err(Problem::new(Code::UnsupportedEncoding, detail));
+    }
+    let Some(value) = headers.get(CONTENT_TYPE) else {
+        return Err(unsupported(format!(
+            "The request has no Content-Type; this resource takes {takes}."
+        )));
+    };
+    let text = value.to_str().unwrap_or_default();
+    let (essence, rest) = text.split_once(';').unwrap_or((text, ""));
+    let essence = essence.trim();
+    let is = |name: &str| essence.eq_ignore_ascii_case(name);
+    if is("application/json") {
+        utf8_only(charset(rest)).map(|()| Kind::Json)
+    } else if is("text/plain") {
+        Ok(Kind::Text(charset(rest)))
+    } else if is("text/html") {
+        Ok(Kind::Html(charset(rest)))
+    } else if is("application/x-ndjson") {
+        utf8_only(charset(rest)).map(|()| Kind::Ndjson)
+    } else if is("application/octet-stream") {
+        Ok(Kind::Packed)
+    } else if is("application/x-www-form-urlencoded") {
+        Err(unsupported(format!(
+            "The body is marked as a web form, which curl does unless told otherwise; add -H 'Content-Type: application/json'. This resource takes {takes}."
+        )))
+    } else {
+        Err(unsupported(format!(
+            "{} is not taken here; this resource takes {takes}.",
+            quoted(essence)
+        )))
+    }
+}
+
+/// The refusal of a Content-Type.
+pub(crate) fn unsupported(detail: String) -> Problem {
+    Problem::new(Code::UnsupportedMediaType, detail)
+}
+
+fn charset(parameters: &str) -> Option<String> {
+    parameters.split(';').find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let value = value.trim().trim_matches('"');
+        (name.trim().eq_ignore_ascii_case("charset") && !value.is_empty()).then(|| value.to_owned())
+    })
+}
+
+fn utf8_only(charset: Option<String>) -> Result<(), Problem> {
+    match charset {
+        None => Ok(()),
+        Some(name) if name.eq_ignore_ascii_case("utf-8") || name.eq_ignore_ascii_case("utf8") => {
+            Ok(())
+        }
+        Some(name) => Err(Problem::new(
+            Code::UnsupportedCharset,
+            format!("JSON is UTF-8, not {}.", quoted(&name)),
+        )),
+    }
+}
+
+/// A body in memory, counted while it is there.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) bytes: Bytes,
+    _reserved: Reserved,
+}
+
+/// Reads a whole body within `server.body_bytes_max` and `server.body_timeout_ms`.
+pub(crate) async fn read(service: &Arc<Service>, body: Body) -> Result<Held, Problem> {
+    let limit = service.options.body_bytes_max;
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large(limit));
+    }
+    let reading = collect(service, body, limit);
+    timeout(service.options.body_timeout, reading)
+        .await
+        .unwrap_or_else(|_| Err(too_slow(service.options.body_timeout)))
+}
+
+async fn collect(service: &Arc<Service>, mut body: Body, limit: usize) -> Result<Held, Problem> {
+    let mut reserved = Reserved::none(service);
+    let first = next_data(&mut body).await?.unwrap_or_default();
+    // Nearly every body is one frame, which needs no copy.
+    let Some(second) = next_data(&mut body).await? else {
+        return match first.len() {
+            length if length > limit => Err(too_large(limit)),
+            length => reserved.cover(length).map(|()| Held { bytes: first, _reserved: reserved }),
+        };
+    };
+    let mut bytes = BytesMut::from(first);
+    let mut next = Some(second);
+    while let Some(data) = next {
+        if bytes.len().saturating_add(data.len()) > limit {
+            return Err(too_large(limit));
+        }
+        bytes.extend_from_slice(&data);
+        reserved.cover(bytes.len())?;
+        next = next_data(&mut body).await?;
+    }
+    Ok(Held { bytes: bytes.freeze(), _reserved: reserved })
+}
+
+/// The next data of a body; `None` at its end.
+pub(crate) async fn next_data(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data()
+                    && !data.is_empty()
+                {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(_)) => {
+                return Err(Problem::new(
+                    Code::BodyIncomplete,
+                    "The body ended before its announced length, or its chunks were malformed.",
+                ));
+            }
+        }
+    }
+}
+
+fn too_large(limit: usize) -> Problem {
+    Problem::new(
+        Code::BodyTooLarge,
+        format!(
+            "A body may have {limit} bytes (server.body_bytes_max). Send many documents as a batch, which has no limit."
+        ),
+    )
+}
+
+/// When something that starts now must be there.
+#[expect(clippy::arithmetic_side_effects, reason = "timeouts are at most an hour")]
+pub(crate) fn deadline(timeout: Duration) -> Instant {
+    Instant::now() + timeout
+}
+
+/// The refusal of a body that came too slowly.
+pub(crate) fn too_slow(timeout: Duration) -> Problem {
+    Problem::new(
+        Code::RequestTimeout,
+        format!(
+            "The body did not come within {} ms (server.body_timeout_ms).",
+            timeout.as_millis()
+        ),
+    )
+}
+
+/// A share of `server.bodies_held_bytes_max`, given back on drop.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    service: Arc<Service>,
+    bytes: usize,
+}
+
+impl Reserved {
+    pub(crate) fn none(service: &Arc<Service>) -> Self {
+        Self { service: Arc::clone(service), bytes: 0 }
+    }
+
+    /// Makes the share cover `bytes`; a small body needs none.
+    pub(crate) fn cover(&mut self, bytes: usize) -> Result<(), Problem> {
+        let bytes = if bytes <= UNCOUNTED_BYTES_MAX { 0 } else { bytes };
+        let held = &self.service.held;
+        let more = bytes.saturating_sub(self.bytes);
+        if more > 0 && !held.take(more, self.service.options.bodies_held_bytes_max) {
+            return Err(Problem::new(
+                Code::Overloaded,
+                "The service holds as many bytes of bodies as it may. Try again after a moment.",
+            ));
+        }
+        held.give_back(self.bytes.saturating_sub(bytes));
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Takes the part of it that covers `bytes` out, for what is worked on while more is read.
+    pub(crate) fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Self { service: Arc::clone(&self.service), bytes }
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.service.held.give_back(self.bytes);
+        }
+    }
+}
+
+/// Wraps a body; what a handler leaves of it unread comes to [`Rest::discard`].
+pub(crate) fn lingering(body: Body) -> (Body, Rest) {
+    let (leave, left) = oneshot::channel();
+    // Nearly every GET has no body.
+    if body.is_end_stream() {
+        return (body, Rest(left));
+    }
+    let lingering = Lingering { body, state: State::Unread, leave: Some(leave) };
+    (Body::new(lingering), Rest(left))
+}
+
+/// What is left of a body when its request is answered.
+pub(crate) struct Rest(oneshot::Receiver<(Body, State)>);
+
+impl Rest {
+    /// Reads it and throws it away, so that the reply arrives and the connection can be used again: a
+    /// refusal under load must not cost a new connection. False where there is too much of it, or it
+    /// comes too slowly: then the client must be told that the connection ends. A client that asked
+    /// whether it may send (`Expect: 100-continue`) is told no by the reply, and sends nothing. A body
+    /// that is still being read, for a reply that is streamed, is not waited for.
+    pub(crate) async fn discard(mut self, asked_first: bool) -> bool {
+        let Ok((rest, state)) = self.0.try_recv() else { return true };
+        if asked_first && state == State::Unread {
+            return false;
+        }
+        if rest.size_hint().upper().is_none_or(|bytes| bytes > DISCARDED_BYTES_MAX) {
+            linger(rest);
+            return false;
+        }
+        timeout(LINGER, read_to_end(rest)).await.unwrap_or(false)
+    }
+}
+
+/// False if it breaks off.
+async fn read_to_end(mut body: Body) -> bool {
+    loop {
+        match body.frame().await {
+            Some(Ok(_)) => {}
+            Some(Err(_)) => return false,
+            None => return true,
+        }
+    }
+}
+
+/// Reads the rest of a body for a moment while its request is answered.
+fn linger(rest: Body) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        drop(runtime.spawn(timeout(LINGER, read_to_end(rest))));
+    }
+}
+
+struct Lingering {
+    body: Body,
+    state: State,
+    leave: Option<oneshot::Sender<(Body, State)>>,
+}
+
+/// How much of a body was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unread,
+    Begun,
+    Ended,
+}
+
+impl hyper::body::Body for Lingering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.state = match polled {
+            Poll::Ready(None | Some(Err(_))) => State::Ended,
+            Poll::Ready(Some(Ok(_))) | Poll::Pending => State::Begun,
+        };
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        if self.state == State::Ended || self.body.is_end_stream() {
+            return;
+        }
+        let rest = (std::mem::take(&mut self.body), self.state);
+        // When the request is answered already, nobody waits for it.
+        if let Some(Err((rest, _))) = self.leave.take().map(|leave| leave.send(rest)) {
+            linger(rest);
+        }
+    }
+}

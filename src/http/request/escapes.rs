@@ -1,0 +1,114 @@
+//! Takes the escapes out of a JSON string ([RFC 8259], section 7).
+//!
+//! Into one string of the right size: `serde_json` collects it in a buffer that grows, and has it
+//! copied from there; a page of 64 MB took a quarter more memory. Tested against `serde_json`.
+//!
+//! [RFC 8259]: https://www.rfc-editor.org/rfc/rfc8259
+
+use std::borrow::Cow;
+
+/// What a JSON string says, given what stands between its quotes; borrowed where it has no escape.
+///
+/// # Errors
+/// What is wrong, where an escape means no character.
+pub(crate) fn unescaped(inner: &str) -> Result<Cow<'_, str>, &'static str> {
+    if !inner.contains('\\') {
+        return Ok(inner.into());
+    }
+    let mut text = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some((before, escape)) = rest.split_once('\\') {
+        text.push_str(before);
+        let (meant, behind) = character(escape)?;
+        text.push(meant);
+        rest = behind;
+    }
+    text.push_str(rest);
+    Ok(text.into())
+}
+
+/// The character that an escape means, without its backslash, and what stands behind it.
+fn character(escape: &str) -> Result<(char, &str), &'static str> {
+    let mut rest = escape.chars();
+    let meant = match rest.next() {
+        Some(itself @ ('"' | '\\' | '/')) => itself,
+        Some('b') => '\u{8}',
+        Some('f') => '\u{c}',
+        Some('n') => '\n',
+        Some('r') => '\r',
+        Some('t') => '\t',
+        Some('u') => return utf16(rest.as_str()),
+        _ => return Err("invalid escape"),
+    };
+    Ok((meant, rest.as_str()))
+}
+
+/// The character of one or two units of UTF-16.
+fn utf16(digits: &str) -> Result<(char, &str), &'static str> {
+    let (first, rest) = unit(digits)?;
+    if let Some(character) = char::from_u32(first.into()) {
+        return Ok((character, rest));
+    }
+    let lone = "half of a surrogate pair in a \\u escape";
+    let (second, rest) = rest.strip_prefix("\\u").ok_or(lone).and_then(unit)?;
+    match char::decode_utf16([first, second]).next() {
+        Some(Ok(character)) => Ok((character, rest)),
+        _ => Err(lone),
+    }
+}
+
+/// Four hexadecimal digits, and what stands behind them.
+fn unit(digits: &str) -> Result<(u16, &str), &'static str> {
+    let invalid = "invalid \\u escape";
+    let (four, rest) = digits.split_at_checked(4).ok_or(invalid)?;
+    // `from_str_radix` would take a sign.
+    if !four.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(invalid);
+    }
+    u16::from_str_radix(four, 16).map(|unit| (unit, rest)).map_err(|_| invalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_string_without_escapes_is_borrowed() {
+        assert!(matches!(unescaped("caf\u{e9}"), Ok(Cow::Borrowed("caf\u{e9}"))));
+        assert!(matches!(unescaped("tea\\n"), Ok(Cow::Owned(text)) if text == "tea\n"));
+    }
+
+    #[test]
+    fn what_means_no_character_is_refused() {
+        for inner in ["\\", "\\x", "\\u12", "\\u+123", "\\u00g0", "\\ud83d", "\\ude00", "\\ud83dx"]
+        {
+            unescaped(inner).unwrap_err();
+        }
+        assert_eq!(unescaped("\\ud83d\\u0041"), unescaped("\\ud83d\\ud83d"));
+        assert_eq!(unescaped("\\ud83d\\ude00").unwrap(), "\u{1f600}");
+    }
+
+    proptest! {
+        /// Whatever stands between quotes: the same string, or refused by both.
+        #[test]
+        fn it_is_what_serde_json_says(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    "[a-z \u{e9}\u{4e2d}\u{1f600}]{0,20}",
+                    r#"\\["\\/bfnrt]"#,
+                    r"\\u[0-9a-fA-F]{4}",
+                    r"\\u[dD][89a-fA-F][0-9a-f]{2}",
+                    r"\\ud83d\\ude0[0-9]",
+                    r"\\[a-zA-Z]",
+                ],
+                0..8,
+            ),
+        ) {
+            let inner = parts.concat();
+            let theirs: Option<String> = serde_json::from_str(&format!("\"{inner}\"")).ok();
+            prop_assert_eq!(unescaped(&inner).ok().map(Cow::into_owned), theirs, "{:?}", inner);
+        }
+    }
+}

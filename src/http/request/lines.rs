@@ -1,0 +1,133 @@
+//! Cutting a stream of bytes into lines, each within a limit, in memory for one line.
+
+use bytes::{Bytes, BytesMut};
+
+/// One line that is not blank.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Counted from 1 over the whole stream, blank lines included.
+    pub(crate) number: u64,
+    /// Its bytes without the line feed; `None` when there are more than the limit.
+    pub(crate) bytes: Option<Bytes>,
+}
+
+impl Line {
+    /// How many bytes it has in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// Cuts a stream into lines.
+#[derive(Debug)]
+pub(crate) struct LineCutter {
+    bytes_max: usize,
+    /// The number of the line that `partial` begins.
+    number: u64,
+    partial: BytesMut,
+    /// The line is too long already: throw away until its end.
+    overlong: bool,
+}
+
+impl LineCutter {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, number: 1, partial: BytesMut::new(), overlong: false }
+    }
+
+    /// The line that is being read.
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How much of an unfinished line is kept.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// Takes the next bytes of the stream and gives the lines they complete. A line within one
+    /// piece of the stream is not copied.
+    pub(crate) fn push(&mut self, mut data: Bytes) -> Vec<Line> {
+        let mut lines = Vec::new();
+        while let Some(end) = data.iter().position(|&byte| byte == b'\n') {
+            let mut head = data.split_to(end.saturating_add(1));
+            head.truncate(end);
+            lines.extend(self.complete(head));
+        }
+        self.keep(&data);
+        lines
+    }
+
+    /// The last line, where the stream does not end with a line feed.
+    pub(crate) fn finish(&mut self) -> Option<Line> {
+        self.complete(Bytes::new())
+    }
+
+    fn complete(&mut self, tail: Bytes) -> Option<Line> {
+        let whole = if self.partial.is_empty() && !self.overlong {
+            self.overlong = tail.len() > self.bytes_max;
+            tail
+        } else {
+            self.keep(&tail);
+            self.partial.split().freeze()
+        };
+        let number = self.number;
+        self.number = number.saturating_add(1);
+        if std::mem::take(&mut self.overlong) {
+            return Some(Line { number, bytes: None });
+        }
+        (!whole.trim_ascii().is_empty()).then_some(Line { number, bytes: Some(whole) })
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        if self.partial.len().saturating_add(piece.len()) > self.bytes_max {
+            self.overlong = true;
+            self.partial.clear();
+        }
+        if !self.overlong {
+            self.partial.extend_from_slice(piece);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of `stream` that comes in pieces of `piece` bytes.
+    fn cut(stream: &str, piece: usize, bytes_max: usize) -> Vec<(u64, Option<String>)> {
+        let mut cutter = LineCutter::new(bytes_max);
+        let mut lines = Vec::new();
+        for piece in stream.as_bytes().chunks(piece) {
+            lines.extend(cutter.push(Bytes::copy_from_slice(piece)));
+        }
+        lines.extend(cutter.finish());
+        let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+        lines.into_iter().map(|line| (line.number, line.bytes.map(text))).collect()
+    }
+
+    #[test]
+    fn lines_are_the_same_however_the_stream_is_cut() {
+        let stream = "one\n\n  \r\nfour\ntoolong\nsix\ntoolongagain\n\nnine";
+        let some = |number, text: &str| (number, Some(text.to_owned()));
+        let expected = [
+            some(1, "one"),
+            some(4, "four"),
+            (5, None),
+            some(6, "six"),
+            (7, None),
+            some(9, "nine"),
+        ];
+        for piece in 1..=stream.len() {
+            assert_eq!(cut(stream, piece, 4), expected, "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_exactly_the_limit_is_taken() {
+        for piece in 1..=6 {
+            assert_eq!(cut("1234\n", piece, 4), [(1, Some("1234".to_owned()))]);
+            assert_eq!(cut("12345\n", piece, 4), [(1, None)]);
+            assert_eq!(cut("12345", piece, 4), [(1, None)]);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! From the bytes of a request to a document with its options: the way in of every route.
+//!
+//! Pure and CPU-bound (a few microseconds for a fingerprint, about 4 ns a byte for text); the
+//! caller decides on which thread it runs.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use crate::document::{Document, DocumentId};
+use crate::engine::QueryOptions;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::http::RequestDefaults;
+use crate::http::problem::{Code, Problem, quoted};
+use crate::http::request::body::{Held, Kind};
+use crate::http::request::fields;
+use crate::http::request::fields::{Asked, Field, Fields};
+use crate::http::request::parameters::Parameters;
+use crate::machine::query::Criteria;
+use crate::sketch::MinResemblance;
+use crate::text::{self, Analysis, Explained, Method, Source, Wanted};
+
+/// The types of body that a single document may come in, for people.
+pub(crate) const TAKES: &str = "application/json, text/plain or text/html";
+
+/// What one kind of request takes.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// The fields of its JSON object.
+    pub(crate) fields: &'static [Field],
+    /// The query parameters of a single request.
+    pub(crate) parameters: &'static [Field],
+    /// The query parameters of a batch: defaults for its lines.
+    pub(crate) batch_parameters: &'static [Field],
+    /// What of a text beside its fingerprint is stored, compared or shown.
+    pub(crate) wanted: Wanted,
+}
+
+/// The form of a document, and how it is read.
+macro_rules! fields {
+    ($($more:ident),*) => {
+        &[
+            Field::Text, Field::Html, Field::Features, Field::Fingerprint, Field::Recipe, Field::Id,
+            Field::Extract, $(Field::$more),*
+        ]
+    };
+}
+
+/// `/v1/fingerprint`.
+pub(crate) const FINGERPRINT: Shape = Shape {
+    fields: fields![Explain],
+    parameters: &[Field::Id, Field::Extract, Field::Explain],
+    batch_parameters: &[Field::Extract, Field::Explain],
+    wanted: Wanted { sketch: false, features: true },
+};
+
+/// `/v1/query`.
+pub(crate) const QUERY: Shape = Shape {
+    fields: fields![Distance, Limit, MinSimilarity, Explain],
+    parameters: &[
+        Field::Id,
+        Field::Extract,
+        Field::Distance,
+        Field::Limit,
+        Field::MinSimilarity,
+        Field::Explain,
+    ],
+    batch_parameters: &[
+        Field::Extract,
+        Field::Distance,
+        Field::Limit,
+        Field::MinSimilarity,
+        Field::Explain,
+    ],
+    wanted: Wanted::STORED,
+};
+
+/// `/v1/insert`, and the documents of `/v1/compare`.
+pub(crate) const INSERT: Shape = Shape {
+    fields: fields![],
+    parameters: &[Field::Id, Field::Extract],
+    batch_parameters: &[Field::Extract],
+    wanted: Wanted::STORED,
+};
+
+/// `/v1/check-and-insert`.
+pub(crate) const CHECK_AND_INSERT: Shape = Shape {
+    fields: fields![Distance, Limit, MinSimilarity, OnDuplicate],
+    parameters: &[
+        Field::Id,
+        Field::Extract,
+        Field::Distance,
+        Field::Limit,
+        Field::MinSimilarity,
+        Field::OnDuplicate,
+    ],
+    batch_parameters: &[
+        Field::Extract,
+        Field::Distance,
+        Field::Limit,
+        Field::MinSimilarity,
+        Field::OnDuplicate,
+    ],
+    wanted: Wanted::STORED,
+};
+
+/// A document with its options, ready for the engine.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) document: Document,
+    /// Distinct features, where they were wanted; `None` for a bare fingerprint.
+    pub(crate) features: Option<usize>,
+    /// Whether an explanation was asked for, which a bare fingerprint has none of.
+    pub(crate) explain: bool,
+    pub(crate) explained: Option<Box<Explained>>,
+    pub(crate) options: QueryOptions,
+    /// The threshold in `options`, as it was asked.
+    pub(crate) min_similarity: f64,
+    pub(crate) store_duplicates: bool,
+}
+
+/// Reads the body of a single request.
+pub(crate) fn single(
+    kind: &Kind,
+    mut body: Held,
+    shape: &'static Shape,
+    parameters: &Parameters,
+    defaults: &RequestDefaults,
+) -> Result<Prepared, Problem> {
+    match kind {
+        Kind::Json => {
+            let mut fields = fields::parse(&body.bytes, shape.fields)?;
+            // What the URL and the body both say may differ; so saying it twice is refused.
+            let twice = fields
+                .asked
+                .given_in_both(parameters.asked)
+                .or_else(|| (fields.id.is_some() && parameters.id.is_some()).then_some(Field::Id));
+            if let Some(field) = twice {
+                let detail = "The field is in the body and in the query string.";
+                return Err(Problem::new(Code::RepeatedField, detail).of_field(field.name()));
+            }
+            fields.id = fields.id.or_else(|| parameters.id.clone());
+            if fields.is_a_copy() {
+                fields = fields.into_copy();
+                // Else a large page would be there twice. Its share stays reserved.
+                body.bytes = Bytes::new();
+            }
+            of_fields(fields, parameters.asked, shape.wanted, defaults)
+        }
+        Kind::Text(charset) => {
+            let text = decoded(&body.bytes, charset.as_deref(), false)?;
+            raw(Source::Text(text), parameters, shape.wanted, defaults)
+        }
+        Kind::Html(charset) => {
+            let html = decoded(&body.bytes, charset.as_deref(), true)?;
+            raw(Source::Html(html), parameters, shape.wanted, defaults)
+        }
+        Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
+        Kind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
+    }
+}
+
+/// Reads one line of a batch; `defaults_of_batch` are its query parameters.
+pub(crate) fn line(
+    json: &[u8],
+    shape: &'static Shape,
+    defaults_of_batch: Asked,
+    defaults: &RequestDefaults,
+) -> Result<Prepared, Problem> {
+    of_fields(fields::parse(json, shape.fields)?, defaults_of_batch, shape.wanted, defaults)
+}
+
+/// A bare fingerprint with its options.
+pub(crate) fn bare(
+    fingerprint: Fingerprint,
+    id: Option<DocumentId>,
+    asked: Asked,
+    defaults: &RequestDefaults,
+) -> Result<Prepared, Problem> {
+    finish(Form::Fingerprint(fingerprint), id, asked, Wanted::STORED, defaults)
+}
+
+/// Refuses a recipe that is not the service's.
+pub(crate) fn check_recipe(named: Option<&str>, defaults: &RequestDefaults) -> Result<(), Problem> {
+    let Some(named) = named else { return Ok(()) };
+    let own = defaults.recipe;
+    if named.parse() == Ok(own) {
+        return Ok(());
+    }
+    let detail =
+        format!("This service compares fingerprints of the recipe {own}, not {}.", quoted(named));
+    Err(Problem::new(Code::RecipeMismatch, detail).of_field("recipe"))
+}
+
+/// A document out of the fields of its JSON object.
+pub(crate) fn of_fields(
+    fields: Fields<'_>,
+    asked: Asked,
+    wanted: Wanted,
+    defaults: &RequestDefaults,
+) -> Result<Prepared, Problem> {
+    check_recipe(fields.recipe.as_deref(), defaults)?;
+    let asked = fields.asked.or(asked);
+    let forms = [
+        fields.text.map(Source::Text).map(Form::Source),
+        fields.html.map(Source::Html).map(Form::Source),
+        fields.features.map(Source::Features).map(Form::Source),
+        fields.fingerprint.map(Form::Fingerprint),
+    ];
+    let mut forms = forms.into_iter().flatten();
+    match (forms.next(), forms.next()) {
+        (Some(source), None) => finish(source, fields.id, asked, wanted, defaults),
+        (None, _) => Err(Problem::new(
+            Code::DocumentMissing,
+            "A document needs one of text, html, features, fingerprint.",
+        )),
+        (Some(first), Some(second)) => Err(Problem::new(
+            Code::DocumentAmbiguous,
+            format!(
+                "A document has one of text, html, features, fingerprint; this one has {} and {}.",
+                first.field().name(),
+                second.field().name()
+            ),
+        )
+        .of_field(second.field().name())),
+    }
+}
+
+/// The form in which a document came.
+enum Form<'a> {
+    Source(Source<'a>),
+    Fingerprint(Fingerprint),
+}
+
+impl Form<'_> {
+    const fn field(&self) -> Field {
+        match self {
+            Self::Source(Source::Text(_)) => Field::Text,
+            Self::Source(Source::Html(_)) => Field::Html,
+            Self::Source(Source::Features(_)) => Field::Features,
+            Self::Fingerprint(_) => Field::Fingerprint,
+        }
+    }
+}
+
+fn raw(
+    source: Source<'_>,
+    parameters: &Parameters,
+    wanted: Wanted,
+    defaults: &RequestDefaults,
+) -> Result<Prepared, Problem> {
+    finish(Form::Source(source), parameters.id.clone(), parameters.asked, wanted, defaults)
+}
+
+fn finish(
+    form: Form<'_>,
+    id: Option<DocumentId>,
+    asked: Asked,
+    wanted: Wanted,
+    defaults: &RequestDefaults,
+) -> Result<Prepared, Problem> {
+    // Options first: they cost nothing, and a wrong one should not cost an analysis.
+    let options = query_options(asked, defaults)?;
+    let method =
+        Method { recipe: defaults.recipe, extract: asked.extract.unwrap_or(defaults.extract) };
+    let explain = asked.explain == Some(true);
+    let (document, features, explained) = match form {
+        Form::Fingerprint(fingerprint) => {
+            (Document { id, ..Document::bare(fingerprint) }, None, None)
+        }
+        Form::Source(source) => {
+            let explained = explain.then(|| Explained::of(&source, method)).transpose()?;
+            let analysis = match &explained {
+                Some(explained) => explained.analysis().clone(),
+                None => text::analyse(&source, method, wanted)?,
+            };
+            let features = analysis.features;
+            (document_of(id, analysis), features, explained.map(Box::new))
+        }
+    };
+    Ok(Prepared {
+        document,
+        features,
+        explain,
+        explained,
+        options,
+        min_similarity: asked.min_similarity.unwrap_or(defaults.min_similarity),
+        store_duplicates: asked.store_duplicates == Some(true),
+    })
+}
+
+fn document_of(id: Option<DocumentId>, analysis: Analysis) -> Document {
+    Document {
+        id,
+        fingerprint: analysis.fingerprint,
+        sketch: analysis.sketch,
+        short: analysis.short,
+    }
+}
+
+/// The options of a look-up, each in its range.
+pub(crate) fn query_options(
+    asked: Asked,
+    defaults: &RequestDefaults,
+) -> Result<QueryOptions, Problem> {
+    let max = defaults.distance_max;
+    let distance = match asked.distance {
+        None => defaults.distance,
+        Some(bits) => u8::try_from(bits)
+            .ok()
+            .and_then(Distance::new)
+            .filter(|distance| *distance <= max)
+            .ok_or_else(|| above_max(bits, max))?,
+    };
+    let limit = match asked.limit {
+        None => defaults.limit,
+        Some(limit) => usize::try_from(limit)
+            .ok()
+            .filter(|limit| (1..=RequestDefaults::LIMIT_MAX).contains(limit))
+            .ok_or_else(|| {
+                Problem::invalid("limit", format!("limit is {limit}; it takes 1 to 1000."))
+            })?,
+    };
+    let min_similarity = asked.min_similarity.unwrap_or(defaults.min_similarity);
+    if !(0.0..=1.0).contains(&min_similarity) {
+        let detail = "min_similarity takes a number, 0 to 1.";
+        return Err(Problem::invalid("min_similarity", detail));
+    }
+    Ok(QueryOptions {
+        criteria: Criteria {
+            distance,
+            min_resemblance: MinResemblance::of_similarity(min_similarity),
+        },
+        limit,
+    })
+}
+
+fn above_max(bits: u64, max: Distance) -> Problem {
+    Problem::new(
+        Code::DistanceAboveMax,
+        format!("distance is {bits}; this service looks up 0 to {max}."),
+    )
+    .of_field("distance")
+}
+
+fn decoded<'a>(body: &'a [u8], charset: Option<&str>, html: bool) -> Result<Cow<'a, str>, Problem> {
+    text::charset::decode(body, charset, html).map_err(|_| {
+        Problem::new(
+            Code::UnsupportedCharset,
+            format!(
+                "{} is no charset of the Encoding Standard.",
+                quoted(charset.unwrap_or_default())
+            ),
+        )
+    })
+}
+
+fn not_a_single(place: &str) -> Problem {
+    crate::http::request::body::unsupported(format!(
+        "This resource takes one document, as {TAKES}; for many there is {place}."
+    ))
+}

@@ -1,0 +1,69 @@
+//! `/v1/check-and-insert`: looks a document up and stores it if nothing counts, in one step.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+
+use crate::engine::{Admission, Checked};
+use crate::http::batch;
+use crate::http::batch::Operation;
+use crate::http::openapi::{CheckAndInsertRequest, DocumentBody, OnDuplicate, Packed, Problems};
+use crate::http::problem::Problem;
+use crate::http::reply::wire::{CheckAndInsertReply, Subject};
+use crate::http::request::prepare;
+use crate::http::routes::insert::count_outcome;
+use crate::http::routes::query::count_hits;
+use crate::http::service::Service;
+
+/// Store a document unless a near-duplicate is there, as one atomic step.
+///
+/// Of many concurrent requests with near-identical documents exactly one is answered `inserted`.
+/// With `"on_duplicate": "insert"` duplicates are stored too.
+#[utoipa::path(post, path = "/v1/check-and-insert", tag = "store",
+    params(DocumentBody, crate::http::openapi::Extraction, crate::http::openapi::LookUp, OnDuplicate),
+    request_body(content((CheckAndInsertRequest = "application/json"),
+        (String = "text/plain"), (String = "text/html"))),
+    responses((status = 200, description = "What was found, and what became of the document",
+        body = CheckAndInsertReply<'_>), Problems))]
+pub(crate) async fn post_check_and_insert(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let asked = service.prepare(request, &prepare::CHECK_AND_INSERT).await?;
+    let subject = Subject::from(&asked);
+    let pending = service
+        .engine
+        .begin_check_and_insert(
+            asked.document,
+            asked.options,
+            asked.store_duplicates,
+            Admission::Shed,
+        )
+        .await?;
+    let Checked { written, found } = pending.wait().await?;
+    count_outcome(written.outcome);
+    let (findings, share) = service.replies.hits_of_write(found).await?;
+    count_hits(&findings);
+    let reply = CheckAndInsertReply::new(&subject, written, &findings);
+    Ok(service.replies.answer_write(reply, share))
+}
+
+/// Store the unique ones of many documents.
+///
+/// NDJSON: one document with its options a line, one reply a line. Packed 64-bit little-endian
+/// fingerprints: one byte each, the distance of the nearest hit, or 255 for inserted. The order
+/// within a batch is the order of effect.
+#[utoipa::path(post, path = "/v1/check-and-insert/batch", tag = "batches",
+    params(crate::http::openapi::Extraction, crate::http::openapi::LookUp, OnDuplicate),
+    request_body(content((CheckAndInsertRequest = "application/x-ndjson"),
+        (Packed = "application/octet-stream"))),
+    responses((status = 200, description = "A reply for each document, in their order",
+        content((CheckAndInsertReply<'_> = "application/x-ndjson"),
+        (Packed = "application/octet-stream"))), Problems))]
+pub(crate) async fn post_check_and_insert_batch(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    batch::run(service, Operation::CheckAndInsert, request).await
+}

@@ -1,0 +1,90 @@
+//! `/v1/compare`: two documents beside each other; stores nothing.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+
+use crate::http::RequestDefaults;
+use crate::http::openapi::{CompareRequest, Problems};
+use crate::http::problem::{Code, Problem};
+use crate::http::reply::explained::ComparisonExplanationReply;
+use crate::http::reply::wire;
+use crate::http::reply::wire::{CompareReply, Subject};
+use crate::http::request::body;
+use crate::http::request::body::Kind;
+use crate::http::request::fields;
+use crate::http::request::fields::{Asked, Field, Fields};
+use crate::http::request::parameters;
+use crate::http::request::prepare;
+use crate::http::request::prepare::Prepared;
+use crate::http::service::Service;
+use crate::machine::query::Verification;
+
+/// The query parameters it takes: none, for both documents are in the body.
+const PARAMETERS: &[Field] = &[];
+
+/// Compare two documents.
+///
+/// `duplicate` says whether a look-up of one would count the other. Stores nothing.
+#[utoipa::path(post, path = "/v1/compare", tag = "look up",
+    request_body = CompareRequest,
+    responses((status = 200, description = "How near the two documents are", body = CompareReply),
+        Problems))]
+pub(crate) async fn post_compare(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (head, stream) = request.into_parts();
+    parameters::parse(head.uri.query(), PARAMETERS)?;
+    if body::kind(&head.headers, "application/json")? != Kind::Json {
+        let detail = "This resource takes two documents as application/json.";
+        return Err(body::unsupported(detail.to_owned()));
+    }
+    let held = body::read(&service, stream).await?;
+    let defaults = service.options.defaults;
+    let bytes = held.bytes.len();
+    let work = move || compare(&held.bytes, &defaults);
+    let reply =
+        if service.is_light(bytes) { work() } else { service.off_async(bytes, work).await? };
+    service.replies.answer(reply?, None)
+}
+
+fn compare(json: &[u8], defaults: &RequestDefaults) -> Result<CompareReply, Problem> {
+    let fields = fields::parse_comparison(json, prepare::INSERT.fields)?;
+    let options = prepare::query_options(fields.asked, defaults)?;
+    let a = side(fields.a, "a", fields.asked, defaults)?;
+    let b = side(fields.b, "b", fields.asked, defaults)?;
+    let distance = a.document.fingerprint.distance(b.document.fingerprint);
+    let verification = Verification::between(
+        a.document.sketch.as_deref(),
+        b.document.sketch.as_deref(),
+        options.criteria.min_resemblance,
+    );
+    let short = a.document.short || b.document.short;
+    let (similarity, confirmed) = wire::verified(verification, a.min_similarity);
+    let explanation =
+        || ComparisonExplanationReply::new(a.explained.as_deref(), b.explained.as_deref());
+    Ok(CompareReply {
+        a: Subject::from(&a).into(),
+        b: Subject::from(&b).into(),
+        distance: distance.get(),
+        similarity,
+        confirmed,
+        duplicate: distance <= options.criteria.distance && verification.counts(distance, short),
+        explanation: a.explain.then(explanation),
+    })
+}
+
+fn side(
+    fields: Option<Fields<'_>>,
+    name: &'static str,
+    asked: Asked,
+    defaults: &RequestDefaults,
+) -> Result<Prepared, Problem> {
+    let missing =
+        || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");
+    let fields = fields.ok_or_else(|| missing().of_field(name))?;
+    prepare::of_fields(fields, asked, prepare::INSERT.wanted, defaults)
+        .map_err(|problem| problem.inside(name))
+}

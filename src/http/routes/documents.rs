@@ -1,0 +1,97 @@
+//! `/v1/documents`: what is stored under an id, and forgetting it.
+//!
+//! An id is usually a URL, so it comes percent-encoded in the path, or as the parameter `id`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::Uri;
+use percent_encoding::percent_decode_str;
+
+use crate::document::DocumentId;
+use crate::http::openapi::Problems;
+use crate::http::problem::{Code, Problem};
+use crate::http::reply::wire::{DocumentReply, RemovedReply};
+use crate::http::request::fields::Field;
+use crate::http::request::parameters;
+use crate::http::request::parameters::NoParameters;
+use crate::http::service::Service;
+use crate::metrics;
+
+/// Show what is stored under an id.
+#[utoipa::path(get, path = "/v1/documents/{id}", tag = "documents",
+    params(("id" = String, Path, description = "the id, percent-encoded")),
+    responses((status = 200, description = "The document", body = DocumentReply), Problems))]
+pub(crate) async fn get_document(
+    State(service): State<Arc<Service>>,
+    uri: Uri,
+    _: NoParameters,
+) -> Result<Json<DocumentReply>, Problem> {
+    show(&service, &id_of_path(&uri)?).await
+}
+
+/// Forget the document with an id.
+///
+/// Succeeds with `"removed": 0` where there is none, so that it may be retried.
+#[utoipa::path(delete, path = "/v1/documents/{id}", tag = "documents",
+    params(("id" = String, Path, description = "the id, percent-encoded")),
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
+        Problems))]
+pub(crate) async fn delete_document(
+    State(service): State<Arc<Service>>,
+    uri: Uri,
+    _: NoParameters,
+) -> Result<Json<RemovedReply>, Problem> {
+    forget(&service, id_of_path(&uri)?).await
+}
+
+/// Show what is stored under an id, given as a query parameter.
+#[utoipa::path(get, path = "/v1/documents", tag = "documents",
+    params(("id" = String, Query, description = "the id")),
+    responses((status = 200, description = "The document", body = DocumentReply), Problems))]
+pub(crate) async fn get_document_by_parameter(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Json<DocumentReply>, Problem> {
+    show(&service, &id_of_query(&request)?).await
+}
+
+/// Forget the document with an id, given as a query parameter.
+#[utoipa::path(delete, path = "/v1/documents", tag = "documents",
+    params(("id" = String, Query, description = "the id")),
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
+        Problems))]
+pub(crate) async fn delete_document_by_parameter(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Json<RemovedReply>, Problem> {
+    forget(&service, id_of_query(&request)?).await
+}
+
+async fn show(service: &Service, id: &DocumentId) -> Result<Json<DocumentReply>, Problem> {
+    let stored = service.engine.document(id).await?;
+    let missing = || Problem::new(Code::DocumentNotFound, "No document with this id is stored.");
+    let recipe = service.options.defaults.recipe;
+    Ok(Json(DocumentReply::new(stored.ok_or_else(missing)?, recipe)))
+}
+
+async fn forget(service: &Service, id: DocumentId) -> Result<Json<RemovedReply>, Problem> {
+    let removed = service.engine.remove(id).await?;
+    metrics::written(metrics::WriteOutcome::Removed, removed.documents);
+    Ok(Json(removed.into()))
+}
+
+fn id_of_path(uri: &Uri) -> Result<DocumentId, Problem> {
+    // Decoded here and once: axum's own extractors answer bad UTF-8 in their own words.
+    let encoded = uri.path().rsplit('/').next().unwrap_or_default();
+    let id = percent_decode_str(encoded).decode_utf8();
+    let id = id.map_err(|_| Problem::invalid("id", "id must be percent-encoded UTF-8."))?;
+    Ok(DocumentId::new(id)?)
+}
+
+fn id_of_query(request: &Request) -> Result<DocumentId, Problem> {
+    let parameters = parameters::parse(request.uri().query(), &[Field::Id])?;
+    let detail = "Name the document: /v1/documents/{id}, percent-encoded, or ?id=.";
+    parameters.id.ok_or_else(|| Problem::invalid("id", detail))
+}

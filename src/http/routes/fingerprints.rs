@@ -1,0 +1,36 @@
+//! `/v1/fingerprints/{hex}`: forgetting a fingerprint with all its documents.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::Uri;
+
+use crate::fingerprint::Fingerprint;
+use crate::http::openapi::Problems;
+use crate::http::problem::Problem;
+use crate::http::reply::wire::RemovedReply;
+use crate::http::request::parameters::NoParameters;
+use crate::http::service::Service;
+use crate::metrics;
+
+/// Forget a fingerprint with all its documents.
+///
+/// Succeeds with `"removed": 0` where there is none, so that it may be retried.
+#[utoipa::path(delete, path = "/v1/fingerprints/{hex}", tag = "documents",
+    params(("hex" = String, Path, description = "16 hex digits, with or without 0x")),
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
+        Problems))]
+pub(crate) async fn delete_fingerprint(
+    State(service): State<Arc<Service>>,
+    uri: Uri,
+    _: NoParameters,
+) -> Result<Json<RemovedReply>, Problem> {
+    let hex = uri.path().rsplit('/').next().unwrap_or_default();
+    let fingerprint: Fingerprint = hex.parse().map_err(|_| {
+        Problem::invalid("hex", "A fingerprint has 16 hex digits, with or without 0x.")
+    })?;
+    let removed = service.engine.remove_fingerprint(fingerprint).await?;
+    metrics::written(metrics::WriteOutcome::Removed, removed.documents);
+    Ok(Json(removed.into()))
+}

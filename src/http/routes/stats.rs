@@ -1,0 +1,225 @@
+//! `/v1/stats`: the state of the service in numbers.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::engine::{Durability, SegmentStats, SnapshotInfo, Stats};
+use crate::http::openapi::Problems;
+use crate::http::problem::Problem;
+use crate::http::reply::wire::SnapshotReply;
+use crate::http::request::parameters::NoParameters;
+use crate::http::service::Service;
+
+/// The state of the service in numbers.
+#[utoipa::path(get, path = "/v1/stats", tag = "operations",
+    responses((status = 200, description = "The state of the service", body = StatsReply),
+        Problems))]
+pub(crate) async fn get_stats(
+    State(service): State<Arc<Service>>,
+    _: NoParameters,
+) -> Result<Json<StatsReply>, Problem> {
+    let uptime = service.started.elapsed().as_secs();
+    let mut reply = StatsReply::new(service.stats().await?, uptime);
+    reply.memory.bodies_bytes = service.held.now() as u64;
+    reply.memory.replies_bytes = service.replies.held_bytes() as u64;
+    reply.memory.max_bytes =
+        Some(service.options.memory_bytes_max).filter(|&bytes_max| bytes_max > 0);
+    Ok(Json(reply))
+}
+
+/// How old a snapshot is by the clock of this machine, in milliseconds.
+pub(crate) fn age_ms(snapshot: Option<&SnapshotInfo>) -> Option<u64> {
+    #[expect(clippy::disallowed_methods, reason = "an age for people; nothing is decided by it")]
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let now_ms = u64::try_from(now.as_millis()).ok()?;
+    Some(now_ms.saturating_sub(snapshot?.taken_at_ms))
+}
+
+/// The state of the service in numbers.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StatsReply {
+    /// Stored documents, with and without ids.
+    documents: u64,
+    /// Distinct stored fingerprints, as far as they are counted.
+    fingerprints: u64,
+    /// So many of the newest are not counted yet: 0, or more than a million where millions have just arrived.
+    uncounted: u64,
+    /// The last accepted change.
+    sequence: u64,
+    /// The exact definition of text to fingerprint.
+    #[schema(example = "np1")]
+    recipe: String,
+    /// The largest distance of a look-up.
+    distance_max: u8,
+    durability: DurabilityReply,
+    index: IndexReply,
+    /// Bytes of memory of the index, by part.
+    memory: MemoryReply,
+    journal: JournalReply,
+    /// The newest snapshot; null before the first one.
+    last_snapshot: Option<SnapshotReply>,
+    /// How long ago the newest snapshot was taken.
+    snapshot_age_ms: Option<u64>,
+    #[schema(example = "0.1.0")]
+    version: &'static str,
+    uptime_seconds: u64,
+}
+
+/// When a write is answered.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DurabilityReply {
+    /// `always`, `interval` or `none`.
+    policy: &'static str,
+    /// With `interval`: the longest time between two syncs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    interval_ms: Option<u64>,
+}
+
+/// The index.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct IndexReply {
+    /// The immutable parts, oldest first.
+    segments: Vec<SegmentReply>,
+    /// Insertions and removals in the mutable part, and in those waiting to become a segment.
+    delta_events: u64,
+}
+
+/// One segment of the index.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SegmentReply {
+    documents: u64,
+    fingerprints: u64,
+    bytes: u64,
+    /// Key bits and search radius of each table.
+    #[schema(example = "32r1f+32r1f")]
+    plan: String,
+}
+
+impl From<SegmentStats> for SegmentReply {
+    fn from(segment: SegmentStats) -> Self {
+        Self {
+            documents: segment.documents,
+            fingerprints: segment.fingerprints,
+            bytes: segment.bytes,
+            plan: segment.plan,
+        }
+    }
+}
+
+/// Bytes of memory: of the index by part and in total, and beside it.
+#[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "the names of the API end in their unit")]
+pub(crate) struct MemoryReply {
+    total_bytes: u64,
+    tables_bytes: u64,
+    documents_bytes: u64,
+    ids_bytes: u64,
+    removals_bytes: u64,
+    deltas_bytes: u64,
+    /// Set apart for merges: what is merged stands twice for a while.
+    merging_bytes: u64,
+    /// Bodies of requests, as far as they are counted (`server.bodies_held_bytes_max`).
+    bodies_bytes: u64,
+    /// Replies that wait for their clients, as far as they are counted
+    /// (`server.replies_held_bytes_max`).
+    replies_bytes: u64,
+    /// What the operating system says that the process has; null where it does not say.
+    resident_bytes: Option<u64>,
+    /// `engine.memory_bytes_max`; null without a limit.
+    max_bytes: Option<u64>,
+}
+
+/// The memory of this process, where the operating system says.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let field = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = field.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1_024)
+}
+
+/// The journal.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JournalReply {
+    bytes: u64,
+    files: u64,
+    /// How many of the files are packs: closed ones without what is no longer needed.
+    packs: u64,
+    /// At least so many of the bytes are records of stored documents.
+    live_bytes: u64,
+    /// Space of old records given back since the start.
+    reclaimed_bytes: u64,
+    /// The sweep that is under way, if one is.
+    sweep: Option<SweepReply>,
+}
+
+/// How far a sweep is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SweepReply {
+    /// The last change that is done.
+    done: u64,
+    /// The last change to do.
+    upto: u64,
+}
+
+impl JournalReply {
+    fn new(stats: &Stats) -> Self {
+        Self {
+            bytes: stats.journal_bytes,
+            files: stats.journal_files,
+            packs: stats.packs,
+            live_bytes: stats.space.live_bytes,
+            reclaimed_bytes: stats.space.reclaimed_bytes,
+            sweep: stats.space.sweep.map(|(done, upto)| SweepReply { done, upto }),
+        }
+    }
+}
+
+impl StatsReply {
+    fn new(stats: Stats, uptime_seconds: u64) -> Self {
+        let (policy, interval_ms) = match stats.durability {
+            Durability::Always => ("always", None),
+            Durability::Interval { ms } => ("interval", Some(ms)),
+            Durability::None => ("none", None),
+        };
+        let memory = stats.memory;
+        let journal = JournalReply::new(&stats);
+        let parts = [memory.tables, memory.documents, memory.ids, memory.removals, memory.deltas];
+        Self {
+            documents: stats.documents,
+            fingerprints: stats.fingerprints,
+            uncounted: stats.uncounted,
+            sequence: stats.sequence.get(),
+            recipe: stats.recipe.to_string(),
+            distance_max: stats.distance_max.get(),
+            durability: DurabilityReply { policy, interval_ms },
+            index: IndexReply {
+                segments: stats.segments.into_iter().map(SegmentReply::from).collect(),
+                delta_events: stats.delta_events,
+            },
+            memory: MemoryReply {
+                total_bytes: parts.iter().sum(),
+                tables_bytes: memory.tables,
+                documents_bytes: memory.documents,
+                ids_bytes: memory.ids,
+                removals_bytes: memory.removals,
+                deltas_bytes: memory.deltas,
+                merging_bytes: memory.merging,
+                bodies_bytes: 0,
+                replies_bytes: 0,
+                resident_bytes: resident_bytes(),
+                max_bytes: None,
+            },
+            journal,
+            snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
+            last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_seconds,
+        }
+    }
+}

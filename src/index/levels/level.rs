@@ -1,0 +1,181 @@
+//! A level: what a delta becomes, and what small segments become that are merged into a large one.
+
+use std::sync::Arc;
+
+use crate::document::Sequence;
+use crate::index::buckets;
+use crate::index::levels::ids::IdKey;
+use crate::index::levels::posting::{Common, Posting};
+use crate::index::levels::segment::{Builder, Row, Segment};
+use crate::index::levels::sorted::Sorted;
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Key, Plan, Plans, TablePlan};
+use crate::index::tables::table::Table;
+use crate::index::tables::table::build;
+use crate::index::tables::table::build::Counts;
+
+/// About so many bytes of entries are sorted at a time, where that makes at most so many pieces.
+const PIECE_BYTES: u64 = 12 << 20;
+const PIECES_MAX: u64 = 4;
+
+/// A segment, and the tables that belong to it.
+#[derive(Debug, Clone)]
+pub struct Level {
+    /// All it says about documents.
+    pub segment: Arc<Segment>,
+    /// If it is large, the plan's other tables, by role.
+    pub others: Vec<Arc<Table>>,
+}
+
+/// What is known before the rows are.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'a> {
+    /// The index's plans.
+    pub plans: &'a Plans,
+    /// Whether it becomes a small segment.
+    pub small: bool,
+    /// About how many fingerprints.
+    pub count: usize,
+    /// What the postings have in common.
+    pub common: Common,
+    /// Nothing is older: removals and resets have done their work and go.
+    pub oldest: bool,
+}
+
+impl Level {
+    /// The level of what is said about fingerprints, in any order and several times about one;
+    /// `add` puts what was said into the row of its fingerprint, the smallest first. Sorts what is said, with
+    /// its keys, a piece of all keys at a time, if it is large: needs memory for 12 MiB of that, or for a
+    /// quarter where it is more than four times as much.
+    pub fn of<T: Copy + Ord, I: Iterator<Item = (Permuted, T)>>(
+        expected: Expected<'_>,
+        said: impl Fn() -> I,
+        add: impl Fn(T, &mut Row),
+        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
+    ) -> Self {
+        let Expected { plans, small, count, common, oldest } = expected;
+        let large = &plans.large;
+        let order = if small { buckets::ORDER } else { large.tables()[0] };
+        let keyed = || said().map(|(value, said)| (order.key(value), said));
+        let mut row = Row::default();
+        let mut push = |builder: &mut Builder, sorted: &[(Key, T)]| {
+            for said in sorted.chunk_by(|a, b| a.0 == b.0) {
+                row.clear();
+                for &(_, said) in said {
+                    add(said, &mut row);
+                }
+                if oldest {
+                    row.forget_older();
+                }
+                builder.push(said[0].0, &row);
+            }
+        };
+        let builder = if small {
+            let mut builder = Builder::small(large.distance_max(), count, common);
+            let mut sorted = Vec::with_capacity(count);
+            sorted.extend(keyed());
+            sorted.sort_unstable();
+            push(&mut builder, &sorted);
+            builder
+        } else {
+            let builder = |counts: &Counts| Builder::large(counts, common);
+            in_order(Counts::new(order, count as u64), builder, keyed, |item| item.0, push)
+        };
+        let segment = builder.finish(ids);
+        let others = if small { Vec::new() } else { others(large, segment.sorted()) };
+        Self { segment: Arc::new(segment), others }
+    }
+
+    /// The level of `count` bare documents, put one after the other from the first change on; for
+    /// collections that are known as a whole.
+    pub fn of_bare(plans: &Plans, count: u64, values: impl Iterator<Item = Permuted>) -> Self {
+        let posting = |sequence| Posting { sequence, has_id: false, has_sketch: false };
+        let first = Sequence::ZERO.next();
+        let common = Common::of(posting(first)).and(Common::of(posting(Sequence::new(count))));
+        let small = plans.is_small(count);
+        let expected = Expected { plans, small, count: count as usize, common, oldest: true };
+        let values: Vec<Permuted> = values.take(count as usize).collect();
+        let puts = || values.iter().copied().zip(1..);
+        Self::of(expected, puts, |sequence, row| row.put(posting(Sequence::new(sequence))), [])
+    }
+}
+
+/// All tables of a plan but the first, of the fingerprints in that.
+fn others(plan: &Plan, first: &Sorted) -> Vec<Arc<Table>> {
+    let values = || first.entries().map(|(key, _)| first.order().value(key));
+    let table = |(role, plan): (usize, &TablePlan)| {
+        let keys = || values().map(|value| plan.key(value));
+        let counts = Counts::new(*plan, first.len() as u64);
+        let builder = |counts: &Counts| build::Builder::new(role, counts);
+        let push = |builder: &mut build::Builder, sorted: &[Key]| {
+            for &key in sorted {
+                builder.push(key);
+            }
+        };
+        Arc::new(in_order(counts, builder, keys, |key| *key, push).finish())
+    };
+    plan.tables().iter().enumerate().skip(1).map(table).collect()
+}
+
+/// Has something built of items in the order of their keys, of which `counts` expects about so many: counts them, and
+/// sorts those of a piece of all keys at a time. They are gone through once for each piece.
+fn in_order<T: Copy + Ord, I: Iterator<Item = T>, B>(
+    mut counts: Counts,
+    builder: impl FnOnce(&Counts) -> B,
+    items: impl Fn() -> I,
+    key: impl Fn(&T) -> Key,
+    mut push: impl FnMut(&mut B, &[T]),
+) -> B {
+    let count = counts.expected();
+    let pieces = (count * size_of::<T>() as u64).div_ceil(PIECE_BYTES).clamp(1, PIECES_MAX);
+    let piece = |item: &T| ((u128::from(key(item)) * u128::from(pieces)) >> 64) as u64;
+    // A few more than a piece of them, for none is as large as another.
+    let room = (count / pieces + if pieces > 1 { count / 64 } else { 0 }) as usize;
+    let mut sorted = Vec::with_capacity(room);
+    items().for_each(|item| {
+        counts.add(key(&item));
+        if piece(&item) == 0 {
+            sorted.push(item);
+        }
+    });
+    let mut builder = builder(&counts);
+    sorted.sort_unstable();
+    push(&mut builder, &sorted);
+    for next in 1..pieces {
+        sorted.clear();
+        items().for_each(|item| {
+            if piece(&item) == next {
+                sorted.push(item);
+            }
+        });
+        sorted.sort_unstable();
+        push(&mut builder, &sorted);
+    }
+    builder
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn items_come_in_order_however_many_pieces_are_made(
+            expected in prop_oneof![Just(0), 0..8_000_000_u64],
+            items in prop::collection::vec(any::<u64>(), 0..200),
+            crowd in prop::collection::vec(0..9_u64, 0..20),
+        ) {
+            let all: Vec<Key> = items.into_iter().chain(crowd).collect();
+            let plan = Plan::of(crate::fingerprint::Distance::new(3).unwrap());
+            let counts = Counts::new(plan.tables()[0], expected);
+            let items = || all.iter().copied();
+            let push = |out: &mut Vec<Key>, piece: &[Key]| out.extend(piece);
+            let pushed = in_order(counts, |_| Vec::new(), items, |key| *key, push);
+            let mut sorted = all.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(pushed, sorted);
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! A segment: an immutable level of the index, with all that it says about documents.
+//!
+//! Its distinct fingerprints are sorted, in one of two forms by their count ([`crate::index::levels::sorted`]).
+//! The *number* of a fingerprint is its place in there; at the same place of the postings is its oldest document. The
+//! few fingerprints with more documents have a group of later postings aside. A *document number* is
+//! that of its fingerprint, or, for a later posting, the count of numbers plus its place: the id
+//! index points to these. A small segment has all tables of its plan; the other tables of large ones
+//! are kept apart, see [`crate::index::view`].
+
+mod quarters;
+
+use std::sync::{Arc, OnceLock};
+
+use crate::document::Sequence;
+use crate::fingerprint::Distance;
+use crate::index::levels::ids::{IdKey, IdTable};
+use crate::index::levels::posting::{Common, Posting, Postings};
+use crate::index::levels::sorted;
+use crate::index::levels::sorted::Sorted;
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Key, TablePlan};
+use crate::index::tables::table::Number;
+use crate::index::tables::table::build::Counts;
+use crate::index::tables::table::quarters::QUARTERS;
+
+/// An immutable level of the index.
+#[derive(Debug)]
+pub struct Segment {
+    sorted: Sorted,
+    oldest: Postings,
+    /// By number.
+    groups: Vec<Group>,
+    later: Postings,
+    ids: IdTable,
+    /// By key.
+    removals: Vec<Removal>,
+    /// By key.
+    resets: Vec<Reset>,
+    /// How many fingerprints it adds to what is older, once somebody counted them.
+    added: OnceLock<i64>,
+}
+
+/// The later postings of a fingerprint with several documents: they end where the next group starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) number: Number,
+    pub(crate) start: u32,
+    /// How many of all its postings, the oldest included, have an id.
+    pub(crate) with_id: u32,
+}
+
+/// A document of an older level is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Removal {
+    /// Its fingerprint.
+    pub value: Permuted,
+    /// The document.
+    pub posting: Posting,
+}
+
+/// Every document of a fingerprint older than `sequence` is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reset {
+    /// The fingerprint.
+    pub value: Permuted,
+    /// The change that forgot it.
+    pub sequence: Sequence,
+}
+
+/// What one level says about the documents of one fingerprint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// It forgot all that was older.
+    pub reset: Option<Sequence>,
+    /// Documents put less documents removed, since the reset if there is one.
+    pub documents: i64,
+    /// The same of documents with an id.
+    pub with_id: i64,
+}
+
+impl Tally {
+    /// Adds what a newer level says.
+    #[must_use]
+    pub fn then(self, newer: Self) -> Self {
+        match newer.reset {
+            Some(_) => newer,
+            None => Self {
+                reset: self.reset,
+                documents: self.documents + newer.documents,
+                with_id: self.with_id + newer.with_id,
+            },
+        }
+    }
+}
+
+/// Memory of a segment by part, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bytes {
+    /// Its tables: of a large one the first.
+    pub tables: u64,
+    /// Postings.
+    pub postings: u64,
+    /// The id index.
+    pub ids: u64,
+    /// Removals and resets.
+    pub removals: u64,
+}
+
+impl Bytes {
+    /// All parts together.
+    pub fn total(self) -> u64 {
+        self.tables + self.postings + self.ids + self.removals
+    }
+}
+
+impl Segment {
+    /// What it says about the documents of a fingerprint.
+    pub fn tally(&self, value: Permuted) -> Tally {
+        let mut tally = Tally::default();
+        if let Some(number) = self.sorted.find(value) {
+            let group = self.group(number);
+            tally.documents = 1 + group.map_or(0, |group| self.later_of(group).len() as i64);
+            tally.with_id = group.map_or_else(
+                || i64::from(self.oldest.get(number as usize).has_id),
+                |group| i64::from(self.groups[group].with_id),
+            );
+        }
+        for removal in self.removals_of(value) {
+            tally.documents -= 1;
+            tally.with_id -= i64::from(removal.posting.has_id);
+        }
+        tally.reset = self.reset_of(value);
+        tally
+    }
+
+    /// The postings of a fingerprint, oldest first, those removed by newer levels included.
+    pub fn postings(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
+        self.sorted.find(value).into_iter().flat_map(|number| self.postings_at(number))
+    }
+
+    /// The removals of a fingerprint's documents, by sequence of the document.
+    pub fn removals_of(&self, value: Permuted) -> &[Removal] {
+        if self.removals.is_empty() {
+            return &[];
+        }
+        let order = self.sorted.order();
+        let key = order.key(value);
+        let start = self.removals.partition_point(|removal| order.key(removal.value) < key);
+        let count = self.removals[start..].partition_point(|removal| removal.value == value);
+        &self.removals[start..start + count]
+    }
+
+    /// The newest document that this level put under an id.
+    pub fn find_id(&self, key: IdKey) -> Option<(Permuted, Posting)> {
+        self.ids.get(key).map(|number| self.document(number))
+    }
+
+    /// How many distinct fingerprints it has.
+    pub fn fingerprints(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// How many documents it has.
+    pub fn documents(&self) -> usize {
+        self.fingerprints() + self.later.len()
+    }
+
+    /// How many fingerprints it adds to what is older; they are counted once.
+    pub fn added(&self, count: impl FnOnce() -> i64) -> i64 {
+        *self.added.get_or_init(count)
+    }
+
+    /// The same, if somebody has counted them.
+    pub fn known_added(&self) -> Option<i64> {
+        self.added.get().copied()
+    }
+
+    /// How many removals and resets it carries.
+    pub fn hiding(&self) -> usize {
+        self.removals.len() + self.resets.len()
+    }
+
+    /// Its fingerprints.
+    pub fn sorted(&self) -> &Sorted {
+        &self.sorted
+    }
+
+    /// What its oldest and later postings have in common; nothing where it has none.
+    pub(crate) fn common(&self) -> Option<Common> {
+        let oldest = (!self.sorted.is_empty()).then(|| self.oldest.common())?;
+        Some(if self.later.is_empty() { oldest } else { oldest.and(self.later.common()) })
+    }
+
+    /// Its memory.
+    pub fn bytes(&self) -> Bytes {
+        Bytes {
+            tables: self.sorted.bytes() as u64,
+            postings: (self.oldest.bytes()
+                + self.later.bytes()
+                + self.groups.capacity() * size_of::<Group>()) as u64,
+            ids: self.ids.bytes() as u64,
+            removals: (self.removals.capacity() * size_of::<Removal>()
+                + self.resets.capacity() * size_of::<Reset>()) as u64,
+        }
+    }
+
+    /// The postings of a fingerprint's number, oldest first.
+    pub(crate) fn postings_at(&self, number: Number) -> impl Iterator<Item = Posting> + '_ {
+        let later = self.group(number).map_or(0..0, |group| self.later_of(group));
+        std::iter::once(self.oldest.get(number as usize)).chain(later.map(|i| self.later.get(i)))
+    }
+
+    pub(crate) fn reset_of(&self, value: Permuted) -> Option<Sequence> {
+        if self.resets.is_empty() {
+            return None;
+        }
+        let order = self.sorted.order();
+        let key = order.key(value);
+        let at = self.resets.binary_search_by_key(&key, |reset| order.key(reset.value)).ok()?;
+        Some(self.resets[at].sequence)
+    }
+
+    /// The document with a number.
+    pub(crate) fn document(&self, number: u32) -> (Permuted, Posting) {
+        match (number as usize).checked_sub(self.sorted.numbers()) {
+            None => (self.sorted.value(number), self.oldest.get(number as usize)),
+            Some(later) => {
+                let group = self.groups.partition_point(|group| group.start as usize <= later) - 1;
+                (self.sorted.value(self.groups[group].number), self.later.get(later))
+            }
+        }
+    }
+
+    pub(crate) fn ids(&self) -> &IdTable {
+        &self.ids
+    }
+
+    pub(crate) fn removals(&self) -> &[Removal] {
+        &self.removals
+    }
+
+    pub(crate) fn resets(&self) -> &[Reset] {
+        &self.resets
+    }
+
+    /// The parts of an image besides the table, ids, removals and resets.
+    pub(crate) fn postings_parts(&self) -> (&Postings, &[Group], &Postings) {
+        (&self.oldest, &self.groups, &self.later)
+    }
+
+    fn group(&self, number: Number) -> Option<usize> {
+        self.groups.binary_search_by_key(&number, |group| group.number).ok()
+    }
+
+    fn later_of(&self, group: usize) -> std::ops::Range<usize> {
+        let end = self.groups.get(group + 1).map_or(self.later.len(), |next| next.start as usize);
+        self.groups[group].start as usize..end
+    }
+
+    fn number_of(&self, value: Permuted, sequence: Sequence) -> Option<u32> {
+        let number = self.sorted.find(value)?;
+        if self.oldest.get(number as usize).sequence == sequence {
+            return Some(number);
+        }
+        // Later postings ascend by sequence.
+        let range = self.later_of(self.group(number)?);
+        let (mut low, mut high) = (range.start, range.end);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.later.get(middle).sequence < sequence {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        (low < range.end && self.later.get(low).sequence == sequence)
+            .then(|| (self.sorted.numbers() + low) as u32)
+    }
+}
+
+/// Takes the rows of a new segment in ascending order of key.
+#[derive(Debug)]
+pub struct Builder {
+    sorted: sorted::Builder,
+    order: TablePlan,
+    oldest: Postings,
+    groups: Vec<Group>,
+    later: Vec<Posting>,
+    removals: Vec<Removal>,
+    resets: Vec<Reset>,
+}
+
+impl Builder {
+    /// A builder of a small segment with about so many fingerprints, whose postings have something
+    /// in common.
+    pub fn small(distance_max: Distance, count: usize, common: Common) -> Self {
+        Self::new(sorted::Builder::small(distance_max, count), common)
+    }
+
+    /// A builder of a large segment for counted fingerprints.
+    pub fn large(counts: &Counts, common: Common) -> Self {
+        Self::new(sorted::Builder::large(counts), common)
+    }
+
+    /// Builders of its quarters, if it has quarters.
+    pub fn quarters(counts: &Counts, common: Common) -> Option<[Self; QUARTERS]> {
+        Some(sorted::Builder::quarters(counts)?.map(|quarter| Self::new(quarter, common)))
+    }
+
+    fn new(sorted: sorted::Builder, common: Common) -> Self {
+        Self {
+            oldest: Postings::new(common, sorted.numbers()),
+            order: sorted.order(),
+            sorted,
+            groups: Vec::new(),
+            later: Vec::new(),
+            removals: Vec::new(),
+            resets: Vec::new(),
+        }
+    }
+
+    /// Adds what the level says about the fingerprint with the next larger key.
+    #[inline]
+    pub fn push(&mut self, key: Key, row: &Row) {
+        if let Some((oldest, later)) = row.postings.split_first() {
+            let number = self.sorted.push(key);
+            self.oldest.set(number as usize, *oldest);
+            if !later.is_empty() {
+                let with_id = row.postings.iter().filter(|posting| posting.has_id).count() as u32;
+                let start = self.later.len() as u32;
+                self.later.extend(later);
+                self.groups.push(Group { number, start, with_id });
+            }
+        }
+        if !row.removals.is_empty() || row.reset.is_some() {
+            let value = self.order.value(key);
+            self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
+            self.resets.extend(row.reset.map(|sequence| Reset { value, sequence }));
+        }
+    }
+
+    /// The segment. `ids` are sorted by key, no key twice; those whose document is not among the
+    /// rows are dropped.
+    pub fn finish(self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
+        self.finish_merged(&[], ids)
+    }
+
+    /// The same of rows that are those of some segments together, or of none.
+    pub fn finish_merged(
+        mut self,
+        from: &[Arc<Segment>],
+        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
+    ) -> Segment {
+        // Rows came by key; the numbers of those in extra lines are the last.
+        let (groups, later) = by_number(self.groups, &self.later);
+        let sorted = self.sorted.finish(from.iter().map(|segment| segment.sorted()));
+        self.oldest.extend_to(sorted.numbers());
+        let mut segment = Segment {
+            sorted,
+            oldest: self.oldest,
+            groups,
+            later,
+            ids: IdTable::default(),
+            removals: self.removals,
+            resets: self.resets,
+            added: OnceLock::new(),
+        };
+        let numbered: Vec<(IdKey, u32)> = ids
+            .into_iter()
+            .filter_map(|(key, value, sequence)| Some((key, segment.number_of(value, sequence)?)))
+            .collect();
+        segment.ids = IdTable::from_sorted(numbered.into_iter());
+        segment
+    }
+}
+
+/// Groups and their later postings in the order of their numbers.
+fn by_number(mut groups: Vec<Group>, postings: &[Posting]) -> (Vec<Group>, Postings) {
+    let mut ends: Vec<u32> = groups.iter().skip(1).map(|group| group.start).collect();
+    ends.push(postings.len() as u32);
+    let mut ends: Vec<(Group, u32)> = groups.drain(..).zip(ends).collect();
+    ends.sort_unstable_by_key(|(group, _)| group.number);
+    let common = postings.iter().copied().map(Common::of).reduce(Common::and);
+    let mut later = Postings::new(common.unwrap_or(Common::NONE), postings.len());
+    let mut next = 0;
+    for (group, end) in ends {
+        groups.push(Group { start: next as u32, ..group });
+        for &posting in &postings[group.start as usize..end as usize] {
+            later.set(next, posting);
+            next += 1;
+        }
+    }
+    (groups, later)
+}
+
+/// The parts of an image; `None` where they do not fit each other.
+impl Segment {
+    pub(crate) fn from_parts(
+        sorted: Sorted,
+        (oldest, groups, later): (Postings, Vec<Group>, Postings),
+        ids: IdTable,
+        (removals, resets): (Vec<Removal>, Vec<Reset>),
+    ) -> Option<Self> {
+        let order = sorted.order();
+        let numbers = sorted.numbers();
+        let in_order = |a: &Group, b: &Group| a.number < b.number && a.start < b.start;
+        let within = |group: &Group| {
+            (group.number as usize) < numbers && (group.start as usize) < later.len()
+        };
+        let sound = oldest.len() >= numbers
+            && groups.iter().all(within)
+            && groups.is_sorted_by(in_order)
+            && groups.first().map_or(later.is_empty(), |group| group.start == 0)
+            && ids.iter().all(|(_, number)| (number as usize) < numbers + later.len())
+            && removals.is_sorted_by_key(|removal| order.key(removal.value))
+            && resets.is_sorted_by(|a, b| order.key(a.value) < order.key(b.value));
+        let added = OnceLock::new();
+        let segment = Self { sorted, oldest, groups, later, ids, removals, resets, added };
+        sound.then_some(segment)
+    }
+}
+
+/// What a level says about one fingerprint: the result of its changes in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Documents put and not removed, oldest first.
+    pub postings: Vec<Posting>,
+    /// Documents of older levels that were removed, by sequence.
+    pub removals: Vec<Posting>,
+    /// Everything older was forgotten.
+    pub reset: Option<Sequence>,
+}
+
+impl Row {
+    /// Forgets what it said.
+    pub fn clear(&mut self) {
+        self.postings.clear();
+        self.removals.clear();
+        self.reset = None;
+    }
+
+    /// A document was put.
+    pub fn put(&mut self, posting: Posting) {
+        self.postings.push(posting);
+    }
+
+    /// A document was removed: one of these, or one of an older level.
+    pub fn remove(&mut self, posting: Posting) {
+        if let Ok(at) = self.postings.binary_search_by_key(&posting.sequence, |p| p.sequence) {
+            self.postings.remove(at);
+        } else {
+            let at = self.removals.partition_point(|p| p.sequence < posting.sequence);
+            self.removals.insert(at, posting);
+        }
+    }
+
+    /// The fingerprint was forgotten with all its documents.
+    pub fn reset(&mut self, sequence: Sequence) {
+        self.clear();
+        self.reset = Some(sequence);
+    }
+
+    /// Nothing is older: only documents that it has are left to say.
+    pub fn forget_older(&mut self) {
+        self.removals.clear();
+        self.reset = None;
+    }
+
+    /// The same in numbers.
+    pub fn tally(&self) -> Tally {
+        let with_id = |postings: &[Posting]| postings.iter().filter(|p| p.has_id).count() as i64;
+        Tally {
+            reset: self.reset,
+            documents: self.postings.len() as i64 - self.removals.len() as i64,
+            with_id: with_id(&self.postings) - with_id(&self.removals),
+        }
+    }
+}

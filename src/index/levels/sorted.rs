@@ -1,0 +1,215 @@
+//! The fingerprints of a segment, sorted: in one of two forms, by their number.
+
+use crate::fingerprint::Distance;
+use crate::index::buckets::{self, Buckets};
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Key, TablePlan};
+use crate::index::tables::table::build;
+use crate::index::tables::table::build::Counts;
+use crate::index::tables::table::entries;
+use crate::index::tables::table::quarters::QUARTERS;
+use crate::index::tables::table::{Number, Table};
+
+/// The fingerprints of a segment. The *number* of one is its place among the slots.
+#[derive(Debug)]
+pub enum Sorted {
+    /// With all tables of the plan for small segments.
+    Small(Buckets),
+    /// The first table of the plan for large segments; the others are apart.
+    Large(Table),
+}
+
+impl Sorted {
+    /// What they are sorted by.
+    pub fn order(&self) -> TablePlan {
+        match self {
+            Self::Small(_) => buckets::ORDER,
+            Self::Large(table) => table.plan(),
+        }
+    }
+
+    /// Whether it is of the small form.
+    pub fn is_small(&self) -> bool {
+        matches!(self, Self::Small(_))
+    }
+
+    /// Has the line loaded where [`Self::find`] will begin.
+    pub fn expect_value(&self, value: Permuted) {
+        match self {
+            Self::Small(buckets) => buckets.expect_value(value),
+            Self::Large(table) => table.expect_value(value),
+        }
+    }
+
+    /// Has loaded what that leads to.
+    pub fn locate_value(&self, value: Permuted) {
+        if let Self::Small(buckets) = self {
+            buckets.locate_value(value);
+        }
+    }
+
+    /// The number of a fingerprint, if it is there.
+    pub fn find(&self, value: Permuted) -> Option<Number> {
+        match self {
+            Self::Small(buckets) => buckets.find(value),
+            Self::Large(table) => table.find(value),
+        }
+    }
+
+    /// The fingerprint with a number that [`Self::find`] or [`Self::entries`] gave.
+    pub fn value(&self, number: Number) -> Permuted {
+        match self {
+            Self::Small(buckets) => buckets.value(number),
+            Self::Large(table) => table.value(number),
+        }
+    }
+
+    /// All, ascending by key, with their numbers.
+    pub fn entries(&self) -> Entries<'_> {
+        match self {
+            Self::Small(buckets) => Entries::Small(buckets.entries()),
+            Self::Large(table) => Entries::Large(table.entries()),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Small(buckets) => buckets.len(),
+            Self::Large(table) => table.len() as usize,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One more than the largest possible number.
+    pub fn numbers(&self) -> usize {
+        match self {
+            Self::Small(buckets) => buckets.len(),
+            Self::Large(table) => table.numbers(),
+        }
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Small(buckets) => buckets.bytes(),
+            Self::Large(table) => table.bytes(),
+        }
+    }
+}
+
+/// The entries of either form.
+#[derive(Debug)]
+pub enum Entries<'a> {
+    /// Of a small segment.
+    Small(buckets::Entries<'a>),
+    /// Of a large one.
+    Large(entries::Entries<'a>),
+}
+
+impl Entries<'_> {
+    /// Calls `each` with the next ones; whether there were any.
+    pub fn next_few(&mut self, each: impl FnMut((Key, Number))) -> bool {
+        match self {
+            Self::Small(entries) => entries.next_few(each),
+            Self::Large(entries) => entries.next_few(each),
+        }
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = (Key, Number);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Key, Number)> {
+        match self {
+            Self::Small(entries) => entries.next(),
+            Self::Large(entries) => entries.next(),
+        }
+    }
+
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, each: F) -> B {
+        match self {
+            Self::Small(entries) => entries.fold(init, each),
+            Self::Large(entries) => entries.fold(init, each),
+        }
+    }
+}
+
+/// Takes the keys of a segment in ascending order.
+#[derive(Debug)]
+pub enum Builder {
+    /// Of a small segment, whose keys are the fingerprints.
+    Small {
+        /// The largest distance of a look-up.
+        distance_max: Distance,
+        /// Those taken.
+        values: Vec<Permuted>,
+    },
+    /// Of a large one.
+    Large(Box<build::Builder>),
+}
+
+impl Builder {
+    /// A builder of a small segment with about so many fingerprints.
+    pub fn small(distance_max: Distance, count: usize) -> Self {
+        Self::Small { distance_max, values: Vec::with_capacity(count) }
+    }
+
+    /// A builder of a large one whose fingerprints were counted.
+    pub fn large(counts: &Counts) -> Self {
+        Self::Large(Box::new(build::Builder::new(0, counts)))
+    }
+
+    /// Builders of its quarters, if it has quarters.
+    pub fn quarters(counts: &Counts) -> Option<[Self; QUARTERS]> {
+        let quarters = build::Builder::quarters(0, counts)?;
+        Some(quarters.map(|quarter| Self::Large(Box::new(quarter))))
+    }
+
+    /// What the keys are.
+    pub fn order(&self) -> TablePlan {
+        match self {
+            Self::Small { .. } => buckets::ORDER,
+            Self::Large(builder) => builder.plan(),
+        }
+    }
+
+    /// About how many numbers there will be.
+    pub fn numbers(&self) -> usize {
+        match self {
+            Self::Small { values, .. } => values.capacity(),
+            Self::Large(builder) => builder.numbers(),
+        }
+    }
+
+    /// Adds the next larger key; its number.
+    pub fn push(&mut self, key: Key) -> Number {
+        match self {
+            Self::Small { values, .. } => {
+                values.push(key);
+                (values.len() - 1) as Number
+            }
+            Self::Large(builder) => builder.push(key),
+        }
+    }
+
+    /// The finished fingerprints. If they are those of other ones, merged, their tables may be made of these.
+    pub fn finish<'a>(self, merged: impl Iterator<Item = &'a Sorted>) -> Sorted {
+        match self {
+            Self::Small { distance_max, values } => {
+                let small = merged.filter_map(|sorted| match sorted {
+                    Sorted::Small(buckets) => Some(buckets),
+                    Sorted::Large(_) => None,
+                });
+                let parts: Vec<&Buckets> = small.collect();
+                Sorted::Small(Buckets::merge(distance_max, &parts, &values))
+            }
+            Self::Large(builder) => Sorted::Large(builder.finish()),
+        }
+    }
+}

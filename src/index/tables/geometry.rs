@@ -1,0 +1,238 @@
+//! The geometry of a table: how its lines are divided and where a key belongs, by its size.
+//!
+//! The heads are cut into equal *ranges* of about a thousand entries; a *directory* tells where the
+//! lines of each range start and how many it has, in proportion to its entries, so that a skewed
+//! collection fills its lines as evenly as a random one. Within a range the place of a head is
+//! interpolated: its *home*. So finding a line costs one load from the directory (0.01 bytes an
+//! entry, in the second-level cache) and a multiplication, and no search.
+//!
+//! Lines are filled to a share of their slots; what does not fit goes to the next two lines, and
+//! what does not fit there to extra lines. A line keeps only the bits of a head that its place does
+//! not imply.
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "an estimate decides nothing but the layout"
+)]
+
+use crate::index::plan::{TablePlan, masks_within};
+use crate::index::tables::fold;
+use crate::index::tables::fold::{Head, SYNDROME_BITS};
+use crate::index::tables::line::{Layout, SPAN_MAX};
+
+/// Entries a range, about.
+const RANGE_ENTRIES: u64 = 1_000;
+
+/// A quarter of a table has ranges of its own.
+const RANGES_MIN: u64 = 4;
+
+/// A directory takes at most 128 MiB.
+const RANGE_BITS_MAX: u32 = 24;
+
+/// How full lines are made. Fuller lines take less memory, and more look-ups go on to the next line.
+const FILL: f64 = 0.70;
+
+/// The same for tables from [`LARGE`] entries on, whose memory matters more.
+const FILL_LARGE: f64 = 0.80;
+const LARGE: u64 = 32_000_000;
+
+/// The same for those of thirds: a look-up visits several lines one behind the other, and fewer where
+/// they are fuller.
+const FILL_LARGE_THIRDS: f64 = 0.85;
+
+/// A range with fewer entries than others gets lines for at least this share of their average, so
+/// that no line stands for so many heads that all of their bits would have to be kept.
+const SPARSEST: f64 = 0.5;
+
+/// What a line costs that is read after its neighbour, in terms of one at a random place.
+const NEXT_LINE_COST: f64 = 0.5;
+
+/// How a table of a certain size is laid out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Geometry {
+    /// How its lines are divided.
+    pub layout: Layout,
+    /// Log2 of the number of ranges: 1 to [`RANGE_BITS_MAX`].
+    pub range_bits: u32,
+    /// How many of a head's upper bits a look-up flips: what agrees in them is one cell.
+    pub cell_bits: u32,
+    /// No cell is cut by the border of two homes.
+    pub whole_cells: bool,
+    fill: f64,
+    heads_per_line_max: u64,
+}
+
+impl Geometry {
+    /// The geometry of a table with about `count` entries.
+    pub fn of(plan: TablePlan, count: u64) -> Self {
+        let fill = match plan.key_bits {
+            _ if count < LARGE => FILL,
+            32 => FILL_LARGE,
+            _ => FILL_LARGE_THIRDS,
+        };
+        let ranges = (count / RANGE_ENTRIES).max(RANGES_MIN).next_power_of_two().ilog2();
+        let with = |layout: Layout| {
+            let lines = lines(count, layout, fill);
+            let cell_bits = cell_bits(plan, lines);
+            Self {
+                layout,
+                // A cell lies in one range.
+                range_bits: ranges.min(cell_bits).min(RANGE_BITS_MAX),
+                cell_bits,
+                whole_cells: 1 << cell_bits >= 4 * lines,
+                fill,
+                heads_per_line_max: (HEADS as f64 / lines as f64 / SPARSEST).ceil() as u64,
+            }
+        };
+        // The more slots, the fewer lines, and the more bits have to be kept.
+        let layouts = (1..=15).rev().map(Layout::with_slots);
+        layouts.map(with).find(Self::tells_heads).expect("whole heads are always told")
+    }
+
+    /// Whether the kept bits tell a head from all others that a probe can meet.
+    ///
+    /// It is told by its distance from the head that is looked for, or from that at the start of a
+    /// line: at most the lines that it may have been moved on, and its cell.
+    fn tells_heads(&self) -> bool {
+        let cell = if self.whole_cells { HEADS >> self.cell_bits } else { 0 };
+        let far = (u64::from(SPAN_MAX) + 2) * self.heads_per_line_max + cell;
+        self.layout.kept_bits == 32 || far < 1 << (self.layout.kept_bits - 1)
+    }
+
+    /// That of a table in an image; `None` where there is none like it.
+    pub fn stored(slots: u8, range_bits: u8, cell_bits: u8, whole_cells: bool) -> Option<Self> {
+        let (range_bits, cell_bits) = (u32::from(range_bits), u32::from(cell_bits));
+        let possible = (1..=15).contains(&slots)
+            && (1..=RANGE_BITS_MAX.min(cell_bits)).contains(&range_bits)
+            && cell_bits <= 32;
+        let layout = Layout::with_slots(u32::from(slots).clamp(1, 15));
+        let (fill, heads_per_line_max) = (FILL, HEADS);
+        let stored = Self { layout, range_bits, cell_bits, whole_cells, fill, heads_per_line_max };
+        possible.then_some(stored)
+    }
+
+    /// How many lines a range with so many entries gets.
+    pub fn lines_of_range(&self, entries: u32) -> u32 {
+        let for_entries = f64::from(entries) / (f64::from(self.layout.slots) * self.fill);
+        let for_heads = (HEADS >> self.range_bits).div_ceil(self.heads_per_line_max);
+        (for_entries.ceil() as u32).max(for_heads as u32).max(1)
+    }
+
+    /// Expected bytes of a table with `count` entries, for a collection without skew.
+    pub fn bytes(&self, count: u64) -> f64 {
+        64.0 * self.lines(count) + 8.0 * self.ranges()
+    }
+
+    /// Expected lines of a table with `count` entries, for a collection without skew.
+    pub fn lines(&self, count: u64) -> f64 {
+        // Those of each range are rounded up.
+        lines(count, self.layout, self.fill) as f64 + 0.5 * self.ranges()
+    }
+
+    /// Expected slots of a table with `count` entries, filled or not.
+    pub fn slots(&self, count: u64) -> f64 {
+        self.lines(count) * f64::from(self.layout.slots)
+    }
+
+    /// How many cells a look-up visits, on average over all heads.
+    pub fn cells_visited(&self, plan: TablePlan, radius: u32) -> f64 {
+        if plan.folded {
+            fold::neighbours_mean(radius)
+        } else {
+            probes(self.cell_bits, radius) as f64
+        }
+    }
+
+    /// How many lines a cell touches, on average.
+    pub fn lines_a_cell(&self, count: u64) -> f64 {
+        if self.whole_cells {
+            return 1.0;
+        }
+        // One, and one more for each border of lines in it; borders of ranges cut no cell.
+        let cells = (1_u64 << self.cell_bits) as f64;
+        1.0 + (self.lines(count) - self.ranges()).max(0.0) / cells
+    }
+
+    fn ranges(&self) -> f64 {
+        (1_u64 << self.range_bits) as f64
+    }
+}
+
+/// All heads.
+const HEADS: u64 = 1 << 32;
+
+fn lines(count: u64, layout: Layout, fill: f64) -> u64 {
+    ((count as f64 / (f64::from(layout.slots) * fill)).ceil() as u64).max(1)
+}
+
+/// How many bits to flip at a look-up: with fewer, a cell is larger, and there are fewer of them.
+fn cell_bits(plan: TablePlan, lines: u64) -> u32 {
+    if plan.folded {
+        return 32 - SYNDROME_BITS;
+    }
+    if plan.radius == 0 {
+        return plan.key_bits;
+    }
+    let cost = |bits: u32| {
+        let lines_per_cell = lines as f64 / (1_u64 << bits) as f64;
+        probes(bits, plan.radius) as f64 * (1.0 + NEXT_LINE_COST * lines_per_cell)
+    };
+    (plan.radius + 1..=plan.key_bits)
+        .min_by(|&a, &b| cost(a).total_cmp(&cost(b)))
+        .unwrap_or(plan.key_bits)
+}
+
+/// How many cells of `bits` bits lie within a radius.
+pub fn probes(bits: u32, radius: u32) -> u64 {
+    let choose = |k: u32| (0..u64::from(k)).fold(1, |c, i| c * (u64::from(bits) - i) / (i + 1));
+    (0..=radius.min(bits)).map(choose).sum()
+}
+
+/// What to flip in a head to get every cell of `cell_bits` bits within a radius, the nearest first.
+pub fn flips(cell_bits: u32, radius: u32) -> Box<[Head]> {
+    masks_within(cell_bits, radius).map(|mask| (mask as u32) << (32 - cell_bits)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Distance;
+    use crate::index::plan::Plan;
+
+    const COUNTS: [u64; 9] =
+        [0, 1, 100, 32_768, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 3_000_000_000];
+
+    #[test]
+    fn kept_bits_tell_all_heads_that_a_probe_can_meet() {
+        for plan in (0..=8).map(|d| Plan::of(Distance::new(d).unwrap())) {
+            for (table, count) in plan.tables().iter().flat_map(|t| COUNTS.map(|c| (*t, c))) {
+                let geometry = Geometry::of(table, count);
+                let Layout { slots, kept_bits } = geometry.layout;
+                assert!(slots * (32 + kept_bits) + 16 <= 512 && (1..=15).contains(&slots));
+                assert!(geometry.tells_heads(), "{plan} {geometry:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn probes_are_counted_as_they_are_made() {
+        for (bits, radius) in [(21, 2), (5, 0), (22, 1), (8, 3)] {
+            assert_eq!(flips(bits, radius).len() as u64, probes(bits, radius));
+        }
+    }
+
+    #[test]
+    fn tables_take_the_memory_that_they_may() {
+        let limits = [
+            (3, 1_000_000, 10.5),
+            (3, 10_000_000, 9.5),
+            (3, 100_000_000, 7.5),
+            (6, 100_000_000, 7.2),
+        ];
+        for (distance, count, most) in limits {
+            let plan = Plan::of(Distance::new(distance).unwrap());
+            let bytes = Geometry::of(plan.tables()[0], count).bytes(count) / count as f64;
+            assert!(bytes <= most, "{bytes} bytes an entry at {count}, {plan}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Building a table: counted first, then filled by one pass over ascending keys.
+
+use crate::index::memory::array::Array;
+use crate::index::plan::{Key, TablePlan, head, low};
+use crate::index::tables::geometry::Geometry;
+use crate::index::tables::line::{Line, SLOTS_MAX, SPAN_MAX};
+use crate::index::tables::table::quarters::{QUARTERS, Quarter};
+use crate::index::tables::table::{Extra, LinesOfRange, Number, Table};
+
+/// How many entries each range of a table to be built has.
+#[derive(Debug)]
+pub struct Counts {
+    plan: TablePlan,
+    expected: u64,
+    geometry: Geometry,
+    ranges: Vec<u32>,
+}
+
+impl Counts {
+    /// No entries yet, of about `count`.
+    pub fn new(plan: TablePlan, count: u64) -> Self {
+        let geometry = Geometry::of(plan, count);
+        Self { plan, expected: count, geometry, ranges: vec![0; 1 << geometry.range_bits] }
+    }
+
+    /// What the table will be built by.
+    pub fn plan(&self) -> TablePlan {
+        self.plan
+    }
+
+    /// About how many there will be.
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// Counts the entries of a table with the same plan, a line at a time: those of a line that lies
+    /// across ranges all count for its first one. A range that is too small or too large by a few
+    /// entries is filled a little differently, and nothing else.
+    pub fn add_lines(&mut self, table: &Table) {
+        for (head, entries) in table.lines_by_head() {
+            self.ranges[(head >> (32 - self.geometry.range_bits)) as usize] += entries;
+        }
+    }
+
+    /// The directory of the table, and how many lines it leads to.
+    fn directory(&self) -> (Array<LinesOfRange>, u64) {
+        let mut directory = Array::zeros(self.ranges.len());
+        let mut next = 0_u64;
+        for (range, &entries) in directory.iter_mut().zip(&self.ranges) {
+            let lines = u64::from(self.geometry.lines_of_range(entries));
+            *range = next | lines << 32;
+            next += lines;
+        }
+        (directory, next)
+    }
+
+    /// Counts one.
+    pub fn add(&mut self, key: Key) {
+        self.ranges[(key >> (64 - self.geometry.range_bits)) as usize] += 1;
+    }
+}
+
+/// Takes the keys of a new table in ascending order.
+#[derive(Debug)]
+pub struct Builder {
+    table: Table,
+    /// Where the lines of each quarter end, for what is moved on stays in its quarter; those of the last one
+    /// behind the lines that are a home.
+    ends: [u32; QUARTERS],
+    /// The line that is being filled, and what it will have.
+    line: u32,
+    open: [Key; SLOTS_MAX],
+    count: u32,
+    /// The home of the last entry.
+    home: u32,
+    extra_lines: Vec<Line>,
+}
+
+impl Builder {
+    /// A builder of a table whose entries were counted.
+    pub fn new(role: usize, counts: &Counts) -> Self {
+        let mut table = Table::empty(counts.plan, role, counts.geometry);
+        let (directory, homes) = counts.directory();
+        table.directory = directory;
+        table.lines = Array::zeros(homes as usize + SPAN_MAX as usize);
+        let end = table.lines.len() as u32;
+        let ends = table
+            .quarter_starts()
+            .map_or([end; QUARTERS], |[_, one, two, three, _]| [one, two, three, end]);
+        Self::of(table, ends)
+    }
+
+    /// Builders of its quarters, if it has quarters; what they build can be joined.
+    pub fn quarters(role: usize, counts: &Counts) -> Option<[Self; QUARTERS]> {
+        let mut whole = Table::empty(counts.plan, role, counts.geometry);
+        whole.directory = counts.directory().0;
+        let starts = whole.quarter_starts()?;
+        let lines = Quarter::ALL.map(|quarter| quarter.lines(&starts).len());
+        let lines: [Array<Line>; QUARTERS] =
+            Array::zeros_in_parts(&lines).try_into().expect("as many as were asked for");
+        let mut quarters = Quarter::ALL.into_iter();
+        Some(lines.map(|lines| {
+            let mut table = Table::empty(counts.plan, role, counts.geometry);
+            table.quarter = quarters.next();
+            table.directory = whole.directory_in(table.quarter, &starts);
+            let end = lines.len() as u32;
+            table.lines = lines;
+            Self::of(table, [end; QUARTERS])
+        }))
+    }
+
+    fn of(table: Table, ends: [u32; QUARTERS]) -> Self {
+        assert!(table.is_numbered(), "a segment has at most 2^32 slots");
+        Self {
+            table,
+            ends,
+            line: 0,
+            open: [0; SLOTS_MAX],
+            count: 0,
+            home: 0,
+            extra_lines: Vec::new(),
+        }
+    }
+
+    /// What the table is built by.
+    pub fn plan(&self) -> TablePlan {
+        self.table.plan
+    }
+
+    /// At least as many as the numbers of all entries but those in extra lines.
+    pub fn numbers(&self) -> usize {
+        self.table.numbers()
+    }
+
+    /// Adds the next larger key; tells where it lies.
+    #[inline]
+    pub fn push(&mut self, key: Key) -> Number {
+        let slots = self.table.geometry.layout.slots;
+        let home = self.table.homes().home(head(key));
+        if home != self.home {
+            self.close_homes_before(home);
+        }
+        if home > self.line {
+            self.close_line(home);
+        } else if self.count == slots {
+            let end = self.ends.iter().find(|end| home < **end);
+            if self.line == home + SPAN_MAX || Some(&(self.line + 1)) == end {
+                return self.push_extra(key);
+            }
+            self.close_line(self.line + 1);
+        }
+        let number = self.line * slots + self.count;
+        self.open[self.count as usize] = key;
+        self.count += 1;
+        number
+    }
+
+    /// The finished table.
+    pub fn finish(mut self) -> Table {
+        self.close_homes_before(self.table.homes_end());
+        self.close_line(self.line);
+        self.table.extra_lines = Array::copied(&self.extra_lines);
+        assert!(self.table.is_numbered(), "a segment has at most 2^32 slots");
+        self.table
+    }
+
+    /// The line gets no more entries; the next one is another.
+    fn close_line(&mut self, next: u32) {
+        let line = &mut self.table.lines[self.line as usize];
+        line.fill(self.table.geometry.layout, &self.open, self.count);
+        self.table.count += u64::from(self.count);
+        (self.line, self.open, self.count) = (next, [0; SLOTS_MAX], 0);
+    }
+
+    /// The homes from the last entry's up to another get no more entries: notes how far theirs go.
+    fn close_homes_before(&mut self, home: u32) {
+        for closed in self.home..home.min(self.line) {
+            self.table.lines[closed as usize].set_span(self.line - closed);
+        }
+        self.home = home;
+    }
+
+    #[cold]
+    fn push_extra(&mut self, key: Key) -> Number {
+        let layout = self.table.geometry.layout;
+        self.table.count += 1;
+        let next = self.extra_lines.len() as u32;
+        let same_home = self.table.extras.last().is_some_and(|extra| extra.home == self.home);
+        if !same_home {
+            self.table.lines[self.home as usize].set_extra();
+            self.table.extras.push(Extra { home: self.home, first: next, count: 0 });
+        }
+        let full = self.extra_lines.last().is_none_or(|line| line.count() == layout.slots);
+        if !same_home || full {
+            self.extra_lines.push(bytemuck::Zeroable::zeroed());
+            self.table.extras.last_mut().expect("it was pushed").count += 1;
+        }
+        let at = self.extra_lines.len() - 1;
+        let line = &mut self.extra_lines[at];
+        let number = (self.table.lines.len() as u32 + at as u32) * layout.slots + line.count();
+        line.push(layout, head(key), low(key));
+        number
+    }
+}

@@ -1,0 +1,511 @@
+//! One table: all fingerprints of some segments, sorted by a key, in lines of one cache line each.
+//!
+//! A probe costs one cache line, and with a probability of a tenth to a quarter the next one: the
+//! directory is small enough for the second-level cache, and the lines of all probes of a look-up
+//! are known before any is read, so that their misses overlap. See [`crate::index::tables::geometry`] for
+//! where a key belongs, [`crate::index::tables::line`] for what a line holds.
+//!
+//! [`build`] makes it, [`entries`] walks over it, [`quarters`] takes it apart for a merge.
+//!
+//! Memory: about 7 to 10 bytes an entry. Immutable; built by one pass over sorted keys.
+
+pub mod build;
+pub mod entries;
+pub mod quarters;
+
+use std::ops::RangeInclusive;
+
+use crate::index::tables::table::build::{Builder, Counts};
+use crate::index::tables::table::entries::Entries;
+use crate::index::tables::table::quarters::Quarter;
+
+use crate::index::memory::array::Array;
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Key, TablePlan, head, low};
+use crate::index::tables::fold;
+use crate::index::tables::fold::Head;
+use crate::index::tables::geometry;
+use crate::index::tables::geometry::Geometry;
+use crate::index::tables::line::{Line, SPAN_MAX};
+use crate::kernel::scan::{self, Found, Pattern, SCAN_MAX};
+use crate::kernel::{self, Simd};
+
+/// An immutable sorted table.
+#[derive(Debug)]
+pub struct Table {
+    plan: TablePlan,
+    /// Which of the plan's tables it is.
+    role: usize,
+    /// The quarter of all keys that it has, if it is only one.
+    quarter: Option<Quarter>,
+    geometry: Geometry,
+    /// What to flip in a head to get the cells near it, the nearest first; not for folded heads.
+    flips: Box<[Head]>,
+    directory: Array<LinesOfRange>,
+    lines: Array<Line>,
+    /// By home.
+    extras: Vec<Extra>,
+    extra_lines: Array<Line>,
+    count: u64,
+}
+
+/// The lines of a range: the first in the lower half, how many in the upper.
+type LinesOfRange = u64;
+
+/// Lines behind the table, full of entries with one home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extra {
+    pub(crate) home: u32,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+/// Where an entry lies: its line times the slots of a line, plus its slot. Extra lines follow the
+/// others. Not all numbers have an entry.
+pub type Number = u32;
+
+impl Table {
+    /// Builds the table of distinct keys, ascending.
+    pub fn build(plan: TablePlan, role: usize, keys: &[Key]) -> Self {
+        let mut counts = Counts::new(plan, keys.len() as u64);
+        for &key in keys {
+            counts.add(key);
+        }
+        let mut builder = Builder::new(role, &counts);
+        for &key in keys {
+            builder.push(key);
+        }
+        builder.finish()
+    }
+
+    /// The first step of a look-up: appends the lines to visit, and has them loaded. The loads
+    /// depend on nothing before them, so that their cache misses overlap.
+    pub fn locate(&self, query: Permuted, radius: u32, visits: &mut Vec<u32>) {
+        let (cell, flips) = self.cells(query, radius);
+        let (homes, lines) = (self.homes(), &*self.lines);
+        if let Some(quarter) = self.quarter {
+            self.locate_in(quarter, (cell, flips), visits);
+        } else if self.geometry.whole_cells {
+            visits.extend(flips.iter().map(|flips| {
+                let line = homes.home(cell ^ flips);
+                kernel::prefetch(lines, line);
+                // One in four to eight goes on there; the wait for it would cost more than the load.
+                kernel::prefetch(lines, line + 1);
+                line
+            }));
+        } else {
+            for cell in flips.iter().map(|flips| cell ^ flips) {
+                let homes = self.lines_of(cell);
+                visits.extend(homes.clone().inspect(|&line| kernel::prefetch(lines, line)));
+                kernel::prefetch(lines, homes.end() + 1);
+            }
+        }
+    }
+
+    /// The second step: calls `found` with every fingerprint within `distance` of the query in the
+    /// lines that were located. One that lies in several of them may be found more than once.
+    pub fn compare(
+        &self,
+        (query, radius): (Permuted, u32),
+        distance: u32,
+        visits: &[u32],
+        found: &mut impl FnMut(Permuted),
+    ) {
+        let pattern = Pattern {
+            low: low(query.rotate_left(self.plan.first_bit)),
+            distance,
+            slots: self.geometry.layout.slots,
+        };
+        let probe = Probe { query, radius, pattern, simd: Simd::best(), visits };
+        let lines = &*self.lines;
+        let mut scanned = Found::default();
+        for first in (0..visits.len()).step_by(SCAN_MAX) {
+            let at = &visits[first..visits.len().min(first + SCAN_MAX)];
+            scan::scan(probe.simd, lines, at, pattern, &mut scanned);
+            for i in ones(scanned.near) {
+                let near = (&lines[at[i] as usize], scanned.lanes[i]);
+                self.verify(&probe, near, first + i, found);
+            }
+            if scanned.more != 0 {
+                self.go_on(&probe, first, scanned.more, found);
+            }
+        }
+    }
+
+    /// Has the line loaded where [`Self::find`] will begin.
+    pub fn expect_value(&self, value: Permuted) {
+        kernel::prefetch(&self.lines, self.homes().home(head(self.plan.key(value))));
+    }
+
+    /// Where the entry of a fingerprint lies, if it is there.
+    pub fn find(&self, value: Permuted) -> Option<Number> {
+        let key = self.plan.key(value);
+        if self.quarter.is_some_and(|quarter| quarter != Quarter::of(head(key))) {
+            return None;
+        }
+        let home = self.homes().home(head(key));
+        let lines = &*self.lines;
+        let here = self.find_in((lines, home), key);
+        let line = &lines[home as usize];
+        if here.is_some() || !line.has_more() {
+            return Some(home * self.geometry.layout.slots + here?);
+        }
+        self.find_further(key, home)
+    }
+
+    #[cold]
+    fn find_further(&self, key: Key, home: u32) -> Option<Number> {
+        let (lines, slots) = (&*self.lines, self.geometry.layout.slots);
+        let line = &lines[home as usize];
+        let following = (home + 1..=home + line.span())
+            .find_map(|at| Some(at * slots + self.find_in((lines, at), key)?));
+        following.or_else(|| {
+            let extra = line.extra().then(|| self.extra_of(home)).flatten()?;
+            let after = lines.len() as u32;
+            (extra.first..extra.first + extra.count).find_map(|at| {
+                Some((after + at) * slots + self.find_in((&self.extra_lines, at), key)?)
+            })
+        })
+    }
+
+    /// The slot of an entry in a line.
+    fn find_in(&self, (lines, at): (&[Line], u32), key: Key) -> Option<u32> {
+        let layout = self.geometry.layout;
+        let pattern = Pattern { low: low(key), distance: 0, slots: layout.slots };
+        let mut scanned = Found::default();
+        scan::scan(Simd::best(), lines, &[at], pattern, &mut scanned);
+        let line = &lines[at as usize];
+        let filled = (1_u32 << line.count()) - 1;
+        ones(u32::from(scanned.lanes[0]) & filled)
+            .map(|slot| slot as u32)
+            .find(|&slot| line.head(layout, slot, head(key)) == head(key))
+    }
+
+    /// The fingerprint with a number that [`Self::find`] or [`Self::entries`] gave.
+    pub fn value(&self, number: Number) -> Permuted {
+        let slots = self.geometry.layout.slots;
+        let (at, slot) = (number / slots, number % slots);
+        let (line, near) = match at.checked_sub(self.lines.len() as u32) {
+            None => (&self.lines[at as usize], self.homes().first_head(at)),
+            Some(extra) => {
+                let after = self.extras.partition_point(|other| other.first <= extra);
+                let home = self.extras[after - 1].home;
+                (&self.extra_lines[extra as usize], self.homes().first_head(home))
+            }
+        };
+        let head = line.head(self.geometry.layout, slot, near);
+        self.plan.value(u64::from(head) << 32 | u64::from(line.low(slot)))
+    }
+
+    /// All entries, ascending by key, with their numbers.
+    pub fn entries(&self) -> Entries<'_> {
+        Entries::new(self)
+    }
+
+    /// For each line, those behind the table included, a head near its entries and how many they are.
+    pub(crate) fn lines_by_head(&self) -> impl Iterator<Item = (Head, u32)> + '_ {
+        let homes = self.homes();
+        let ranges = self.directory.iter().enumerate().flat_map(move |(range, &lines)| {
+            let first = lines as u32;
+            (first..first + (lines >> 32) as u32).map(move |line| (range, line))
+        });
+        let own = ranges.map(move |(range, line)| {
+            (homes.first_head_in(range, line), self.lines[line as usize].count())
+        });
+        // The lines behind those of the last range have what did not fit into them.
+        let after = self.homes_end() as usize;
+        let last = self.lines[after..].iter().map(|line| (Head::MAX, line.count()));
+        let extra = self.extras.iter().flat_map(move |extra| {
+            let head = homes.first_head(extra.home);
+            let lines = &self.extra_lines[extra.first as usize..][..extra.count as usize];
+            lines.iter().map(move |line| (head, line.count()))
+        });
+        own.chain(last).chain(extra)
+    }
+
+    /// Which of the plan's tables it is.
+    pub fn role(&self) -> usize {
+        self.role
+    }
+
+    /// What it was built by.
+    pub fn plan(&self) -> TablePlan {
+        self.plan
+    }
+
+    /// How it is laid out.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// One more than the largest number that an entry can have.
+    pub fn numbers(&self) -> usize {
+        (self.lines.len() + self.extra_lines.len()) * self.geometry.layout.slots as usize
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.flips)
+            + self.directory.bytes()
+            + self.lines.bytes()
+            + self.extra_lines.bytes()
+            + self.extras.capacity() * size_of::<Extra>()
+    }
+
+    /// What an image keeps of it.
+    pub(crate) fn parts(&self) -> (&[u64], &[Line], &[Extra], &[Line]) {
+        (&self.directory, &self.lines, &self.extras, &self.extra_lines)
+    }
+
+    /// Puts the parts of an image together; `None` where they do not fit each other.
+    pub(crate) fn from_parts(
+        (plan, role, geometry, count): (TablePlan, usize, Geometry, u64),
+        directory: Array<u64>,
+        lines: Array<Line>,
+        (extras, extra_lines): (Vec<Extra>, Array<Line>),
+    ) -> Option<Self> {
+        let table = Self::empty(plan, role, geometry);
+        let mut table = Self { directory, lines, extras, extra_lines, count, ..table };
+        table.quarter = Quarter::of_directory(&table.directory);
+        table.is_sound().then_some(table)
+    }
+
+    fn empty(plan: TablePlan, role: usize, geometry: Geometry) -> Self {
+        let flips = if plan.folded {
+            Box::default()
+        } else {
+            geometry::flips(geometry.cell_bits, plan.radius)
+        };
+        Self {
+            plan,
+            role,
+            quarter: None,
+            geometry,
+            flips,
+            directory: Array::default(),
+            lines: Array::default(),
+            extras: Vec::new(),
+            extra_lines: Array::default(),
+            count: 0,
+        }
+    }
+
+    /// Whether all that leads from one part to another stays inside.
+    fn is_sound(&self) -> bool {
+        let mut next = 0;
+        let mut in_order = self.directory.len() == 1 << self.geometry.range_bits;
+        for (at, &range) in self.directory.iter().enumerate() {
+            let is_there =
+                self.quarter.is_none_or(|quarter| quarter.has_range(at, &self.directory));
+            in_order &= range & 0xffff_ffff == next && (range >> 32 > 0) == is_there;
+            next = (range & 0xffff_ffff) + (range >> 32);
+        }
+        let slots = self.geometry.layout.slots;
+        let counted = self.lines.iter().chain(self.extra_lines.iter());
+        let entries = counted.clone().map(|line| u64::from(line.count())).sum::<u64>();
+        let mut next_extra = 0;
+        let mut last_home = None;
+        let extras_in_order = self.extras.iter().all(|extra| {
+            let ordered = extra.first == next_extra && last_home < Some(extra.home);
+            next_extra = extra.first.saturating_add(extra.count);
+            last_home = Some(extra.home);
+            ordered && extra.count > 0 && u64::from(extra.home) < next
+        });
+        in_order
+            && next + u64::from(self.lines_behind()) == self.lines.len() as u64
+            && self.is_numbered()
+            && extras_in_order
+            && next_extra as usize == self.extra_lines.len()
+            && entries == self.count
+            && counted.clone().all(|line| line.count() <= slots && line.span() <= SPAN_MAX)
+            && self.lines[next as usize..].iter().all(|line| line.span() == 0)
+    }
+
+    /// Whether every entry has a number.
+    fn is_numbered(&self) -> bool {
+        u32::try_from(self.numbers()).is_ok()
+    }
+
+    /// Where the lines end that are the home of a head.
+    fn homes_end(&self) -> u32 {
+        self.directory.last().map_or(0, |last| (*last as u32).wrapping_add((last >> 32) as u32))
+    }
+
+    /// How many lines follow them.
+    fn lines_behind(&self) -> u32 {
+        if self.quarter.is_none_or(Quarter::is_last) { SPAN_MAX } else { 0 }
+    }
+
+    fn homes(&self) -> Homes<'_> {
+        Homes::of(&self.geometry, &self.directory)
+    }
+
+    fn extra_of(&self, home: u32) -> Option<Extra> {
+        let at = self.extras.binary_search_by_key(&home, |extra| extra.home).ok()?;
+        Some(self.extras[at])
+    }
+
+    /// The cell of a query, and what to flip in it to get those near it.
+    #[inline]
+    fn cells(&self, query: Permuted, radius: u32) -> (Head, &[Head]) {
+        let head = head(self.plan.key(query));
+        let cell = head & (u32::MAX << (32 - self.geometry.cell_bits));
+        if self.plan.folded {
+            return (cell, fold::neighbours(head, radius));
+        }
+        let near = |flips: &Head| flips.count_ones() <= radius;
+        (cell, &self.flips[..self.flips.partition_point(near)])
+    }
+
+    /// The homes of all heads of a cell.
+    fn lines_of(&self, cell: Head) -> RangeInclusive<u32> {
+        let rest = !(u32::MAX << (32 - self.geometry.cell_bits));
+        self.homes().home(cell)..=self.homes().home(cell | rest)
+    }
+
+    /// A head near those in the line of a visit.
+    #[cold]
+    fn near(&self, probe: &Probe<'_>, visit: usize) -> Head {
+        let (cell, flips) = self.cells(probe.query, probe.radius);
+        if self.geometry.whole_cells {
+            cell ^ self.visited(cell, flips).nth(visit).unwrap_or_default()
+        } else {
+            self.homes().first_head(probe.visits[visit])
+        }
+    }
+
+    /// Compares whole fingerprints where the low halves are near.
+    fn verify(
+        &self,
+        probe: &Probe<'_>,
+        (line, slots): (&Line, u16),
+        visit: usize,
+        found: &mut impl FnMut(Permuted),
+    ) {
+        let near = self.near(probe, visit);
+        let filled = (1_u32 << line.count()) - 1;
+        for slot in ones(u32::from(slots) & filled) {
+            let head = line.head(self.geometry.layout, slot as u32, near);
+            let value = self.plan.value(u64::from(head) << 32 | u64::from(line.low(slot as u32)));
+            if (value ^ probe.query).count_ones() <= probe.pattern.distance {
+                found(value);
+            }
+        }
+    }
+
+    /// Visits what belongs to some of the lines, counted from `begun`, and did not fit into them.
+    #[inline(never)]
+    fn go_on(&self, probe: &Probe<'_>, begun: usize, more: u32, found: &mut impl FnMut(Permuted)) {
+        let (mut at, mut visits) = ([0_u32; FOLLOWING_MAX], [0_u8; FOLLOWING_MAX]);
+        let mut count = 0;
+        for i in ones(more) {
+            let visit = begun + i;
+            let home = probe.visits[visit];
+            let line = &self.lines[home as usize];
+            // The next visit leads further where it is the next line.
+            if probe.visits.get(visit + 1) != Some(&(home + 1)) {
+                for following in home + 1..=home + line.span() {
+                    (at[count], visits[count]) = (following, i as u8);
+                    count += 1;
+                }
+            }
+            if line.extra() {
+                self.visit_extra(probe, visit, found);
+            }
+        }
+        let mut scanned = Found::default();
+        for first in (0..count).step_by(SCAN_MAX) {
+            let at = &at[first..count.min(first + SCAN_MAX)];
+            scan::scan(probe.simd, &self.lines, at, probe.pattern, &mut scanned);
+            for i in ones(scanned.near) {
+                let near = (&self.lines[at[i] as usize], scanned.lanes[i]);
+                self.verify(probe, near, begun + usize::from(visits[first + i]), found);
+            }
+        }
+    }
+
+    #[cold]
+    fn visit_extra(&self, probe: &Probe<'_>, visit: usize, found: &mut impl FnMut(Permuted)) {
+        let Some(extra) = self.extra_of(probe.visits[visit]) else { return };
+        let all: Vec<u32> = (extra.first..extra.first + extra.count).collect();
+        let mut scanned = Found::default();
+        for at in all.chunks(SCAN_MAX) {
+            scan::scan(probe.simd, &self.extra_lines, at, probe.pattern, &mut scanned);
+            for i in ones(scanned.near) {
+                let near = (&self.extra_lines[at[i] as usize], scanned.lanes[i]);
+                self.verify(probe, near, visit, found);
+            }
+        }
+    }
+}
+
+/// The lines of a scan may lead to so many more.
+const FOLLOWING_MAX: usize = SPAN_MAX as usize * SCAN_MAX;
+
+/// A look-up in one table.
+struct Probe<'a> {
+    query: Permuted,
+    radius: u32,
+    pattern: Pattern,
+    simd: Simd,
+    visits: &'a [u32],
+}
+
+/// The places of the ones.
+fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let one = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(one)
+    })
+}
+
+/// Where heads belong.
+#[derive(Clone, Copy)]
+struct Homes<'a> {
+    directory: &'a [LinesOfRange],
+    range_bits: u32,
+    /// The bits of a head that its home depends on.
+    mask: Head,
+}
+
+impl<'a> Homes<'a> {
+    fn of(geometry: &Geometry, directory: &'a [LinesOfRange]) -> Self {
+        let whole = if geometry.whole_cells { 32 - geometry.cell_bits } else { 0 };
+        Self { directory, range_bits: geometry.range_bits, mask: u32::MAX << whole }
+    }
+
+    /// The line of a head: as far into the lines of its range as the head is into its heads.
+    #[inline]
+    fn home(self, head: Head) -> u32 {
+        let range = self.directory[head.wrapping_shr(self.range_bits.wrapping_neg()) as usize];
+        let within = (head & self.mask).wrapping_shl(self.range_bits);
+        let line = u64::from(within).wrapping_mul(range >> 32) >> 32;
+        (range as u32).wrapping_add(line as u32)
+    }
+
+    /// A head whose home is the line, about the first.
+    fn first_head(self, line: u32) -> Head {
+        let after = self.directory.partition_point(|range| *range as u32 <= line);
+        self.first_head_in(after - 1, line)
+    }
+
+    fn first_head_in(self, range: usize, line: u32) -> Head {
+        let lines = self.directory[range];
+        let heads = u64::from(line - lines as u32) << (32 - self.range_bits);
+        ((range as u64) << (32 - self.range_bits)).wrapping_add(heads / (lines >> 32)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! A table in quarters: what a merge takes and makes one after the other, so that what it is done with goes.
+//!
+//! The quarters are those of all keys: whose first two bits are the same. A quarter is a table of its own,
+//! with the same geometry and a directory whose other ranges have no lines. It shares the memory of the
+//! whole's lines, which goes back to the system when neither is there any more ([`crate::index::memory::pages`]); built as
+//! a quarter, it shares that of the whole which all of them become. What does not fit into its line stays in its
+//! quarter, behind the table if need be.
+
+use std::ops::Range;
+
+use crate::index::memory::array::Array;
+use crate::index::tables::fold::Head;
+use crate::index::tables::line::{Line, SPAN_MAX};
+use crate::index::tables::table::{Extra, LinesOfRange, Number, Table};
+use crate::kernel;
+
+/// How many there are.
+pub const QUARTERS: usize = 4;
+
+/// A quarter of all keys: the first two bits of their heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quarter(u8);
+
+/// Where each quarter's lines start, and where the last one's end; without the lines behind.
+type Starts = [u32; QUARTERS + 1];
+
+/// Where the lines, and those behind the table, of each quarter start.
+#[derive(Debug, Clone, Copy)]
+pub struct Places {
+    slots: u32,
+    /// All lines, those behind the last homes included.
+    lines: Starts,
+    extra_lines: Starts,
+}
+
+impl Quarter {
+    /// All, in the order of their keys.
+    pub const ALL: [Self; QUARTERS] = [Self(0), Self(1), Self(2), Self(3)];
+
+    /// That of a head.
+    pub fn of(head: Head) -> Self {
+        Self((head >> 30) as u8)
+    }
+
+    /// Its place among all.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// Its lines; of the last one with those behind.
+    pub(crate) fn lines(self, starts: &Starts) -> Range<usize> {
+        let behind = if self.is_last() { SPAN_MAX } else { 0 };
+        starts[self.index()] as usize..(starts[self.index() + 1] + behind) as usize
+    }
+
+    /// Whether its keys are the largest.
+    pub(crate) fn is_last(self) -> bool {
+        self.index() + 1 == QUARTERS
+    }
+
+    /// The quarter whose ranges alone have lines, if others have none.
+    pub(crate) fn of_directory(directory: &[LinesOfRange]) -> Option<Self> {
+        let has_lines = |range: &LinesOfRange| range >> 32 > 0;
+        if directory.len() < QUARTERS || directory.iter().all(has_lines) {
+            return None;
+        }
+        let first = directory.iter().position(has_lines)?;
+        Some(Self((first * QUARTERS / directory.len()) as u8))
+    }
+
+    /// Whether a range of a directory is one of its own.
+    pub(crate) fn has_range(self, at: usize, directory: &[LinesOfRange]) -> bool {
+        at * QUARTERS / directory.len() == self.index()
+    }
+}
+
+impl Places {
+    fn numbers(&self, quarter: usize) -> u32 {
+        (self.lines[quarter + 1] - self.lines[quarter]) * self.slots
+    }
+
+    /// The runs of a whole table's numbers that are a quarter's, and where in it each begins.
+    pub fn runs(&self, quarter: usize) -> [(Range<Number>, Number); 2] {
+        let run = |starts: &Starts, behind: u32| {
+            (behind + starts[quarter]) * self.slots..(behind + starts[quarter + 1]) * self.slots
+        };
+        let own = run(&self.lines, 0);
+        let extra = run(&self.extra_lines, self.lines[QUARTERS]);
+        [(own, 0), (extra, self.numbers(quarter))]
+    }
+
+    /// The quarter of a whole table's number, and the number in there.
+    pub fn in_quarter(&self, number: Number) -> (usize, Number) {
+        let after = self.lines[QUARTERS] * self.slots;
+        let (starts, of) = match number.checked_sub(after) {
+            None => (&self.lines, number),
+            Some(extra) => (&self.extra_lines, extra),
+        };
+        let quarter = starts[1..].partition_point(|start| start * self.slots <= of);
+        let within = of - starts[quarter] * self.slots;
+        (quarter, within + if number < after { 0 } else { self.numbers(quarter) })
+    }
+
+    /// The number in the whole table of one in a quarter.
+    pub fn in_whole(&self, quarter: usize, number: Number) -> Number {
+        match number.checked_sub(self.numbers(quarter)) {
+            None => self.lines[quarter] * self.slots + number,
+            Some(extra) => (self.lines[QUARTERS] + self.extra_lines[quarter]) * self.slots + extra,
+        }
+    }
+}
+
+impl Table {
+    /// Its quarters, which share its lines, and where in them its entries lie. `None` where it is one, is too small
+    /// to have them, or has an entry that was moved on into the next one (as earlier versions made them).
+    pub fn in_quarters(&self) -> Option<([Self; QUARTERS], Places)> {
+        let starts = self.quarter_starts()?;
+        let leaves = |end: u32| {
+            let last = end.saturating_sub(SPAN_MAX)..end;
+            last.into_iter().any(|line| line + self.lines[line as usize].span() >= end)
+        };
+        if starts[1..QUARTERS].iter().any(|&end| leaves(end)) {
+            return None;
+        }
+        let places = self.places(&starts);
+        let quarters = Quarter::ALL.map(|quarter| {
+            let lines = quarter.lines(&starts);
+            let (start, own) =
+                (lines.start as u32, |extra: &Extra| lines.contains(&(extra.home as usize)));
+            let extra_from = places.extra_lines[quarter.index()];
+            let extra_lines = extra_from as usize..places.extra_lines[quarter.index() + 1] as usize;
+            let extras = self.extras.iter().filter(|extra| own(extra)).map(|extra| Extra {
+                home: extra.home - start,
+                first: extra.first - extra_from,
+                count: extra.count,
+            });
+            let mut table = Self::empty(self.plan, self.role, self.geometry);
+            table.quarter = Some(quarter);
+            table.directory = self.directory_in(table.quarter, &starts);
+            table.extras = extras.collect();
+            table.extra_lines = Array::copied(&self.extra_lines[extra_lines]);
+            table.lines = self.lines.share(lines);
+            let all = table.lines.iter().chain(table.extra_lines.iter());
+            table.count = all.map(|line| u64::from(line.count())).sum();
+            table
+        });
+        Some((quarters, places))
+    }
+
+    /// The table whose quarters these are, and where their entries lie in it. Its lines are theirs where
+    /// they were built for it.
+    pub fn joined(quarters: [&Self; QUARTERS]) -> (Self, Places) {
+        let [first, ..] = quarters;
+        let mut table = Self::empty(first.plan, first.role, first.geometry);
+        let (mut lines, mut extra_lines) = ([0; QUARTERS + 1], [0; QUARTERS + 1]);
+        let mut directory = Array::zeros(first.directory.len());
+        let mut extra = Vec::new();
+        for (at, quarter) in quarters.into_iter().enumerate() {
+            for (to, &range) in directory.iter_mut().zip(quarter.directory.iter()) {
+                if range >> 32 > 0 {
+                    *to = range + u64::from(lines[at]);
+                }
+            }
+            table.extras.extend(quarter.extras.iter().map(|extra| Extra {
+                home: extra.home + lines[at],
+                first: extra.first + extra_lines[at],
+                count: extra.count,
+            }));
+            extra.extend_from_slice(&quarter.extra_lines);
+            table.count += quarter.count;
+            lines[at + 1] = lines[at] + quarter.lines.len() as u32;
+            extra_lines[at + 1] = extra_lines[at] + quarter.extra_lines.len() as u32;
+        }
+        table.directory = directory;
+        table.extra_lines = Array::copied(&extra);
+        table.lines = Array::joined(&quarters.map(|quarter| &quarter.lines));
+        let places = Places { slots: table.geometry.layout.slots, lines, extra_lines };
+        (table, places)
+    }
+
+    /// Where the lines of each quarter start; `None` where there are none.
+    pub(crate) fn quarter_starts(&self) -> Option<Starts> {
+        let ranges = self.directory.len() / QUARTERS;
+        if self.quarter.is_some() || ranges == 0 {
+            return None;
+        }
+        let start = |quarter: usize| self.directory[quarter * ranges] as u32;
+        Some([0, start(1), start(2), start(3), self.homes_end()])
+    }
+
+    /// The directory of a quarter.
+    pub(crate) fn directory_in(
+        &self,
+        quarter: Option<Quarter>,
+        starts: &Starts,
+    ) -> Array<LinesOfRange> {
+        let mut directory = Array::copied(&self.directory);
+        let Some(quarter) = quarter else { return directory };
+        let (start, end) = (starts[quarter.index()], starts[quarter.index() + 1]);
+        for at in 0..directory.len() {
+            directory[at] = if quarter.has_range(at, &self.directory) {
+                self.directory[at] - u64::from(start)
+            } else if self.directory[at] as u32 >= end {
+                u64::from(end - start)
+            } else {
+                0
+            };
+        }
+        directory
+    }
+
+    fn places(&self, starts: &Starts) -> Places {
+        let mut lines = *starts;
+        lines[QUARTERS] += SPAN_MAX;
+        let extra_lines = starts.map(|start| {
+            let before = self.extras.partition_point(|extra| extra.home < start);
+            self.extras.get(before).map_or(self.extra_lines.len() as u32, |extra| extra.first)
+        });
+        Places { slots: self.geometry.layout.slots, lines, extra_lines }
+    }
+
+    /// The first step of a look-up in a quarter: of the cells that are near it visits its own.
+    pub(crate) fn locate_in(
+        &self,
+        quarter: Quarter,
+        (cell, flips): (Head, &[Head]),
+        visits: &mut Vec<u32>,
+    ) {
+        debug_assert_eq!(self.quarter, Some(quarter), "a quarter visits its own");
+        for cell in self.visited(cell, flips).map(|flips| cell ^ flips) {
+            let homes = self.lines_of(cell);
+            visits.extend(homes.inspect(|&line| {
+                kernel::prefetch::<Line>(&self.lines, line);
+                kernel::prefetch::<Line>(&self.lines, line + 1);
+            }));
+        }
+    }
+
+    /// Which of the flips lead to a cell that it has.
+    pub(crate) fn visited<'a>(
+        &self,
+        cell: Head,
+        flips: &'a [Head],
+    ) -> impl Iterator<Item = Head> + 'a {
+        let quarter = self.quarter;
+        let own = move |head| quarter.is_none_or(|quarter| quarter == Quarter::of(head));
+        flips.iter().copied().filter(move |flips| own(cell ^ flips))
+    }
+}

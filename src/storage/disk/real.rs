@@ -1,0 +1,221 @@
+//! The disk of the operating system.
+//!
+//! Short and interrupted reads and writes are continued here; errors carry the full path. Each
+//! open file costs one descriptor, the directory another.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the one place that speaks to the file system; everyone else goes through it"
+)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
+use rustix::io::Errno;
+
+use crate::storage::{Disk, DiskFile, StorageError};
+
+/// A directory of the operating system.
+#[derive(Debug)]
+pub struct RealDisk {
+    path: PathBuf,
+    directory: File,
+}
+
+impl RealDisk {
+    /// Opens a directory, creating it (and making its name durable) when it is not there.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`].
+    pub fn open(path: &Path) -> Result<Self, StorageError> {
+        create_durably(path)?;
+        let directory = File::open(path).map_err(|source| failed("open", path, source))?;
+        Ok(Self { path: path.to_path_buf(), directory })
+    }
+
+    /// The path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        debug_assert!(!name.contains('/'), "names are flat: {name}");
+        self.path.join(name)
+    }
+
+    fn open_with(
+        &self,
+        options: &OpenOptions,
+        operation: &'static str,
+        name: &str,
+    ) -> Result<Box<dyn DiskFile>, StorageError> {
+        let path = self.file(name);
+        let opened = options.open(&path).and_then(|file| Ok((file.metadata()?.is_file(), file)));
+        match opened {
+            Ok((true, file)) => Ok(Box::new(RealFile { path, file })),
+            Ok((false, _)) => Err(failed_or_no_file(operation, &path, Errno::INVAL.into())),
+            Err(source) => Err(failed_or_no_file(operation, &path, source)),
+        }
+    }
+}
+
+impl Disk for RealDisk {
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        self.open_with(&options, "create", name)
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError> {
+        let mut options = OpenOptions::new();
+        // Links are refused, and nothing is waited for at the other end of a pipe.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.read(true).write(true).custom_flags(flags.bits().cast_signed());
+        self.open_with(&options, "open", name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, StorageError> {
+        let listing = || -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&self.path)? {
+                let entry = entry?;
+                // A name that is not UTF-8 is not ours; a filesystem keeps a folder of its own at its root.
+                match entry.file_name().into_string() {
+                    Ok(name) if name != "lost+found" => names.push(name),
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            names.sort_unstable();
+            Ok(names)
+        };
+        listing().map_err(|source| failed("list", &self.path, source))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), StorageError> {
+        let path = self.file(from);
+        fs::rename(&path, self.file(to)).map_err(|source| failed("rename", &path, source))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StorageError> {
+        let path = self.file(name);
+        fs::remove_file(&path).map_err(|source| failed_or_no_file("remove", &path, source))
+    }
+
+    fn sync_directory(&self) -> Result<(), StorageError> {
+        self.directory.sync_all().map_err(|source| failed("sync", &self.path, source))
+    }
+
+    fn free_bytes(&self) -> Result<u64, StorageError> {
+        let space = fstatvfs(&self.directory)
+            .map_err(|errno| failed("ask for the free space of", &self.path, errno.into()))?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+}
+
+#[derive(Debug)]
+struct RealFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl RealFile {
+    fn named<T>(&self, operation: &'static str, result: io::Result<T>) -> Result<T, StorageError> {
+        result.map_err(|source| failed(operation, &self.path, source))
+    }
+}
+
+impl DiskFile for RealFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), StorageError> {
+        self.named("write", self.file.write_all_at(bytes, offset))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StorageError> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..)
+            && !rest.is_empty()
+        {
+            match self.file.read_at(rest, offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(bytes) => filled += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed("read", &self.path, error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn sync_data(&self) -> Result<(), StorageError> {
+        self.named("sync", self.file.sync_data())
+    }
+
+    fn truncate(&self, bytes: u64) -> Result<(), StorageError> {
+        self.named("truncate", self.file.set_len(bytes))
+    }
+
+    fn len(&self) -> Result<u64, StorageError> {
+        let metadata = self.file.metadata();
+        self.named("ask for the length of", metadata.map(|metadata| metadata.len()))
+    }
+
+    fn reserve(&self, offset: u64, bytes: u64) -> Result<(), StorageError> {
+        loop {
+            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, bytes) {
+                Err(Errno::INTR) => {}
+                // The promise cannot be had here; the write itself will tell.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+                Err(errno) => return Err(failed("reserve room in", &self.path, errno.into())),
+            }
+        }
+    }
+}
+
+fn failed(operation: &'static str, path: &Path, source: io::Error) -> StorageError {
+    StorageError::Io { operation, path: path.to_path_buf(), source }
+}
+
+/// What failed, or that the name is that of a link or a folder.
+fn failed_or_no_file(operation: &'static str, path: &Path, source: io::Error) -> StorageError {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            StorageError::NotAFile { path: path.to_path_buf(), what: name_of(metadata.file_type()) }
+        }
+        Ok(_) | Err(_) => failed(operation, path, source),
+    }
+}
+
+fn name_of(kind: fs::FileType) -> &'static str {
+    if kind.is_symlink() {
+        "a symbolic link"
+    } else if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else {
+        "a socket or a device"
+    }
+}
+
+/// Creates the directory and those above it, each made durable in its parent: a data directory
+/// whose name is lost in a power cut takes every answered write with it.
+fn create_durably(path: &Path) -> Result<(), StorageError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    };
+    create_durably(parent)?;
+    match fs::create_dir(path) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed("create", path, source));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    File::open(parent)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|source| failed("sync", parent, source))
+}

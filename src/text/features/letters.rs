@@ -1,0 +1,189 @@
+//! What each character becomes in a normalised text, from one table for the Basic Multilingual
+//! Plane.
+//!
+//! Most characters become one character or a separator whatever stands around them; the table
+//! says what. The others (combining marks, Hangul letters, ligatures, what folds to several
+//! characters, everything beyond the plane) are *entangled*: what they become is for
+//! [`crate::text::features::normalise`] to say, of a stretch that begins with the character before them. The
+//! table is made from the Unicode tables when a text first needs it, in some milliseconds, and
+//! has 512 KiB, of which a text of one script touches little. Tested against those tables for
+//! every character.
+
+use std::sync::LazyLock;
+
+use icu_normalizer::ComposingNormalizer;
+use icu_properties::CodePointMapData;
+use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
+
+use crate::text::features::normalise::normalise;
+use crate::text::features::runs::{Class, classify, is_kana};
+
+/// What a character is, once normalised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It depends on its neighbours, or becomes several characters.
+    Entangled,
+    /// It separates.
+    Separator,
+    /// A letter, number or mark of a word.
+    Word,
+    /// A character of the CJK ranges but for kana.
+    Cjk,
+    /// Hiragana or katakana of the main blocks.
+    Kana,
+}
+
+/// A normalised character: its kind and its spelling, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Letter {
+    /// Its UTF-8 bytes, the first one lowest; others 0.
+    pub(crate) bytes: u32,
+    /// How many they are: 1 to 4.
+    pub(crate) length: u8,
+    /// What it is.
+    pub(crate) kind: Kind,
+}
+
+impl Letter {
+    const ENTANGLED: Self = Self { bytes: 0, length: 0, kind: Kind::Entangled };
+
+    /// Of a character that is normalised already.
+    pub(crate) fn of(character: char) -> Self {
+        let mut utf_8 = [0; 4];
+        let length = character.encode_utf8(&mut utf_8).len() as u8;
+        let kind = match classify(character) {
+            Class::Separator => Kind::Separator,
+            Class::Word => Kind::Word,
+            Class::Cjk if is_kana(character) => Kind::Kana,
+            Class::Cjk => Kind::Cjk,
+        };
+        Self { bytes: u32::from_le_bytes(utf_8), length, kind }
+    }
+}
+
+/// What the characters of the Basic Multilingual Plane become.
+pub(crate) struct Letters(Box<[Letter]>);
+
+impl Letters {
+    /// The table.
+    pub(crate) fn table() -> &'static Self {
+        static TABLE: LazyLock<Letters> = LazyLock::new(Letters::new);
+        &TABLE
+    }
+
+    fn new() -> Self {
+        let mut spelling = String::new();
+        let letter = |code| match char::from_u32(code) {
+            None => Letter::ENTANGLED,
+            // Han and Hangul syllables stay as they are; asking for 38,000 of them takes long.
+            Some(c @ ('\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')) => Letter::of(c),
+            Some(c) => {
+                spelling.clear();
+                spelling.push(c);
+                alone(&spelling)
+            }
+        };
+        Self((0..0x1_0000).map(letter).collect())
+    }
+
+    /// What the character at the beginning of some UTF-8 becomes, and how many bytes it has there.
+    #[inline]
+    pub(crate) fn first_of(&self, utf_8: &[u8]) -> (Letter, usize) {
+        let low = |byte: u8| u32::from(byte & 0x3f);
+        let (code, length) = match *utf_8 {
+            [a, b, ..] if a < 0xe0 => (u32::from(a & 0x1f) << 6 | low(b), 2),
+            [a, b, c, ..] if a < 0xf0 => (u32::from(a & 0x0f) << 12 | low(b) << 6 | low(c), 3),
+            _ => return (Letter::ENTANGLED, 4),
+        };
+        (self.0[code as usize], length)
+    }
+}
+
+/// What a character becomes, if it can be said without its neighbours.
+fn alone(spelling: &str) -> Letter {
+    let category = CodePointMapData::<GeneralCategory>::new();
+    let joins = |c: char| {
+        let is_jamo = matches!(c, '\u{1100}'..='\u{11ff}' | '\u{a960}'..='\u{a97f}' | '\u{d7b0}'..='\u{d7ff}');
+        is_jamo || GeneralCategoryGroup::Mark.contains(category.get(c))
+    };
+    // Asked before and after folding, which makes a letter of one mark (U+0345).
+    let composed = ComposingNormalizer::new_nfkc().normalize(spelling);
+    let normal = normalise(spelling);
+    if composed.chars().chain(normal.chars()).any(joins) {
+        return Letter::ENTANGLED;
+    }
+    let mut letters = normal.chars().map(Letter::of);
+    match (letters.next(), letters.next()) {
+        (Some(letter), None) if letter.length < 4 => letter,
+        _ if normal.chars().all(|c| classify(c) == Class::Separator) && !normal.is_empty() => {
+            Letter::of(' ')
+        }
+        _ => Letter::ENTANGLED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use icu_normalizer::properties::{
+        CanonicalCombiningClassMapBorrowed, CanonicalDecompositionBorrowed, Decomposed,
+    };
+
+    use super::*;
+
+    fn letter(character: char) -> Letter {
+        Letters::table().first_of(character.to_string().as_bytes()).0
+    }
+
+    #[test]
+    fn the_table_says_what_normalising_makes_of_each_character() {
+        for character in ('\u{80}'..='\u{ffff}').filter(|&c| letter(c).kind != Kind::Entangled) {
+            let spelling = character.to_string();
+            let normal = normalise(&spelling);
+            let letter = letter(character);
+            if letter.kind == Kind::Separator {
+                assert!(normal.chars().all(|c| classify(c) == Class::Separator), "{character:?}");
+            } else {
+                let bytes = &letter.bytes.to_le_bytes()[..usize::from(letter.length)];
+                assert_eq!(bytes, normal.as_bytes(), "{character:?}");
+                assert_eq!(Letter::of(normal.chars().next().unwrap()), letter);
+            }
+        }
+    }
+
+    /// What the stretches of [`crate::text::features::stream`] rest on.
+    #[test]
+    fn nothing_but_what_is_entangled_joins_what_stands_before_it() {
+        let decompositions = CanonicalDecompositionBorrowed::new();
+        let classes = CanonicalCombiningClassMapBorrowed::new();
+        for character in '\0'..=char::MAX {
+            let bmp = (0x80..0x1_0000).contains(&u32::from(character));
+            if bmp && classes.get_u8(character) != 0 {
+                assert_eq!(letter(character).kind, Kind::Entangled, "{character:?}");
+            }
+            if let Decomposed::Expansion(_, second) = decompositions.decompose(character) {
+                let entangled = !second.is_ascii() && letter(second).kind == Kind::Entangled;
+                assert!(entangled, "{second:?} of {character:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn common_characters_are_not_entangled() {
+        for (character, kind) in [
+            ('\u{e9}', Kind::Word),
+            ('\u{416}', Kind::Word),
+            ('\u{ff21}', Kind::Word),
+            ('\u{ff0c}', Kind::Separator),
+            ('\u{a0}', Kind::Separator),
+            ('\u{2026}', Kind::Separator),
+            ('\u{8336}', Kind::Cjk),
+            ('\u{d55c}', Kind::Cjk),
+            ('\u{306e}', Kind::Kana),
+            ('\u{301}', Kind::Entangled),
+            ('\u{df}', Kind::Entangled),
+            ('\u{1f600}', Kind::Entangled),
+        ] {
+            assert_eq!(letter(character).kind, kind, "{character:?}");
+        }
+    }
+}

@@ -1,0 +1,487 @@
+//! Makes fingerprint and sketch of a text as it is read, in blocks that the kernel works on.
+//!
+//! ```text
+//! stream -ascii, letters-> segment -windows-> hashes ----------> counts of bits -> fingerprint
+//!        -han------------> run -----singles, pairs--^   ^
+//!                                -tokens-> hashes ------+-> shingles -> sketch
+//! ```
+//!
+//! The segment and the CJK run are those of `docs/recipe-np1.md`; of a segment no more is kept than
+//! what the next windows and the current word need. Strings of up to eight bytes, which most
+//! features and tokens are, wait in blocks to be hashed together; longer ones are hashed one by one.
+//! Memory: the longest word, and the table of shingles ([`crate::text::hashing::sketching`]). Tested against
+//! the naive recipe.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::kernel::Simd;
+use crate::kernel::han::{HAN_MAX, begins_with_han, han};
+use crate::kernel::squeeze::{self, squeeze};
+use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
+use crate::text::features::letters::{Kind, Letter};
+use crate::text::features::stream;
+use crate::text::features::stream::{Reader, ascii_length};
+use crate::text::hashing::sketching::SketchBuilder;
+use crate::text::hashing::tally::Tally;
+
+/// So much ASCII is squeezed at a time.
+const PIECE: usize = 2_048;
+
+/// Room behind the segment, so that eight bytes can be read from every place of it.
+const PAD: usize = squeeze::ROOM;
+
+/// The bytes of a word that a string of 0 to [`SHORT_MAX`] has.
+const LOW_BYTES: [u64; SHORT_MAX + 1] = {
+    let mut masks = [0; SHORT_MAX + 1];
+    let mut length = 1;
+    while length <= SHORT_MAX {
+        masks[length] = u64::MAX >> (8 * (SHORT_MAX - length));
+        length += 1;
+    }
+    masks
+};
+
+/// Takes a text and keeps what its fingerprint and its sketch are made of.
+pub(crate) struct Digest<const WINDOW: usize> {
+    simd: Simd,
+    segment: Segment,
+    run: Run,
+    features: Block,
+    tokens: Block,
+    /// Which tokens of the block are features as well.
+    single: [bool; BLOCK],
+    /// How many those are.
+    singles: usize,
+    ends: Box<[u32; PIECE]>,
+    pub(crate) counts: BitCounts,
+    pub(crate) sketch: Option<SketchBuilder>,
+    pub(crate) tally: Option<Tally>,
+    pub(crate) token_count: usize,
+}
+
+/// Word runs joined by single spaces: what the windows slide over.
+#[derive(Default)]
+struct Segment {
+    /// The end of the segment as far as it was read, and [`PAD`] bytes or more of room.
+    bytes: Vec<u8>,
+    /// How many bytes of it there are; the last may be a space that no word follows yet.
+    length: usize,
+    /// Where the current word begins; at the end, when none has begun.
+    word: usize,
+    /// Where the next window begins.
+    window: usize,
+    /// It has a window already.
+    has_windows: bool,
+}
+
+/// The CJK run that is being read.
+#[derive(Default)]
+struct Run {
+    /// How many characters it has; not counted beyond two.
+    characters: u8,
+    /// The last of them.
+    last: u64,
+    last_length: u8,
+    /// It is a kana, and so not a feature by itself unless it stays alone.
+    last_is_kana: bool,
+}
+
+/// Strings that wait to be hashed.
+struct Block {
+    words: [u64; BLOCK],
+    /// 0 where the word is a hash already.
+    lengths: [u8; BLOCK],
+    waiting: usize,
+}
+
+impl Block {
+    const fn new() -> Self {
+        Self { words: [0; BLOCK], lengths: [0; BLOCK], waiting: 0 }
+    }
+
+    /// Puts a string in; says whether the block is full.
+    #[inline]
+    fn push(&mut self, word: u64, length: u8) -> bool {
+        let at = self.waiting % BLOCK;
+        (self.words[at], self.lengths[at]) = (word, length);
+        self.waiting = at + 1;
+        self.waiting == BLOCK
+    }
+
+    /// Puts words in, of which there is room for all. They lie one behind the other with a space
+    /// between them: the first begins at `first`, and they end so many bytes from `from`.
+    ///
+    /// All but the first are taken for short ones at first, and those that are not remembered: which
+    /// these are cannot be foreseen, so a branch for each would cost more than the rest.
+    fn push_words(&mut self, bytes: &[u8], first: usize, from: usize, ends: &[u32]) {
+        let Some(&first_end) = ends.first() else { return };
+        let words = &mut self.words[self.waiting..][..ends.len()];
+        let lengths = &mut self.lengths[self.waiting..][..ends.len()];
+        (words[0], lengths[0]) = short(&bytes[first..], from + first_end as usize - first);
+        let bytes = &bytes[from..];
+        let (mut long, mut longs) = ([0_u8; BLOCK], 0);
+        for i in 1..ends.len() {
+            let start = ends[i - 1].wrapping_add(1);
+            let length = ends[i].wrapping_sub(start);
+            let eight = bytes[start as usize..].first_chunk().expect("room behind the segment");
+            let kept = LOW_BYTES[length.min(SHORT_MAX as u32) as usize];
+            words[i] = u64::from_le_bytes(*eight) & kept;
+            lengths[i] = length as u8;
+            long[longs % BLOCK] = i as u8;
+            longs += usize::from(length > SHORT_MAX as u32);
+        }
+        for i in long[..longs].iter().map(|&i| usize::from(i)) {
+            let (start, end) = (ends[i - 1] as usize + 1, ends[i] as usize);
+            (words[i], lengths[i]) = (xxh3_64(&bytes[start..end]), 0);
+        }
+        self.waiting += ends.len();
+    }
+
+    /// Where the words of a stretch of Han go.
+    fn room(&mut self, at: usize) -> &mut [u64; HAN_MAX] {
+        self.words[at..].first_chunk_mut().expect("a block has room for a stretch")
+    }
+
+    /// The hashes of all that wait; none waits any more.
+    fn hash(&mut self, simd: Simd) -> &[u64] {
+        let waiting = std::mem::take(&mut self.waiting);
+        kernel::hash_short(simd, &mut self.words[..waiting], &self.lengths[..waiting]);
+        &self.words[..waiting]
+    }
+}
+
+/// The bytes of a string at the beginning of `bytes`, as a block takes them.
+#[expect(clippy::inline_always, reason = "a call for each word takes longer than this")]
+#[inline(always)]
+fn short(bytes: &[u8], length: usize) -> (u64, u8) {
+    match bytes.first_chunk() {
+        Some(first) if length <= SHORT_MAX => {
+            let unused = 8 * (SHORT_MAX - length) as u32;
+            // A length of 0 does not come, so nothing is shifted by 64.
+            (u64::from_le_bytes(*first) << (unused & 63) >> (unused & 63), length as u8)
+        }
+        _ => (xxh3_64(&bytes[..length]), 0),
+    }
+}
+
+impl<const WINDOW: usize> Digest<WINDOW> {
+    /// Nothing read yet.
+    pub(crate) fn new(sketch: Option<SketchBuilder>, tally: Option<Tally>) -> Self {
+        Self {
+            simd: Simd::best(),
+            segment: Segment::default(),
+            run: Run::default(),
+            features: Block::new(),
+            tokens: Block::new(),
+            single: [false; BLOCK],
+            singles: 0,
+            ends: Box::new([0; PIECE]),
+            counts: BitCounts::default(),
+            sketch,
+            tally,
+            token_count: 0,
+        }
+    }
+
+    /// Reads a text, once.
+    pub(crate) fn read(&mut self, text: &str) {
+        stream::read(text, self);
+        self.end_run();
+        self.end_segment();
+        self.hash_features();
+        self.hash_tokens();
+    }
+
+    /// A feature, as [`short`] gives it.
+    #[inline]
+    fn feature(&mut self, (word, length): (u64, u8)) {
+        if self.features.push(word, length) {
+            self.hash_features();
+        }
+    }
+
+    /// A token; `single` if it is a feature as well.
+    #[inline]
+    fn token(&mut self, (word, length): (u64, u8), single: bool) {
+        self.single[self.tokens.waiting % BLOCK] = single;
+        self.singles += usize::from(single);
+        if self.tokens.push(word, length) {
+            self.hash_tokens();
+        }
+    }
+
+    fn hash_features(&mut self) {
+        let hashes = self.features.hash(self.simd);
+        count(self.simd, hashes, &mut self.counts, self.tally.as_mut());
+    }
+
+    fn hash_tokens(&mut self) {
+        let hashes = self.tokens.hash(self.simd);
+        self.token_count += hashes.len();
+        let singles = std::mem::take(&mut self.singles);
+        if singles == hashes.len() {
+            count(self.simd, hashes, &mut self.counts, self.tally.as_mut());
+        } else if singles > 0 {
+            let pairs = hashes.iter().zip(&self.single);
+            let picked: Vec<u64> = pairs.filter(|&(_, single)| *single).map(|(&h, _)| h).collect();
+            count(self.simd, &picked, &mut self.counts, self.tally.as_mut());
+        }
+        if let Some(sketch) = &mut self.sketch {
+            sketch.tokens(self.simd, hashes);
+        }
+    }
+
+    /// A word of the segment; only a sketch needs its hash.
+    #[inline]
+    fn word(&mut self, from: usize, to: usize) {
+        if self.sketch.is_some() {
+            let token = short(&self.segment.bytes[from..], to - from);
+            self.token(token, false);
+        } else {
+            self.token_count += 1;
+        }
+    }
+
+    /// The current word of the segment and those behind it, whose ends were written, as so many bytes
+    /// from here.
+    #[inline]
+    fn words(&mut self, from: usize, count: usize) {
+        let Some(last) = self.ends[..count].last() else { return };
+        if self.sketch.is_none() {
+            self.token_count += count;
+            self.segment.word = from + *last as usize + 1;
+            return;
+        }
+        let mut done = 0;
+        while done < count {
+            let waiting = self.tokens.waiting;
+            let some = (BLOCK - waiting).min(count - done);
+            let Segment { bytes, word, .. } = &mut self.segment;
+            let ends = &self.ends[done..done + some];
+            self.tokens.push_words(bytes, *word, from, ends);
+            *word = from + ends[some - 1] as usize + 1;
+            self.single[waiting..waiting + some].fill(false);
+            done += some;
+            if self.tokens.waiting == BLOCK {
+                self.hash_tokens();
+            }
+        }
+    }
+
+    /// The current word of the segment ends here.
+    #[inline]
+    fn end_word(&mut self) {
+        let Segment { length, word, .. } = self.segment;
+        if word < length {
+            self.word(word, length);
+        }
+    }
+
+    /// A CJK run or the end of the text comes.
+    fn end_segment(&mut self) {
+        if self.segment.length == 0 {
+            return;
+        }
+        self.end_word();
+        self.windows();
+        let Segment { ref bytes, window, has_windows, .. } = self.segment;
+        if !has_windows {
+            // Shorter than a window, it is one feature as a whole.
+            let end = self.segment.end();
+            let feature = short(&bytes[window..], end - window);
+            self.feature(feature);
+        }
+        let bytes = std::mem::take(&mut self.segment.bytes);
+        self.segment = Segment { bytes, ..Segment::default() };
+    }
+
+    /// Takes all windows of the segment as far as it was read.
+    fn windows(&mut self) {
+        let end = self.segment.end();
+        let bytes = std::mem::take(&mut self.segment.bytes);
+        let mut at = self.segment.window;
+        while at < end {
+            let ascii = ascii_length(&bytes[at..end]);
+            if ascii >= WINDOW {
+                self.ascii_windows(&bytes[at..at + ascii]);
+                at += ascii - WINDOW + 1;
+                self.segment.has_windows = true;
+                continue;
+            }
+            let mut after = at;
+            for _ in 0..WINDOW {
+                after += bytes.get(after).map_or(1, |&first| utf_8_length(first));
+            }
+            if after > end {
+                break;
+            }
+            self.feature(short(&bytes[at..], after - at));
+            self.segment.has_windows = true;
+            at += utf_8_length(bytes[at]);
+        }
+        self.segment.bytes = bytes;
+        self.segment.window = at;
+    }
+
+    fn ascii_windows(&mut self, ascii: &[u8]) {
+        let mut hashes = [0; BLOCK];
+        let count_all = ascii.len() - WINDOW + 1;
+        for at in (0..count_all).step_by(BLOCK) {
+            let some = BLOCK.min(count_all - at);
+            let hashes = &mut hashes[..some];
+            kernel::hash_windows::<WINDOW>(self.simd, &ascii[at..], hashes);
+            count(self.simd, hashes, &mut self.counts, self.tally.as_mut());
+        }
+    }
+
+    /// Makes room for so many bytes behind the segment.
+    fn make_room(&mut self, more: usize) {
+        if self.segment.length + more + PAD <= self.segment.bytes.len() {
+            return;
+        }
+        self.windows();
+        let segment = &mut self.segment;
+        let start = segment.word.min(segment.window);
+        segment.bytes.copy_within(start..segment.length, 0);
+        segment.length -= start;
+        segment.word -= start;
+        segment.window -= start;
+        let needed = segment.length + more + PAD;
+        if needed > segment.bytes.len() {
+            // Twice, so that a long word is not moved for each piece of it.
+            segment.bytes.resize(2 * needed, 0);
+        }
+    }
+
+    fn end_run(&mut self) {
+        if self.run.characters == 1 && self.run.last_is_kana {
+            self.feature((self.run.last, self.run.last_length));
+        }
+        self.run.characters = 0;
+    }
+
+    #[inline]
+    fn cjk(&mut self, letter: u64, length: u8, is_kana: bool) {
+        self.token((letter, length), !is_kana);
+        let Run { characters, last, last_length, .. } = self.run;
+        if characters > 0 {
+            self.feature((last | letter << (8 * last_length), last_length + length));
+        }
+        let characters = (characters + 1).min(2);
+        self.run = Run { characters, last: letter, last_length: length, last_is_kana: is_kana };
+    }
+}
+
+impl Segment {
+    /// Its end, without a space that no word follows.
+    fn end(&self) -> usize {
+        self.length - usize::from(self.word == self.length && self.length > 0)
+    }
+}
+
+/// Counts the hashes of some features.
+fn count(simd: Simd, hashes: &[u64], counts: &mut BitCounts, tally: Option<&mut Tally>) {
+    if hashes.is_empty() {
+        return;
+    }
+    kernel::count_bits(simd, hashes, counts);
+    if let Some(tally) = tally {
+        for some in hashes.chunks(BLOCK) {
+            tally.add(some, &mut [0; BLOCK]);
+        }
+    }
+}
+
+/// How many bytes a character has that begins with this one.
+#[inline]
+const fn utf_8_length(first: u8) -> usize {
+    match first {
+        0..0x80 => 1,
+        0x80..0xe0 => 2,
+        0xe0..0xf0 => 3,
+        0xf0.. => 4,
+    }
+}
+
+impl<const WINDOW: usize> Reader for Digest<WINDOW> {
+    fn ascii(&mut self, ascii: &[u8]) {
+        self.end_run();
+        for piece in ascii.chunks(PIECE) {
+            self.make_room(piece.len());
+            let segment = &mut self.segment;
+            let from = segment.length;
+            let in_word = segment.word < from;
+            let squeezed =
+                squeeze(self.simd, piece, in_word, &mut segment.bytes[from..], &mut *self.ends);
+            segment.length += squeezed.bytes;
+            self.words(from, squeezed.words);
+        }
+    }
+
+    /// As many are written as there could be, so that nothing depends on their number, and counted as
+    /// there are.
+    fn han(&mut self, rest: &[u8]) -> usize {
+        if !begins_with_han(rest) {
+            return 0;
+        }
+        if self.run.characters == 0 {
+            self.end_segment();
+        }
+        if self.tokens.waiting + HAN_MAX >= BLOCK {
+            self.hash_tokens();
+        }
+        if self.features.waiting + HAN_MAX >= BLOCK {
+            self.hash_features();
+        }
+        let Run { characters, last, last_length, .. } = self.run;
+        // The first of a run makes no pair with one before it.
+        let with_last = usize::from(characters > 0);
+        let (token, feature) = (self.tokens.waiting, self.features.waiting);
+        let words = self.tokens.room(token);
+        let count = han(self.simd, rest, words, self.features.room(feature + with_last));
+        let (first, last_read) = (words[0], words[count - 1]);
+        self.tokens.lengths[token..token + HAN_MAX].fill(3);
+        self.single[token..token + HAN_MAX].fill(true);
+        self.features.lengths[feature + with_last..][..HAN_MAX].fill(6);
+        if characters > 0 {
+            self.features.words[feature] = last | first << (8 * last_length);
+            self.features.lengths[feature] = last_length + 3;
+        }
+        self.tokens.waiting += count;
+        self.singles += count;
+        self.features.waiting += count - 1 + with_last;
+        let characters = if count > 1 { 2 } else { (characters + 1).min(2) };
+        self.run = Run { characters, last: last_read, last_length: 3, last_is_kana: false };
+        3 * count
+    }
+
+    fn letter(&mut self, letter: Letter) {
+        match letter.kind {
+            Kind::Word => {
+                self.end_run();
+                self.make_room(4);
+                let segment = &mut self.segment;
+                let place = &mut segment.bytes[segment.length..segment.length + 4];
+                place.copy_from_slice(&letter.bytes.to_le_bytes());
+                segment.length += usize::from(letter.length);
+            }
+            Kind::Separator | Kind::Entangled => {
+                self.end_run();
+                if self.segment.word < self.segment.length {
+                    self.end_word();
+                    self.make_room(1);
+                    let segment = &mut self.segment;
+                    segment.bytes[segment.length] = b' ';
+                    segment.length += 1;
+                    segment.word = segment.length;
+                }
+            }
+            Kind::Cjk | Kind::Kana => {
+                if self.run.characters == 0 {
+                    self.end_segment();
+                }
+                self.cjk(u64::from(letter.bytes), letter.length, letter.kind == Kind::Kana);
+            }
+        }
+    }
+}
