@@ -12,7 +12,7 @@
 //! sockets; `proto-free-api.md` tells it.
 //!
 //! The channels bound numbers; bytes are bounded by [`super::replies`]. A piece of the body is looked up
-//! in parallel as long as its replies fit in [`pieces::AHEAD_BYTES`], which it takes from the budget of all
+//! in parallel as long as its replies fit in `pieces::AHEAD_BYTES`, which it takes from the budget of all
 //! connections. What does not fit, and everything while that budget is spent, is looked up in order,
 //! when all replies before it are on their way and within [`OWN_BYTES`] of the batch itself.
 //!
