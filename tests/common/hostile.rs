@@ -211,7 +211,7 @@ fn multiplied(shape: u64, bytes: usize) -> String {
         page.write_fmt(text).expect("a string takes any text");
     };
     let formatting = (0..250).fold(String::new(), |tags, number| format!("{tags}<b a={number}>"));
-    match shape % 16 {
+    match shape % 18 {
         0 => written(bytes, "<a ", |page, number| put(page, format_args!("a{number}=b "))),
         1 => written(bytes, &format!("<p>{formatting}</p>"), |page, _| page.push_str("<p>x")),
         2 => {
@@ -251,7 +251,13 @@ fn multiplied(shape: u64, bytes: usize) -> String {
         13 => written(bytes, "", |page, number| {
             page.extend(char::from_u32(0x4e00 + number as u32 % 20_000));
         }),
-        14 => written(bytes, "<div><p>", |page, _| page.push_str("a<br><br>b ")),
+        // The tree keeps the attributes of every `body` tag in one element.
+        14 => written(bytes, "", |page, number| put(page, format_args!("<body a{number}=b>"))),
+        // Within SVG, `style` is no raw text.
+        15 => {
+            written(bytes, "<svg><style><a ", |page, number| put(page, format_args!("a{number} ")))
+        }
+        16 => written(bytes, "<div><p>", |page, _| page.push_str("a<br><br>b ")),
         _ => written(bytes, "<p>text</p>", |page, _| {
             page.push_str("<noscript><img src=a.png></noscript><img><span></span>");
         }),

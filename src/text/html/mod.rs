@@ -16,7 +16,7 @@
 
 pub(crate) mod elements;
 pub(crate) mod page;
-mod reference;
+pub(crate) mod reference;
 mod scanner;
 pub(crate) mod tag;
 pub(crate) mod tokenizer;

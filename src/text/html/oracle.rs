@@ -47,7 +47,7 @@ fn ours(html: &str) -> Vec<Seen> {
                 see_text(&mut seen, &text);
             }
             Token::Comment => seen.push(Seen::Comment),
-            Token::Doctype => seen.push(Seen::Doctype),
+            Token::Doctype(_) => seen.push(Seen::Doctype),
             Token::Tag(tag) if tag.is_end => seen.push(Seen::End { name: name_of(tag.name) }),
             Token::Tag(tag) => {
                 let name = name_of(tag.name);

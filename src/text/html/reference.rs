@@ -3,6 +3,8 @@
 //! A name is looked up prefix by prefix, and the longest that is known counts. Names are at most 32
 //! bytes long, so that a reference costs at most 32 look-ups in the table.
 
+use std::borrow::Cow;
+
 use html5ever::data::{C1_REPLACEMENTS, NAMED_ENTITIES};
 
 /// What a reference stands for.
@@ -20,6 +22,39 @@ pub(super) struct Reference {
 pub(super) enum Place {
     Text,
     Attribute,
+}
+
+/// The value of an attribute as the source spells it, with its references decoded and its line ends as line
+/// feeds.
+pub(crate) fn decode_attribute(source: &str) -> Cow<'_, str> {
+    let special = |text: &str| memchr::memchr3(b'&', b'\r', b'\0', text.as_bytes());
+    if special(source).is_none() {
+        return Cow::Borrowed(source);
+    }
+    let mut value = String::with_capacity(source.len());
+    let mut at = 0;
+    while let Some(length) = special(&source[at..]) {
+        value.push_str(&source[at..at + length]);
+        at += length;
+        match source.as_bytes()[at] {
+            b'&' => {
+                if let Some(Reference { first, second, behind }) =
+                    read(source, at, Place::Attribute)
+                {
+                    value.extend([Some(first), second].into_iter().flatten());
+                    at = behind;
+                    continue;
+                }
+                value.push('&');
+            }
+            b'\r' if source.as_bytes().get(at + 1) == Some(&b'\n') => {}
+            b'\r' => value.push('\n'),
+            _ => value.push(char::REPLACEMENT_CHARACTER),
+        }
+        at += 1;
+    }
+    value.push_str(&source[at..]);
+    Cow::Owned(value)
 }
 
 /// The reference that begins at the ampersand at this offset, if one does.

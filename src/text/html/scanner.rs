@@ -43,7 +43,7 @@ pub(super) fn scan(html: &str) -> Page {
                     page.start(name, tag.self_closing && name == b"svg");
                 }
             }
-            Token::Comment | Token::Doctype => {}
+            Token::Comment | Token::Doctype(_) => {}
         }
     }
     page

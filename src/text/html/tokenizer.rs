@@ -29,8 +29,8 @@ pub(crate) enum Token<'a> {
     Tag(Tag<'a>),
     /// A comment, or what the standard reads as one.
     Comment,
-    /// A `<!DOCTYPE`.
-    Doctype,
+    /// A `<!DOCTYPE`, as the source spells it.
+    Doctype(&'a str),
 }
 
 /// How the content of an element of raw text reads.
@@ -82,7 +82,6 @@ impl<'a> Tokenizer<'a> {
     }
 
     /// Reads everything that follows as text.
-    #[cfg(test)]
     pub(crate) fn begin_plaintext(&mut self) {
         self.begin_raw_up_to(self.html.len(), RawText::Rawtext);
     }
@@ -208,8 +207,9 @@ impl<'a> Tokenizer<'a> {
             self.at = end_of_comment(self.html.as_bytes(), start + "--".len());
             Markup::Token(Token::Comment)
         } else if rest.get(..DOCTYPE.len()).is_some_and(|word| word.eq_ignore_ascii_case(DOCTYPE)) {
+            let doctype = self.at;
             self.skip_to_end_of_tag();
-            Markup::Token(Token::Doctype)
+            Markup::Token(Token::Doctype(&self.html[doctype..self.at]))
         } else {
             self.bogus_comment()
         }
