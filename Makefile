@@ -1,6 +1,6 @@
-# The commands of the house. `make` alone lists them.
+# Every command that the project has. `make` alone lists them.
 
-.PHONY: help run test torture siege container-test figures bench bench-peers quality build
+.PHONY: help run test torture siege container-test figures bench bench-peers quality build build-bench
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -33,17 +33,17 @@ container-test: build
 
 COUNT ?= 10m
 
-figures: build
-	target/release/nearprint bench lookup --count 1m,$(COUNT)
-	target/release/nearprint bench lookup --count 1m --adversarial
-	target/release/nearprint bench insert --count $(COUNT)
-	target/release/nearprint bench mixed --count $(COUNT)
-	target/release/nearprint bench text
-	target/release/nearprint bench http --count $(COUNT)
+figures: build-bench
+	target/release/nearprint-bench lookup --count 1m,$(COUNT)
+	target/release/nearprint-bench lookup --count 1m --adversarial
+	target/release/nearprint-bench insert --count $(COUNT)
+	target/release/nearprint-bench mixed --count $(COUNT)
+	target/release/nearprint-bench text
+	target/release/nearprint-bench http --count $(COUNT)
 
-bench: build
-	target/release/nearprint bench lookup
-	cargo bench --locked --bench lookup --bench text -- --warm-up-time 1 --measurement-time 3
+bench: build-bench
+	target/release/nearprint-bench lookup
+	cargo bench --locked --package nearprint-bench --bench lookup --bench text -- --warm-up-time 1 --measurement-time 3
 
 bench-peers:
 	@tools/bench-peers
@@ -53,3 +53,6 @@ quality:
 
 build:
 	cargo build --release --locked
+
+build-bench:
+	cargo build --release --locked --package nearprint-bench

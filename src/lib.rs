@@ -23,6 +23,7 @@
 //! of a write and of a read, step by step, is in `ARCHITECTURE.md`.
 
 pub mod access;
+pub mod allocator;
 pub mod bulk;
 pub mod cli;
 pub mod config;

@@ -13,6 +13,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("sketch", &[]),
     ("document", &["fingerprint", "sketch"]),
     ("access", &[]),
+    ("allocator", &[]),
     ("recipe", &[]),
     // Floor 1: pure.
     ("kernel", &[]),
@@ -59,7 +60,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "engine",
             "fingerprint",
             "http",
-            // For `bench` alone, which measures every floor by itself.
+            // For `plan`, and for the memory of the machine that it measures.
             "index",
             "kernel",
             "machine",

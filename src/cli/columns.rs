@@ -3,11 +3,14 @@
 use std::fmt::{self, Write};
 
 /// A column: its heading, and what it shows of a row.
-pub(super) type Column<T> = (&'static str, fn(&T) -> String);
+pub type Column<T> = (&'static str, fn(&T) -> String);
 
 /// Writes a table with a heading: the first column to the left, the others to the right, those
 /// without content not at all.
-pub(super) fn write_columns<T>(
+///
+/// # Errors
+/// Those of the formatter.
+pub fn write_columns<T>(
     f: &mut fmt::Formatter<'_>,
     columns: &[Column<T>],
     rows: &[T],

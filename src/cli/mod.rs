@@ -9,16 +9,16 @@
 
 #![expect(clippy::print_stderr, reason = "speaking to people is what this room is for")]
 
-pub mod bench;
 mod client;
-mod columns;
+pub mod columns;
 mod commands;
 mod document;
 mod explanation;
 mod import;
+pub mod measure;
 mod reply;
 mod stopped;
-mod trouble;
+pub mod trouble;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -83,8 +83,6 @@ enum Command {
     Inspect(inspect::Args),
     /// Make a damaged data directory open again, after saying what is lost
     Repair(repair::Args),
-    /// Measure look-ups, inserts, texts and requests on this machine
-    Bench(bench::Args),
 }
 
 /// Runs the command line of the process.
@@ -130,14 +128,13 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Snapshot(args) => snapshot::run(&args, &mut out),
         Command::Inspect(args) => inspect::run(&args, &mut out),
         Command::Repair(args) => repair::run(&args, &mut out),
-        Command::Bench(args) => bench::run(&args, &mut out),
     }?;
     out.flush()?;
     Ok(())
 }
 
 /// `nearprint ... | head` ends the reader first; that is no failure.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())

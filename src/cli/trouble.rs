@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A failure with a way out of it.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub struct Trouble {
     what: String,
     next: String,
     why: Option<anyhow::Error>,
@@ -17,27 +17,27 @@ const FAILURE: u8 = 1;
 
 impl Trouble {
     /// `what` did not work; `next` is what the reader can do about it.
-    pub(super) fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
+    pub fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
         Self { what: what.into(), next: next.into(), why: None, code: FAILURE }
     }
 
     /// Keeps the cause, which is shown between the two.
     #[must_use]
-    pub(super) fn because(mut self, why: impl Into<anyhow::Error>) -> Self {
+    pub fn because(mut self, why: impl Into<anyhow::Error>) -> Self {
         self.why = Some(why.into());
         self
     }
 
     /// Ends the process with this exit code instead of 1.
     #[must_use]
-    pub(super) fn with_code(mut self, code: u8) -> Self {
+    pub fn with_code(mut self, code: u8) -> Self {
         self.code = code;
         self
     }
 }
 
 /// The exit code of a process that ends with this error.
-pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
+pub fn exit_code(error: &anyhow::Error) -> u8 {
     of(error).map_or(FAILURE, |trouble| trouble.code)
 }
 
@@ -58,7 +58,7 @@ impl Error for Trouble {
 }
 
 /// An error as it is printed, without its last line end.
-pub(super) fn for_people(error: &anyhow::Error) -> String {
+pub fn for_people(error: &anyhow::Error) -> String {
     let mut said = error.to_string();
     let mut lines = vec![format!("error: {said}")];
     for cause in error.chain().skip(1) {

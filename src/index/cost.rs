@@ -7,7 +7,7 @@
 //! theory, customers (entries) arriving at random, and as many served a line as it has slots.
 //!
 //! Valid for random fingerprints: skewed ones fill their lines as evenly, but have more hits. Pure:
-//! no clock, nothing measured; `nearprint plan` shows it, `nearprint bench lookup` holds it against
+//! no clock, nothing measured; `nearprint plan` shows it, `nearprint-bench lookup` holds it against
 //! measured look-ups.
 #![expect(
     clippy::cast_precision_loss,

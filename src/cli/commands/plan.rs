@@ -11,11 +11,11 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::cli::bench::arguments::{count as whole_count, distance};
-use crate::cli::bench::limits;
-use crate::cli::bench::limits::Limit;
-use crate::cli::bench::numbers::{bytes, count, float, number, time};
 use crate::cli::columns::{Column, write_columns};
+use crate::cli::measure::arguments::{count as whole_count, distance};
+use crate::cli::measure::limits;
+use crate::cli::measure::limits::Limit;
+use crate::cli::measure::numbers::{bytes, count, float, number, time};
 use crate::fingerprint::Distance;
 use crate::index::compaction::merge;
 use crate::index::cost::{self, Costs, Estimate};

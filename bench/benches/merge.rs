@@ -1,0 +1,82 @@
+//! Merges of segments in this process, for Criterion: `cargo bench -p nearprint-bench --bench merge`.
+//!
+//! Small segments into a small one, and into a large one; large ones into a large one; the other tables of
+//! these. Of bare documents, as the index has them while packed batches arrive.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::measurement::WallTime;
+use criterion::{
+    BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
+};
+use nearprint::cli::measure::random::Stream;
+use nearprint::document::Sequence;
+use nearprint::fingerprint::Distance;
+use nearprint::index::compaction::merge;
+use nearprint::index::compaction::merge::Merged;
+use nearprint::index::levels::level::{Expected, Level};
+use nearprint::index::levels::posting::{Common, Posting};
+use nearprint::index::levels::segment::Segment;
+use nearprint::index::plan::Plans;
+
+/// What lay in small segments at a moment of a load of ten million.
+const SIZES: [u64; 6] = [1_277_000, 1_081_000, 884_000, 851_000, 393_000, 131_000];
+/// The newest of them that are merged among themselves.
+const NEWEST: usize = 3;
+const SEED: u64 = 1;
+
+fn small(plans: &Plans, first: u64, count: u64) -> Arc<Segment> {
+    let posting =
+        |sequence| Posting { sequence: Sequence::new(sequence), has_id: false, has_sketch: false };
+    let common = Common::of(posting(first)).and(Common::of(posting(first + count)));
+    let expected = Expected { plans, small: true, count: count as usize, common, oldest: false };
+    let values = Stream::of("merged", SEED);
+    let puts = || (first..first + count).map(|number| (values.number(number), number));
+    Level::of(expected, puts, |number, row| row.put(posting(number)), []).segment
+}
+
+fn measure<T>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    (name, count): (&str, u64),
+    mut merge: impl FnMut() -> T,
+) {
+    group.throughput(Throughput::Elements(count));
+    group.bench_function(name, |bencher| {
+        // What was merged is dropped outside of what is timed.
+        bencher.iter_batched(|| (), |()| black_box(merge()), BatchSize::PerIteration);
+    });
+}
+
+fn merges(criterion: &mut Criterion) {
+    let plans = Plans::of(Distance::new(3).expect("below 64"));
+    let mut next = 1;
+    let segments = SIZES.map(|count| {
+        next += count;
+        small(&plans, next - count, count)
+    });
+    let (newest, all) = (&segments[SIZES.len() - NEWEST..], SIZES.iter().sum::<u64>());
+    let few = SIZES[SIZES.len() - NEWEST..].iter().sum::<u64>();
+    let larges =
+        [&segments[..2], &segments[2..]].map(|some| merge::merge(&plans, some, true, false));
+    let [one, other] = &larges;
+    let large_segments = [&one.segment, &other.segment].map(Arc::clone);
+    let tables = [one, other].map(|Merged { others, .. }| Arc::clone(&others[0]));
+
+    let mut group = criterion.benchmark_group("merge");
+    group.sample_size(10);
+    measure(&mut group, ("small segments into a small one", few), || {
+        merge::merge(&plans, newest, false, false)
+    });
+    measure(&mut group, ("small segments into a large one", all), || {
+        merge::merge(&plans, &segments, true, false)
+    });
+    measure(&mut group, ("large segments", all), || {
+        merge::merge(&plans, &large_segments, true, false)
+    });
+    measure(&mut group, ("other tables", all), || merge::merge_tables(&tables, None));
+    group.finish();
+}
+
+criterion_group!(benches, merges);
+criterion_main!(benches);

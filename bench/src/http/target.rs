@@ -1,0 +1,113 @@
+//! The service that is measured: one in this process, or one that runs already.
+
+use std::fs;
+use std::sync::{Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::connection::{Connection, Request};
+use crate::scratch;
+use nearprint::cli::trouble::Trouble;
+use nearprint::config::Settings;
+use nearprint::engine::Engine;
+use nearprint::{metrics, server};
+
+/// A service to ask.
+pub(super) struct Target {
+    address: String,
+    here: Option<Here>,
+}
+
+/// A service in this process.
+struct Here {
+    engine: Engine,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl Target {
+    /// The one at a URL.
+    pub(super) fn running(url: &str) -> Result<Self> {
+        let address = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/').to_owned();
+        let target = Self { address, here: None };
+        target.connect()?;
+        Ok(target)
+    }
+
+    /// One of its own, on a free port.
+    pub(super) fn in_this_process(settings: Settings) -> Result<Self> {
+        log_to_nowhere(&settings)?;
+        metrics::install();
+        let engine = Engine::open(settings.engine.clone()).context("the engine does not start")?;
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = mpsc::channel();
+        let serving = engine.clone();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            runtime.block_on(async move {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+                tell.send(listener.local_addr()?)?;
+                let options = (settings.server, settings.http);
+                // Whoever drops the other end wants it to stop as well.
+                server::run(listener, serving, options, async { drop(stopped.await) }).await?;
+                Ok(())
+            })
+        });
+        let Ok(address) = told.recv() else {
+            let ended = thread.join().expect("a server that does not start does not panic");
+            return Err(ended.err().unwrap_or_else(|| anyhow!("the server ended")));
+        };
+        Ok(Self { address: address.to_string(), here: Some(Here { engine, stop, thread }) })
+    }
+
+    /// Its engine, if it is in this process.
+    pub(super) fn engine(&self) -> Option<&Engine> {
+        self.here.as_ref().map(|here| &here.engine)
+    }
+
+    /// A new connection.
+    pub(super) fn connect(&self) -> Result<Connection> {
+        Ok(Connection::open(&self.address).map_err(|error| {
+            let what = format!("no answer from a nearprint service at {}", self.address);
+            let next = "start one with `nearprint serve`, or leave --url away";
+            Trouble::new(what, next).because(error)
+        })?)
+    }
+
+    /// Waits until its segments are merged.
+    pub(super) fn settle(&self) -> Result<()> {
+        scratch::settle(|| Ok(self.stats()?["index"].to_string()))
+    }
+
+    /// The memory of its index.
+    pub(super) fn index_bytes(&self) -> Result<u64> {
+        let stats = self.stats()?;
+        stats["memory"]["total_bytes"].as_u64().context("statistics without memory")
+    }
+
+    fn stats(&self) -> Result<Value> {
+        let mut connection = self.connect()?;
+        let reply = connection.ask(&Request::get("/v1/stats")).context("no statistics")?;
+        Ok(serde_json::from_slice(reply)?)
+    }
+
+    /// Stops it, if it is in this process.
+    pub(super) fn stop(self) -> Result<()> {
+        let Some(Here { engine, stop, thread }) = self.here else { return Ok(()) };
+        drop((engine, stop));
+        thread.join().expect("the server does not panic")
+    }
+}
+
+/// Writes the log as a service does, a line a request, to where nobody reads it: it is part of what
+/// a request costs.
+fn log_to_nowhere(settings: &Settings) -> Result<()> {
+    let nowhere = fs::OpenOptions::new().write(true).open("/dev/null")?;
+    let lines = tracing_subscriber::fmt().with_max_level(settings.log.level).with_target(false);
+    // There is one already if several sizes are measured.
+    drop(lines.with_ansi(false).with_writer(Mutex::new(nowhere)).try_init());
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! `nearprint-bench`: measures the service and its parts on this machine, and next to them what the
+//! machine can do at all.
+//!
+//! ```text
+//!   lookup    look-ups of an index in this process: time, memory, and whether they are right
+//!   insert    packed inserts on a disk: the rate while the index grows, memory, a restart
+//!   mixed     single look-ups at rest, beside inserts, beside a long packed query
+//!   verified  single queries with sketches, whose hits are read from the journal and compared
+//!   text      from a text to its fingerprint and sketch
+//!   http      the same over loopback connections, beside the same work in this process
+//! ```
+//!
+//! Each prints one table (or with `--json` one object) on the standard output, and its progress on
+//! the standard error. What is stored and asked is drawn from `--seed`, so that a run can be
+//! repeated; answers are verified, and a wrong one ends the command with 1. To measure on some cores
+//! only, start it (or the service) under `taskset`. [`data`] and [`prose`] are public because the benches
+//! of `cargo bench` measure the same things. What `nearprint plan` measures as well is in
+//! [`nearprint::cli::measure`].
+//!
+//! Tested at tiny sizes on the real binary by `tests/command.rs`, without a look at a time.
+
+#![expect(clippy::print_stderr, reason = "a command speaks to people")]
+
+mod arguments;
+mod connection;
+pub mod data;
+mod http;
+mod insert;
+mod latency;
+mod lookup;
+mod machine;
+mod mixed;
+pub mod prose;
+mod report;
+mod scratch;
+mod text;
+mod verified;
+mod verify;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use nearprint::cli::{is_closed_pipe, trouble};
+
+use crate::report::Report;
+use crate::verify::Verdict;
+
+/// Measures nearprint on this machine: look-ups, inserts, texts and requests.
+#[derive(Debug, Parser)]
+#[command(name = "nearprint-bench", version, max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Look-ups of an index in this process
+    Lookup(lookup::Args),
+    /// Packed inserts into a data directory, memory, a restart
+    Insert(insert::Args),
+    /// Single look-ups while something else goes on
+    Mixed(mixed::Args),
+    /// Single queries whose hits are verified by their sketches
+    Verified(verified::Args),
+    /// From a text to its fingerprint and sketch
+    Text(text::Args),
+    /// Requests over loopback connections
+    Http(http::Args),
+}
+
+/// Runs the command line of the process.
+pub fn main() -> ExitCode {
+    let mut out = io::stdout().lock();
+    let done = run(&Args::parse(), &mut out).and_then(|()| Ok(out.flush()?));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", trouble::for_people(&error));
+            ExitCode::from(trouble::exit_code(&error))
+        }
+    }
+}
+
+fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let (report, json) = match &args.what {
+        What::Lookup(args) => (lookup::run(args)?, args.data.json),
+        What::Insert(args) => (insert::run(args)?, args.data.json),
+        What::Mixed(args) => (mixed::run(args)?, args.data.json),
+        What::Verified(args) => (verified::run(args)?, args.json),
+        What::Text(args) => (text::run(args), args.json),
+        What::Http(args) => (http::run(args)?, args.data.json),
+    };
+    finish(&report, json, out)
+}
+
+/// Prints a report, and fails if what it measured was wrong.
+fn finish(report: &Report, json: bool, out: &mut dyn Write) -> Result<()> {
+    if json {
+        writeln!(out, "{}", report.json())?;
+    } else {
+        write!(out, "{report}")?;
+    }
+    report.verification.as_ref().map_or(Ok(()), Verdict::as_result)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::*;
+
+    #[test]
+    fn a_wrong_answer_is_printed_and_ends_the_command_with_an_error() {
+        for (missed, wrong) in [(1, 0), (0, 1)] {
+            let mut report = Report::new("lookup", 1);
+            report.verified(Verdict { checked: 100, hits: 50, missed: 0, wrong: 0 });
+            assert!(finish(&report, true, &mut Vec::new()).is_ok());
+            report.verified(Verdict { checked: 10, hits: 5, missed, wrong });
+            let (mut table, mut json) = (Vec::new(), Vec::new());
+            assert!(finish(&report, false, &mut table).is_err());
+            assert!(finish(&report, true, &mut json).is_err());
+            let told = format!("110 answers, 55 hits: {missed} missed, {wrong} false");
+            assert!(String::from_utf8(table).unwrap().contains(&told));
+            let told = format!(r#""missed":{missed},"false":{wrong}"#);
+            assert!(String::from_utf8(json).unwrap().contains(&told));
+        }
+    }
+}

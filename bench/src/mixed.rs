@@ -1,0 +1,226 @@
+//! `bench mixed`: how long single look-ups take while something else goes on.
+//!
+//! Reader threads ask the engine as the service does for a request with a fingerprint, one look-up
+//! after the other: at rest; while a writer inserts packed batches, so that deltas fill up and
+//! segments are merged; while a packed query that never ends is worked on, as the service works on
+//! one. Where there are fewer cores than threads, the quantiles show how
+//! long the system lets a reader wait for its turn.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use futures_util::future::ready;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::runtime;
+
+use crate::arguments::{Data, threads};
+use crate::data::{Members, Queries, Stored};
+use crate::latency::Latencies;
+use crate::report::{Report, Row};
+use crate::scratch::{self, BATCHES_AHEAD, Driven, Scratch, index_bytes};
+use crate::verify::Verdict;
+use nearprint::cli::measure::arguments::count;
+use nearprint::cli::measure::clock::{Stopwatch, pause};
+use nearprint::cli::measure::limits;
+use nearprint::cli::measure::numbers::{per_second, ratio};
+use nearprint::cli::measure::progress::Progress;
+use nearprint::cli::measure::random::Stream;
+use nearprint::document::Document;
+use nearprint::engine::QueryOptions;
+use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::index::view::Near;
+use nearprint::machine::change::PACKED_MAX;
+use nearprint::machine::query::{Criteria, Hit};
+
+/// So many hits of a look-up are listed: the most that a request may ask for, so that a plant is
+/// among them.
+const LIMIT: usize = 1_000;
+
+/// The arguments of `bench mixed`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) data: Data,
+    /// How many threads look up
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
+    threads: usize,
+    /// How many different queries they ask, again and again
+    #[arg(long, value_name = "N", default_value = "1m", value_parser = count)]
+    queries: u64,
+    /// How long each mixture lasts
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    seconds: u64,
+    /// Make the data directory below this one; it is removed at the end [default: .]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+/// A filled engine and who asks it.
+struct Mixture<'a> {
+    driven: &'a Driven,
+    queries: &'a Queries,
+    members: &'a Members,
+    /// What the writer inserts.
+    fresh: Stream,
+    distance: Distance,
+    args: &'a Args,
+}
+
+/// What one reader saw.
+struct Seen {
+    times: Latencies,
+    verdict: Verdict,
+}
+
+pub(super) fn run(args: &Args) -> Result<Report> {
+    let mut report = Report::new("mixed", args.data.seed);
+    let scratch = Scratch::below(args.data_dir.as_deref())?;
+    let mut indexes_bytes = Vec::new();
+    for stored in &args.data.stored()? {
+        for &distance in &args.data.distance {
+            let name = format!("{}-{distance}", stored.count());
+            let driven = Driven::open(&scratch.settings(&name, distance)?)?;
+            let stats = driven.fill(stored)?;
+            indexes_bytes.push(index_bytes(&stats));
+            let rows = measure(args, (&driven, stored), distance, &mut report)?;
+            let bytes = Some(ratio(index_bytes(&stats), stored.count()));
+            let rows = rows.into_iter();
+            let rows = rows.map(|row| Row { index_bytes_a_fingerprint: bytes, ..row });
+            report.results.extend(rows);
+            driven.close();
+        }
+    }
+    report.limits = limits::measure(&indexes_bytes);
+    Ok(report)
+}
+
+fn measure(
+    args: &Args,
+    (driven, stored): (&Driven, &Stored),
+    distance: Distance,
+    report: &mut Report,
+) -> Result<Vec<Row>> {
+    let queries = scratch::queries(stored, args.queries, distance, args.data.seed);
+    let members = stored.members();
+    let fresh = Stream::of("fresh", args.data.seed);
+    let mixture = Mixture { driven, queries: &queries, members: &members, fresh, distance, args };
+    let row = |what: &str| Row::new(what, stored.count()).at(distance);
+    let mut rows = Vec::new();
+    let mut add = |(look_up, beside, rate): (&str, &str, f64), seen: Seen| {
+        let per_second = per_second(seen.times.count(), args.seconds * 1_000_000_000);
+        let look_ups = row(look_up).rate(per_second, "look-ups");
+        rows.push(look_ups.times(&seen.times, "a look-up"));
+        if !beside.is_empty() {
+            rows.push(row(beside).rate(rate, "fingerprints"));
+        }
+        report.verified(seen.verdict);
+    };
+    let ((), seen) = mixture.beside("look-ups at rest", || {
+        pause(mixture.time());
+        Ok(())
+    })?;
+    add(("look-up at rest", "", 0.0), seen);
+    let (rate, seen) = mixture.beside("look-ups beside a packed query", || mixture.query())?;
+    add(("look-up beside a packed query", "the packed query", rate), seen);
+    let (rate, seen) = mixture.beside("look-ups beside inserts", || mixture.insert())?;
+    add(("look-up beside inserts", "the packed inserts", rate), seen);
+    // What the inserts left is merged once they pause: for most of this time at the default size.
+    let ((), seen) = mixture.beside("look-ups beside merges", || {
+        pause(mixture.time());
+        Ok(())
+    })?;
+    add(("look-up beside merges", "", 0.0), seen);
+    Ok(rows)
+}
+
+impl Mixture<'_> {
+    fn time(&self) -> Duration {
+        Duration::from_secs(self.args.seconds)
+    }
+
+    /// Lets the readers read as long as `work` takes; what it gave, and what they saw.
+    fn beside<T>(&self, doing: &str, work: impl FnOnce() -> Result<T>) -> Result<(T, Seen)> {
+        let _progress = Progress::during(doing);
+        let stop = &AtomicBool::new(false);
+        thread::scope(|scope| {
+            let readers: Vec<_> = (0..self.args.threads)
+                .map(|reader| scope.spawn(move || self.read(reader, stop)))
+                .collect();
+            let done = work();
+            stop.store(true, Ordering::Relaxed);
+            let mut all = Seen { times: Latencies::new(), verdict: Verdict::default() };
+            for reader in readers {
+                let seen = reader.join().expect("a reader does not panic")?;
+                all.times.add(&seen.times);
+                all.verdict.add(seen.verdict);
+            }
+            Ok((done?, all))
+        })
+    }
+
+    /// One reader, which begins at its own place among the queries.
+    fn read(&self, reader: usize, stop: &AtomicBool) -> Result<Seen> {
+        let engine = &self.driven.engine;
+        let criteria = Criteria { distance: self.distance, min_resemblance: None };
+        let options = QueryOptions { criteria, limit: LIMIT };
+        let mut seen = Seen { times: Latencies::new(), verdict: Verdict::default() };
+        let from = self.queries.plants.len() * reader / self.args.threads;
+        let runtime = runtime::Builder::new_current_thread().build()?;
+        runtime.block_on(async {
+            for (query, plant) in self.queries.cycle_from(from) {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let document = Document::bare(query);
+                let begun = Stopwatch::start();
+                let findings = engine.query(&document, options).await?;
+                seen.times.record(begun.ns());
+                let near =
+                    |hit: &Hit| Near { fingerprint: hit.fingerprint, distance: hit.distance };
+                let found: Vec<Near> = findings.hits.iter().map(near).collect();
+                seen.verdict.check((query, plant), &found, self.distance, |hit| self.stored(hit));
+            }
+            Ok(seen)
+        })
+    }
+
+    /// Whether a fingerprint is among those stored before, or may have been inserted since.
+    fn stored(&self, fingerprint: Fingerprint) -> bool {
+        // No run inserts as many.
+        let fresh = || self.fresh.place(fingerprint.bits()) < 1 << 40;
+        self.members.contain(fingerprint) || fresh()
+    }
+
+    /// Inserts all the time; so many a second.
+    fn insert(&self) -> Result<f64> {
+        let begun = Stopwatch::start();
+        let mut inserted = 0;
+        let batches = std::iter::from_fn(|| {
+            let batch = inserted..inserted + PACKED_MAX as u64;
+            inserted = batch.end;
+            let batch = batch.map(|place| Fingerprint::new(self.fresh.number(place)));
+            (begun.elapsed() < self.time()).then(|| batch.collect())
+        });
+        let mut done = 0;
+        self.driven.insert(batches, |so_far| done = so_far)?;
+        Ok(per_second(done, begun.ns()))
+    }
+
+    /// Looks up packed batches all the time; so many fingerprints a second.
+    fn query(&self) -> Result<f64> {
+        let begun = Stopwatch::start();
+        let engine = &self.driven.engine;
+        let share = engine.share();
+        let chunks = self.queries.fingerprints.chunks(PACKED_MAX).cycle();
+        let answers = chunks
+            .take_while(|_| begun.elapsed() < self.time())
+            .map(|chunk| engine.nearest_in_turn(&share, chunk.to_vec(), self.distance));
+        let count = |done, answers: Vec<u8>| ready(Ok(done + answers.len() as u64));
+        let done = stream::iter(answers).buffered(BATCHES_AHEAD).try_fold(0, count);
+        let done = runtime::Builder::new_current_thread().build()?.block_on(done)?;
+        Ok(per_second(done, begun.ns()))
+    }
+}

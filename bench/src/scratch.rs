@@ -1,0 +1,218 @@
+//! An engine on a data directory of its own, which goes away with it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::runtime::{self, Runtime};
+
+use crate::data::{Queries, Stored};
+use crate::latency::Latencies;
+use crate::verify::Verdict;
+use nearprint::cli::measure::clock::{Stopwatch, pause};
+use nearprint::cli::measure::process;
+use nearprint::cli::measure::progress::Progress;
+use nearprint::cli::trouble::Trouble;
+use nearprint::config::{Config, Settings};
+use nearprint::engine::{Admission, Engine, PackedInserted, Pending, Stats};
+use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::machine::change::PACKED_MAX;
+
+/// As many packed batches are under way as the service has of one request.
+pub(super) const BATCHES_AHEAD: usize = 4;
+
+/// Nothing may change for this long before an index counts as settled. Keepers begin to merge
+/// further one second after the last write.
+const CALM: Duration = Duration::from_millis(2_500);
+/// And so much of this time at most may the threads of the process have worked.
+const CALM_CPU_NS_MAX: u64 = 250_000_000;
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A fresh directory; removed with all its files on drop. A bench that is killed leaves it behind.
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A directory of its own below `parent`, or below the current directory.
+    pub(super) fn below(parent: Option<&Path>) -> Result<Self> {
+        let name = format!("nearprint-bench-{}", std::process::id());
+        let path = parent.unwrap_or_else(|| Path::new(".")).join(name);
+        fs::create_dir_all(&path).map_err(|error| {
+            let what = format!("cannot create {}", path.display());
+            Trouble::new(what, "name a directory with room: --data-dir DIR").because(error)
+        })?;
+        Ok(Self(path))
+    }
+
+    /// The default settings of a service, with a fresh data directory in here.
+    pub(super) fn settings(&self, name: &str, distance_max: Distance) -> Result<Settings> {
+        let mut config = Config::default();
+        config.data.directory = self.0.join(name);
+        config.data.distance_max = u64::from(distance_max.get());
+        config.query.distance = config.query.distance.min(config.data.distance_max);
+        Ok(config.validated()?)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("cannot remove {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// An engine in this process, driven by this thread.
+pub(super) struct Driven {
+    /// The engine.
+    pub(super) engine: Engine,
+    runtime: Runtime,
+}
+
+impl Driven {
+    /// Opens the data directory of these settings.
+    pub(super) fn open(settings: &Settings) -> Result<Self> {
+        let engine = Engine::open(settings.engine.clone()).context("the engine does not start")?;
+        Ok(Self { engine, runtime: runtime::Builder::new_current_thread().build()? })
+    }
+
+    /// Stores fingerprints in packed batches of at most [`PACKED_MAX`]; `at` is told how many are on
+    /// the disk. The latencies are those of whole batches.
+    pub(super) fn insert(
+        &self,
+        batches: impl IntoIterator<Item = Vec<Fingerprint>>,
+        mut at: impl FnMut(u64),
+    ) -> Result<Latencies> {
+        let mut under_way = Batches::new();
+        let inserted = |answered: &mut Batches<PackedInserted>| -> u64 {
+            answered.answers.drain(..).map(|answer| answer.inserted).sum()
+        };
+        let mut done = 0;
+        self.runtime.block_on(async {
+            for batch in batches {
+                let begun = Stopwatch::start();
+                let pending = self.engine.begin_insert_packed(batch, Admission::Wait).await?;
+                under_way.add(begun, pending).await?;
+                done += inserted(&mut under_way);
+                at(done);
+            }
+            while under_way.finish_oldest().await? {
+                done += inserted(&mut under_way);
+                at(done);
+            }
+            Ok(under_way.latencies)
+        })
+    }
+
+    /// Stores everything, and waits until it has settled.
+    pub(super) fn fill(&self, stored: &Stored) -> Result<Stats> {
+        let progress = Progress::of("storing fingerprints", stored.count());
+        self.insert(stored.batches(PACKED_MAX), |done| progress.at(done))?;
+        drop(progress);
+        self.settle()
+    }
+
+    /// Packed check-and-inserts, and whether they found what they should. The latencies are those
+    /// of whole batches.
+    pub(super) fn check_and_insert(
+        &self,
+        queries: &Queries,
+        distance: Distance,
+    ) -> Result<(Latencies, Verdict)> {
+        let progress = Progress::of("checking and inserting", queries.fingerprints.len() as u64);
+        let mut batches = Batches::new();
+        let share = self.engine.share();
+        self.runtime.block_on(async {
+            for batch in queries.fingerprints.chunks(PACKED_MAX) {
+                let begun = Stopwatch::start();
+                let pending = self
+                    .engine
+                    .begin_check_and_insert_packed(
+                        &share,
+                        batch.to_vec(),
+                        distance,
+                        Admission::Wait,
+                    )
+                    .await?;
+                batches.add(begun, pending).await?;
+                progress.at((batches.answers.len() * PACKED_MAX) as u64);
+            }
+            while batches.finish_oldest().await? {}
+            let mut verdict = Verdict::default();
+            verdict.check_packed(queries, &batches.answers.concat(), distance);
+            Ok((batches.latencies, verdict))
+        })
+    }
+
+    /// Waits until segments are no longer merged.
+    pub(super) fn settle(&self) -> Result<Stats> {
+        settle(|| Ok(format!("{:?}", self.engine.stats().segments)))?;
+        Ok(self.engine.stats())
+    }
+
+    /// Closes the engine; it takes a snapshot.
+    pub(super) fn close(self) {
+        let _progress = Progress::during("closing the engine");
+        self.engine.close();
+    }
+}
+
+/// Packed batches under way, oldest first.
+struct Batches<T> {
+    under_way: VecDeque<(Stopwatch, Pending<T>)>,
+    latencies: Latencies,
+    answers: Vec<T>,
+}
+
+impl<T: Send + 'static> Batches<T> {
+    fn new() -> Self {
+        Self { under_way: VecDeque::new(), latencies: Latencies::new(), answers: Vec::new() }
+    }
+
+    /// Adds one, and waits for the oldest if there are too many.
+    async fn add(&mut self, begun: Stopwatch, pending: Pending<T>) -> Result<()> {
+        self.under_way.push_back((begun, pending));
+        if self.under_way.len() == BATCHES_AHEAD {
+            self.finish_oldest().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the oldest, if there is one.
+    async fn finish_oldest(&mut self) -> Result<bool> {
+        let Some((begun, pending)) = self.under_way.pop_front() else { return Ok(false) };
+        self.answers.push(pending.wait().await?);
+        self.latencies.record(begun.ns());
+        Ok(true)
+    }
+}
+
+/// Waits until an index, in this process or another, no longer changes.
+pub(super) fn settle(mut state: impl FnMut() -> Result<String>) -> Result<()> {
+    let _progress = Progress::during("waiting until the segments are merged");
+    let mut last = state()?;
+    let (mut calm_since, mut cpu) = (Stopwatch::start(), process::cpu_ns());
+    while calm_since.elapsed() < CALM {
+        pause(LOOK_EVERY);
+        let now = state()?;
+        let worked = cpu.zip(process::cpu_ns()).map_or(0, |(then, now)| now.abs_diff(then));
+        if now != last || worked > CALM_CPU_NS_MAX {
+            (calm_since, cpu) = (Stopwatch::start(), process::cpu_ns());
+            last = now;
+        }
+    }
+    Ok(())
+}
+
+/// Queries for the whole of what is stored.
+pub(super) fn queries(stored: &Stored, count: u64, distance: Distance, seed: u64) -> Queries {
+    Queries::aimed_at((stored, &stored.whole()), count, distance, seed)
+}
+
+/// The memory of an index.
+pub(super) fn index_bytes(stats: &Stats) -> u64 {
+    let memory = stats.memory;
+    memory.tables + memory.documents + memory.ids + memory.removals + memory.deltas
+}

@@ -1,0 +1,53 @@
+//! Values of command line arguments: sizes and distances.
+
+use crate::fingerprint::Distance;
+
+/// Reads `250`, `10k`, `1m` or `1g`; at least 1.
+///
+/// # Errors
+/// What a size looks like.
+pub fn count(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, unit) = match lower.as_bytes().last() {
+        Some(b'k') => (&lower[..lower.len() - 1], 1_000),
+        Some(b'm') => (&lower[..lower.len() - 1], 1_000_000),
+        Some(b'g') => (&lower[..lower.len() - 1], 1_000_000_000),
+        Some(_) | None => (lower.as_str(), 1),
+    };
+    let number: Option<u64> = digits.parse().ok();
+    let counted = number.and_then(|number: u64| number.checked_mul(unit));
+    counted.filter(|&count| count > 0).ok_or_else(|| "is not a size such as 250, 10k or 1m".into())
+}
+
+/// Reads a distance that an index can be made for.
+///
+/// # Errors
+/// Which distances there are.
+pub fn distance(text: &str) -> Result<Distance, String> {
+    let distance = text.parse().ok().and_then(Distance::new);
+    distance
+        .filter(|&distance| distance <= Distance::LOOKUP_MAX)
+        .ok_or_else(|| format!("is not a distance of 0 to {}", Distance::LOOKUP_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_suffixes_and_are_never_zero() {
+        for (text, read) in [("7", 7), ("10k", 10_000), ("1M", 1_000_000), ("2g", 2_000_000_000)] {
+            assert_eq!(count(text), Ok(read), "{text}");
+        }
+        for text in ["", "k", "0", "1.5m", "-1", "10 k", "99999999999g"] {
+            assert!(count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn distances_end_where_look_ups_do() {
+        assert_eq!(distance("8"), Ok(Distance::LOOKUP_MAX));
+        assert!(distance("9").is_err());
+        assert!(distance("three").is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! What the memory of this machine can do at all: the figures that a look-up is held against.
+//!
+//! Measured by one thread on arrays like those of the tables (advised to be on 2 MiB pages). A
+//! look-up loads random cache lines: at best each costs as much as an independent one, at worst as
+//! a dependent one, whose address is known only when the line before it has come. How much that is
+//! depends on how much of the array the caches hold, so several sizes are measured. Of several
+//! passes the quickest counts: others on the machine only ever add.
+
+use std::hint::black_box;
+
+use serde::Serialize;
+
+use crate::cli::measure::clock::Stopwatch;
+use crate::cli::measure::numbers::{float, ratio};
+use crate::cli::measure::process;
+use crate::cli::measure::progress::Progress;
+use crate::cli::measure::random::Stream;
+use crate::index::cost::{Costs, LineCost};
+use crate::index::memory::array::Array;
+use crate::index::tables::line::Line;
+use crate::kernel;
+
+/// What is measured besides the size of the index: about an L2, an L3, and far more than both.
+const SIZES_BYTES: [u64; 3] = [4 << 20, 64 << 20, 1 << 30];
+/// Of a smaller index the limits are those of the smallest array that has huge pages.
+const BYTES_MIN: u64 = SIZES_BYTES[0];
+
+/// How often each figure is measured. A pass takes about a millisecond: long enough for the clock,
+/// short enough that some are not interrupted.
+const PASSES: usize = 32;
+/// Lines loaded in a pass, independent and dependent.
+const INDEPENDENT_LINES: u64 = 1 << 18;
+const DEPENDENT_LINES: u64 = 1 << 14;
+/// Words read in a pass, in sequence; the next pass goes on behind them.
+const SEQUENTIAL_WORDS: usize = 1 << 20;
+
+/// Words of a cache line.
+const LINE: usize = 8;
+/// Lines prefetched together: about those of the four queries of a look-up at distance 3.
+const PREFETCHED: usize = 128;
+
+/// What the machine does with an array of one size.
+#[derive(Debug, Serialize)]
+pub struct Limit {
+    /// The size of the array.
+    pub array_bytes: u64,
+    /// How much of it the kernel put on huge pages, 0 to 1, where it says so.
+    pub huge_pages: Option<f64>,
+    /// A random line, when many loads are under way.
+    pub independent_line_ns: f64,
+    /// A random line, when its address is known only after the one before.
+    pub dependent_line_ns: f64,
+    /// A random line that was prefetched together with others, as look-ups do.
+    pub prefetched_line_ns: f64,
+    /// The line behind one, when both were prefetched.
+    pub next_line_ns: f64,
+    /// Reading the array from its start, 10^9 bytes a second.
+    pub sequential_gb_s: f64,
+}
+
+impl Limit {
+    /// The same for the cost model of the index.
+    fn line_cost(&self) -> LineCost {
+        LineCost {
+            bytes: float(self.array_bytes),
+            random_ns: self.prefetched_line_ns,
+            next_ns: self.next_line_ns,
+            dependent_ns: self.dependent_line_ns,
+        }
+    }
+}
+
+/// What look-ups cost on a machine with these limits.
+pub fn costs(limits: &[Limit]) -> Costs {
+    Costs::with_lines(limits.iter().map(Limit::line_cost).collect())
+}
+
+/// Measures arrays as large as each index, and a few smaller ones.
+///
+/// Cost: the memory of one array at a time, and about a second for each GiB.
+pub fn measure(indexes_bytes: &[u64]) -> Vec<Limit> {
+    let sizes = sizes(indexes_bytes);
+    let progress = Progress::of("measuring the memory", sizes.len() as u64);
+    let mut done = 0..;
+    sizes.into_iter().inspect(|_| progress.at(done.next().unwrap_or_default())).map(limit).collect()
+}
+
+fn sizes(indexes_bytes: &[u64]) -> Vec<u64> {
+    let round = |bytes: &u64| bytes.next_multiple_of(2 << 20).max(BYTES_MIN);
+    let largest = indexes_bytes.iter().map(round).max().unwrap_or(BYTES_MIN);
+    let fixed = SIZES_BYTES.into_iter().filter(|&bytes| bytes <= largest);
+    let mut sizes: Vec<u64> = indexes_bytes.iter().map(round).chain(fixed).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+fn limit(bytes: u64) -> Limit {
+    let huge_before = process::huge_page_bytes();
+    let array = filled(bytes);
+    let huge = huge_before.zip(process::huge_page_bytes());
+    let prefetched_line_ns = prefetched_lines_ns(&array, 1);
+    Limit {
+        array_bytes: bytes,
+        huge_pages: huge.map(|(before, after)| ratio(after.saturating_sub(before), bytes).min(1.0)),
+        independent_line_ns: independent_line_ns(&array),
+        dependent_line_ns: dependent_line_ns(&array),
+        prefetched_line_ns,
+        next_line_ns: (prefetched_lines_ns(&array, 2) - prefetched_line_ns).max(0.0),
+        sequential_gb_s: sequential_gb_s(&array),
+    }
+}
+
+/// An array with a random number in each line. Writing to it makes its pages real: untouched ones
+/// are all the same page of zeros.
+fn filled(bytes: u64) -> Array<u64> {
+    let mut array = Array::zeros(bytes as usize / size_of::<u64>());
+    let stream = Stream::of("limits", 0);
+    for (i, line) in (0..).zip(array.chunks_exact_mut(LINE)) {
+        line[0] = stream.number(i);
+    }
+    array
+}
+
+fn independent_line_ns(array: &[u64]) -> f64 {
+    let mut at = Walk::new(array);
+    quickest_ns(INDEPENDENT_LINES, || {
+        (0..INDEPENDENT_LINES).fold(0, |sum: u64, _| sum.wrapping_add(array[at.next(0)]))
+    })
+}
+
+fn dependent_line_ns(array: &[u64]) -> f64 {
+    let mut at = Walk::new(array);
+    quickest_ns(DEPENDENT_LINES, || {
+        (0..DEPENDENT_LINES).fold(0, |loaded, _| array[at.next(loaded)])
+    })
+}
+
+/// Prefetches `together` lines at each of some random places, while those before them are read: the
+/// time for each place.
+fn prefetched_lines_ns(array: &[u64], together: u32) -> f64 {
+    let lines: &[Line] = bytemuck::cast_slice(array);
+    let mut at = Walk::new(&array[..array.len() - LINE]);
+    let (mut now, mut next) = ([0_u32; PREFETCHED], [0_u32; PREFETCHED]);
+    quickest_ns(INDEPENDENT_LINES, || {
+        let mut sum = 0_u64;
+        for _ in 0..INDEPENDENT_LINES / PREFETCHED as u64 {
+            std::mem::swap(&mut now, &mut next);
+            for place in &mut next {
+                *place = (at.next(0) / LINE) as u32;
+                (*place..*place + together).for_each(|line| kernel::prefetch(lines, line));
+            }
+            for line in now.iter().flat_map(|&place| place..place + together) {
+                sum = sum.wrapping_add(u64::from(lines[line as usize].0[0]));
+            }
+        }
+        sum
+    })
+}
+
+/// A random walk over the lines of an array, a few cycles a step. It goes on from pass to pass, or
+/// the lines of the first would lie in a cache during the second.
+struct Walk {
+    state: u64,
+    lines: u128,
+}
+
+impl Walk {
+    fn new(array: &[u64]) -> Self {
+        Self { state: 1, lines: (array.len() / LINE) as u128 }
+    }
+
+    /// The first word of the next line. It depends on `loaded`, and still never runs in a circle.
+    fn next(&mut self, loaded: u64) -> usize {
+        // The generator of Knuth's MMIX; its upper bits are good, and the line is made of these.
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let random = self.state.wrapping_add(loaded);
+        ((u128::from(random) * self.lines) >> 64) as usize * LINE
+    }
+}
+
+fn sequential_gb_s(array: &[u64]) -> f64 {
+    let size = SEQUENTIAL_WORDS.min(array.len());
+    let mut parts = array.chunks_exact(size).cycle();
+    let word_ns = quickest_ns(size as u64, || {
+        let part = parts.next().unwrap_or_default();
+        part.iter().fold(0, |sum: u64, word| sum.wrapping_add(*word))
+    });
+    float(size_of::<u64>() as u64) / word_ns
+}
+
+/// The nanoseconds for each of `steps`, in the quickest of some passes.
+fn quickest_ns(steps: u64, mut pass: impl FnMut() -> u64) -> f64 {
+    let passes = (0..PASSES).map(|_| {
+        let begun = Stopwatch::start();
+        black_box(pass());
+        begun.ns()
+    });
+    ratio(passes.min().unwrap_or_default().max(1), steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_indexes_and_what_lies_below_the_largest() {
+        assert_eq!(sizes(&[]), [4 << 20]);
+        assert_eq!(sizes(&[1_000]), [4 << 20]);
+        assert_eq!(sizes(&[480_000_001, 48_000_000]), [4 << 20, 46 << 20, 64 << 20, 458 << 20]);
+        assert_eq!(sizes(&[5 << 30]).last(), Some(&(5 << 30)));
+    }
+
+    #[test]
+    fn a_walk_visits_most_lines_and_no_word_beside_them() {
+        let array = filled(1 << 16);
+        let mut at = Walk::new(&array);
+        let lines = array.len() / LINE;
+        let mut visited = vec![false; lines];
+        let mut loaded = 0;
+        for _ in 0..8 * lines {
+            let word = at.next(loaded);
+            assert_eq!(word % LINE, 0);
+            visited[word / LINE] = true;
+            loaded = array[word];
+        }
+        assert!(visited.iter().filter(|visited| **visited).count() > lines * 9 / 10);
+    }
+}
