@@ -6,17 +6,19 @@
 //! the next queries are located, and those behind them expected, before the last ones are compared.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::fingerprint::Distance;
 use crate::index::buckets::Buckets;
-use crate::index::levels::delta::DeltaAt;
+use crate::index::levels::delta::{Delta, DeltaAt};
+use crate::index::levels::segment::Segment;
 use crate::index::levels::sorted::Sorted;
 use crate::index::permutation::Permuted;
-use crate::index::plan::Radii;
+use crate::index::plan::{Plan, Radii};
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
-use crate::index::view::View;
 
 /// How many queries' lines are loaded together: enough to keep the memory busy, few enough that
 /// they stay in the first cache until they are read.
@@ -32,6 +34,31 @@ thread_local! {
     /// What a single look-up needs beside the view, made once a thread: to allocate it took a fifth of
     /// the look-up.
     pub static BUFFERS: RefCell<(Lookup, Vec<Permuted>)> = RefCell::default();
+}
+
+/// The levels of a view: all that a look-up visits.
+#[derive(Debug, Clone, Copy)]
+pub struct Levels<'a> {
+    /// Oldest first.
+    pub segments: &'a [Arc<Segment>],
+    /// The tables of large segments that those do not have themselves.
+    pub secondary: &'a [SecondaryTable],
+    /// Oldest first; the last one is appended to.
+    pub deltas: &'a [Arc<Delta>],
+    /// How many events of the last delta the view has.
+    pub live_length: u32,
+}
+
+impl<'a> Levels<'a> {
+    /// All deltas as the view sees them, oldest first.
+    #[inline]
+    pub fn deltas(self) -> impl DoubleEndedIterator<Item = DeltaAt<'a>> {
+        let last = self.deltas.len() - 1;
+        self.deltas
+            .iter()
+            .enumerate()
+            .map(move |(i, delta)| delta.at(if i == last { self.live_length } else { u32::MAX }))
+    }
 }
 
 /// How far a look-up searches in which tables.
@@ -54,25 +81,25 @@ enum Visited<'a> {
 }
 
 impl Reach {
-    /// That of a look-up in a view.
-    pub fn of(view: &View, distance: Distance) -> Self {
-        Self { large: *view.plans().large.radii(distance), distance }
+    /// The reach of a look-up at a distance, where large segments have the tables of `plan`.
+    pub fn of(plan: &Plan, distance: Distance) -> Self {
+        Self { large: *plan.radii(distance), distance }
     }
 
     /// Gathers what to visit, and how far to search each.
-    fn gather<'a>(self, view: &'a View, all: &mut AllVisited<'a>) {
-        all.reserve(view.segments().len() + view.others().len() + view.full_deltas().len() + 1);
+    fn gather<'a>(self, levels: Levels<'a>, all: &mut AllVisited<'a>) {
+        all.reserve(levels.segments.len() + levels.secondary.len() + levels.deltas.len());
         let large = |table| Some(Visited::Table(table, self.large[Table::role(table)]?));
-        for segment in view.segments().iter() {
+        for segment in levels.segments {
             match segment.sorted() {
                 Sorted::Small(buckets) => all.push(Visited::Buckets(buckets, self.distance)),
                 Sorted::Large(table) => all.extend(large(table)),
             }
         }
-        for other in view.others() {
+        for other in levels.secondary {
             all.extend(large(&other.table));
         }
-        for delta in view.deltas().filter(|delta| delta.length() > 0) {
+        for delta in levels.deltas().filter(|delta| delta.length() > 0) {
             all.push(Visited::Delta(delta, self.distance));
         }
     }
@@ -144,13 +171,13 @@ impl Lookup {
     /// than once, and may be one whose documents are gone.
     pub fn run(
         &mut self,
-        view: &View,
+        levels: Levels<'_>,
         reach: Reach,
         queries: &[Permuted],
         found: &mut impl FnMut(usize, Permuted),
     ) {
         let mut all = AllVisited::new();
-        reach.gather(view, &mut all);
+        reach.gather(levels, &mut all);
         let all = &*all;
         let mut expected = queries.chunks(QUERIES_AHEAD);
         let mut located = expected.clone();

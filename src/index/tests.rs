@@ -7,14 +7,16 @@ use proptest::prelude::*;
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::compaction::built::Built;
 use crate::index::compaction::merge;
-use crate::index::compaction::work::{Built, Other, Steps, Work};
+use crate::index::compaction::work::{Steps, Work};
 use crate::index::image;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::segment::Segment;
 use crate::index::naive::Naive;
 use crate::index::permutation::Permutation;
 use crate::index::plan::Plans;
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::view::{Put, Shape, View};
 
@@ -100,9 +102,10 @@ fn settle(view: &mut View) {
     let merged = Arc::new(read(&written(&segments[0]), view.plans()).unwrap());
     let into = vec![merged];
     view.install(&Built::Segments { from: segments, into, others: Vec::new(), dropped });
-    for Other { table, cleaned_at } in others {
+    for SecondaryTable { table, cleaned_at } in others {
         let merged = reread(&table, view.plans());
-        let (from, into) = (Other { table, cleaned_at }, Other { table: merged, cleaned_at });
+        let (from, into) =
+            (SecondaryTable { table, cleaned_at }, SecondaryTable { table: merged, cleaned_at });
         view.install(&Built::Tables { from: vec![from], into: vec![into] });
     }
 }

@@ -12,10 +12,10 @@ use crate::document::Sequence;
 use crate::engine::answers::SnapshotInfo;
 use crate::engine::open::directory;
 use crate::engine::open::directory::Directory;
-use crate::index::compaction::work::Other;
 use crate::index::image;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::view::{Counts, Parts};
 use crate::storage::export::{ExportFile, Exported, check_files, write_export};
@@ -222,7 +222,8 @@ impl Snapshots {
         self.segments.forget_dropped();
         self.tables.forget_dropped();
         let segments: Vec<_> = segments.into_iter().map(|s| self.segments.part(s)).collect();
-        let of_other = |other: Other| (self.tables.part(other.table), dropped - other.cleaned_at);
+        let of_other =
+            |other: SecondaryTable| (self.tables.part(other.table), dropped - other.cleaned_at);
         let others: Vec<_> = others.into_iter().map(of_other).collect();
         // The newest first, and each let go when it is written: soon merges want it out of memory.
         let segments = segments.into_iter().rev().map(|segment| self.segment_file(segment));
@@ -381,7 +382,7 @@ impl Snapshots {
             let table = self.read_part(&name, TABLE_KIND, other.file, |source| {
                 image::read_table(source, &self.plans.large)
             });
-            Ok(Other { table: table?, cleaned_at: dropped - other.gone })
+            Ok(SecondaryTable { table: table?, cleaned_at: dropped - other.gone })
         };
         let (segments, others) = std::thread::scope(|scope| {
             let segments: Vec<_> =

@@ -1,7 +1,7 @@
 //! A merge of large segments or tables, a quarter of all keys at a time.
 //!
 //! A merge needs its result beside its inputs: of a hundred million fingerprints half as much again as all of
-//! them. So large ones are taken apart into quarters ([`crate::index::tables::table::quarters`]), each quarter is
+//! them. So large ones are taken apart into quarters ([`crate::index::tables::table::split`]), each quarter is
 //! merged by itself and handed over, upon which those of the inputs go; the four results are one segment or table
 //! in the end. At no time is there more than a quarter of the result too many, as long as nobody holds an
 //! older view. In between a look-up visits as many lines as before, in more tables.
@@ -13,15 +13,16 @@
 use std::array;
 use std::sync::Arc;
 
+use crate::index::compaction::built::Built;
 use crate::index::compaction::merge;
-use crate::index::compaction::work::{Built, Other};
 use crate::index::levels::distinct;
 use crate::index::levels::segment;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
+use crate::index::tables::partition::QUARTERS;
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::tables::table::build;
-use crate::index::tables::table::quarters::QUARTERS;
 use crate::index::view::View;
 
 /// A merge by quarters that is under way: each step builds what takes the place of what the last one left.
@@ -41,7 +42,7 @@ pub enum Quartered {
         /// Likewise.
         dropped: u64,
         /// What is merged.
-        merge: Box<Merge<Other, build::Builder>>,
+        merge: Box<Merge<SecondaryTable, build::Builder>>,
     },
 }
 
@@ -78,7 +79,7 @@ impl Quartered {
 
     /// The same of tables.
     pub fn of_tables(
-        from: &[Other],
+        from: &[SecondaryTable],
         holding: Option<&View>,
         dropped: u64,
     ) -> Option<(Built, Self)> {
@@ -87,8 +88,8 @@ impl Quartered {
         let counts = merge::count_keys(&tables, holds.as_ref().map(|holds| holds as _));
         let builders = build::Builder::quarters(tables[0].role(), &counts)?;
         drop(tables);
-        let quarters = |Other { table, cleaned_at }: &Other| {
-            let of = |table| Other { table: Arc::new(table), cleaned_at: *cleaned_at };
+        let quarters = |SecondaryTable { table, cleaned_at }: &SecondaryTable| {
+            let of = |table| SecondaryTable { table: Arc::new(table), cleaned_at: *cleaned_at };
             Some(table.in_quarters()?.0.map(of))
         };
         let mut merge = Merge::begin(from, quarters, builders)?;
@@ -121,13 +122,13 @@ impl Iterator for Quartered {
             Self::Tables { holding, dropped, merge } => {
                 let holds = holding.as_ref().map(|view| |value| view.holds(value));
                 let kept = holds.as_ref().map(|holds| holds as _);
-                let of = |table| Other { table: Arc::new(table), cleaned_at: *dropped };
-                let one = |builder, from: &[Other]| {
+                let of = |table| SecondaryTable { table: Arc::new(table), cleaned_at: *dropped };
+                let one = |builder, from: &[SecondaryTable]| {
                     let tables: Vec<_> =
                         from.iter().map(|other| Arc::clone(&other.table)).collect();
                     of(merge::fill_table(builder, &tables, kept))
                 };
-                let join = |quarters: [&Other; QUARTERS]| {
+                let join = |quarters: [&SecondaryTable; QUARTERS]| {
                     of(Table::joined(quarters.map(|quarter| &*quarter.table)).0)
                 };
                 let (from, into) = merge.step(one, join)?;

@@ -8,15 +8,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::index::compaction::built::Built;
 use crate::index::compaction::merge;
 use crate::index::compaction::quartered::Quartered;
 use crate::index::levels::delta::Delta;
 use crate::index::levels::distinct;
-use crate::index::levels::level::Level;
 use crate::index::levels::segment::Segment;
 use crate::index::permutation::Permuted;
 use crate::index::plan::Plans;
-use crate::index::tables::table::Table;
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::view::View;
 
 /// Something to build.
@@ -47,38 +47,13 @@ pub enum Work {
     /// One table of some of one role.
     MergeTables {
         /// Oldest first.
-        from: Vec<Other>,
+        from: Vec<SecondaryTable>,
         /// Knows which fingerprints have a document, where some have none.
         holding: Option<Box<View>>,
         /// How many fingerprints merges of segments have dropped in all.
         dropped: u64,
         /// As of segments.
         by_quarters: bool,
-    },
-}
-
-/// What was built.
-#[derive(Debug)]
-pub enum Built {
-    /// Of a delta.
-    Flushed(Level),
-    /// Of segments.
-    Segments {
-        /// What they take the place of, adjacent ones.
-        from: Vec<Arc<Segment>>,
-        /// The segments: one, or what stands in between where it is merged by quarters.
-        into: Vec<Arc<Segment>>,
-        /// Tables of what was in small segments until now, by role.
-        others: Vec<Arc<Table>>,
-        /// How many fingerprints went, of which other tables may still have entries.
-        dropped: u64,
-    },
-    /// Of tables.
-    Tables {
-        /// What they take the place of, adjacent ones.
-        from: Vec<Other>,
-        /// The tables: one, or what stands in between where it is merged by quarters.
-        into: Vec<Other>,
     },
 }
 
@@ -197,7 +172,7 @@ impl Work {
                 let holds = holding.map(|view| |value| view.holds(value));
                 let kept = holds.as_ref().map(|holds| holds as &dyn Fn(Permuted) -> bool);
                 let table = Arc::new(merge::merge_tables(&tables, kept));
-                Built::Tables { from, into: vec![Other { table, cleaned_at: dropped }] }
+                Built::Tables { from, into: vec![SecondaryTable { table, cleaned_at: dropped }] }
             }
         };
         (built, None)
@@ -238,7 +213,7 @@ impl Work {
             |role: usize| view.others().iter().filter(move |other| other.table.role() == role);
         (1..view.plans().large.tables().len()).find_map(|role| {
             let sizes: Vec<u64> = of_role(role).map(|other| other.table.len()).collect();
-            let gone = |other: &Other| {
+            let gone = |other: &SecondaryTable| {
                 let gone = view.dropped() - other.cleaned_at;
                 gone > 0 && gone >= other.table.len() / GONE_SHARE
             };
@@ -247,7 +222,7 @@ impl Work {
                 Some(at..at + 1)
             })?;
             let from = of_role(role).skip(range.start).take(range.len()).cloned();
-            let from: Vec<Other> = from.collect();
+            let from: Vec<SecondaryTable> = from.collect();
             let size = from.iter().map(|other| other.table.len()).sum();
             let by_quarters = view.plans().is_by_quarters(size, merge::is_idle(ratio));
             let dropped = view.dropped();
@@ -276,21 +251,11 @@ impl Iterator for Steps {
     }
 }
 
-impl Built {
-    /// The segments that came of segments.
-    pub fn segments(&self) -> &[Arc<Segment>] {
-        match self {
-            Self::Segments { into, .. } => into,
-            Self::Flushed(_) | Self::Tables { .. } => &[],
+impl View {
+    /// Does some work and puts in what comes of it, step by step.
+    pub fn complete(&mut self, work: Work) {
+        for built in work.steps() {
+            self.install(&built);
         }
     }
-}
-
-/// A table of a further role.
-#[derive(Debug, Clone)]
-pub struct Other {
-    /// The table.
-    pub table: Arc<Table>,
-    /// How many fingerprints had been dropped from segments when it was last rid of them.
-    pub cleaned_at: u64,
 }

@@ -4,10 +4,10 @@ use crate::fingerprint::Distance;
 use crate::index::buckets::{self, Buckets};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan};
+use crate::index::tables::partition::QUARTERS;
 use crate::index::tables::table::build;
 use crate::index::tables::table::build::Counts;
 use crate::index::tables::table::entries;
-use crate::index::tables::table::quarters::QUARTERS;
 use crate::index::tables::table::{Number, Table};
 
 /// The fingerprints of a segment. The *number* of one is its place among the slots.

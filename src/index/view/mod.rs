@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::compaction::work::{Built, Other, Work};
+use crate::index::compaction::built::Built;
 use crate::index::levels::delta::{Delta, DeltaAt, Happened};
 use crate::index::levels::distinct;
 use crate::index::levels::ids::IdKey;
@@ -26,9 +26,10 @@ use crate::index::levels::level::Level;
 use crate::index::levels::posting::Posting;
 use crate::index::levels::segment::{Segment, Tally};
 use crate::index::levels::sorted::Sorted;
-use crate::index::lookup::{BUFFERS, Lookup, Reach, VALUES_KEPT};
+use crate::index::lookup::{BUFFERS, Levels, Lookup, Reach, VALUES_KEPT};
 use crate::index::permutation::{Permutation, Permuted};
 use crate::index::plan::Plans;
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::sketch::Sketch;
 
@@ -57,7 +58,7 @@ pub struct View {
     shape: Arc<Shape>,
     plans: Arc<Plans>,
     segments: Arc<[Arc<Segment>]>,
-    others: Arc<[Other]>,
+    others: Arc<[SecondaryTable]>,
     /// How many fingerprints merges of segments have dropped.
     dropped: u64,
     /// Oldest first; the last one is appended to. Never empty.
@@ -140,7 +141,7 @@ impl View {
         let Level { segment, others } = Level::of_bare(&shape.plans(), documents, values);
         let fingerprints = segment.fingerprints() as u64;
         let counts = Counts { sequence: Sequence::new(documents), documents, fingerprints };
-        let other = |table| Other { table, cleaned_at: 0 };
+        let other = |table| SecondaryTable { table, cleaned_at: 0 };
         let others = others.into_iter().map(other).collect();
         Self::restored(shape, Parts { segments: vec![segment], others, dropped: 0, counts })
     }
@@ -148,11 +149,11 @@ impl View {
     /// Every stored fingerprint within `distance` of the query, each once, in no particular order.
     pub fn near(&self, query: Fingerprint, distance: Distance) -> Vec<Near> {
         let query = self.shape.permutation.apply(query);
-        let reach = Reach::of(self, distance);
+        let reach = Reach::of(&self.plans.large, distance);
         BUFFERS.with_borrow_mut(|(lookup, values)| {
             // Also what a look-up left that did not come to its end.
             values.clear();
-            lookup.run(self, reach, &[query], &mut |_, value| values.push(value));
+            lookup.run(self.levels(), reach, &[query], &mut |_, value| values.push(value));
             if values.len() > 1 {
                 values.sort_unstable();
                 values.dedup();
@@ -178,12 +179,12 @@ impl View {
         distance: Distance,
     ) -> impl Iterator<Item = Option<Distance>> {
         let (mut lookup, reach, hides) =
-            (Lookup::default(), Reach::of(self, distance), self.hides());
+            (Lookup::default(), Reach::of(&self.plans.large, distance), self.hides());
         queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
             let mut room = [0; QUERIES_AT_A_TIME];
             let permuted = self.shape.permutation.apply_all(queries, &mut room);
             let mut nearest = [u32::MAX; QUERIES_AT_A_TIME];
-            lookup.run(self, reach, permuted, &mut |at, value| {
+            lookup.run(self.levels(), reach, permuted, &mut |at, value| {
                 if !hides || self.holds(value) {
                     nearest[at] = nearest[at].min((permuted[at] ^ value).count_ones());
                 }
@@ -306,7 +307,7 @@ impl View {
     }
 
     /// Its tables but those of the segments, by role, oldest first.
-    pub fn others(&self) -> &[Other] {
+    pub fn others(&self) -> &[SecondaryTable] {
         &self.others
     }
 
@@ -322,11 +323,17 @@ impl View {
 
     /// All deltas as this view sees them, oldest first.
     pub fn deltas(&self) -> impl DoubleEndedIterator<Item = DeltaAt<'_>> {
-        let last = self.deltas.len() - 1;
-        self.deltas
-            .iter()
-            .enumerate()
-            .map(move |(i, delta)| delta.at(if i == last { self.live_length } else { u32::MAX }))
+        self.levels().deltas()
+    }
+
+    /// All that a look-up visits.
+    fn levels(&self) -> Levels<'_> {
+        Levels {
+            segments: &self.segments,
+            secondary: &self.others,
+            deltas: &self.deltas,
+            live_length: self.live_length,
+        }
     }
 
     /// Memory of its tables but those of the segments, in bytes.
@@ -407,13 +414,6 @@ impl View {
         self.deltas = closed.chain([Arc::new(fresh)]).collect();
     }
 
-    /// Does some work and puts in what comes of it, step by step.
-    pub fn complete(&mut self, work: Work) {
-        for built in work.steps() {
-            self.install(&built);
-        }
-    }
-
     /// Puts in what was built from parts of this view or of an earlier one. What was merged from
     /// levels that are no longer all there leaves everything as it was.
     ///
@@ -453,8 +453,9 @@ impl View {
             return;
         }
         let cleaned_at = self.dropped;
-        let added = tables.iter().map(|table| Other { table: Arc::clone(table), cleaned_at });
-        let mut others: Vec<Other> = self.others.iter().cloned().chain(added).collect();
+        let added =
+            tables.iter().map(|table| SecondaryTable { table: Arc::clone(table), cleaned_at });
+        let mut others: Vec<SecondaryTable> = self.others.iter().cloned().chain(added).collect();
         others.sort_by_key(|other| other.table.role());
         self.others = others.into();
     }
@@ -549,7 +550,7 @@ pub struct Parts {
     /// Oldest first.
     pub segments: Vec<Arc<Segment>>,
     /// By role, oldest first.
-    pub others: Vec<Other>,
+    pub others: Vec<SecondaryTable>,
     /// How many fingerprints merges had dropped.
     pub dropped: u64,
     /// The totals.

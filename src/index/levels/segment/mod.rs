@@ -19,9 +19,9 @@ use crate::index::levels::sorted;
 use crate::index::levels::sorted::Sorted;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan};
+use crate::index::tables::partition::QUARTERS;
 use crate::index::tables::table::Number;
 use crate::index::tables::table::build::Counts;
-use crate::index::tables::table::quarters::QUARTERS;
 
 /// An immutable level of the index.
 #[derive(Debug)]

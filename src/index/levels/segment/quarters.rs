@@ -1,4 +1,4 @@
-//! A segment in quarters, and quarters as a segment ([`crate::index::tables::table::quarters`]).
+//! A segment in quarters, and quarters as a segment ([`crate::index::tables::table::split`]).
 //!
 //! Lines and postings share their memory on the way into quarters; ids are copied. On the way back postings are
 //! copied as well, when nothing of what was merged is there any more.
@@ -10,7 +10,8 @@ use crate::index::levels::posting::{Posting, Postings};
 use crate::index::levels::segment::{Group, Segment, by_number};
 use crate::index::levels::sorted::Sorted;
 use crate::index::plan::head;
-use crate::index::tables::table::quarters::{Places, QUARTERS, Quarter};
+use crate::index::tables::partition::{QUARTERS, Quarter};
+use crate::index::tables::table::split::Places;
 use crate::index::tables::table::{Number, Table};
 
 /// Groups with their later postings, as they are gathered.

@@ -3,9 +3,25 @@
 use crate::index::memory::array::Array;
 use crate::index::plan::{Key, TablePlan, head, low};
 use crate::index::tables::geometry::Geometry;
+use crate::index::tables::homes::LinesOfRange;
 use crate::index::tables::line::{Line, SLOTS_MAX, SPAN_MAX};
-use crate::index::tables::table::quarters::{QUARTERS, Quarter};
-use crate::index::tables::table::{Extra, LinesOfRange, Number, Table};
+use crate::index::tables::partition::{QUARTERS, Quarter};
+use crate::index::tables::table::{Extra, Number, Table};
+
+impl Table {
+    /// Builds the table of distinct keys, ascending.
+    pub fn build(plan: TablePlan, role: usize, keys: &[Key]) -> Self {
+        let mut counts = Counts::new(plan, keys.len() as u64);
+        for &key in keys {
+            counts.add(key);
+        }
+        let mut builder = Builder::new(role, &counts);
+        for &key in keys {
+            builder.push(key);
+        }
+        builder.finish()
+    }
+}
 
 /// How many entries each range of a table to be built has.
 #[derive(Debug)]

@@ -5,6 +5,13 @@ use crate::index::tables::fold::Head;
 use crate::index::tables::line::Line;
 use crate::index::tables::table::{Number, Table};
 
+impl Table {
+    /// All entries, ascending by key, with their numbers.
+    pub fn entries(&self) -> Entries<'_> {
+        Entries::new(self)
+    }
+}
+
 /// The entries of a table, ascending by key.
 #[derive(Debug)]
 pub struct Entries<'a> {
@@ -20,7 +27,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    pub(crate) fn new(table: &'a Table) -> Self {
+    fn new(table: &'a Table) -> Self {
         let range = table.directory.iter().position(|range| range >> 32 > 0).unwrap_or(0);
         let near = table.homes().first_head_in(range, 0);
         Self { table, range, line: 0, slot: 0, near, extra: 0, extra_at: None }

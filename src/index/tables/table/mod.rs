@@ -5,19 +5,15 @@
 //! are known before any is read, so that their misses overlap. See [`crate::index::tables::geometry`] for
 //! where a key belongs, [`crate::index::tables::line`] for what a line holds.
 //!
-//! [`build`] makes it, [`entries`] walks over it, [`quarters`] takes it apart for a merge.
+//! [`build`] makes it, [`entries`] walks over it, [`split`] takes it apart for a merge.
 //!
 //! Memory: about 7 to 10 bytes an entry. Immutable; built by one pass over sorted keys.
 
 pub mod build;
 pub mod entries;
-pub mod quarters;
+pub mod split;
 
 use std::ops::RangeInclusive;
-
-use crate::index::tables::table::build::{Builder, Counts};
-use crate::index::tables::table::entries::Entries;
-use crate::index::tables::table::quarters::Quarter;
 
 use crate::index::memory::array::Array;
 use crate::index::permutation::Permuted;
@@ -26,7 +22,9 @@ use crate::index::tables::fold;
 use crate::index::tables::fold::Head;
 use crate::index::tables::geometry;
 use crate::index::tables::geometry::Geometry;
+use crate::index::tables::homes::{Homes, LinesOfRange};
 use crate::index::tables::line::{Line, SPAN_MAX};
+use crate::index::tables::partition::Quarter;
 use crate::kernel::scan::{self, Found, Pattern, SCAN_MAX};
 use crate::kernel::{self, Simd};
 
@@ -49,9 +47,6 @@ pub struct Table {
     count: u64,
 }
 
-/// The lines of a range: the first in the lower half, how many in the upper.
-type LinesOfRange = u64;
-
 /// Lines behind the table, full of entries with one home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extra {
@@ -65,19 +60,6 @@ pub(crate) struct Extra {
 pub type Number = u32;
 
 impl Table {
-    /// Builds the table of distinct keys, ascending.
-    pub fn build(plan: TablePlan, role: usize, keys: &[Key]) -> Self {
-        let mut counts = Counts::new(plan, keys.len() as u64);
-        for &key in keys {
-            counts.add(key);
-        }
-        let mut builder = Builder::new(role, &counts);
-        for &key in keys {
-            builder.push(key);
-        }
-        builder.finish()
-    }
-
     /// The first step of a look-up: appends the lines to visit, and has them loaded. The loads
     /// depend on nothing before them, so that their cache misses overlap.
     pub fn locate(&self, query: Permuted, radius: u32, visits: &mut Vec<u32>) {
@@ -195,11 +177,6 @@ impl Table {
         };
         let head = line.head(self.geometry.layout, slot, near);
         self.plan.value(u64::from(head) << 32 | u64::from(line.low(slot)))
-    }
-
-    /// All entries, ascending by key, with their numbers.
-    pub fn entries(&self) -> Entries<'_> {
-        Entries::new(self)
     }
 
     /// For each line, those behind the table included, a head near its entries and how many they are.
@@ -384,6 +361,25 @@ impl Table {
         }
     }
 
+    /// The first step of a look-up in a quarter: of the cells that are near it visits its own.
+    fn locate_in(&self, quarter: Quarter, (cell, flips): (Head, &[Head]), visits: &mut Vec<u32>) {
+        debug_assert_eq!(self.quarter, Some(quarter), "a quarter visits its own");
+        for cell in self.visited(cell, flips).map(|flips| cell ^ flips) {
+            let homes = self.lines_of(cell);
+            visits.extend(homes.inspect(|&line| {
+                kernel::prefetch::<Line>(&self.lines, line);
+                kernel::prefetch::<Line>(&self.lines, line + 1);
+            }));
+        }
+    }
+
+    /// Which of the flips lead to a cell that it has.
+    fn visited<'a>(&self, cell: Head, flips: &'a [Head]) -> impl Iterator<Item = Head> + 'a {
+        let quarter = self.quarter;
+        let own = move |head| quarter.is_none_or(|quarter| quarter == Quarter::of(head));
+        flips.iter().copied().filter(move |flips| own(cell ^ flips))
+    }
+
     /// Compares whole fingerprints where the low halves are near.
     fn verify(
         &self,
@@ -468,43 +464,6 @@ fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
         bits &= bits - 1;
         Some(one)
     })
-}
-
-/// Where heads belong.
-#[derive(Clone, Copy)]
-struct Homes<'a> {
-    directory: &'a [LinesOfRange],
-    range_bits: u32,
-    /// The bits of a head that its home depends on.
-    mask: Head,
-}
-
-impl<'a> Homes<'a> {
-    fn of(geometry: &Geometry, directory: &'a [LinesOfRange]) -> Self {
-        let whole = if geometry.whole_cells { 32 - geometry.cell_bits } else { 0 };
-        Self { directory, range_bits: geometry.range_bits, mask: u32::MAX << whole }
-    }
-
-    /// The line of a head: as far into the lines of its range as the head is into its heads.
-    #[inline]
-    fn home(self, head: Head) -> u32 {
-        let range = self.directory[head.wrapping_shr(self.range_bits.wrapping_neg()) as usize];
-        let within = (head & self.mask).wrapping_shl(self.range_bits);
-        let line = u64::from(within).wrapping_mul(range >> 32) >> 32;
-        (range as u32).wrapping_add(line as u32)
-    }
-
-    /// A head whose home is the line, about the first.
-    fn first_head(self, line: u32) -> Head {
-        let after = self.directory.partition_point(|range| *range as u32 <= line);
-        self.first_head_in(after - 1, line)
-    }
-
-    fn first_head_in(self, range: usize, line: u32) -> Head {
-        let lines = self.directory[range];
-        let heads = u64::from(line - lines as u32) << (32 - self.range_bits);
-        ((range as u64) << (32 - self.range_bits)).wrapping_add(heads / (lines >> 32)) as u32
-    }
 }
 
 #[cfg(test)]

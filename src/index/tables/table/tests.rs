@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use crate::fingerprint::Distance;
 use crate::index::plan::Plan;
+use crate::index::tables::partition::Quarter;
+use crate::index::tables::table::build::{Builder, Counts};
 use crate::index::tables::table::*;
 
 /// Fingerprints that crowd in some places: whole runs of heads that are the same or next to each

@@ -9,20 +9,10 @@
 use std::ops::Range;
 
 use crate::index::memory::array::Array;
-use crate::index::tables::fold::Head;
-use crate::index::tables::line::{Line, SPAN_MAX};
-use crate::index::tables::table::{Extra, LinesOfRange, Number, Table};
-use crate::kernel;
-
-/// How many there are.
-pub const QUARTERS: usize = 4;
-
-/// A quarter of all keys: the first two bits of their heads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quarter(u8);
-
-/// Where each quarter's lines start, and where the last one's end; without the lines behind.
-type Starts = [u32; QUARTERS + 1];
+use crate::index::tables::homes::LinesOfRange;
+use crate::index::tables::line::SPAN_MAX;
+use crate::index::tables::partition::{QUARTERS, Quarter, Starts};
+use crate::index::tables::table::{Extra, Number, Table};
 
 /// Where the lines, and those behind the table, of each quarter start.
 #[derive(Debug, Clone, Copy)]
@@ -31,47 +21,6 @@ pub struct Places {
     /// All lines, those behind the last homes included.
     lines: Starts,
     extra_lines: Starts,
-}
-
-impl Quarter {
-    /// All, in the order of their keys.
-    pub const ALL: [Self; QUARTERS] = [Self(0), Self(1), Self(2), Self(3)];
-
-    /// That of a head.
-    pub fn of(head: Head) -> Self {
-        Self((head >> 30) as u8)
-    }
-
-    /// Its place among all.
-    pub fn index(self) -> usize {
-        usize::from(self.0)
-    }
-
-    /// Its lines; of the last one with those behind.
-    pub(crate) fn lines(self, starts: &Starts) -> Range<usize> {
-        let behind = if self.is_last() { SPAN_MAX } else { 0 };
-        starts[self.index()] as usize..(starts[self.index() + 1] + behind) as usize
-    }
-
-    /// Whether its keys are the largest.
-    pub(crate) fn is_last(self) -> bool {
-        self.index() + 1 == QUARTERS
-    }
-
-    /// The quarter whose ranges alone have lines, if others have none.
-    pub(crate) fn of_directory(directory: &[LinesOfRange]) -> Option<Self> {
-        let has_lines = |range: &LinesOfRange| range >> 32 > 0;
-        if directory.len() < QUARTERS || directory.iter().all(has_lines) {
-            return None;
-        }
-        let first = directory.iter().position(has_lines)?;
-        Some(Self((first * QUARTERS / directory.len()) as u8))
-    }
-
-    /// Whether a range of a directory is one of its own.
-    pub(crate) fn has_range(self, at: usize, directory: &[LinesOfRange]) -> bool {
-        at * QUARTERS / directory.len() == self.index()
-    }
 }
 
 impl Places {
@@ -217,33 +166,5 @@ impl Table {
             self.extras.get(before).map_or(self.extra_lines.len() as u32, |extra| extra.first)
         });
         Places { slots: self.geometry.layout.slots, lines, extra_lines }
-    }
-
-    /// The first step of a look-up in a quarter: of the cells that are near it visits its own.
-    pub(crate) fn locate_in(
-        &self,
-        quarter: Quarter,
-        (cell, flips): (Head, &[Head]),
-        visits: &mut Vec<u32>,
-    ) {
-        debug_assert_eq!(self.quarter, Some(quarter), "a quarter visits its own");
-        for cell in self.visited(cell, flips).map(|flips| cell ^ flips) {
-            let homes = self.lines_of(cell);
-            visits.extend(homes.inspect(|&line| {
-                kernel::prefetch::<Line>(&self.lines, line);
-                kernel::prefetch::<Line>(&self.lines, line + 1);
-            }));
-        }
-    }
-
-    /// Which of the flips lead to a cell that it has.
-    pub(crate) fn visited<'a>(
-        &self,
-        cell: Head,
-        flips: &'a [Head],
-    ) -> impl Iterator<Item = Head> + 'a {
-        let quarter = self.quarter;
-        let own = move |head| quarter.is_none_or(|quarter| quarter == Quarter::of(head));
-        flips.iter().copied().filter(move |flips| own(cell ^ flips))
     }
 }
