@@ -61,7 +61,8 @@ fn merges(criterion: &mut Criterion) {
         [&segments[..2], &segments[2..]].map(|some| merge::merge(&plans, some, true, false));
     let [one, other] = &larges;
     let large_segments = [&one.segment, &other.segment].map(Arc::clone);
-    let tables = [one, other].map(|Merged { others, .. }| Arc::clone(&others[0]));
+    let tables =
+        [one, other].map(|Merged { secondary_tables, .. }| Arc::clone(&secondary_tables[0]));
 
     let mut group = criterion.benchmark_group("merge");
     group.sample_size(10);

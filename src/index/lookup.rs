@@ -42,7 +42,7 @@ pub struct Levels<'a> {
     /// Oldest first.
     pub segments: &'a [Arc<Segment>],
     /// The tables of large segments that those do not have themselves.
-    pub secondary: &'a [SecondaryTable],
+    pub secondary_tables: &'a [SecondaryTable],
     /// Oldest first; the last one is appended to.
     pub deltas: &'a [Arc<Delta>],
     /// How many events of the last delta the view has.
@@ -88,7 +88,7 @@ impl Reach {
 
     /// Gathers what to visit, and how far to search each.
     fn gather<'a>(self, levels: Levels<'a>, all: &mut AllVisited<'a>) {
-        all.reserve(levels.segments.len() + levels.secondary.len() + levels.deltas.len());
+        all.reserve(levels.segments.len() + levels.secondary_tables.len() + levels.deltas.len());
         let large = |table| Some(Visited::Table(table, self.large[Table::role(table)]?));
         for segment in levels.segments {
             match segment.sorted() {
@@ -96,7 +96,7 @@ impl Reach {
                 Sorted::Large(table) => all.extend(large(table)),
             }
         }
-        for other in levels.secondary {
+        for other in levels.secondary_tables {
             all.extend(large(&other.table));
         }
         for delta in levels.deltas().filter(|delta| delta.length() > 0) {
@@ -109,20 +109,20 @@ impl Reach {
 /// take an allocation.
 type AllVisited<'a> = SmallVec<[Visited<'a>; 8]>;
 
-fn expect(all: &[Visited<'_>], queries: &[Permuted]) {
+fn prefetch(all: &[Visited<'_>], queries: &[Permuted]) {
     for visited in all {
         for &query in queries {
-            visited.expect(query);
+            visited.prefetch(query);
         }
     }
 }
 
 impl Visited<'_> {
-    fn expect(&self, query: Permuted) {
+    fn prefetch(&self, query: Permuted) {
         match *self {
-            Self::Buckets(buckets, _) => buckets.expect(query),
+            Self::Buckets(buckets, _) => buckets.prefetch(query),
             Self::Table(..) => {}
-            Self::Delta(delta, distance) => delta.expect(query, distance),
+            Self::Delta(delta, distance) => delta.prefetch(query, distance),
         }
     }
 
@@ -181,13 +181,13 @@ impl Lookup {
         let all = &*all;
         let mut expected = queries.chunks(QUERIES_AHEAD);
         let mut located = expected.clone();
-        expect(all, expected.next().unwrap_or_default());
+        prefetch(all, expected.next().unwrap_or_default());
         self.next.locate(all, located.next().unwrap_or_default());
-        expect(all, expected.next().unwrap_or_default());
+        prefetch(all, expected.next().unwrap_or_default());
         for (i, queries) in queries.chunks(QUERIES_AHEAD).enumerate() {
             std::mem::swap(&mut self.now, &mut self.next);
             self.next.locate(all, located.next().unwrap_or_default());
-            expect(all, expected.next().unwrap_or_default());
+            prefetch(all, expected.next().unwrap_or_default());
             let first = i * QUERIES_AHEAD;
             let mut found = |at, value| found(first + at, value);
             self.now.compare(all, reach.distance, queries, &mut found);

@@ -84,10 +84,10 @@ pub const SMALL_MAX: u64 = 1 << 21;
 
 /// Merges of at least so many times what a small segment may have go by quarters: what they take beside their inputs
 /// is little, but look-ups meet four times as many parts.
-const QUARTERED_FROM: u64 = 8;
+const PARTITIONED_FROM: u64 = 8;
 
 /// The same in a time without writes, when what is merged is all.
-const QUARTERED_FROM_IDLE: u64 = 2;
+const PARTITIONED_FROM_IDLE: u64 = 2;
 
 impl Plans {
     /// The plans of an index that is exact up to `distance_max`.
@@ -102,8 +102,8 @@ impl Plans {
     }
 
     /// Whether so many entries are merged by quarters, in a time without writes or under load.
-    pub fn is_by_quarters(&self, count: u64, idle: bool) -> bool {
-        count >= if idle { QUARTERED_FROM_IDLE } else { QUARTERED_FROM } * self.small_max
+    pub fn is_partitioned(&self, count: u64, idle: bool) -> bool {
+        count >= if idle { PARTITIONED_FROM_IDLE } else { PARTITIONED_FROM } * self.small_max
     }
 
     /// That of a segment with so many fingerprints.

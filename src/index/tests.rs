@@ -87,22 +87,22 @@ fn settle(view: &mut View) {
         return;
     }
     let from = view.segments().to_vec();
-    if from[0].hiding() > 0 {
-        let (_, into_large) = merge::alike(view.plans(), &from, 0..1);
-        let merge::Merged { segment: merged, others, dropped } =
+    if from[0].tombstones() > 0 {
+        let (_, into_large) = merge::run_of_one_kind(view.plans(), &from, 0..1);
+        let merge::Merged { segment: merged, secondary_tables, dropped } =
             merge::merge(view.plans(), &from, into_large, true);
-        view.install(&Built::Segments { from, into: vec![merged], others, dropped });
+        view.install(&Built::Segments { from, into: vec![merged], secondary_tables, dropped });
         // What was dropped leaves the other tables too.
         while let Some(work) = Work::merge(view, merge::RATIO) {
             view.complete(work);
         }
     }
-    let (segments, others) = (view.segments().to_vec(), view.others().to_vec());
+    let (segments, secondary_tables) = (view.segments().to_vec(), view.secondary_tables().to_vec());
     let dropped = 0;
     let merged = Arc::new(read(&written(&segments[0]), view.plans()).unwrap());
     let into = vec![merged];
-    view.install(&Built::Segments { from: segments, into, others: Vec::new(), dropped });
-    for SecondaryTable { table, cleaned_at } in others {
+    view.install(&Built::Segments { from: segments, into, secondary_tables: Vec::new(), dropped });
+    for SecondaryTable { table, cleaned_at } in secondary_tables {
         let merged = reread(&table, view.plans());
         let (from, into) =
             (SecondaryTable { table, cleaned_at }, SecondaryTable { table: merged, cleaned_at });
@@ -118,7 +118,7 @@ fn restart(view: &mut View) {
     for segment in &mut parts.segments {
         *segment = Arc::new(read(&written(segment), view.plans()).unwrap());
     }
-    for other in &mut parts.others {
+    for other in &mut parts.secondary_tables {
         other.table = reread(&other.table, view.plans());
     }
     *view = View::restored(view.shape().clone(), parts);
@@ -148,9 +148,9 @@ fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerpri
         .map(|hit| {
             assert_eq!(hit.distance, query.distance(hit.fingerprint));
             let documents: Vec<_> = view.documents_of(hit.fingerprint).collect();
-            assert_eq!(documents.len() as u64, view.held(hit.fingerprint).documents);
+            assert_eq!(documents.len() as u64, view.document_counts(hit.fingerprint).documents);
             let with_id = documents.iter().filter(|posting| posting.has_id).count() as u64;
-            assert_eq!(with_id, view.held(hit.fingerprint).with_id);
+            assert_eq!(with_id, view.document_counts(hit.fingerprint).with_id);
             (hit.fingerprint, documents.iter().map(|posting| posting.sequence).collect())
         })
         .collect();
@@ -216,7 +216,7 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
                 view.remove(located);
             }
             // Who puts may know that it is new, or not.
-            let is_new = bits % 2 == 0 && view.held(fingerprint).documents == 0;
+            let is_new = bits % 2 == 0 && view.document_counts(fingerprint).documents == 0;
             view.put(fingerprint, Put { id, sketch: None, is_new });
             naive.put(fingerprint, id);
         }
@@ -487,7 +487,7 @@ fn memory_comes_back_after_deletes_are_merged() {
     settle(&mut view);
     let bytes = view.segments()[0].bytes();
     assert!(bytes.total() < 2_048, "{bytes:?}");
-    assert!(view.others_bytes() < 1_024, "no table has what is gone");
+    assert!(view.secondary_tables_bytes() < 1_024, "no table has what is gone");
     assert_eq!((bytes.ids, bytes.removals), (0, 0));
     assert_eq!(view.counts().fingerprints, 0);
 }
@@ -503,13 +503,13 @@ fn the_oldest_large_segment_has_nothing_to_hide() {
     }
     settle_deltas(&mut view);
     assert!(view.segments().iter().all(|segment| segment.sorted().is_small()));
-    assert!(view.segments().iter().any(|segment| segment.hiding() > 0));
+    assert!(view.segments().iter().any(|segment| segment.tombstones() > 0));
     while let Some(work) = Work::merge(&view, u64::MAX) {
         view.complete(work);
     }
     let [only] = &view.segments()[..] else { panic!("all were merged") };
     assert!(!only.sorted().is_small());
-    assert_eq!((only.hiding(), only.fingerprints()), (0, 6));
+    assert_eq!((only.tombstones(), only.fingerprints()), (0, 6));
 }
 
 /// Puts so many documents that are all different from each other, and closes the delta.
@@ -576,11 +576,11 @@ fn the_oldest_small_segments_become_a_large_one_where_there_is_one_or_all_would_
         for &count in counts {
             put_spread(&mut view, count);
         }
-        let ripe = merge::ripe(view.plans(), view.segments());
+        let promotable = merge::promotable(view.plans(), view.segments());
         let size = |range: std::ops::Range<usize>| {
             view.segments()[range].iter().map(|s| merge::size(s)).sum::<u64>()
         };
-        assert_eq!(ripe.map(size), merged, "{counts:?}");
+        assert_eq!(promotable.map(size), merged, "{counts:?}");
         if let Some(size) = merged {
             let Some(Work::MergeSegments { from, into_large: true, .. }) =
                 Work::merge(&view, merge::RATIO)
@@ -604,7 +604,7 @@ fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
     for _ in 0..5 {
         put_spread(&mut view, 8);
     }
-    assert_eq!((view.segments().len(), view.others().len()), (6, 4));
+    assert_eq!((view.segments().len(), view.secondary_tables().len()), (6, 4));
     let work = Work::merge(&view, merge::RATIO).unwrap();
     assert!(matches!(work, Work::MergeTables { .. }));
     view.complete(work);
@@ -615,7 +615,7 @@ fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
 /// Quarters take less memory; look-ups beside writes meet few parts instead.
 #[test]
 fn merges_go_by_quarters_from_fewer_entries_on_when_writes_pause() {
-    for (counts, ratio, by_quarters) in [
+    for (counts, ratio, partitioned) in [
         (&[70, 200][..], merge::RATIO, false),
         (&[150, 361], merge::RATIO, false),
         (&[150, 362], merge::RATIO, true),
@@ -629,7 +629,7 @@ fn merges_go_by_quarters_from_fewer_entries_on_when_writes_pause() {
         // Those of segments, then those of their tables.
         for _ in 0..2 {
             let work = Work::merge(&view, ratio).expect("sizes ask for it");
-            assert_eq!(work.is_by_quarters(), by_quarters, "{counts:?}");
+            assert_eq!(work.is_partitioned(), partitioned, "{counts:?}");
             view.complete(work);
         }
     }

@@ -215,7 +215,7 @@ impl Snapshots {
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
     pub fn take(&mut self, parts: Parts, taken_at_ms: u64) -> Result<SnapshotInfo, StorageError> {
-        let Parts { segments, others, dropped, counts } = parts;
+        let Parts { segments, secondary_tables, dropped, counts } = parts;
         if let Some(newest) = self.kept.first().filter(|newest| newest.counts == counts) {
             return Ok(newest.info());
         }
@@ -224,7 +224,7 @@ impl Snapshots {
         let segments: Vec<_> = segments.into_iter().map(|s| self.segments.part(s)).collect();
         let of_other =
             |other: SecondaryTable| (self.tables.part(other.table), dropped - other.cleaned_at);
-        let others: Vec<_> = others.into_iter().map(of_other).collect();
+        let others: Vec<_> = secondary_tables.into_iter().map(of_other).collect();
         // The newest first, and each let go when it is written: soon merges want it out of memory.
         let segments = segments.into_iter().rev().map(|segment| self.segment_file(segment));
         let mut segments = segments.collect::<Result<Vec<_>, _>>()?;
@@ -391,7 +391,7 @@ impl Snapshots {
                 others.iter().map(|&file| scope.spawn(move || other(file))).collect();
             (joined(segments), joined(others))
         });
-        Ok(Parts { segments: segments?, others: others?, dropped, counts: *counts })
+        Ok(Parts { segments: segments?, secondary_tables: others?, dropped, counts: *counts })
     }
 
     fn read_part<T>(

@@ -68,7 +68,7 @@ impl Directory {
 
     /// Has the entry of a bucket loaded.
     #[inline]
-    pub fn expect(array: &[u32], bucket: u32) {
+    pub fn prefetch(array: &[u32], bucket: u32) {
         kernel::prefetch(array, bucket / BUCKETS_AN_ENTRY as u32 * ENTRY_WORDS as u32);
     }
 

@@ -204,10 +204,10 @@ impl Buckets {
     }
 
     /// Before a look-up: has the directory loaded where most of it will begin.
-    pub fn expect(&self, query: Permuted) {
+    pub fn prefetch(&self, query: Permuted) {
         let words = &*self.words;
         for table in &self.tables {
-            Directory::expect(words, table.bucket(query));
+            Directory::prefetch(words, table.bucket(query));
         }
     }
 
@@ -297,11 +297,11 @@ impl Buckets {
     }
 
     /// Has the directory loaded where a fingerprint is to be found.
-    pub fn expect_value(&self, value: Permuted) {
-        Directory::expect(&self.words, self.first().bucket(value));
+    pub fn prefetch_value(&self, value: Permuted) {
+        Directory::prefetch(&self.words, self.first().bucket(value));
     }
 
-    /// The second step of [`Self::expect_value`]: has the middles loaded that [`Self::find`] compares.
+    /// The second step of [`Self::prefetch_value`]: has the middles loaded that [`Self::find`] compares.
     pub fn locate_value(&self, value: Permuted) {
         let words = &*self.words;
         let (start, end) = self.directory.bucket(words, self.first().bucket(value));

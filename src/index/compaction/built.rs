@@ -19,7 +19,7 @@ pub enum Built {
         /// The segments: one, or what stands in between where it is merged by quarters.
         into: Vec<Arc<Segment>>,
         /// Tables of what was in small segments until now, by role.
-        others: Vec<Arc<Table>>,
+        secondary_tables: Vec<Arc<Table>>,
         /// How many fingerprints went, of which other tables may still have entries.
         dropped: u64,
     },

@@ -8,16 +8,16 @@
 //! ([`crate::index::compaction::runs`]); only small segments that become part of a large one are brought into its order before. A merge needs the
 //! memory of its result beside that of its inputs; segments and the other tables are merged one
 //! after the other, so that is never twice the whole, and large segments a quarter at a time
-//! ([`crate::index::compaction::quartered`]). In a collection that is not much larger than a small segment, the small ones are
+//! ([`crate::index::compaction::partition`]). In a collection that is not much larger than a small segment, the small ones are
 //! what is too much: there they *ripen*, the oldest become a large one before their sizes ask for it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::document::Sequence;
+use crate::index::compaction::entries::MergeEntries;
 use crate::index::compaction::runs;
 use crate::index::compaction::runs::{Item, Run};
-use crate::index::compaction::sayings::Sayings;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::{Expected, Level};
 use crate::index::levels::posting::Common;
@@ -48,12 +48,12 @@ const LARGE_MANY: usize = 3;
 const SMALL_MANY: usize = 3;
 
 /// Small segments ripen when they have more than this part of what a small segment may have.
-const RIPE_PART: u64 = 2;
+const PROMOTE_PART: u64 = 2;
 
 /// They ripen as long as all segments have at most so many times what a small one may have. Of more documents,
 /// large segments that small are merged so often that merges do not keep up with inserts, and small ones are
 /// little beside all.
-const RIPEN_MAX: u64 = 8;
+const PROMOTE_MAX: u64 = 8;
 
 /// They are left out of a merge under load, if they are at most this part of it.
 const LEFT_PART: u64 = 4;
@@ -85,7 +85,7 @@ pub fn choose(sizes: &[u64], ratio: u64) -> Option<Range<usize>> {
 
 /// What counts towards a segment's size: it costs to keep, to visit and to merge.
 pub fn size(segment: &Segment) -> u64 {
-    (segment.documents() + segment.hiding()) as u64
+    (segment.documents() + segment.tombstones()) as u64
 }
 
 /// A merged segment.
@@ -94,14 +94,14 @@ pub struct Merged {
     /// It.
     pub segment: Arc<Segment>,
     /// The other tables of small segments that became part of a large one.
-    pub others: Vec<Arc<Table>>,
+    pub secondary_tables: Vec<Arc<Table>>,
     /// How many fingerprints of the inputs have no document in it, if it is large.
     pub dropped: u64,
 }
 
 /// Which of the segments in a range to merge first, and whether into a large one: small ones among large
 /// ones are made one large one before, so that these need not lie beside the result as well.
-pub fn alike(
+pub fn run_of_one_kind(
     plans: &Plans,
     segments: &[Arc<Segment>],
     range: Range<usize>,
@@ -119,7 +119,7 @@ pub fn alike(
 
 /// The oldest small segments that are enough for a large one, if there is a large one already or all small ones
 /// together would not be small. A merge of them needs memory for its result beside theirs: the fewer, the less.
-pub fn ripe(plans: &Plans, segments: &[Arc<Segment>]) -> Option<Range<usize>> {
+pub fn promotable(plans: &Plans, segments: &[Arc<Segment>]) -> Option<Range<usize>> {
     let small = |segment: &&Arc<Segment>| segment.sorted().is_small();
     let first = segments.iter().position(|segment| small(&segment))?;
     let run = || segments[first..].iter().take_while(small);
@@ -128,13 +128,13 @@ pub fn ripe(plans: &Plans, segments: &[Arc<Segment>]) -> Option<Range<usize>> {
         return None;
     }
     let all: u64 = segments.iter().map(|segment| segment.fingerprints() as u64).sum();
-    if all > RIPEN_MAX * plans.small_max {
+    if all > PROMOTE_MAX * plans.small_max {
         return None;
     }
     let mut sum = 0;
     let last = sizes().position(|size| {
         sum += size;
-        sum > plans.small_max / RIPE_PART
+        sum > plans.small_max / PROMOTE_PART
     })?;
     Some(first..first + last + 1)
 }
@@ -173,7 +173,7 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest:
     let (segment, dropped) = fill(builder, segments, oldest);
     // No other table has what small segments drop.
     let dropped = if into_large { dropped } else { 0 };
-    Merged { segment: Arc::new(segment), others: Vec::new(), dropped }
+    Merged { segment: Arc::new(segment), secondary_tables: Vec::new(), dropped }
 }
 
 /// Has a segment built of some, and tells how many of their fingerprints have no document in it.
@@ -190,11 +190,12 @@ pub fn fill(mut builder: Builder, segments: &[Arc<Segment>], oldest: bool) -> (S
 fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     let (count, common) = extent(segments);
     let expected = Expected { plans, small: false, count, common, oldest };
-    let sayings = Sayings::of(segments);
-    let (said, add) = (|| sayings.all(), |said, row: &mut Row| sayings.add(said, row));
-    let Level { segment, others } = Level::of(expected, said, add, newest_ids(segments));
+    let entries = MergeEntries::of(segments);
+    let all = || entries.all();
+    let add = |entry, row: &mut Row| entries.add(entry, row);
+    let Level { segment, secondary_tables } = Level::of(expected, all, add, newest_ids(segments));
     // No other table has what they drop.
-    Merged { segment, others, dropped: 0 }
+    Merged { segment, secondary_tables, dropped: 0 }
 }
 
 /// How many fingerprints some segments have, and what their postings have in common.
@@ -207,7 +208,7 @@ pub fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
 /// Counts what will have a document in a large segment: what is gone gets no room.
 pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Counts {
     let order = *plans.large.tables().first().expect("a plan has a table");
-    if segments.iter().all(|segment| segment.hiding() == 0) {
+    if segments.iter().all(|segment| segment.tombstones() == 0) {
         let tables = segments.iter().filter_map(|segment| match segment.sorted() {
             Sorted::Large(table) => Some(table),
             Sorted::Small(_) => None,
@@ -227,12 +228,12 @@ pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Cou
 
 /// Calls `each` with all that the segments together say about each fingerprint, by key.
 fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &Row)) {
-    let sayings = Sayings::of(segments);
+    let entries = MergeEntries::of(segments);
     let mut row = Row::default();
-    sayings.each(|key, said| {
+    entries.each(|key, items| {
         row.clear();
-        for &(_, said) in said {
-            sayings.add(said, &mut row);
+        for &(_, entry) in items {
+            entries.add(entry, &mut row);
         }
         if oldest {
             row.forget_older();
@@ -243,17 +244,17 @@ fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &
 
 /// Calls `each` with what each segment by itself says about each fingerprint, by key, then by the place of
 /// the segment. They are of one form.
-pub fn each_saying(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &Row)) {
-    let sayings = Sayings::of(segments);
+pub fn each_row_by_segment(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &Row)) {
+    let entries = MergeEntries::of(segments);
     let mut row = Row::default();
-    sayings.each(|key, said| {
-        let of = |item: &Item| sayings.segment_of(item.1);
-        for said in said.chunk_by(|a, b| of(a) == of(b)) {
+    entries.each(|key, items| {
+        let of = |item: &Item| entries.segment_of(item.1);
+        for items in items.chunk_by(|a, b| of(a) == of(b)) {
             row.clear();
-            for &(_, said) in said {
-                sayings.add(said, &mut row);
+            for &(_, entry) in items {
+                entries.add(entry, &mut row);
             }
-            each(key, of(&said[0]), &row);
+            each(key, of(&items[0]), &row);
         }
     });
 }
@@ -262,24 +263,24 @@ pub fn each_saying(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &
 ///
 /// # Panics
 /// When there is no table.
-pub fn merge_tables(tables: &[Arc<Table>], kept: Option<&dyn Fn(Permuted) -> bool>) -> Table {
-    let counts = count_keys(tables, kept);
-    fill_table(build::Builder::new(tables[0].role(), &counts), tables, kept)
+pub fn merge_tables(tables: &[Arc<Table>], is_live: Option<&dyn Fn(Permuted) -> bool>) -> Table {
+    let counts = count_keys(tables, is_live);
+    fill_table(build::Builder::new(tables[0].role(), &counts), tables, is_live)
 }
 
 /// Counts what a table will have that is merged of some of one role.
 ///
 /// # Panics
 /// When there is no table.
-pub fn count_keys(tables: &[Arc<Table>], kept: Option<&dyn Fn(Permuted) -> bool>) -> Counts {
+pub fn count_keys(tables: &[Arc<Table>], is_live: Option<&dyn Fn(Permuted) -> bool>) -> Counts {
     let plan = tables.first().expect("there is something to merge").plan();
-    if kept.is_none() {
+    if is_live.is_none() {
         return count(plan, tables.iter().map(|table| &**table));
     }
     let mut left = 0;
-    each_key(tables, kept, |_| left += 1);
+    each_key(tables, is_live, |_| left += 1);
     let mut counts = Counts::new(plan, left);
-    each_key(tables, kept, |key| counts.add(key));
+    each_key(tables, is_live, |key| counts.add(key));
     counts
 }
 
@@ -287,9 +288,9 @@ pub fn count_keys(tables: &[Arc<Table>], kept: Option<&dyn Fn(Permuted) -> bool>
 pub fn fill_table(
     mut builder: build::Builder,
     tables: &[Arc<Table>],
-    kept: Option<&dyn Fn(Permuted) -> bool>,
+    is_live: Option<&dyn Fn(Permuted) -> bool>,
 ) -> Table {
-    each_key(tables, kept, |key| {
+    each_key(tables, is_live, |key| {
         builder.push(key);
     });
     builder.finish()
@@ -298,14 +299,14 @@ pub fn fill_table(
 /// Calls `each` with every key in some tables, ascending.
 fn each_key(
     tables: &[Arc<Table>],
-    kept: Option<&dyn Fn(Permuted) -> bool>,
+    is_live: Option<&dyn Fn(Permuted) -> bool>,
     mut each: impl FnMut(Key),
 ) {
     let Some(plan) = tables.first().map(|table| table.plan()) else { return };
     runs::each_stretch(tables.iter().map(|table| run_of(table)).collect(), |stretch| {
         for same in stretch.chunk_by(|a, b| a.0 == b.0) {
             let key = same[0].0;
-            if kept.is_none_or(|kept| kept(plan.value(key))) {
+            if is_live.is_none_or(|is_live| is_live(plan.value(key))) {
                 each(key);
             }
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::index::compaction::built::Built;
 use crate::index::compaction::merge;
-use crate::index::compaction::quartered::Quartered;
+use crate::index::compaction::partition::PartitionedMerge;
 use crate::index::levels::delta::Delta;
 use crate::index::levels::distinct;
 use crate::index::levels::segment::Segment;
@@ -39,8 +39,8 @@ pub enum Work {
         older: Vec<Arc<Segment>>,
         /// Whether it is to be a large one.
         into_large: bool,
-        /// Whether it goes by quarters where it can ([`crate::index::compaction::quartered`]).
-        by_quarters: bool,
+        /// Whether it goes by quarters where it can ([`crate::index::compaction::partition`]).
+        partitioned: bool,
         /// The index's plans.
         plans: Arc<Plans>,
     },
@@ -49,11 +49,11 @@ pub enum Work {
         /// Oldest first.
         from: Vec<SecondaryTable>,
         /// Knows which fingerprints have a document, where some have none.
-        holding: Option<Box<View>>,
+        liveness: Option<Box<View>>,
         /// How many fingerprints merges of segments have dropped in all.
         dropped: u64,
         /// As of segments.
-        by_quarters: bool,
+        partitioned: bool,
     },
 }
 
@@ -75,7 +75,7 @@ impl Work {
         // A look-up visits each of both; neither waits for the other for long.
         let large = view.segments().iter().filter(|segment| !segment.sorted().is_small()).count();
         let roles = view.plans().large.tables().len() - 1;
-        if view.others().len() > (large + 1) * roles {
+        if view.secondary_tables().len() > (large + 1) * roles {
             tables().or_else(segments)
         } else {
             segments().or_else(tables)
@@ -101,7 +101,7 @@ impl Work {
         let sizes: Vec<u64> = segments[first..].iter().map(|s| merge::size(s)).collect();
         let range = merge::choose(&sizes, ratio)?;
         let range = first + range.start..first + range.end;
-        let (range, into_large) = merge::alike(view.plans(), segments, range);
+        let (range, into_large) = merge::run_of_one_kind(view.plans(), segments, range);
         Some(Self::merge_range(view, range, into_large, ratio))
     }
 
@@ -114,11 +114,11 @@ impl Work {
     }
 
     /// Whether it goes by quarters where it can.
-    pub fn is_by_quarters(&self) -> bool {
+    pub fn is_partitioned(&self) -> bool {
         match *self {
             Self::Flush { .. } => false,
-            Self::MergeSegments { by_quarters, .. } | Self::MergeTables { by_quarters, .. } => {
-                by_quarters
+            Self::MergeSegments { partitioned, .. } | Self::MergeTables { partitioned, .. } => {
+                partitioned
             }
         }
     }
@@ -138,8 +138,8 @@ impl Work {
         Steps { first: Some(self), further: None }
     }
 
-    fn run(self) -> (Built, Option<Quartered>) {
-        let by_quarters = self.is_by_quarters();
+    fn run(self) -> (Built, Option<PartitionedMerge>) {
+        let partitioned = self.is_partitioned();
         let built = match self {
             Self::Flush { delta, older, plans } => {
                 let full = delta.at(u32::MAX);
@@ -150,28 +150,30 @@ impl Work {
                 Built::Flushed(level)
             }
             Self::MergeSegments { from, older, into_large, plans, .. } => {
-                if by_quarters
-                    && let Some((built, further)) = Quartered::of_segments(&plans, &from, &older)
+                if partitioned
+                    && let Some((built, further)) =
+                        PartitionedMerge::of_segments(&plans, &from, &older)
                 {
                     return (built, Some(further));
                 }
                 let oldest = older.is_empty();
-                let merge::Merged { segment: merged, others, dropped } =
+                let merge::Merged { segment: merged, secondary_tables, dropped } =
                     merge::merge(&plans, &from, into_large, oldest);
                 distinct::count_merged(&older, &from, &merged);
-                Built::Segments { from, into: vec![merged], others, dropped }
+                Built::Segments { from, into: vec![merged], secondary_tables, dropped }
             }
-            Self::MergeTables { from, holding, dropped, .. } => {
-                let holding = holding.as_deref();
-                if by_quarters
-                    && let Some((built, further)) = Quartered::of_tables(&from, holding, dropped)
+            Self::MergeTables { from, liveness, dropped, .. } => {
+                let liveness = liveness.as_deref();
+                if partitioned
+                    && let Some((built, further)) =
+                        PartitionedMerge::of_tables(&from, liveness, dropped)
                 {
                     return (built, Some(further));
                 }
                 let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
-                let holds = holding.map(|view| |value| view.holds(value));
-                let kept = holds.as_ref().map(|holds| holds as &dyn Fn(Permuted) -> bool);
-                let table = Arc::new(merge::merge_tables(&tables, kept));
+                let is_live = liveness.map(|view| |value| view.has_documents(value));
+                let is_live = is_live.as_ref().map(|is_live| is_live as &dyn Fn(Permuted) -> bool);
+                let table = Arc::new(merge::merge_tables(&tables, is_live));
                 Built::Tables { from, into: vec![SecondaryTable { table, cleaned_at: dropped }] }
             }
         };
@@ -180,12 +182,12 @@ impl Work {
 
     fn merge_segments(view: &View, ratio: u64) -> Option<Self> {
         let segments = view.segments();
-        if let Some(range) = merge::ripe(view.plans(), segments) {
+        if let Some(range) = merge::promotable(view.plans(), segments) {
             return Some(Self::merge_range(view, range, true, ratio));
         }
         let sizes: Vec<u64> = segments.iter().map(|s| merge::size(s)).collect();
         let range = merge::choose(&sizes, ratio)?;
-        let (mut range, into_large) = merge::alike(view.plans(), segments, range);
+        let (mut range, into_large) = merge::run_of_one_kind(view.plans(), segments, range);
         if !merge::is_idle(ratio) {
             range = merge::without_newest(segments, range);
         }
@@ -197,20 +199,21 @@ impl Work {
         let (older, from) = (segments[..range.start].to_vec(), segments[range].to_vec());
         let size = from.iter().map(|segment| merge::size(segment)).sum();
         // Small ones have no quarters in the order of large ones.
-        let by_quarters = view.plans().is_by_quarters(size, merge::is_idle(ratio))
+        let partitioned = view.plans().is_partitioned(size, merge::is_idle(ratio))
             && !from.iter().any(|segment| segment.sorted().is_small());
         Self::MergeSegments {
             from,
             older,
             into_large,
-            by_quarters,
+            partitioned,
             plans: Arc::clone(view.plans()),
         }
     }
 
     fn merge_tables(view: &View, ratio: u64) -> Option<Self> {
-        let of_role =
-            |role: usize| view.others().iter().filter(move |other| other.table.role() == role);
+        let of_role = |role: usize| {
+            view.secondary_tables().iter().filter(move |other| other.table.role() == role)
+        };
         (1..view.plans().large.tables().len()).find_map(|role| {
             let sizes: Vec<u64> = of_role(role).map(|other| other.table.len()).collect();
             let gone = |other: &SecondaryTable| {
@@ -224,11 +227,11 @@ impl Work {
             let from = of_role(role).skip(range.start).take(range.len()).cloned();
             let from: Vec<SecondaryTable> = from.collect();
             let size = from.iter().map(|other| other.table.len()).sum();
-            let by_quarters = view.plans().is_by_quarters(size, merge::is_idle(ratio));
+            let partitioned = view.plans().is_partitioned(size, merge::is_idle(ratio));
             let dropped = view.dropped();
-            let gone = view.others().iter().any(|other| other.cleaned_at < dropped);
-            let holding = gone.then(|| Box::new(view.without_others()));
-            Some(Self::MergeTables { from, holding, dropped, by_quarters })
+            let gone = view.secondary_tables().iter().any(|other| other.cleaned_at < dropped);
+            let liveness = gone.then(|| Box::new(view.without_secondary_tables()));
+            Some(Self::MergeTables { from, liveness, dropped, partitioned })
         })
     }
 }
@@ -237,7 +240,7 @@ impl Work {
 #[derive(Debug)]
 pub struct Steps {
     first: Option<Work>,
-    further: Option<Quartered>,
+    further: Option<PartitionedMerge>,
 }
 
 impl Iterator for Steps {

@@ -37,7 +37,7 @@ pub struct Delta {
     events: Cells<Event>,
     node_count: AtomicU32,
     event_count: AtomicU32,
-    hiding_count: AtomicU32,
+    tombstone_count: AtomicU32,
     /// Of a full delta, how many fingerprints it adds to what is older, once somebody counted them.
     added: OnceLock<i64>,
 }
@@ -55,7 +55,7 @@ struct Node {
 struct Event {
     at: Sequence,
     node: u32,
-    what: Happened,
+    what: DeltaEvent,
     id: Option<IdKey>,
     /// The next older event in the chain of the id's bucket.
     id_older: u32,
@@ -68,7 +68,7 @@ struct Event {
 
 /// What a change does to one fingerprint.
 #[derive(Debug)]
-pub enum Happened {
+pub enum DeltaEvent {
     /// A document was put under it.
     Put {
         /// The document.
@@ -103,7 +103,7 @@ impl Delta {
             events: Cells::empty(capacity),
             node_count: AtomicU32::new(0),
             event_count: AtomicU32::new(0),
-            hiding_count: AtomicU32::new(0),
+            tombstone_count: AtomicU32::new(0),
             added: OnceLock::new(),
         }
     }
@@ -129,8 +129,8 @@ impl Delta {
     }
 
     /// How many of its events removed or reset something.
-    pub fn hiding(&self) -> u32 {
-        self.hiding_count.load(Ordering::Acquire)
+    pub fn tombstones(&self) -> u32 {
+        self.tombstone_count.load(Ordering::Acquire)
     }
 
     /// How many fingerprints it adds to what is older; it is full, and they are counted once.
@@ -156,14 +156,14 @@ impl Delta {
     ///
     /// # Panics
     /// When there is no room.
-    pub fn append(&self, at: Sequence, value: Permuted, what: Happened, id: Option<IdKey>) {
+    pub fn append(&self, at: Sequence, value: Permuted, what: DeltaEvent, id: Option<IdKey>) {
         let index = self.len();
         let node_index = self.node_of(value);
         let node = node_index.map(|i| self.node(i));
         let previous = node.map_or(NONE, |node| node.last_event.load(Ordering::Relaxed));
         let before = if previous == NONE { Tally::default() } else { self.event(previous).tally };
-        if !matches!(what, Happened::Put { .. }) {
-            self.hiding_count.fetch_add(1, Ordering::Release);
+        if !matches!(what, DeltaEvent::Put { .. }) {
+            self.tombstone_count.fetch_add(1, Ordering::Release);
         }
         let id_head = id.map(|key| &self.id_heads[self.id_bucket(key)]);
         let event = Event {
@@ -251,7 +251,7 @@ impl std::fmt::Debug for Delta {
     }
 }
 
-impl Happened {
+impl DeltaEvent {
     fn tally(&self, at: Sequence) -> Tally {
         match self {
             Self::Put { posting, .. } => {
@@ -274,7 +274,7 @@ pub struct DeltaAt<'a> {
 
 impl<'a> DeltaAt<'a> {
     /// Before a look-up: has the heads of the chains loaded that it will walk.
-    pub fn expect(self, query: Permuted, distance: Distance) {
+    pub fn prefetch(self, query: Permuted, distance: Distance) {
         self.each_chain(query, distance, |i, key| {
             kernel::prefetch(&self.delta.heads[i], key as u32);
         });
@@ -288,7 +288,7 @@ impl<'a> DeltaAt<'a> {
     }
 
     /// Before a fingerprint is appended: has the heads loaded of the chains that it will be in.
-    pub fn expect_value(self, value: Permuted) {
+    pub fn prefetch_value(self, value: Permuted) {
         for (i, heads) in self.delta.heads.iter().enumerate() {
             kernel::prefetch(heads, self.delta.key(i, value) as u32);
         }
@@ -365,16 +365,16 @@ impl<'a> DeltaAt<'a> {
     /// Whether the fingerprint with a number is known to have had no document before.
     pub fn is_new(self, number: u32) -> bool {
         let first = &self.delta.event(self.delta.node(number).first_event).what;
-        matches!(first, Happened::Put { is_new: true, .. })
+        matches!(first, DeltaEvent::Put { is_new: true, .. })
     }
 
     /// What happened to a fingerprint, oldest first, with the sequence of each change.
-    pub fn happened(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a Happened)> {
+    pub fn events(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
         let node = self.delta.node_of(value).map(|index| self.delta.node(index));
-        node.into_iter().flat_map(move |node| self.happened_to(node))
+        node.into_iter().flat_map(move |node| self.events_of_node(node))
     }
 
-    fn happened_to(self, node: &'a Node) -> impl Iterator<Item = (Sequence, &'a Happened)> {
+    fn events_of_node(self, node: &'a Node) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
         let link = move |index: u32| (index < self.length).then(|| self.delta.event(index));
         let first = link(node.first_event);
         std::iter::successors(first, move |event| link(event.next.load(Ordering::Acquire)))
@@ -396,7 +396,7 @@ impl<'a> DeltaAt<'a> {
         let mut index = self.delta.id_heads[self.delta.id_bucket(key)].load(Ordering::Acquire);
         while index != NONE {
             let event = self.delta.event(index);
-            if let (Happened::Put { posting, .. }, true) =
+            if let (DeltaEvent::Put { posting, .. }, true) =
                 (&event.what, event.id == Some(key) && index < self.length)
             {
                 return Some((self.delta.node(event.node).value, *posting));
@@ -409,19 +409,19 @@ impl<'a> DeltaAt<'a> {
     /// The level that says the same.
     pub fn to_level(self, plans: &Plans) -> Level {
         let postings = (0..self.length).filter_map(|i| match &self.delta.event(i).what {
-            Happened::Put { posting, .. } => Some(Common::of(*posting)),
-            Happened::Removed { .. } | Happened::Reset => None,
+            DeltaEvent::Put { posting, .. } => Some(Common::of(*posting)),
+            DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
         });
         let common = postings.reduce(Common::and).unwrap_or(Common::NONE);
         let count = self.delta.node_count.load(Ordering::Acquire);
         let small = plans.is_small(u64::from(count));
         let expected = Expected { plans, small, count: count as usize, common, oldest: false };
         let add = |i: u32, row: &mut Row| {
-            for (at, happened) in self.happened_to(self.delta.node(i)) {
-                match happened {
-                    Happened::Put { posting, .. } => row.put(*posting),
-                    Happened::Removed { posting } => row.remove(*posting),
-                    Happened::Reset => row.reset(at),
+            for (at, event) in self.events_of_node(self.delta.node(i)) {
+                match event {
+                    DeltaEvent::Put { posting, .. } => row.put(*posting),
+                    DeltaEvent::Removed { posting } => row.remove(*posting),
+                    DeltaEvent::Reset => row.reset(at),
                 }
             }
         };

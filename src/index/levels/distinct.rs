@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::index::compaction::merge::each_saying;
+use crate::index::compaction::merge::each_row_by_segment;
 use crate::index::levels::delta::DeltaAt;
 use crate::index::levels::segment::{Segment, Tally};
 use crate::index::permutation::Permuted;
@@ -17,21 +17,21 @@ use crate::index::permutation::Permuted;
 const FEW: usize = 8;
 
 /// How many fingerprints' lines are loaded together.
-const AT_A_TIME: usize = 64;
+const BATCH: usize = 64;
 
 /// How many more fingerprints have a document with a delta than in the segments and deltas before it,
 /// oldest first. Some 0.03 us a fingerprint and segment; nothing where it is known to be new.
 pub fn added_by_delta(segments: &[Arc<Segment>], older: &[DeltaAt<'_>], delta: DeltaAt<'_>) -> i64 {
-    let (known, unknown) = known_of(delta);
-    known + asked(segments, older, delta, unknown)
+    let (known, unknown) = known_and_unknown(delta);
+    known + added_by_some(segments, older, delta, unknown)
 }
 
 /// The same of a full delta that becomes a segment, if it was counted or is soon counted.
 pub fn added_by_full(segments: &[Arc<Segment>], full: DeltaAt<'_>) -> Option<i64> {
     full.delta().known_added().or_else(|| {
-        let (known, unknown) = known_of(full);
+        let (known, unknown) = known_and_unknown(full);
         let few = unknown.len() <= full.length() as usize / FEW;
-        few.then(|| known + asked(segments, &[], full, unknown))
+        few.then(|| known + added_by_some(segments, &[], full, unknown))
     })
 }
 
@@ -72,7 +72,7 @@ fn count(segments: &[Arc<Segment>], from: usize) {
 }
 
 /// What a delta adds by fingerprints that are known to be new, and the number of each of the others.
-fn known_of(delta: DeltaAt<'_>) -> (i64, Vec<(Permuted, u32)>) {
+fn known_and_unknown(delta: DeltaAt<'_>) -> (i64, Vec<(Permuted, u32)>) {
     let mut unknown = Vec::new();
     let mut added = 0;
     for (value, number) in delta.values() {
@@ -86,26 +86,26 @@ fn known_of(delta: DeltaAt<'_>) -> (i64, Vec<(Permuted, u32)>) {
 }
 
 /// What a delta adds by some of its fingerprints.
-fn asked(
+fn added_by_some(
     segments: &[Arc<Segment>],
     older: &[DeltaAt<'_>],
     delta: DeltaAt<'_>,
     mut some: Vec<(Permuted, u32)>,
 ) -> i64 {
     some.sort_unstable();
-    let (mut added, mut values) = (0, Vec::with_capacity(AT_A_TIME));
-    for some in some.chunks(AT_A_TIME) {
+    let (mut added, mut values) = (0, Vec::with_capacity(BATCH));
+    for some in some.chunks(BATCH) {
         values.clear();
         values.extend(some.iter().map(|&(value, _)| value));
-        let mut before = [Tally::default(); AT_A_TIME];
+        let mut before = [Tally::default(); BATCH];
         for segment in segments {
-            ask(segment, &values, &mut before);
+            add_tallies(segment, &values, &mut before);
         }
         for (before, &(value, number)) in before.iter_mut().zip(some) {
             for delta in older {
                 *before = before.then(delta.tally(value));
             }
-            added += say(before, delta.tally_of(number));
+            added += add_tally(before, delta.tally_of(number));
         }
     }
     added
@@ -118,57 +118,57 @@ struct Count<'a> {
     wanted: &'a [usize],
     values: Vec<Permuted>,
     /// What each segment that is counted says, of which of these values.
-    said: Vec<Option<Vec<(usize, Tally)>>>,
+    tallies: Vec<Option<Vec<(usize, Tally)>>>,
     added: Vec<i64>,
 }
 
 impl<'a> Count<'a> {
     fn new(segments: &'a [Arc<Segment>], wanted: &'a [usize]) -> Self {
-        let said = |at| wanted.contains(&at).then(|| Vec::with_capacity(AT_A_TIME));
+        let tallies = |at| wanted.contains(&at).then(|| Vec::with_capacity(BATCH));
         Self {
             segments,
             wanted,
-            values: Vec::with_capacity(AT_A_TIME),
-            said: (0..segments.len()).map(said).collect(),
+            values: Vec::with_capacity(BATCH),
+            tallies: (0..segments.len()).map(tallies).collect(),
             added: vec![0; segments.len()],
         }
     }
 
     fn run(mut self) {
         let wanted = self.wanted;
-        let saying: Vec<_> = wanted.iter().map(|&at| Arc::clone(&self.segments[at])).collect();
-        let order = saying[0].sorted().order();
-        each_saying(&saying, |key, at, row| {
+        let counted: Vec<_> = wanted.iter().map(|&at| Arc::clone(&self.segments[at])).collect();
+        let order = counted[0].sorted().order();
+        each_row_by_segment(&counted, |key, at, row| {
             let value = order.value(key);
             if self.values.last() != Some(&value) {
-                if self.values.len() == AT_A_TIME {
-                    self.ask();
+                if self.values.len() == BATCH {
+                    self.count_batch();
                 }
                 self.values.push(value);
             }
-            if let Some(said) = &mut self.said[wanted[at]] {
-                said.push((self.values.len() - 1, row.tally()));
+            if let Some(tallies) = &mut self.tallies[wanted[at]] {
+                tallies.push((self.values.len() - 1, row.tally()));
             }
         });
-        self.ask();
+        self.count_batch();
         for &at in wanted {
             self.segments[at].added(|| self.added[at]);
         }
     }
 
     /// Asks all segments in turn, those that are not counted for what they say.
-    fn ask(&mut self) {
-        let mut before = [Tally::default(); AT_A_TIME];
-        for ((segment, said), added) in
-            self.segments.iter().zip(&mut self.said).zip(&mut self.added)
+    fn count_batch(&mut self) {
+        let mut before = [Tally::default(); BATCH];
+        for ((segment, tallies), added) in
+            self.segments.iter().zip(&mut self.tallies).zip(&mut self.added)
         {
-            match said {
-                Some(said) => {
-                    for (value, tally) in said.drain(..) {
-                        *added += say(&mut before[value], tally);
+            match tallies {
+                Some(tallies) => {
+                    for (value, tally) in tallies.drain(..) {
+                        *added += add_tally(&mut before[value], tally);
                     }
                 }
-                None => ask(segment, &self.values, &mut before),
+                None => add_tallies(segment, &self.values, &mut before),
             }
         }
         self.values.clear();
@@ -176,9 +176,9 @@ impl<'a> Count<'a> {
 }
 
 /// Adds to what was said before about some fingerprints what a segment says.
-fn ask(segment: &Segment, values: &[Permuted], before: &mut [Tally; AT_A_TIME]) {
+fn add_tallies(segment: &Segment, values: &[Permuted], before: &mut [Tally; BATCH]) {
     for &value in values {
-        segment.sorted().expect_value(value);
+        segment.sorted().prefetch_value(value);
     }
     for &value in values {
         segment.sorted().locate_value(value);
@@ -190,7 +190,7 @@ fn ask(segment: &Segment, values: &[Permuted], before: &mut [Tally; AT_A_TIME]) 
 
 /// Adds to what was said before about a fingerprint what a level says; whether that gives it its first document
 /// (1) or takes its last (-1).
-fn say(before: &mut Tally, tally: Tally) -> i64 {
+fn add_tally(before: &mut Tally, tally: Tally) -> i64 {
     let had = has_document(*before);
     *before = before.then(tally);
     i64::from(has_document(*before)) - i64::from(had)

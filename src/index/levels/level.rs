@@ -24,7 +24,7 @@ pub struct Level {
     /// All it says about documents.
     pub segment: Arc<Segment>,
     /// If it is large, the plan's other tables, by role.
-    pub others: Vec<Arc<Table>>,
+    pub secondary_tables: Vec<Arc<Table>>,
 }
 
 /// What is known before the rows are.
@@ -49,25 +49,25 @@ impl Level {
     /// quarter where it is more than four times as much.
     pub fn of<T: Copy + Ord, I: Iterator<Item = (Permuted, T)>>(
         expected: Expected<'_>,
-        said: impl Fn() -> I,
+        entries: impl Fn() -> I,
         add: impl Fn(T, &mut Row),
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
     ) -> Self {
         let Expected { plans, small, count, common, oldest } = expected;
         let large = &plans.large;
         let order = if small { buckets::ORDER } else { large.tables()[0] };
-        let keyed = || said().map(|(value, said)| (order.key(value), said));
+        let keyed = || entries().map(|(value, entry)| (order.key(value), entry));
         let mut row = Row::default();
         let mut push = |builder: &mut Builder, sorted: &[(Key, T)]| {
-            for said in sorted.chunk_by(|a, b| a.0 == b.0) {
+            for same in sorted.chunk_by(|a, b| a.0 == b.0) {
                 row.clear();
-                for &(_, said) in said {
-                    add(said, &mut row);
+                for &(_, entry) in same {
+                    add(entry, &mut row);
                 }
                 if oldest {
                     row.forget_older();
                 }
-                builder.push(said[0].0, &row);
+                builder.push(same[0].0, &row);
             }
         };
         let builder = if small {
@@ -82,8 +82,9 @@ impl Level {
             in_order(Counts::new(order, count as u64), builder, keyed, |item| item.0, push)
         };
         let segment = builder.finish(ids);
-        let others = if small { Vec::new() } else { others(large, segment.sorted()) };
-        Self { segment: Arc::new(segment), others }
+        let secondary_tables =
+            if small { Vec::new() } else { secondary_tables_of(large, segment.sorted()) };
+        Self { segment: Arc::new(segment), secondary_tables }
     }
 
     /// The level of `count` bare documents, put one after the other from the first change on; for
@@ -101,7 +102,7 @@ impl Level {
 }
 
 /// All tables of a plan but the first, of the fingerprints in that.
-fn others(plan: &Plan, first: &Sorted) -> Vec<Arc<Table>> {
+fn secondary_tables_of(plan: &Plan, first: &Sorted) -> Vec<Arc<Table>> {
     let values = || first.entries().map(|(key, _)| first.order().value(key));
     let table = |(role, plan): (usize, &TablePlan)| {
         let keys = || values().map(|value| plan.key(value));

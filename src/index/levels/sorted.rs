@@ -4,7 +4,7 @@ use crate::fingerprint::Distance;
 use crate::index::buckets::{self, Buckets};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan};
-use crate::index::tables::partition::QUARTERS;
+use crate::index::tables::partition::PARTITIONS;
 use crate::index::tables::table::build;
 use crate::index::tables::table::build::Counts;
 use crate::index::tables::table::entries;
@@ -34,10 +34,10 @@ impl Sorted {
     }
 
     /// Has the line loaded where [`Self::find`] will begin.
-    pub fn expect_value(&self, value: Permuted) {
+    pub fn prefetch_value(&self, value: Permuted) {
         match self {
-            Self::Small(buckets) => buckets.expect_value(value),
-            Self::Large(table) => table.expect_value(value),
+            Self::Small(buckets) => buckets.prefetch_value(value),
+            Self::Large(table) => table.prefetch_value(value),
         }
     }
 
@@ -166,9 +166,9 @@ impl Builder {
     }
 
     /// Builders of its quarters, if it has quarters.
-    pub fn quarters(counts: &Counts) -> Option<[Self; QUARTERS]> {
-        let quarters = build::Builder::quarters(0, counts)?;
-        Some(quarters.map(|quarter| Self::Large(Box::new(quarter))))
+    pub fn partitions(counts: &Counts) -> Option<[Self; PARTITIONS]> {
+        let partitions = build::Builder::partitions(0, counts)?;
+        Some(partitions.map(|partition| Self::Large(Box::new(partition))))
     }
 
     /// What the keys are.

@@ -1,21 +1,21 @@
 //! What changed lately: the questions that deltas alone answer.
 //!
 //! A search is brought up to date with them on the writer, which everybody waits for, so whoever asks
-//! about many fingerprints has them expected first ([`View::expect_changes`]).
+//! about many fingerprints has them expected first ([`View::prefetch_changes`]).
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::levels::delta::{DeltaAt, Happened};
+use crate::index::levels::delta::{DeltaAt, DeltaEvent};
 use crate::index::view::{Near, View};
 use crate::sketch::Sketch;
 
 impl View {
     /// Before [`Self::near_changed_since`] of a few fingerprints: has loaded what it will read, so that
     /// their cache misses overlap.
-    pub fn expect_changes(&self, since: Sequence, queries: &[Fingerprint], distance: Distance) {
+    pub fn prefetch_changes(&self, since: Sequence, queries: &[Fingerprint], distance: Distance) {
         let queries = || queries.iter().map(|&query| self.shape.permutation.apply(query));
         for delta in self.changed_since(since) {
-            queries().for_each(|query| delta.expect(query, distance));
+            queries().for_each(|query| delta.prefetch(query, distance));
             queries().for_each(|query| delta.locate(query, distance));
         }
     }
@@ -48,29 +48,25 @@ impl View {
     /// Whether a match found at a sequence may be gone by now, or the deltas no longer tell.
     pub fn may_have_lost_since(&self, since: Sequence) -> bool {
         self.deltas[0].after() > since
-            || self.changed_since(since).any(|delta| delta.delta().hiding() > 0)
+            || self.changed_since(since).any(|delta| delta.delta().tombstones() > 0)
     }
 
     /// What happened to a fingerprint after a sequence, oldest first, as far as deltas tell.
-    pub fn happened_since(
+    pub fn events_since(
         &self,
         since: Sequence,
         fingerprint: Fingerprint,
-    ) -> impl Iterator<Item = (Sequence, &Happened)> {
+    ) -> impl Iterator<Item = (Sequence, &DeltaEvent)> {
         let value = self.shape.permutation.apply(fingerprint);
-        self.deltas()
-            .flat_map(move |delta| delta.happened(value))
-            .filter(move |(at, _)| *at > since)
+        self.deltas().flat_map(move |delta| delta.events(value)).filter(move |(at, _)| *at > since)
     }
 
     /// The sketch of a document that is still in a delta.
     pub fn sketch_in_memory(&self, fingerprint: Fingerprint, at: Sequence) -> Option<&Sketch> {
         let value = self.shape.permutation.apply(fingerprint);
-        self.deltas().flat_map(|delta| delta.happened(value)).find_map(|(put, happened)| {
-            match happened {
-                Happened::Put { sketch, .. } if put == at => sketch.as_deref(),
-                Happened::Put { .. } | Happened::Removed { .. } | Happened::Reset => None,
-            }
+        self.deltas().flat_map(|delta| delta.events(value)).find_map(|(put, event)| match event {
+            DeltaEvent::Put { sketch, .. } if put == at => sketch.as_deref(),
+            DeltaEvent::Put { .. } | DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
         })
     }
 

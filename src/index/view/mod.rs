@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::built::Built;
-use crate::index::levels::delta::{Delta, DeltaAt, Happened};
+use crate::index::levels::delta::{Delta, DeltaAt, DeltaEvent};
 use crate::index::levels::distinct;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::Level;
@@ -37,7 +37,7 @@ use crate::sketch::Sketch;
 const QUERIES_AT_A_TIME: usize = 64;
 
 /// Of so many matches of a look-up the documents are loaded before they are asked for.
-const EXPECTED_MAX: usize = 4;
+const PREFETCHED_MAX: usize = 4;
 
 /// What every view of a data directory shares.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ pub struct View {
     shape: Arc<Shape>,
     plans: Arc<Plans>,
     segments: Arc<[Arc<Segment>]>,
-    others: Arc<[SecondaryTable]>,
+    secondary_tables: Arc<[SecondaryTable]>,
     /// How many fingerprints merges of segments have dropped.
     dropped: u64,
     /// Oldest first; the last one is appended to. Never empty.
@@ -79,7 +79,7 @@ pub struct Near {
 
 /// How many documents a fingerprint has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Held {
+pub struct DocumentCounts {
     /// All of them.
     pub documents: u64,
     /// Those with an id.
@@ -110,7 +110,7 @@ impl View {
 
     /// The index that these parts make.
     pub fn restored(shape: Shape, parts: Parts) -> Self {
-        let Parts { segments, others, dropped, counts } = parts;
+        let Parts { segments, secondary_tables, dropped, counts } = parts;
         // What each of them adds is not known, their sum is, and nobody asks for more.
         let mut fingerprints = counts.fingerprints as i64;
         for segment in &segments {
@@ -121,7 +121,7 @@ impl View {
             plans: Arc::new(shape.plans()),
             shape: Arc::new(shape),
             segments: segments.into(),
-            others: others.into(),
+            secondary_tables: secondary_tables.into(),
             dropped,
             deltas: [Arc::new(delta)].into(),
             live_length: 0,
@@ -138,12 +138,15 @@ impl View {
         fingerprints: impl Iterator<Item = Fingerprint>,
     ) -> Self {
         let values = fingerprints.map(|fingerprint| shape.permutation.apply(fingerprint));
-        let Level { segment, others } = Level::of_bare(&shape.plans(), documents, values);
+        let Level { segment, secondary_tables } = Level::of_bare(&shape.plans(), documents, values);
         let fingerprints = segment.fingerprints() as u64;
         let counts = Counts { sequence: Sequence::new(documents), documents, fingerprints };
         let other = |table| SecondaryTable { table, cleaned_at: 0 };
-        let others = others.into_iter().map(other).collect();
-        Self::restored(shape, Parts { segments: vec![segment], others, dropped: 0, counts })
+        let secondary_tables = secondary_tables.into_iter().map(other).collect();
+        Self::restored(
+            shape,
+            Parts { segments: vec![segment], secondary_tables, dropped: 0, counts },
+        )
     }
 
     /// Every stored fingerprint within `distance` of the query, each once, in no particular order.
@@ -158,9 +161,9 @@ impl View {
                 values.sort_unstable();
                 values.dedup();
             }
-            self.expect_held(values);
-            if self.hides() {
-                values.retain(|&value| self.holds(value));
+            self.prefetch_documents(values);
+            if self.has_deletions() {
+                values.retain(|&value| self.has_documents(value));
             }
             let near = values.iter().map(|&value| self.near_of(query, value)).collect();
             if values.capacity() > VALUES_KEPT {
@@ -178,14 +181,14 @@ impl View {
         queries: &[Fingerprint],
         distance: Distance,
     ) -> impl Iterator<Item = Option<Distance>> {
-        let (mut lookup, reach, hides) =
-            (Lookup::default(), Reach::of(&self.plans.large, distance), self.hides());
+        let (mut lookup, reach, has_deletions) =
+            (Lookup::default(), Reach::of(&self.plans.large, distance), self.has_deletions());
         queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
             let mut room = [0; QUERIES_AT_A_TIME];
             let permuted = self.shape.permutation.apply_all(queries, &mut room);
             let mut nearest = [u32::MAX; QUERIES_AT_A_TIME];
             lookup.run(self.levels(), reach, permuted, &mut |at, value| {
-                if !hides || self.holds(value) {
+                if !has_deletions || self.has_documents(value) {
                     nearest[at] = nearest[at].min((permuted[at] ^ value).count_ones());
                 }
             });
@@ -194,22 +197,23 @@ impl View {
     }
 
     /// How many documents a fingerprint has.
-    pub fn held(&self, fingerprint: Fingerprint) -> Held {
-        self.held_value(self.shape.permutation.apply(fingerprint))
+    pub fn document_counts(&self, fingerprint: Fingerprint) -> DocumentCounts {
+        self.counts_of_value(self.shape.permutation.apply(fingerprint))
     }
 
     /// The documents of a fingerprint, oldest first.
     pub fn documents_of(&self, fingerprint: Fingerprint) -> impl Iterator<Item = Posting> + '_ {
         let value = self.shape.permutation.apply(fingerprint);
-        let hidden = self.hidden(value);
+        let deleted = self.deleted(value);
         let in_segments = self.segments.iter().flat_map(move |segment| segment.postings(value));
-        let in_deltas = self.deltas().flat_map(move |delta| delta.happened(value)).filter_map(
-            |(_, happened)| match happened {
-                Happened::Put { posting, .. } => Some(*posting),
-                Happened::Removed { .. } | Happened::Reset => None,
-            },
-        );
-        in_segments.chain(in_deltas).filter(move |posting| !hidden.hides(posting.sequence))
+        let in_deltas =
+            self.deltas().flat_map(move |delta| delta.events(value)).filter_map(|(_, event)| {
+                match event {
+                    DeltaEvent::Put { posting, .. } => Some(*posting),
+                    DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
+                }
+            });
+        in_segments.chain(in_deltas).filter(move |posting| !deleted.contains(posting.sequence))
     }
 
     /// The document under an id.
@@ -219,7 +223,8 @@ impl View {
             .or_else(|| self.segments.iter().rev().find_map(|segment| segment.find_id(key)))?;
         let fingerprint = self.shape.permutation.restore(value);
         // Removals speak of the document, not of the id.
-        (!self.hidden(value).hides(posting.sequence)).then_some(Located { fingerprint, posting })
+        (!self.deleted(value).contains(posting.sequence))
+            .then_some(Located { fingerprint, posting })
     }
 
     /// The last change it contains.
@@ -255,7 +260,8 @@ impl View {
     /// For how many fingerprints [`Self::counts`] has to ask.
     pub fn uncounted(&self) -> u64 {
         let segments = self.segments.iter().filter(|segment| segment.known_added().is_none());
-        let segments = segments.map(|segment| (segment.fingerprints() + segment.hiding()) as u64);
+        let segments =
+            segments.map(|segment| (segment.fingerprints() + segment.tombstones()) as u64);
         let deltas = self.deltas().filter(|delta| delta.delta().known_added().is_none());
         segments.chain(deltas.map(|delta| u64::from(delta.length()))).sum()
     }
@@ -275,7 +281,7 @@ impl View {
     pub fn parts_of(&self, frozen: &Self) -> Parts {
         Parts {
             segments: self.segments.to_vec(),
-            others: self.others.to_vec(),
+            secondary_tables: self.secondary_tables.to_vec(),
             dropped: self.dropped,
             counts: Counts {
                 sequence: frozen.sequence,
@@ -302,13 +308,13 @@ impl View {
 
     /// A view that knows the same documents, and has none of these tables.
     #[must_use]
-    pub fn without_others(&self) -> Self {
-        Self { others: [].into(), ..self.clone() }
+    pub fn without_secondary_tables(&self) -> Self {
+        Self { secondary_tables: [].into(), ..self.clone() }
     }
 
     /// Its tables but those of the segments, by role, oldest first.
-    pub fn others(&self) -> &[SecondaryTable] {
-        &self.others
+    pub fn secondary_tables(&self) -> &[SecondaryTable] {
+        &self.secondary_tables
     }
 
     /// How many fingerprints merges of segments have dropped in all.
@@ -330,15 +336,15 @@ impl View {
     fn levels(&self) -> Levels<'_> {
         Levels {
             segments: &self.segments,
-            secondary: &self.others,
+            secondary_tables: &self.secondary_tables,
             deltas: &self.deltas,
             live_length: self.live_length,
         }
     }
 
     /// Memory of its tables but those of the segments, in bytes.
-    pub fn others_bytes(&self) -> u64 {
-        self.others.iter().map(|other| other.table.bytes() as u64).sum()
+    pub fn secondary_tables_bytes(&self) -> u64 {
+        self.secondary_tables.iter().map(|other| other.table.bytes() as u64).sum()
     }
 
     /// Memory of its deltas, in bytes.
@@ -349,12 +355,12 @@ impl View {
     /// Stores a document, which is the change after the last.
     pub fn put(&mut self, fingerprint: Fingerprint, put: Put) {
         let value = self.shape.permutation.apply(fingerprint);
-        debug_assert!(!put.is_new || !self.holds(value), "what is new has no document");
+        debug_assert!(!put.is_new || !self.has_documents(value), "what is new has no document");
         let at = self.sequence.next();
         let posting =
             Posting { sequence: at, has_id: put.id.is_some(), has_sketch: put.sketch.is_some() };
-        let happened = Happened::Put { posting, is_new: put.is_new, sketch: put.sketch };
-        self.append(value, (happened, put.id), 0);
+        let event = DeltaEvent::Put { posting, is_new: put.is_new, sketch: put.sketch };
+        self.append(value, (event, put.id), 0);
         self.documents += 1;
         self.sequence = at;
     }
@@ -364,7 +370,7 @@ impl View {
         for fingerprints in fingerprints.chunks(QUERIES_AT_A_TIME) {
             if let Some(newest) = self.deltas().next_back() {
                 let values = fingerprints.iter().map(|&f| self.shape.permutation.apply(f));
-                values.clone().for_each(|value| newest.expect_value(value));
+                values.clone().for_each(|value| newest.prefetch_value(value));
                 values.for_each(|value| newest.locate_value(value));
             }
             for &fingerprint in fingerprints {
@@ -377,17 +383,17 @@ impl View {
     /// completes by [`Self::put`] (a replacement) or [`Self::advance`].
     pub fn remove(&mut self, located: Located) {
         let value = self.shape.permutation.apply(located.fingerprint);
-        let happened = Happened::Removed { posting: located.posting };
+        let event = DeltaEvent::Removed { posting: located.posting };
         // A put may follow in the same change, and then finds its room.
-        self.append(value, (happened, None), 1);
+        self.append(value, (event, None), 1);
         self.documents -= 1;
     }
 
     /// Forgets a fingerprint with all its documents; completed by [`Self::advance`].
     pub fn reset(&mut self, fingerprint: Fingerprint) {
         let value = self.shape.permutation.apply(fingerprint);
-        self.documents -= self.held_value(value).documents;
-        self.append(value, (Happened::Reset, None), 0);
+        self.documents -= self.counts_of_value(value).documents;
+        self.append(value, (DeltaEvent::Reset, None), 0);
     }
 
     /// Completes a change that put nothing.
@@ -426,49 +432,54 @@ impl View {
                 self.deltas = self.deltas[1..].into();
                 let segment = Arc::clone(&level.segment);
                 self.segments = self.segments.iter().cloned().chain([segment]).collect();
-                self.add_others(&level.others);
+                self.add_secondary_tables(&level.secondary_tables);
             }
-            Built::Segments { from, into, others, dropped } => {
+            Built::Segments { from, into, secondary_tables, dropped } => {
                 let segments = replaced(&self.segments, from.len(), into, |at| {
                     self.segments[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(a, b))
                 });
                 if let Some(segments) = segments {
                     self.segments = segments;
-                    self.add_others(others);
+                    self.add_secondary_tables(secondary_tables);
                     self.dropped += dropped;
                 }
             }
             Built::Tables { from, into } => {
-                let others = replaced(&self.others, from.len(), into, |at| {
-                    self.others[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(&a.table, &b.table))
+                let secondary_tables = replaced(&self.secondary_tables, from.len(), into, |at| {
+                    self.secondary_tables[at..]
+                        .iter()
+                        .zip(from)
+                        .all(|(a, b)| Arc::ptr_eq(&a.table, &b.table))
                 });
-                self.others = others.unwrap_or_else(|| Arc::clone(&self.others));
+                self.secondary_tables =
+                    secondary_tables.unwrap_or_else(|| Arc::clone(&self.secondary_tables));
             }
         }
     }
 
     /// Adds the other tables of what comes into a large segment.
-    fn add_others(&mut self, tables: &[Arc<Table>]) {
+    fn add_secondary_tables(&mut self, tables: &[Arc<Table>]) {
         if tables.is_empty() {
             return;
         }
         let cleaned_at = self.dropped;
         let added =
             tables.iter().map(|table| SecondaryTable { table: Arc::clone(table), cleaned_at });
-        let mut others: Vec<SecondaryTable> = self.others.iter().cloned().chain(added).collect();
-        others.sort_by_key(|other| other.table.role());
-        self.others = others.into();
+        let mut secondary_tables: Vec<SecondaryTable> =
+            self.secondary_tables.iter().cloned().chain(added).collect();
+        secondary_tables.sort_by_key(|other| other.table.role());
+        self.secondary_tables = secondary_tables.into();
     }
 
     /// Whether a fingerprint has a document.
-    pub(crate) fn holds(&self, value: Permuted) -> bool {
-        self.held_value(value).documents > 0
+    pub(crate) fn has_documents(&self, value: Permuted) -> bool {
+        self.counts_of_value(value).documents > 0
     }
 
     /// Appends an event to the newest delta, in a new one where there is no room for it and for
     /// `more` events of the same change: a change that lay in two deltas would be half forgotten
     /// when the older one becomes a segment.
-    fn append(&mut self, value: Permuted, event: (Happened, Option<IdKey>), more: usize) {
+    fn append(&mut self, value: Permuted, event: (DeltaEvent, Option<IdKey>), more: usize) {
         if self.deltas[self.deltas.len() - 1].room() <= more {
             self.rotate();
             self.open_delta();
@@ -479,9 +490,9 @@ impl View {
     }
 
     /// Has loaded what tells which documents some fingerprints have, in all segments at once; of the first few.
-    fn expect_held(&self, values: &[Permuted]) {
-        let values = &values[..values.len().min(EXPECTED_MAX)];
-        for step in [Sorted::expect_value, Sorted::locate_value] {
+    fn prefetch_documents(&self, values: &[Permuted]) {
+        let values = &values[..values.len().min(PREFETCHED_MAX)];
+        for step in [Sorted::prefetch_value, Sorted::locate_value] {
             for segment in self.segments.iter() {
                 for &value in values {
                     step(segment.sorted(), value);
@@ -495,41 +506,41 @@ impl View {
         Near { fingerprint: self.shape.permutation.restore(value), distance }
     }
 
-    fn held_value(&self, value: Permuted) -> Held {
+    fn counts_of_value(&self, value: Permuted) -> DocumentCounts {
         let segments = self.segments.iter().map(|segment| segment.tally(value));
         let deltas = self.deltas().map(|delta| delta.tally(value));
         let tally = segments.chain(deltas).fold(Tally::default(), Tally::then);
-        Held {
+        DocumentCounts {
             documents: u64::try_from(tally.documents).expect("only what is there is removed"),
             with_id: u64::try_from(tally.with_id).expect("only what is there is removed"),
         }
     }
 
     /// Whether anything in any level is removed or reset, or gone but still in a table.
-    fn hides(&self) -> bool {
-        self.segments.iter().any(|segment| segment.hiding() > 0)
-            || self.deltas.iter().any(|delta| delta.hiding() > 0)
-            || self.others.iter().any(|other| other.cleaned_at < self.dropped)
+    fn has_deletions(&self) -> bool {
+        self.segments.iter().any(|segment| segment.tombstones() > 0)
+            || self.deltas.iter().any(|delta| delta.tombstones() > 0)
+            || self.secondary_tables.iter().any(|other| other.cleaned_at < self.dropped)
     }
 
-    fn hidden(&self, value: Permuted) -> Hidden {
-        let mut hidden = Hidden::default();
-        if !self.hides() {
-            return hidden;
+    fn deleted(&self, value: Permuted) -> Deleted {
+        let mut deleted = Deleted::default();
+        if !self.has_deletions() {
+            return deleted;
         }
         for segment in self.segments.iter() {
-            hidden.reset = hidden.reset.max(segment.reset_of(value));
-            hidden.removed.extend(segment.removals_of(value).iter().map(|r| r.posting.sequence));
+            deleted.reset = deleted.reset.max(segment.reset_of(value));
+            deleted.removed.extend(segment.removals_of(value).iter().map(|r| r.posting.sequence));
         }
-        for (at, happened) in self.deltas().flat_map(|delta| delta.happened(value)) {
-            match happened {
-                Happened::Put { .. } => {}
-                Happened::Removed { posting } => hidden.removed.push(posting.sequence),
-                Happened::Reset => hidden.reset = Some(at),
+        for (at, event) in self.deltas().flat_map(|delta| delta.events(value)) {
+            match event {
+                DeltaEvent::Put { .. } => {}
+                DeltaEvent::Removed { posting } => deleted.removed.push(posting.sequence),
+                DeltaEvent::Reset => deleted.reset = Some(at),
             }
         }
-        hidden.removed.sort_unstable();
-        hidden
+        deleted.removed.sort_unstable();
+        deleted
     }
 }
 
@@ -550,7 +561,7 @@ pub struct Parts {
     /// Oldest first.
     pub segments: Vec<Arc<Segment>>,
     /// By role, oldest first.
-    pub others: Vec<SecondaryTable>,
+    pub secondary_tables: Vec<SecondaryTable>,
     /// How many fingerprints merges had dropped.
     pub dropped: u64,
     /// The totals.
@@ -581,13 +592,13 @@ pub struct Counts {
 
 /// Which documents of one fingerprint are gone.
 #[derive(Debug, Default)]
-struct Hidden {
+struct Deleted {
     reset: Option<Sequence>,
     removed: Vec<Sequence>,
 }
 
-impl Hidden {
-    fn hides(&self, sequence: Sequence) -> bool {
+impl Deleted {
+    fn contains(&self, sequence: Sequence) -> bool {
         self.reset.is_some_and(|reset| sequence < reset)
             || self.removed.binary_search(&sequence).is_ok()
     }

@@ -7,7 +7,7 @@
 //! index points to these. A small segment has all tables of its plan; the other tables of large ones
 //! are kept apart, see [`crate::index::view`].
 
-mod quarters;
+mod split;
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,7 +19,7 @@ use crate::index::levels::sorted;
 use crate::index::levels::sorted::Sorted;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan};
-use crate::index::tables::partition::QUARTERS;
+use crate::index::tables::partition::PARTITIONS;
 use crate::index::tables::table::Number;
 use crate::index::tables::table::build::Counts;
 
@@ -176,7 +176,7 @@ impl Segment {
     }
 
     /// How many removals and resets it carries.
-    pub fn hiding(&self) -> usize {
+    pub fn tombstones(&self) -> usize {
         self.removals.len() + self.resets.len()
     }
 
@@ -303,8 +303,8 @@ impl Builder {
     }
 
     /// Builders of its quarters, if it has quarters.
-    pub fn quarters(counts: &Counts, common: Common) -> Option<[Self; QUARTERS]> {
-        Some(sorted::Builder::quarters(counts)?.map(|quarter| Self::new(quarter, common)))
+    pub fn partitions(counts: &Counts, common: Common) -> Option<[Self; PARTITIONS]> {
+        Some(sorted::Builder::partitions(counts)?.map(|partition| Self::new(partition, common)))
     }
 
     fn new(sorted: sorted::Builder, common: Common) -> Self {

@@ -5,7 +5,7 @@ use crate::index::plan::{Key, TablePlan, head, low};
 use crate::index::tables::geometry::Geometry;
 use crate::index::tables::homes::LinesOfRange;
 use crate::index::tables::line::{Line, SLOTS_MAX, SPAN_MAX};
-use crate::index::tables::partition::{QUARTERS, Quarter};
+use crate::index::tables::partition::{PARTITIONS, Partition};
 use crate::index::tables::table::{Extra, Number, Table};
 
 impl Table {
@@ -82,7 +82,7 @@ pub struct Builder {
     table: Table,
     /// Where the lines of each quarter end, for what is moved on stays in its quarter; those of the last one
     /// behind the lines that are a home.
-    ends: [u32; QUARTERS],
+    ends: [u32; PARTITIONS],
     /// The line that is being filled, and what it will have.
     line: u32,
     open: [Key; SLOTS_MAX],
@@ -101,31 +101,31 @@ impl Builder {
         table.lines = Array::zeros(homes as usize + SPAN_MAX as usize);
         let end = table.lines.len() as u32;
         let ends = table
-            .quarter_starts()
-            .map_or([end; QUARTERS], |[_, one, two, three, _]| [one, two, three, end]);
+            .partition_starts()
+            .map_or([end; PARTITIONS], |[_, one, two, three, _]| [one, two, three, end]);
         Self::of(table, ends)
     }
 
     /// Builders of its quarters, if it has quarters; what they build can be joined.
-    pub fn quarters(role: usize, counts: &Counts) -> Option<[Self; QUARTERS]> {
+    pub fn partitions(role: usize, counts: &Counts) -> Option<[Self; PARTITIONS]> {
         let mut whole = Table::empty(counts.plan, role, counts.geometry);
         whole.directory = counts.directory().0;
-        let starts = whole.quarter_starts()?;
-        let lines = Quarter::ALL.map(|quarter| quarter.lines(&starts).len());
-        let lines: [Array<Line>; QUARTERS] =
+        let starts = whole.partition_starts()?;
+        let lines = Partition::ALL.map(|partition| partition.lines(&starts).len());
+        let lines: [Array<Line>; PARTITIONS] =
             Array::zeros_in_parts(&lines).try_into().expect("as many as were asked for");
-        let mut quarters = Quarter::ALL.into_iter();
+        let mut partitions = Partition::ALL.into_iter();
         Some(lines.map(|lines| {
             let mut table = Table::empty(counts.plan, role, counts.geometry);
-            table.quarter = quarters.next();
-            table.directory = whole.directory_in(table.quarter, &starts);
+            table.partition = partitions.next();
+            table.directory = whole.directory_in(table.partition, &starts);
             let end = lines.len() as u32;
             table.lines = lines;
-            Self::of(table, [end; QUARTERS])
+            Self::of(table, [end; PARTITIONS])
         }))
     }
 
-    fn of(table: Table, ends: [u32; QUARTERS]) -> Self {
+    fn of(table: Table, ends: [u32; PARTITIONS]) -> Self {
         assert!(table.is_numbered(), "a segment has at most 2^32 slots");
         Self {
             table,

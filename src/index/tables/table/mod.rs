@@ -24,7 +24,7 @@ use crate::index::tables::geometry;
 use crate::index::tables::geometry::Geometry;
 use crate::index::tables::homes::{Homes, LinesOfRange};
 use crate::index::tables::line::{Line, SPAN_MAX};
-use crate::index::tables::partition::Quarter;
+use crate::index::tables::partition::Partition;
 use crate::kernel::scan::{self, Found, Pattern, SCAN_MAX};
 use crate::kernel::{self, Simd};
 
@@ -35,7 +35,7 @@ pub struct Table {
     /// Which of the plan's tables it is.
     role: usize,
     /// The quarter of all keys that it has, if it is only one.
-    quarter: Option<Quarter>,
+    partition: Option<Partition>,
     geometry: Geometry,
     /// What to flip in a head to get the cells near it, the nearest first; not for folded heads.
     flips: Box<[Head]>,
@@ -65,8 +65,8 @@ impl Table {
     pub fn locate(&self, query: Permuted, radius: u32, visits: &mut Vec<u32>) {
         let (cell, flips) = self.cells(query, radius);
         let (homes, lines) = (self.homes(), &*self.lines);
-        if let Some(quarter) = self.quarter {
-            self.locate_in(quarter, (cell, flips), visits);
+        if let Some(partition) = self.partition {
+            self.locate_in(partition, (cell, flips), visits);
         } else if self.geometry.whole_cells {
             visits.extend(flips.iter().map(|flips| {
                 let line = homes.home(cell ^ flips);
@@ -115,14 +115,14 @@ impl Table {
     }
 
     /// Has the line loaded where [`Self::find`] will begin.
-    pub fn expect_value(&self, value: Permuted) {
+    pub fn prefetch_value(&self, value: Permuted) {
         kernel::prefetch(&self.lines, self.homes().home(head(self.plan.key(value))));
     }
 
     /// Where the entry of a fingerprint lies, if it is there.
     pub fn find(&self, value: Permuted) -> Option<Number> {
         let key = self.plan.key(value);
-        if self.quarter.is_some_and(|quarter| quarter != Quarter::of(head(key))) {
+        if self.partition.is_some_and(|partition| partition != Partition::of(head(key))) {
             return None;
         }
         let home = self.homes().home(head(key));
@@ -253,7 +253,7 @@ impl Table {
     ) -> Option<Self> {
         let table = Self::empty(plan, role, geometry);
         let mut table = Self { directory, lines, extras, extra_lines, count, ..table };
-        table.quarter = Quarter::of_directory(&table.directory);
+        table.partition = Partition::of_directory(&table.directory);
         table.is_sound().then_some(table)
     }
 
@@ -266,7 +266,7 @@ impl Table {
         Self {
             plan,
             role,
-            quarter: None,
+            partition: None,
             geometry,
             flips,
             directory: Array::default(),
@@ -283,7 +283,7 @@ impl Table {
         let mut in_order = self.directory.len() == 1 << self.geometry.range_bits;
         for (at, &range) in self.directory.iter().enumerate() {
             let is_there =
-                self.quarter.is_none_or(|quarter| quarter.has_range(at, &self.directory));
+                self.partition.is_none_or(|partition| partition.has_range(at, &self.directory));
             in_order &= range & 0xffff_ffff == next && (range >> 32 > 0) == is_there;
             next = (range & 0xffff_ffff) + (range >> 32);
         }
@@ -320,7 +320,7 @@ impl Table {
 
     /// How many lines follow them.
     fn lines_behind(&self) -> u32 {
-        if self.quarter.is_none_or(Quarter::is_last) { SPAN_MAX } else { 0 }
+        if self.partition.is_none_or(Partition::is_last) { SPAN_MAX } else { 0 }
     }
 
     fn homes(&self) -> Homes<'_> {
@@ -362,8 +362,13 @@ impl Table {
     }
 
     /// The first step of a look-up in a quarter: of the cells that are near it visits its own.
-    fn locate_in(&self, quarter: Quarter, (cell, flips): (Head, &[Head]), visits: &mut Vec<u32>) {
-        debug_assert_eq!(self.quarter, Some(quarter), "a quarter visits its own");
+    fn locate_in(
+        &self,
+        partition: Partition,
+        (cell, flips): (Head, &[Head]),
+        visits: &mut Vec<u32>,
+    ) {
+        debug_assert_eq!(self.partition, Some(partition), "a partition visits its own");
         for cell in self.visited(cell, flips).map(|flips| cell ^ flips) {
             let homes = self.lines_of(cell);
             visits.extend(homes.inspect(|&line| {
@@ -375,8 +380,8 @@ impl Table {
 
     /// Which of the flips lead to a cell that it has.
     fn visited<'a>(&self, cell: Head, flips: &'a [Head]) -> impl Iterator<Item = Head> + 'a {
-        let quarter = self.quarter;
-        let own = move |head| quarter.is_none_or(|quarter| quarter == Quarter::of(head));
+        let partition = self.partition;
+        let own = move |head| partition.is_none_or(|partition| partition == Partition::of(head));
         flips.iter().copied().filter(move |flips| own(cell ^ flips))
     }
 

@@ -19,7 +19,7 @@ use crate::index::levels::distinct;
 use crate::index::levels::segment;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
-use crate::index::tables::partition::QUARTERS;
+use crate::index::tables::partition::PARTITIONS;
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::tables::table::build;
@@ -27,7 +27,7 @@ use crate::index::view::View;
 
 /// A merge by quarters that is under way: each step builds what takes the place of what the last one left.
 #[derive(Debug)]
-pub enum Quartered {
+pub enum PartitionedMerge {
     /// Of segments.
     Segments {
         /// All that is older.
@@ -38,7 +38,7 @@ pub enum Quartered {
     /// Of tables.
     Tables {
         /// As in [`crate::index::compaction::work::Work::MergeTables`].
-        holding: Option<Box<View>>,
+        liveness: Option<Box<View>>,
         /// Likewise.
         dropped: u64,
         /// What is merged.
@@ -52,13 +52,13 @@ pub struct Merge<T, B> {
     /// What its last step left in the view.
     standing: Vec<T>,
     /// For each input, oldest first, the quarters that are not merged yet.
-    inputs: Vec<[Option<T>; QUARTERS]>,
+    inputs: Vec<[Option<T>; PARTITIONS]>,
     /// For each quarter that is not merged yet.
-    builders: array::IntoIter<B, QUARTERS>,
+    builders: array::IntoIter<B, PARTITIONS>,
     merged: Vec<T>,
 }
 
-impl Quartered {
+impl PartitionedMerge {
     /// Begins to merge large segments, oldest first: the first step builds their quarters. `None` where they
     /// have none.
     pub fn of_segments(
@@ -68,38 +68,38 @@ impl Quartered {
     ) -> Option<(Built, Self)> {
         let (_, common) = merge::extent(from);
         let counts = merge::count_rows(plans, from, older.is_empty());
-        let builders = segment::Builder::quarters(&counts, common)?;
-        let quarters = |segment: &Arc<Segment>| Some(segment.in_quarters()?.map(Arc::new));
-        let mut merge = Merge::begin(from, quarters, builders)?;
+        let builders = segment::Builder::partitions(&counts, common)?;
+        let partitions = |segment: &Arc<Segment>| Some(segment.split()?.map(Arc::new));
+        let mut merge = Merge::begin(from, partitions, builders)?;
         let (from, into) = merge.hand_over();
         let merge = Box::new(merge);
-        let built = Built::Segments { from, into, others: Vec::new(), dropped: 0 };
+        let built = Built::Segments { from, into, secondary_tables: Vec::new(), dropped: 0 };
         Some((built, Self::Segments { older: older.to_vec(), merge }))
     }
 
     /// The same of tables.
     pub fn of_tables(
         from: &[SecondaryTable],
-        holding: Option<&View>,
+        liveness: Option<&View>,
         dropped: u64,
     ) -> Option<(Built, Self)> {
         let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
-        let holds = holding.map(|view| |value| view.holds(value));
-        let counts = merge::count_keys(&tables, holds.as_ref().map(|holds| holds as _));
-        let builders = build::Builder::quarters(tables[0].role(), &counts)?;
+        let is_live = liveness.map(|view| |value| view.has_documents(value));
+        let counts = merge::count_keys(&tables, is_live.as_ref().map(|is_live| is_live as _));
+        let builders = build::Builder::partitions(tables[0].role(), &counts)?;
         drop(tables);
-        let quarters = |SecondaryTable { table, cleaned_at }: &SecondaryTable| {
+        let partitions = |SecondaryTable { table, cleaned_at }: &SecondaryTable| {
             let of = |table| SecondaryTable { table: Arc::new(table), cleaned_at: *cleaned_at };
-            Some(table.in_quarters()?.0.map(of))
+            Some(table.split()?.0.map(of))
         };
-        let mut merge = Merge::begin(from, quarters, builders)?;
+        let mut merge = Merge::begin(from, partitions, builders)?;
         let (from, into) = merge.hand_over();
-        let (merge, holding) = (Box::new(merge), holding.cloned().map(Box::new));
-        Some((Built::Tables { from, into }, Self::Tables { holding, dropped, merge }))
+        let (merge, liveness) = (Box::new(merge), liveness.cloned().map(Box::new));
+        Some((Built::Tables { from, into }, Self::Tables { liveness, dropped, merge }))
     }
 }
 
-impl Iterator for Quartered {
+impl Iterator for PartitionedMerge {
     type Item = Built;
 
     fn next(&mut self) -> Option<Built> {
@@ -113,23 +113,23 @@ impl Iterator for Quartered {
                     distinct::count_merged(older, from, &segment);
                     segment
                 };
-                let join = |quarters: [&Arc<Segment>; QUARTERS]| {
-                    Arc::new(Segment::joined(quarters.map(|quarter| &**quarter)))
+                let join = |partitions: [&Arc<Segment>; PARTITIONS]| {
+                    Arc::new(Segment::joined(partitions.map(|partition| &**partition)))
                 };
                 let (from, into) = merge.step(one, join)?;
-                Some(Built::Segments { from, into, others: Vec::new(), dropped })
+                Some(Built::Segments { from, into, secondary_tables: Vec::new(), dropped })
             }
-            Self::Tables { holding, dropped, merge } => {
-                let holds = holding.as_ref().map(|view| |value| view.holds(value));
-                let kept = holds.as_ref().map(|holds| holds as _);
+            Self::Tables { liveness, dropped, merge } => {
+                let is_live = liveness.as_ref().map(|view| |value| view.has_documents(value));
+                let is_live = is_live.as_ref().map(|is_live| is_live as _);
                 let of = |table| SecondaryTable { table: Arc::new(table), cleaned_at: *dropped };
                 let one = |builder, from: &[SecondaryTable]| {
                     let tables: Vec<_> =
                         from.iter().map(|other| Arc::clone(&other.table)).collect();
-                    of(merge::fill_table(builder, &tables, kept))
+                    of(merge::fill_table(builder, &tables, is_live))
                 };
-                let join = |quarters: [&SecondaryTable; QUARTERS]| {
-                    of(Table::joined(quarters.map(|quarter| &*quarter.table)).0)
+                let join = |partitions: [&SecondaryTable; PARTITIONS]| {
+                    of(Table::joined(partitions.map(|partition| &*partition.table)).0)
                 };
                 let (from, into) = merge.step(one, join)?;
                 Some(Built::Tables { from, into })
@@ -141,10 +141,10 @@ impl Iterator for Quartered {
 impl<T: Clone, B> Merge<T, B> {
     fn begin(
         from: &[T],
-        quarters: impl Fn(&T) -> Option<[T; QUARTERS]>,
-        builders: [B; QUARTERS],
+        partitions: impl Fn(&T) -> Option<[T; PARTITIONS]>,
+        builders: [B; PARTITIONS],
     ) -> Option<Self> {
-        let inputs = from.iter().map(|input| Some(quarters(input)?.map(Some)));
+        let inputs = from.iter().map(|input| Some(partitions(input)?.map(Some)));
         let inputs = inputs.collect::<Option<Vec<_>>>()?;
         let builders = builders.into_iter();
         Some(Self { standing: from.to_vec(), inputs, builders, merged: Vec::new() })
@@ -162,15 +162,16 @@ impl<T: Clone, B> Merge<T, B> {
     fn step(
         &mut self,
         merge: impl FnOnce(B, &[T]) -> T,
-        join: impl FnOnce([&T; QUARTERS]) -> T,
+        join: impl FnOnce([&T; PARTITIONS]) -> T,
     ) -> Option<(Vec<T>, Vec<T>)> {
         if let Some(builder) = self.builders.next() {
-            let quarter = self.merged.len();
-            let from: Vec<T> = self.inputs.iter_mut().filter_map(|of| of[quarter].take()).collect();
+            let partition = self.merged.len();
+            let from: Vec<T> =
+                self.inputs.iter_mut().filter_map(|of| of[partition].take()).collect();
             self.merged.push(merge(builder, &from));
         } else {
-            let quarters = std::mem::take(&mut self.merged);
-            let [a, b, c, d] = &quarters[..] else { return None };
+            let partitions = std::mem::take(&mut self.merged);
+            let [a, b, c, d] = &partitions[..] else { return None };
             self.merged = vec![join([a, b, c, d])];
         }
         Some(self.hand_over())

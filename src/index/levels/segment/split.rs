@@ -10,7 +10,7 @@ use crate::index::levels::posting::{Posting, Postings};
 use crate::index::levels::segment::{Group, Segment, by_number};
 use crate::index::levels::sorted::Sorted;
 use crate::index::plan::head;
-use crate::index::tables::partition::{QUARTERS, Quarter};
+use crate::index::tables::partition::{PARTITIONS, Partition};
 use crate::index::tables::table::split::Places;
 use crate::index::tables::table::{Number, Table};
 
@@ -19,26 +19,26 @@ type Gathered = (Vec<Group>, Vec<Posting>);
 
 impl Segment {
     /// Its quarters, in order: together they say what it says. `None` where its table has none.
-    pub fn in_quarters(&self) -> Option<[Self; QUARTERS]> {
-        let (tables, places) = self.table()?.in_quarters()?;
+    pub fn split(&self) -> Option<[Self; PARTITIONS]> {
+        let (tables, places) = self.table()?.split()?;
         let order = self.sorted.order();
-        let of_value = |value| Quarter::of(head(order.key(value)));
-        let mut gathered: [Gathered; QUARTERS] = Default::default();
+        let of_value = |value| Partition::of(head(order.key(value)));
+        let mut gathered: [Gathered; PARTITIONS] = Default::default();
         for (at, group) in self.groups.iter().enumerate() {
-            let (quarter, number) = places.in_quarter(group.number);
+            let (partition, number) = places.in_partition(group.number);
             let later = self.later_of(at).map(|at| self.later.get(at));
-            gather(&mut gathered[quarter], Group { number, ..*group }, later);
+            gather(&mut gathered[partition], Group { number, ..*group }, later);
         }
-        let (mut gathered, mut quarters) = (gathered.into_iter(), Quarter::ALL.into_iter());
+        let (mut gathered, mut partitions) = (gathered.into_iter(), Partition::ALL.into_iter());
         let mut segments = tables.map(|table| {
-            let quarter = quarters.next().expect("a table each");
-            let [(own, _), (behind, _)] = places.runs(quarter.index());
+            let partition = partitions.next().expect("a table each");
+            let [(own, _), (behind, _)] = places.runs(partition.index());
             let oldest = self.oldest.part(own, behind);
             let (groups, later) = gathered.next().expect("as many");
             let (groups, later) = by_number(groups, &later);
             let removals =
-                self.removals.iter().filter(|removal| of_value(removal.value) == quarter);
-            let resets = self.resets.iter().filter(|reset| of_value(reset.value) == quarter);
+                self.removals.iter().filter(|removal| of_value(removal.value) == partition);
+            let resets = self.resets.iter().filter(|reset| of_value(reset.value) == partition);
             Self {
                 sorted: Sorted::Large(table),
                 oldest,
@@ -64,23 +64,23 @@ impl Segment {
     ///
     /// # Panics
     /// When they are not, in order.
-    pub fn joined(quarters: [&Self; QUARTERS]) -> Self {
-        let tables = quarters.map(|quarter| quarter.table().expect("a quarter is large"));
+    pub fn joined(partitions: [&Self; PARTITIONS]) -> Self {
+        let tables = partitions.map(|partition| partition.table().expect("a partition is large"));
         let (table, places) = Table::joined(tables);
-        let commons = quarters.map(|quarter| quarter.oldest.common());
+        let commons = partitions.map(|partition| partition.oldest.common());
         let common = commons
             .into_iter()
             .reduce(crate::index::levels::segment::Common::and)
-            .expect("there are quarters");
+            .expect("there are partitions");
         let mut oldest = Postings::new(common, table.numbers());
         let mut gathered = Gathered::default();
-        for (at, quarter) in quarters.into_iter().enumerate() {
+        for (at, partition) in partitions.into_iter().enumerate() {
             for (to, from) in places.runs(at) {
                 let from = from as Number..from + to.len() as Number;
-                oldest.copy(&quarter.oldest, from, to.start);
+                oldest.copy(&partition.oldest, from, to.start);
             }
-            for (of, group) in quarter.groups.iter().enumerate() {
-                let later = quarter.later_of(of).map(|of| quarter.later.get(of));
+            for (of, group) in partition.groups.iter().enumerate() {
+                let later = partition.later_of(of).map(|of| partition.later.get(of));
                 let number = places.in_whole(at, group.number);
                 gather(&mut gathered, Group { number, ..*group }, later);
             }
@@ -92,12 +92,16 @@ impl Segment {
             groups,
             later,
             ids: IdTable::default(),
-            removals: quarters.iter().flat_map(|quarter| &quarter.removals).copied().collect(),
-            resets: quarters.iter().flat_map(|quarter| &quarter.resets).copied().collect(),
+            removals: partitions
+                .iter()
+                .flat_map(|partition| &partition.removals)
+                .copied()
+                .collect(),
+            resets: partitions.iter().flat_map(|partition| &partition.resets).copied().collect(),
             added: OnceLock::new(),
         };
-        segment.ids = segment.ids_of(&places, quarters);
-        let added = quarters.iter().map(|quarter| quarter.known_added()).sum::<Option<i64>>();
+        segment.ids = segment.ids_of(&places, partitions);
+        let added = partitions.iter().map(|partition| partition.known_added()).sum::<Option<i64>>();
         if let Some(added) = added {
             segment.added(|| added);
         }
@@ -112,49 +116,49 @@ impl Segment {
     }
 
     /// Gives its quarters its ids.
-    fn hand_on_ids(&self, places: &Places, quarters: &mut [Self; QUARTERS]) {
+    fn hand_on_ids(&self, places: &Places, partitions: &mut [Self; PARTITIONS]) {
         let numbers = self.sorted.numbers() as u32;
-        let of_later = |number, quarters: &[Self; QUARTERS]| {
+        let of_later = |number, partitions: &[Self; PARTITIONS]| {
             let (value, posting) = self.document(number);
-            let at = Quarter::of(head(self.sorted.order().key(value))).index();
-            Some((at, quarters[at].number_of(value, posting.sequence)?))
+            let at = Partition::of(head(self.sorted.order().key(value))).index();
+            Some((at, partitions[at].number_of(value, posting.sequence)?))
         };
-        let place = |number: u32, quarters: &[Self; QUARTERS]| {
+        let place = |number: u32, partitions: &[Self; PARTITIONS]| {
             if number < numbers {
-                Some(places.in_quarter(number))
+                Some(places.in_partition(number))
             } else {
-                of_later(number, quarters)
+                of_later(number, partitions)
             }
         };
-        let mut counts = [0; QUARTERS];
-        for (at, _) in self.ids.iter().filter_map(|(_, number)| place(number, quarters)) {
+        let mut counts = [0; PARTITIONS];
+        for (at, _) in self.ids.iter().filter_map(|(_, number)| place(number, partitions)) {
             counts[at] += 1;
         }
         let mut tables = counts.map(IdTable::with_capacity);
         for (key, number) in self.ids.iter() {
-            if let Some((at, number)) = place(number, quarters) {
+            if let Some((at, number)) = place(number, partitions) {
                 tables[at].push(key, number);
             }
         }
-        for (quarter, ids) in quarters.iter_mut().zip(tables) {
-            quarter.ids = ids;
+        for (partition, ids) in partitions.iter_mut().zip(tables) {
+            partition.ids = ids;
         }
     }
 
     /// The ids of its quarters, by key.
-    fn ids_of(&self, places: &Places, quarters: [&Self; QUARTERS]) -> IdTable {
+    fn ids_of(&self, places: &Places, partitions: [&Self; PARTITIONS]) -> IdTable {
         let mut ids =
-            IdTable::with_capacity(quarters.iter().map(|quarter| quarter.ids.len()).sum());
-        let mut sources = quarters.map(|quarter| quarter.ids.iter().peekable());
+            IdTable::with_capacity(partitions.iter().map(|partition| partition.ids.len()).sum());
+        let mut sources = partitions.map(|partition| partition.ids.iter().peekable());
         loop {
             let next =
                 sources.iter_mut().enumerate().filter_map(|(at, ids)| Some((ids.peek()?.0, at)));
             let Some((key, at)) = next.min() else { return ids };
             let Some((_, number)) = sources[at].next() else { return ids };
-            let number = if (number as usize) < quarters[at].sorted.numbers() {
+            let number = if (number as usize) < partitions[at].sorted.numbers() {
                 Some(places.in_whole(at, number))
             } else {
-                let (value, posting) = quarters[at].document(number);
+                let (value, posting) = partitions[at].document(number);
                 self.number_of(value, posting.sequence)
             };
             if let Some(number) = number {
