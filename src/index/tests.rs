@@ -48,12 +48,12 @@ fn settle_deltas(view: &mut View) {
 /// A merge that is under way.
 struct Merging {
     steps: Steps,
-    /// What is not for others.
+    /// Segments that no other merge may take.
     apart: Vec<Arc<Segment>>,
 }
 
-/// Does a merge's next step while deltas become segments, and the newest of these are merged among themselves.
-/// Begins one where none is under way.
+/// Runs the next step of a merge while deltas become segments and the newest segments are merged
+/// among themselves. Begins a merge if none is running.
 fn merge_beside_the_newest(view: &mut View, merging: &mut Option<Merging>) {
     if merging.is_none() {
         let Some(work) = Work::merge(view, merge::RATIO) else { return };
@@ -76,7 +76,8 @@ fn merge_beside_the_newest(view: &mut View, merging: &mut Option<Merging>) {
     *apart = built.segments().to_vec();
 }
 
-/// Turns everything into one segment and one table of each role, and these into bytes and back.
+/// Merges everything into one segment and one table of each role, and writes these to bytes and
+/// reads them back.
 fn settle(view: &mut View) {
     view.rotate();
     settle_deltas(view);
@@ -110,7 +111,8 @@ fn settle(view: &mut View) {
     }
 }
 
-/// Keeps what a snapshot keeps: segments without what each adds, and how many fingerprints all have.
+/// Keeps what a snapshot stores: segments without the count that each adds, and the total of
+/// fingerprints.
 fn restart(view: &mut View) {
     view.rotate();
     settle_deltas(view);
@@ -198,7 +200,8 @@ fn key(id: u8) -> IdKey {
     IdKey { high: u64::from(id) << 56, low: u32::from(id) }
 }
 
-/// Does the same to the view and to the oracle, as the machine would, with no merge under way after it.
+/// Does the same to the view and to the oracle, as the machine would, with no merge under way after
+/// it.
 fn take(view: &mut View, naive: &mut Naive, step: &Step) {
     let mut merging = None;
     take_beside(&mut merging, view, naive, step);
@@ -207,7 +210,7 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
     }
 }
 
-/// The same while a merge may be under way.
+/// Does the same to the view and to the oracle while a merge may be running.
 fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive, step: &Step) {
     match *step {
         Step::Put(bits, id) => {
@@ -215,7 +218,7 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
             if let Some(located) = id.and_then(|id| view.find_id(id)) {
                 view.remove(located);
             }
-            // Who puts may know that it is new, or not.
+            // A caller may or may not know that the fingerprint is new.
             let is_new = bits % 2 == 0 && view.document_counts(fingerprint).documents == 0;
             view.put(fingerprint, Put { id, sketch: None, is_new });
             naive.put(fingerprint, id);
@@ -235,7 +238,7 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
         Step::Rotate => view.rotate(),
         Step::SettleDeltas => settle_deltas(view),
         Step::Merge => merge_beside_the_newest(view, merging),
-        // What a merge left half done is merged by others.
+        // Other merges finish an interrupted one.
         Step::SettleAll => {
             *merging = None;
             settle(view);
@@ -247,7 +250,7 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
         // Who asks has counted what is merged later.
         Step::Count => {
             assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64);
-            // The newest delta is asked each time.
+            // The newest delta is counted anew each time.
             let newest = view.deltas().next_back().map_or(0, |delta| u64::from(delta.length()));
             assert_eq!(view.uncounted(), newest);
             if newest == 0 {
@@ -512,7 +515,7 @@ fn the_oldest_large_segment_has_nothing_to_hide() {
     assert_eq!((only.tombstones(), only.fingerprints()), (0, 6));
 }
 
-/// Puts so many documents that are all different from each other, and closes the delta.
+/// Puts this many documents with distinct fingerprints, and closes the delta.
 fn put_spread(view: &mut View, count: u64) {
     for _ in 0..count {
         let bits = view.sequence().get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -557,7 +560,7 @@ fn the_newest_few_are_left_out_of_a_merge_under_load() {
     assert_eq!(work.size(), 520, "nobody merges large ones meanwhile");
 }
 
-/// A large one takes its memory beside what it is made of.
+/// A merge into a large segment holds its result in addition to its inputs.
 #[test]
 fn the_oldest_small_segments_become_a_large_one_where_there_is_one_or_all_would_not_be_small() {
     for (counts, merged) in [
@@ -612,9 +615,9 @@ fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
     assert!(matches!(work, Work::MergeSegments { .. }), "the small ones are left");
 }
 
-/// Quarters take less memory; look-ups beside writes meet few parts instead.
+/// Partitioned merges take less memory; under load look-ups visit fewer tables instead.
 #[test]
-fn merges_go_by_quarters_from_fewer_entries_on_when_writes_pause() {
+fn merges_are_partitioned_from_fewer_entries_on_when_writes_pause() {
     for (counts, ratio, partitioned) in [
         (&[70, 200][..], merge::RATIO, false),
         (&[150, 361], merge::RATIO, false),

@@ -7,33 +7,33 @@ use crate::index::levels::segment::Segment;
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 
-/// What was built.
+/// The result of one step of background work.
 #[derive(Debug)]
 pub enum Built {
-    /// Of a delta.
+    /// A level, built from a delta.
     Flushed(Level),
-    /// Of segments.
+    /// Segments, merged from segments.
     Segments {
         /// What they take the place of, adjacent ones.
         from: Vec<Arc<Segment>>,
-        /// The segments: one, or what stands in between where it is merged by quarters.
+        /// Their replacement: one segment, or several while a partitioned merge is in progress.
         into: Vec<Arc<Segment>>,
-        /// Tables of what was in small segments until now, by role.
+        /// The secondary tables of fingerprints that were in small segments until now, by role.
         secondary_tables: Vec<Arc<Table>>,
-        /// How many fingerprints went, of which other tables may still have entries.
+        /// The number of dropped fingerprints that secondary tables may still have.
         dropped: u64,
     },
-    /// Of tables.
+    /// Secondary tables, merged from secondary tables of one role.
     Tables {
         /// What they take the place of, adjacent ones.
         from: Vec<SecondaryTable>,
-        /// The tables: one, or what stands in between where it is merged by quarters.
+        /// Their replacement: one table, or several while a partitioned merge is in progress.
         into: Vec<SecondaryTable>,
     },
 }
 
 impl Built {
-    /// The segments that came of segments.
+    /// The segments that replace merged ones.
     pub fn segments(&self) -> &[Arc<Segment>] {
         match self {
             Self::Segments { into, .. } => into,

@@ -1,8 +1,8 @@
-//! What some segments say about fingerprints, each saying with a number.
+//! The entries of the segments of a merge, each with a number.
 //!
-//! They are numbered in the order in which they count: of each segment, oldest first, its resets, its removals, its
-//! documents put (for each fingerprint with some). So what was said about a fingerprint, added up by number, is what
-//! the segments together say.
+//! Entries are numbered by precedence: segments oldest first; within one, resets, then removals,
+//! then inserts (one entry for each fingerprint with documents). So the entries of a fingerprint,
+//! applied in the order of their numbers, give its state after all segments.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::index::permutation::Permuted;
 use crate::index::plan::Key;
 use crate::index::tables::table::Number;
 
-/// What some segments say, oldest first.
+/// The entries of some segments, oldest first.
 #[derive(Debug)]
 pub(crate) struct MergeEntries<'a> {
     segments: &'a [Arc<Segment>],
-    /// The number of the first one of each.
+    /// The number of each segment's first entry.
     firsts: Vec<u32>,
 }
 
 impl<'a> MergeEntries<'a> {
-    /// Those of some segments.
+    /// The entries of these segments.
     pub(crate) fn of(segments: &'a [Arc<Segment>]) -> Self {
         let firsts = segments.iter().scan(0, |next, segment| {
             let first = *next;
@@ -32,7 +32,7 @@ impl<'a> MergeEntries<'a> {
         Self { segments, firsts: firsts.collect() }
     }
 
-    /// All, in no order.
+    /// All entries, in no particular order.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Permuted, u32)> {
         let of_segment = |(segment, &first): (&'a Arc<Segment>, &u32)| {
             let (resets, removals) = (segment.resets(), segment.removals());
@@ -45,7 +45,8 @@ impl<'a> MergeEntries<'a> {
         self.segments.iter().zip(&self.firsts).flat_map(of_segment)
     }
 
-    /// Calls `each` with what was said about each fingerprint, by key. All segments have one order.
+    /// Calls `each` with the entries of each fingerprint, by key. All segments must have the same
+    /// order.
     pub(crate) fn each(&self, mut each: impl FnMut(Key, &[Item])) {
         runs::each_stretch(self.runs(), |stretch| {
             for items in stretch.chunk_by(|a, b| a.0 == b.0) {
@@ -54,13 +55,13 @@ impl<'a> MergeEntries<'a> {
         });
     }
 
-    /// The place of the segment that said it.
+    /// The index of the segment of an entry.
     #[inline]
     pub(crate) fn segment_of(&self, entry: u32) -> usize {
         self.firsts.partition_point(|&first| first <= entry) - 1
     }
 
-    /// Adds it to what was said before about its fingerprint.
+    /// Applies an entry to the row of its fingerprint.
     #[inline]
     pub(crate) fn add(&self, entry: u32, row: &mut Row) {
         let at = self.segment_of(entry);

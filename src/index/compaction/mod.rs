@@ -1,7 +1,8 @@
-//! Merging: which segments and tables are merged next, and how.
+//! Compaction: which segments and tables are merged next, and how.
 //!
-//! [`merge`] chooses and merges, [`work`] is a step of background work on a view, [`partition`] merges large
-//! inputs in parts.
+//! [`merge`] chooses and merges, [`work`] is one piece of background work on a view, [`built`] its
+//! result. [`partition`] merges large inputs one partition of the keys at a time. [`entries`] and
+//! [`runs`] bring the entries of several segments into one order.
 
 pub mod built;
 pub mod entries;

@@ -1,14 +1,15 @@
-//! A merge of large segments or tables, a quarter of all keys at a time.
+//! A partitioned merge: merges large segments or tables one quarter of the key space at a time.
 //!
-//! A merge needs its result beside its inputs: of a hundred million fingerprints half as much again as all of
-//! them. So large ones are taken apart into quarters ([`crate::index::tables::table::split`]), each quarter is
-//! merged by itself and handed over, upon which those of the inputs go; the four results are one segment or table
-//! in the end. At no time is there more than a quarter of the result too many, as long as nobody holds an
-//! older view. In between a look-up visits as many lines as before, in more tables.
+//! A merge holds its result and its inputs at once: at a hundred million fingerprints, half as much
+//! memory again as the whole index. A partitioned merge splits its inputs into four partitions
+//! ([`crate::index::tables::table::split`]), merges the inputs' parts of one partition and hands
+//! the result over; then those parts are freed. In the end the four results become one segment or
+//! table. So the extra memory is never more than a quarter of the result, as long as no reader
+//! holds an older view. Meanwhile a look-up visits as many lines as before, in more tables.
 //!
-//! What stands in the view meanwhile is in the order in which an id's newest document is found first: what
-//! is left of each input, and behind it what was merged. An older document of the same id is removed by the
-//! change that put the newer one, so that no merge keeps it.
+//! Between steps the view has what is left of each input, oldest first, and then the merged
+//! partitions. In this order the newest document of an id is found first: the change that puts a
+//! document under an id removes the older document, so no merge keeps the older one.
 
 use std::array;
 use std::sync::Arc;
@@ -25,42 +26,42 @@ use crate::index::tables::table::Table;
 use crate::index::tables::table::build;
 use crate::index::view::View;
 
-/// A merge by quarters that is under way: each step builds what takes the place of what the last one left.
+/// A partitioned merge in progress: each step replaces the result of the previous step.
 #[derive(Debug)]
 pub enum PartitionedMerge {
-    /// Of segments.
+    /// A merge of segments.
     Segments {
         /// All that is older.
         older: Vec<Arc<Segment>>,
         /// What is merged.
         merge: Box<Merge<Arc<Segment>, segment::Builder>>,
     },
-    /// Of tables.
+    /// A merge of secondary tables.
     Tables {
         /// As in [`crate::index::compaction::work::Work::MergeTables`].
         liveness: Option<Box<View>>,
-        /// Likewise.
+        /// As in [`crate::index::compaction::work::Work::MergeTables`].
         dropped: u64,
         /// What is merged.
         merge: Box<Merge<SecondaryTable, build::Builder>>,
     },
 }
 
-/// How far a merge is.
+/// The progress of a merge of `T`s with builders `B`.
 #[derive(Debug)]
 pub struct Merge<T, B> {
-    /// What its last step left in the view.
+    /// The result of the last step, which is in the view.
     standing: Vec<T>,
-    /// For each input, oldest first, the quarters that are not merged yet.
+    /// For each input, oldest first, the partitions that are not merged yet.
     inputs: Vec<[Option<T>; PARTITIONS]>,
-    /// For each quarter that is not merged yet.
+    /// For each partition that is not merged yet.
     builders: array::IntoIter<B, PARTITIONS>,
     merged: Vec<T>,
 }
 
 impl PartitionedMerge {
-    /// Begins to merge large segments, oldest first: the first step builds their quarters. `None` where they
-    /// have none.
+    /// Begins a merge of large segments, oldest first: the first step splits them. `None` if they
+    /// have no partitions.
     pub fn of_segments(
         plans: &Plans,
         from: &[Arc<Segment>],
@@ -77,7 +78,7 @@ impl PartitionedMerge {
         Some((built, Self::Segments { older: older.to_vec(), merge }))
     }
 
-    /// The same of tables.
+    /// Begins a merge of secondary tables, oldest first. `None` if they have no partitions.
     pub fn of_tables(
         from: &[SecondaryTable],
         liveness: Option<&View>,
@@ -150,15 +151,15 @@ impl<T: Clone, B> Merge<T, B> {
         Some(Self { standing: from.to_vec(), inputs, builders, merged: Vec::new() })
     }
 
-    /// What stood in the view until now, and what is to take its place: what is left of the inputs, and what
-    /// was merged.
+    /// The part of the view to replace, and its replacement: what is left of the inputs, and what
+    /// has been merged.
     fn hand_over(&mut self) -> (Vec<T>, Vec<T>) {
         let left = self.inputs.iter().flatten().flatten().chain(&self.merged);
         let into: Vec<T> = left.cloned().collect();
         (std::mem::replace(&mut self.standing, into.clone()), into)
     }
 
-    /// Merges the next quarter, or joins them all.
+    /// Merges the next partition, or joins all merged ones.
     fn step(
         &mut self,
         merge: impl FnOnce(B, &[T]) -> T,

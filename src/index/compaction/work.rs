@@ -1,9 +1,9 @@
-//! Background work on a view: what there is to build, building it, and what comes of it.
+//! Background work on a view: what to build next, and building it.
 //!
-//! A full delta becomes a *level*: a segment, and if that is large, a table for each further one of the
-//! plan. Segments are merged with segments, tables with tables of their role, each list by itself;
-//! both say the same before and after, so nobody waits for the work and it may end at any time. The
-//! owner of the newest view puts the result in ([`View::install`]). Pure: no thread, no clock.
+//! A full delta becomes a *level*: a segment, and for a large segment also the secondary tables.
+//! Segments are merged with segments, and secondary tables with those of their role, independently
+//! of each other. No answer changes, so nothing waits for the work and it may finish at any time.
+//! The owner of the newest view installs the result ([`View::install`]). Pure: no thread, no clock.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::index::plan::Plans;
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::view::View;
 
-/// Something to build.
+/// One piece of background work.
 #[derive(Debug)]
 pub enum Work {
-    /// A level of the oldest full delta.
+    /// Builds a level from the oldest full delta.
     Flush {
         /// The delta.
         delta: Arc<Delta>,
@@ -31,48 +31,50 @@ pub enum Work {
         /// The index's plans.
         plans: Arc<Plans>,
     },
-    /// One segment of some adjacent ones.
+    /// Merges adjacent segments into one.
     MergeSegments {
         /// Oldest first.
         from: Vec<Arc<Segment>>,
         /// All that is older.
         older: Vec<Arc<Segment>>,
-        /// Whether it is to be a large one.
+        /// Whether the result is a large segment.
         into_large: bool,
-        /// Whether it goes by quarters where it can ([`crate::index::compaction::partition`]).
+        /// Whether to merge one partition at a time, if the inputs have partitions
+        /// ([`crate::index::compaction::partition`]).
         partitioned: bool,
         /// The index's plans.
         plans: Arc<Plans>,
     },
-    /// One table of some of one role.
+    /// Merges secondary tables of one role into one.
     MergeTables {
         /// Oldest first.
         from: Vec<SecondaryTable>,
-        /// Knows which fingerprints have a document, where some have none.
+        /// Tells which fingerprints have a document; absent if none were dropped.
         liveness: Option<Box<View>>,
-        /// How many fingerprints merges of segments have dropped in all.
+        /// The number of fingerprints that all merges of segments have dropped.
         dropped: u64,
-        /// As of segments.
+        /// As for segments.
         partitioned: bool,
     },
 }
 
-/// A table is built again when so large a part of it may be fingerprints that are gone.
+/// A table is rebuilt once one in this many of its fingerprints may have been dropped.
 const GONE_SHARE: u64 = 8;
 
 impl Work {
-    /// The oldest full delta, if there is one.
+    /// The flush of the oldest full delta, if there is one.
     pub fn flush(view: &View) -> Option<Self> {
         let delta = view.full_deltas().first().map(Arc::clone)?;
         let (older, plans) = (Arc::clone(view.segments()), Arc::clone(view.plans()));
         Some(Self::Flush { delta, older, plans })
     }
 
-    /// What to merge, where a level is to be `ratio` percent as large as all newer ones.
+    /// The next merge, for levels that are at least `ratio` percent as large as all newer ones
+    /// together.
     pub fn merge(view: &View, ratio: u64) -> Option<Self> {
         let segments = || Self::merge_segments(view, ratio);
         let tables = || Self::merge_tables(view, ratio);
-        // A look-up visits each of both; neither waits for the other for long.
+        // A look-up visits segments and tables alike, so neither list may fall behind the other.
         let large = view.segments().iter().filter(|segment| !segment.sorted().is_small()).count();
         let roles = view.plans().large.tables().len() - 1;
         if view.secondary_tables().len() > (large + 1) * roles {
@@ -82,13 +84,15 @@ impl Work {
         }
     }
 
-    /// What to merge of the newest segments while another merge is under way, of `apart`: of those
-    /// behind it, and at most `max` entries. The ratio is that of [`Self::merge`].
+    /// The next merge of the newest segments while a larger merge is running. It takes only
+    /// segments newer than those in `apart`, which the larger merge owns, and at most `max`
+    /// entries. `ratio` is as in [`Self::merge`].
     pub fn merge_newest(view: &View, apart: &[Arc<Segment>], max: u64, ratio: u64) -> Option<Self> {
         let segments = view.segments();
         let behind = match apart.last() {
             None => 0,
-            // Where it is not there, its next step has been put in, and is not known yet.
+            // If it is missing, the running merge has just installed a step whose result is not in
+            // `apart` yet.
             Some(last) => segments.iter().position(|segment| Arc::ptr_eq(segment, last))? + 1,
         };
         let mut sum = 0;
@@ -105,7 +109,7 @@ impl Work {
         Some(Self::merge_range(view, range, into_large, ratio))
     }
 
-    /// The segments that it takes the place of.
+    /// The segments that the result replaces.
     pub fn segments(&self) -> &[Arc<Segment>] {
         match self {
             Self::MergeSegments { from, .. } => from,
@@ -113,7 +117,7 @@ impl Work {
         }
     }
 
-    /// Whether it goes by quarters where it can.
+    /// Whether to merge one partition at a time, if the inputs have partitions.
     pub fn is_partitioned(&self) -> bool {
         match *self {
             Self::Flush { .. } => false,
@@ -123,7 +127,7 @@ impl Work {
         }
     }
 
-    /// How many entries it goes over.
+    /// The number of entries that it reads.
     pub fn size(&self) -> u64 {
         match self {
             Self::Flush { delta, .. } => u64::from(delta.len()),
@@ -132,8 +136,8 @@ impl Work {
         }
     }
 
-    /// Does it, step by step: each step's result is to be put in before the next one is asked for. Most work
-    /// is one step.
+    /// Runs the work step by step. Install the result of a step before asking for the next one.
+    /// Most work is one step.
     pub fn steps(self) -> Steps {
         Steps { first: Some(self), further: None }
     }
@@ -198,7 +202,7 @@ impl Work {
         let segments = view.segments();
         let (older, from) = (segments[..range.start].to_vec(), segments[range].to_vec());
         let size = from.iter().map(|segment| merge::size(segment)).sum();
-        // Small ones have no quarters in the order of large ones.
+        // Small segments are in another order, so they have no partitions.
         let partitioned = view.plans().is_partitioned(size, merge::is_idle(ratio))
             && !from.iter().any(|segment| segment.sorted().is_small());
         Self::MergeSegments {
@@ -236,7 +240,7 @@ impl Work {
     }
 }
 
-/// The steps of some work.
+/// The steps of one piece of work.
 #[derive(Debug)]
 pub struct Steps {
     first: Option<Work>,
@@ -255,7 +259,7 @@ impl Iterator for Steps {
 }
 
 impl View {
-    /// Does some work and puts in what comes of it, step by step.
+    /// Runs a piece of work and installs its results, step by step.
     pub fn complete(&mut self, work: Work) {
         for built in work.steps() {
             self.install(&built);

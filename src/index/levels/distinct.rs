@@ -1,10 +1,11 @@
-//! How many distinct fingerprints a level adds to what is older.
+//! Counting the distinct fingerprints that a level adds to the older levels.
 //!
-//! Whether a fingerprint is new has to be asked of every older segment, and nobody but statistics and
-//! snapshots want to know. So nobody who writes asks. It is counted when small segments become a large
-//! one, of the few older ones, in their order, so that neighbours share lines; or before, when somebody
-//! wants the number. What a level adds never changes, however what is older is merged; it is counted
-//! once, and a merged level adds what its parts added.
+//! To know whether a fingerprint is new, every older segment has to be searched, and only
+//! statistics and snapshots need the count. So writes never trigger a count. A level is counted
+//! when small segments become a large one, against few older segments and in their order, so that
+//! neighbours share lines; or earlier, when somebody needs the number. What a level adds never
+//! changes, however the older levels are merged: it is counted once, and a merged level adds the
+//! sum of its inputs.
 
 use std::sync::Arc;
 
@@ -13,20 +14,20 @@ use crate::index::levels::delta::DeltaAt;
 use crate::index::levels::segment::{Segment, Tally};
 use crate::index::permutation::Permuted;
 
-/// Of a full delta so small a part is asked for at once.
+/// A full delta is counted at once if at most one in this many fingerprints is not known to be new.
 const FEW: usize = 8;
 
-/// How many fingerprints' lines are loaded together.
+/// Fingerprints whose lines are in flight together.
 const BATCH: usize = 64;
 
-/// How many more fingerprints have a document with a delta than in the segments and deltas before it,
-/// oldest first. Some 0.03 us a fingerprint and segment; nothing where it is known to be new.
+/// The number of fingerprints that a delta adds to the segments and older deltas, each oldest
+/// first. About 0.03 us for each fingerprint and segment; nothing for fingerprints known to be new.
 pub fn added_by_delta(segments: &[Arc<Segment>], older: &[DeltaAt<'_>], delta: DeltaAt<'_>) -> i64 {
     let (known, unknown) = known_and_unknown(delta);
     known + added_by_some(segments, older, delta, unknown)
 }
 
-/// The same of a full delta that becomes a segment, if it was counted or is soon counted.
+/// The number of fingerprints that a full delta adds, if it has been counted or is quick to count.
 pub fn added_by_full(segments: &[Arc<Segment>], full: DeltaAt<'_>) -> Option<i64> {
     full.delta().known_added().or_else(|| {
         let (known, unknown) = known_and_unknown(full);
@@ -35,15 +36,15 @@ pub fn added_by_full(segments: &[Arc<Segment>], full: DeltaAt<'_>) -> Option<i64
     })
 }
 
-/// How many fingerprints have a document in all segments, oldest first. Counts what was not counted yet: some
-/// 0.1 us for each fingerprint of that.
+/// The number of fingerprints that have a document in the segments, oldest first. Counts the
+/// segments that were not counted yet: about 0.1 us for each of their fingerprints.
 pub fn added_by_all(segments: &[Arc<Segment>]) -> i64 {
     count(segments, 0);
     segments.iter().filter_map(|segment| segment.known_added()).sum()
 }
 
-/// Counts what a segment adds that was merged of adjacent ones, oldest first; a small one only where they
-/// were, else it can wait.
+/// Counts what a segment merged from adjacent ones adds. A small one is counted only if one of its
+/// inputs was; otherwise it can wait.
 pub fn count_merged(older: &[Arc<Segment>], from: &[Arc<Segment>], merged: &Arc<Segment>) {
     let (mut segments, at) = (older.to_vec(), older.len());
     if from.iter().any(|segment| segment.known_added().is_some()) {
@@ -56,9 +57,10 @@ pub fn count_merged(older: &[Arc<Segment>], from: &[Arc<Segment>], merged: &Arc<
     }
 }
 
-/// Counts what each segment from a place on adds to those before it, where that is not known.
+/// Counts what each uncounted segment from an index on adds to those before it.
 fn count(segments: &[Arc<Segment>], from: usize) {
-    // Those of one form have one order, and are gone through together.
+    // Small segments have one order and large ones another; those of one order are counted
+    // together.
     for small in [true, false] {
         let wanted = |at: &usize| {
             let segment = &segments[*at];
@@ -71,7 +73,8 @@ fn count(segments: &[Arc<Segment>], from: usize) {
     }
 }
 
-/// What a delta adds by fingerprints that are known to be new, and the number of each of the others.
+/// The fingerprints that a delta adds and that are known to be new, and the number of each other
+/// fingerprint.
 fn known_and_unknown(delta: DeltaAt<'_>) -> (i64, Vec<(Permuted, u32)>) {
     let mut unknown = Vec::new();
     let mut added = 0;
@@ -85,7 +88,7 @@ fn known_and_unknown(delta: DeltaAt<'_>) -> (i64, Vec<(Permuted, u32)>) {
     (added, unknown)
 }
 
-/// What a delta adds by some of its fingerprints.
+/// The number of fingerprints that a delta adds, out of some.
 fn added_by_some(
     segments: &[Arc<Segment>],
     older: &[DeltaAt<'_>],
@@ -111,13 +114,13 @@ fn added_by_some(
     added
 }
 
-/// Counts what some segments add, a few fingerprints at a time.
+/// Counts what some segments add, one batch of fingerprints at a time.
 struct Count<'a> {
     segments: &'a [Arc<Segment>],
-    /// The places of those that are counted; they are of one form.
+    /// The indices of the segments to count: all small or all large.
     wanted: &'a [usize],
     values: Vec<Permuted>,
-    /// What each segment that is counted says, of which of these values.
+    /// For each segment to count, its tallies, with the index of the value of each.
     tallies: Vec<Option<Vec<(usize, Tally)>>>,
     added: Vec<i64>,
 }
@@ -156,7 +159,7 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Asks all segments in turn, those that are not counted for what they say.
+    /// Applies the tallies of all segments in turn to the batch.
     fn count_batch(&mut self) {
         let mut before = [Tally::default(); BATCH];
         for ((segment, tallies), added) in
@@ -175,7 +178,7 @@ impl<'a> Count<'a> {
     }
 }
 
-/// Adds to what was said before about some fingerprints what a segment says.
+/// Applies a segment's tallies to those of the older levels.
 fn add_tallies(segment: &Segment, values: &[Permuted], before: &mut [Tally; BATCH]) {
     for &value in values {
         segment.sorted().prefetch_value(value);
@@ -188,8 +191,8 @@ fn add_tallies(segment: &Segment, values: &[Permuted], before: &mut [Tally; BATC
     }
 }
 
-/// Adds to what was said before about a fingerprint what a level says; whether that gives it its first document
-/// (1) or takes its last (-1).
+/// Applies a level's tally to that of the older levels. Returns 1 if the fingerprint gets its first
+/// document, -1 if it loses its last.
 fn add_tally(before: &mut Tally, tally: Tally) -> i64 {
     let had = has_document(*before);
     *before = before.then(tally);

@@ -3,7 +3,7 @@
 use crate::index::tables::fold::Head;
 use crate::index::tables::geometry::Geometry;
 
-/// The lines of a range: the first in the lower half, how many in the upper.
+/// The lines of a range: the first line in the lower half, the number of lines in the upper half.
 pub(crate) type LinesOfRange = u64;
 
 /// The directory of a table as a function from heads to home lines.
@@ -11,7 +11,7 @@ pub(crate) type LinesOfRange = u64;
 pub(crate) struct Homes<'a> {
     directory: &'a [LinesOfRange],
     range_bits: u32,
-    /// The bits of a head that its home depends on.
+    /// The bits of a head that determine its home.
     mask: Head,
 }
 
@@ -22,7 +22,8 @@ impl<'a> Homes<'a> {
         Self { directory, range_bits: geometry.range_bits, mask: u32::MAX << whole }
     }
 
-    /// The line of a head: as far into the lines of its range as the head is into its heads.
+    /// The home of a head: as far into the lines of its range as the head is into the heads of the
+    /// range.
     #[inline]
     pub(crate) fn home(self, head: Head) -> u32 {
         let range = self.directory[head.wrapping_shr(self.range_bits.wrapping_neg()) as usize];
@@ -31,7 +32,7 @@ impl<'a> Homes<'a> {
         (range as u32).wrapping_add(line as u32)
     }
 
-    /// A head whose home is the line, about the first.
+    /// A head whose home is the line, approximately the first one.
     pub(crate) fn first_head(self, line: u32) -> Head {
         let after = self.directory.partition_point(|range| *range as u32 <= line);
         self.first_head_in(after - 1, line)

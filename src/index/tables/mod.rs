@@ -1,7 +1,8 @@
 //! Sorted tables of cache lines, and how a fingerprint finds its line in one.
 //!
-//! In reading order: [`fold`] (fewer places to look), [`geometry`], [`homes`] and [`mod@line`] (how a
-//! table lies in memory), [`partition`] (a quarter of all keys), [`table`], [`secondary`].
+//! In reading order: [`fold`] (fewer cells to visit), [`geometry`], [`homes`] and [`mod@line`] (the
+//! layout of a table in memory), [`partition`] (a quarter of the key space), [`table`],
+//! [`secondary`].
 
 pub mod fold;
 pub mod geometry;

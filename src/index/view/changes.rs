@@ -1,7 +1,7 @@
-//! What changed lately: the questions that deltas alone answer.
+//! Recent changes: the queries that deltas alone answer.
 //!
-//! A search is brought up to date with them on the writer, which everybody waits for, so whoever asks
-//! about many fingerprints has them expected first ([`View::prefetch_changes`]).
+//! The writer uses them to bring a search up to date before it decides. Every write waits for the
+//! writer, so a caller with many fingerprints prefetches first ([`View::prefetch_changes`]).
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
@@ -10,8 +10,8 @@ use crate::index::view::{Near, View};
 use crate::sketch::Sketch;
 
 impl View {
-    /// Before [`Self::near_changed_since`] of a few fingerprints: has loaded what it will read, so that
-    /// their cache misses overlap.
+    /// Prefetches the data that [`Self::near_changed_since`] reads for these queries, so that their
+    /// cache misses overlap.
     pub fn prefetch_changes(&self, since: Sequence, queries: &[Fingerprint], distance: Distance) {
         let queries = || queries.iter().map(|&query| self.shape.permutation.apply(query));
         for delta in self.changed_since(since) {
@@ -20,8 +20,9 @@ impl View {
         }
     }
 
-    /// The fingerprints within `distance` that changed after a sequence, each once; `None` where
-    /// the deltas no longer tell, because one has become a segment. Some may have no document.
+    /// The fingerprints within `distance` that changed after a sequence, each once; some may have
+    /// no document any more. `None` when a delta with such changes has become a segment, so that
+    /// they can no longer be listed.
     pub fn near_changed_since(
         &self,
         since: Sequence,
@@ -45,13 +46,14 @@ impl View {
         Some(values.into_iter().map(|value| self.near_of(query, value)).collect())
     }
 
-    /// Whether a match found at a sequence may be gone by now, or the deltas no longer tell.
+    /// Whether a match that was found at a sequence may have been removed since, or the deltas no
+    /// longer reach back that far.
     pub fn may_have_lost_since(&self, since: Sequence) -> bool {
         self.deltas[0].after() > since
             || self.changed_since(since).any(|delta| delta.delta().tombstones() > 0)
     }
 
-    /// What happened to a fingerprint after a sequence, oldest first, as far as deltas tell.
+    /// The events of a fingerprint after a sequence, oldest first, as far back as the deltas reach.
     pub fn events_since(
         &self,
         since: Sequence,

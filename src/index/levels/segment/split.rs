@@ -1,7 +1,7 @@
-//! A segment in quarters, and quarters as a segment ([`crate::index::tables::table::split`]).
+//! Splitting a segment into partitions, and joining them ([`crate::index::tables::table::split`]).
 //!
-//! Lines and postings share their memory on the way into quarters; ids are copied. On the way back postings are
-//! copied as well, when nothing of what was merged is there any more.
+//! When a segment is split, the partitions share its lines and postings; ids are copied. When
+//! partitions are joined, postings are copied too, after the inputs of the merge have been freed.
 
 use std::sync::OnceLock;
 
@@ -14,11 +14,12 @@ use crate::index::tables::partition::{PARTITIONS, Partition};
 use crate::index::tables::table::split::Places;
 use crate::index::tables::table::{Number, Table};
 
-/// Groups with their later postings, as they are gathered.
+/// Groups with their later postings, while they are collected.
 type Gathered = (Vec<Group>, Vec<Posting>);
 
 impl Segment {
-    /// Its quarters, in order: together they say what it says. `None` where its table has none.
+    /// Splits the segment into partitions, in order, which together have its content. `None` if its
+    /// table cannot be split.
     pub fn split(&self) -> Option<[Self; PARTITIONS]> {
         let (tables, places) = self.table()?.split()?;
         let order = self.sorted.order();
@@ -51,7 +52,7 @@ impl Segment {
             }
         });
         self.hand_on_ids(&places, &mut segments);
-        // What each adds is not known, their sum is.
+        // Only the sum of what the partitions add is known: the first one takes all.
         if let Some(mut added) = self.known_added() {
             for segment in &segments {
                 segment.added(|| std::mem::take(&mut added));
@@ -60,10 +61,10 @@ impl Segment {
         Some(segments)
     }
 
-    /// The segment whose quarters these are.
+    /// Joins partitions into their segment.
     ///
     /// # Panics
-    /// When they are not, in order.
+    /// When these are not the partitions of one segment, in order.
     pub fn joined(partitions: [&Self; PARTITIONS]) -> Self {
         let tables = partitions.map(|partition| partition.table().expect("a partition is large"));
         let (table, places) = Table::joined(tables);
@@ -115,7 +116,7 @@ impl Segment {
         }
     }
 
-    /// Gives its quarters its ids.
+    /// Distributes its ids to its partitions.
     fn hand_on_ids(&self, places: &Places, partitions: &mut [Self; PARTITIONS]) {
         let numbers = self.sorted.numbers() as u32;
         let of_later = |number, partitions: &[Self; PARTITIONS]| {
@@ -145,7 +146,7 @@ impl Segment {
         }
     }
 
-    /// The ids of its quarters, by key.
+    /// The ids of its partitions, by key.
     fn ids_of(&self, places: &Places, partitions: [&Self; PARTITIONS]) -> IdTable {
         let mut ids =
             IdTable::with_capacity(partitions.iter().map(|partition| partition.ids.len()).sum());

@@ -1,10 +1,11 @@
-//! A table in quarters: what a merge takes and makes one after the other, so that what it is done with goes.
+//! Splitting a table into partitions, and joining partitions into a table, so that a merge can free
+//! each partition of its inputs as soon as it is merged.
 //!
-//! The quarters are those of all keys: whose first two bits are the same. A quarter is a table of its own,
-//! with the same geometry and a directory whose other ranges have no lines. It shares the memory of the
-//! whole's lines, which goes back to the system when neither is there any more ([`crate::index::memory::pages`]); built as
-//! a quarter, it shares that of the whole which all of them become. What does not fit into its line stays in its
-//! quarter, behind the table if need be.
+//! A partition is a table of its own, with the same geometry and a directory whose other ranges
+//! have no lines. It shares the memory of the whole table's lines; memory that neither needs any
+//! more goes back to the system ([`crate::index::memory::pages`]). Partitions that are built for
+//! one table share that table's memory. An entry that does not fit into its line stays in its
+//! partition, in the extra lines if need be.
 
 use std::ops::Range;
 
@@ -14,11 +15,11 @@ use crate::index::tables::line::SPAN_MAX;
 use crate::index::tables::partition::{PARTITIONS, Partition, Starts};
 use crate::index::tables::table::{Extra, Number, Table};
 
-/// Where the lines, and those behind the table, of each quarter start.
+/// Where the lines and extra lines of each partition start.
 #[derive(Debug, Clone, Copy)]
 pub struct Places {
     slots: u32,
-    /// All lines, those behind the last homes included.
+    /// All lines, including those behind the last homes.
     lines: Starts,
     extra_lines: Starts,
 }
@@ -28,7 +29,8 @@ impl Places {
         (self.lines[partition + 1] - self.lines[partition]) * self.slots
     }
 
-    /// The runs of a whole table's numbers that are a quarter's, and where in it each begins.
+    /// The two runs of the whole table's numbers that belong to a partition, and the number in the
+    /// partition at which each begins.
     pub fn runs(&self, partition: usize) -> [(Range<Number>, Number); 2] {
         let run = |starts: &Starts, behind: u32| {
             (behind + starts[partition]) * self.slots..(behind + starts[partition + 1]) * self.slots
@@ -38,7 +40,7 @@ impl Places {
         [(own, 0), (extra, self.numbers(partition))]
     }
 
-    /// The quarter of a whole table's number, and the number in there.
+    /// The partition of a number of the whole table, and the number in that partition.
     pub fn in_partition(&self, number: Number) -> (usize, Number) {
         let after = self.lines[PARTITIONS] * self.slots;
         let (starts, of) = match number.checked_sub(after) {
@@ -50,7 +52,7 @@ impl Places {
         (partition, within + if number < after { 0 } else { self.numbers(partition) })
     }
 
-    /// The number in the whole table of one in a quarter.
+    /// The number in the whole table of a number in a partition.
     pub fn in_whole(&self, partition: usize, number: Number) -> Number {
         match number.checked_sub(self.numbers(partition)) {
             None => self.lines[partition] * self.slots + number,
@@ -62,8 +64,9 @@ impl Places {
 }
 
 impl Table {
-    /// Its quarters, which share its lines, and where in them its entries lie. `None` where it is one, is too small
-    /// to have them, or has an entry that was moved on into the next one (as earlier versions made them).
+    /// Splits the table into partitions, which share its lines, and tells where its entries lie in
+    /// them. `None` if the table is a partition itself, is too small, or has an entry that
+    /// overflowed into the next partition (as earlier versions built them).
     pub fn split(&self) -> Option<([Self; PARTITIONS], Places)> {
         let starts = self.partition_starts()?;
         let leaves = |end: u32| {
@@ -99,8 +102,8 @@ impl Table {
         Some((partitions, places))
     }
 
-    /// The table whose quarters these are, and where their entries lie in it. Its lines are theirs where
-    /// they were built for it.
+    /// Joins partitions into their table, and tells where their entries lie in it. The table shares
+    /// their lines if they were built for one table.
     pub fn joined(partitions: [&Self; PARTITIONS]) -> (Self, Places) {
         let [first, ..] = partitions;
         let mut table = Self::empty(first.plan, first.role, first.geometry);
@@ -130,7 +133,7 @@ impl Table {
         (table, places)
     }
 
-    /// Where the lines of each quarter start; `None` where there are none.
+    /// Where the lines of each partition start; `None` if the table has no partitions.
     pub(crate) fn partition_starts(&self) -> Option<Starts> {
         let ranges = self.directory.len() / PARTITIONS;
         if self.partition.is_some() || ranges == 0 {
@@ -140,7 +143,7 @@ impl Table {
         Some([0, start(1), start(2), start(3), self.homes_end()])
     }
 
-    /// The directory of a quarter.
+    /// The directory of a partition.
     pub(crate) fn directory_in(
         &self,
         partition: Option<Partition>,

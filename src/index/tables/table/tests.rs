@@ -110,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn quarters_are_the_table_and_become_it_again(
+    fn partitions_are_the_table_and_become_it_again(
         (role, plan) in table_plans(),
         values in crowded(),
         query in any::<u64>(),
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn a_table_built_by_quarters_is_the_one_built_at_once(
+    fn a_table_built_by_partitions_is_the_one_built_at_once(
         (role, plan) in table_plans(),
         values in crowded(),
     ) {
