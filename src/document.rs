@@ -1,15 +1,14 @@
 //! The document as the service keeps it, and the small values that travel with it.
 //!
-//! A document here has already become a fingerprint: its text is never kept. This module names
-//! nothing else of the house but the two other values, [`crate::fingerprint`] and
-//! [`crate::sketch`].
+//! A document here has already become a fingerprint: its text is never kept. Apart from this, the
+//! module uses only the two other value modules, [`crate::fingerprint`] and [`crate::sketch`].
 
 use std::fmt;
 
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 
-/// What is stored of one document, or asked about it.
+/// A document as it is stored or queried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
     /// The caller's name for it, usually a URL; opaque to the service.
@@ -23,7 +22,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// A document of which nothing but the fingerprint is known.
+    /// A document with nothing but a fingerprint.
     pub const fn bare(fingerprint: Fingerprint) -> Self {
         Self { id: None, fingerprint, sketch: None, short: false }
     }
@@ -77,7 +76,7 @@ impl fmt::Debug for DocumentId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an id has 1 to 2048 bytes, this one has {bytes}")]
 pub struct BadDocumentId {
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub bytes: usize,
 }
 

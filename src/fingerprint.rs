@@ -1,7 +1,7 @@
 //! The fingerprint and the Hamming distance: the two values everyone speaks.
 //!
-//! A [`Fingerprint`] is 64 bits (Charikar 2002; Manku, Jain, Das Sarma 2007). How it is made from a
-//! text is the business of [`crate::text`]; this module only writes, reads and compares it.
+//! A [`Fingerprint`] is 64 bits (Charikar 2002; Manku, Jain, Das Sarma 2007). [`crate::text`] makes
+//! it from a text; this module only writes, reads and compares it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ impl Fingerprint {
         self.0
     }
 
-    /// In how many of the 64 bits the two differ.
+    /// The number of bits in which the two differ.
     pub const fn distance(self, other: Self) -> Distance {
         Distance((self.0 ^ other.0).count_ones() as u8)
     }

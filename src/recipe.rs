@@ -1,10 +1,9 @@
 //! The recipe: which definition turns documents into fingerprints, by its id.
 //!
-//! Fingerprints of two recipes say nothing about each other. So a data directory has one recipe,
-//! whose id stands in every file header, reply and statistic; a request that names another one is
-//! refused. A recipe is data: its id tells all of its parameters, and its definition never changes
-//! under that id. What each makes of a text is the business of [`crate::text`]; how well each does
-//! is in `docs/quality.md`.
+//! Fingerprints of different recipes are not comparable. So a data directory has one recipe, whose
+//! id is in every file header, reply and statistic; a request that names another one is rejected. A
+//! recipe is data: its id contains all of its parameters, and its definition never changes under
+//! that id. [`crate::text`] implements the recipes; `docs/quality.md` measures them.
 //!
 //! | id | features of a text |
 //! |---|---|
@@ -52,11 +51,11 @@ pub enum Recipe {
     Features,
 }
 
-/// At most so many words make a feature of `words-N`.
+/// The largest number of words of a feature of `words-N`.
 pub const WORDS_MAX: u8 = 8;
-/// At most so many words count in `keywords-N`.
+/// The largest number of words of `keywords-N`.
 pub const KEYWORDS_MAX: u8 = 99;
-/// At most so many steps of weights has `keywords-N-wL`.
+/// The largest number of weight steps of `keywords-N-wL`.
 pub const LEVELS_MAX: u8 = 5;
 
 /// The id, at most 15 bytes of ASCII.
@@ -109,7 +108,7 @@ impl FromStr for Recipe {
     }
 }
 
-/// A number of 1 to `max`, in one spelling only: two ids of one recipe would not compare.
+/// A number of 1 to `max`, in one spelling only, since recipes are compared by id.
 fn number(text: &str, max: u8) -> Result<u8, UnknownRecipe> {
     let number = text.parse().ok().filter(|number| (1..=max).contains(number));
     number.filter(|number| number.to_string() == text).ok_or(UnknownRecipe)

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// How many bins a sketch has.
+/// The number of bins of a sketch.
 pub const BINS: usize = 512;
 
 /// The two bit planes of 512 bin codes: the low bits, then the high bits.
@@ -99,7 +99,7 @@ impl Resemblance {
             && self.of > 0
     }
 
-    /// Which of the two is larger, exactly.
+    /// Compares the two exactly.
     pub fn total_cmp(self, other: Self) -> std::cmp::Ordering {
         let cross = |a: Self, b: Self| u64::from(a.agreeing) * u64::from(b.of.max(1));
         cross(self, other).cmp(&cross(other, self))

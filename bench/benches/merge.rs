@@ -1,7 +1,7 @@
 //! Merges of segments in this process, for Criterion: `cargo bench -p nearprint-bench --bench merge`.
 //!
-//! Small segments into a small one, and into a large one; large ones into a large one; the other tables of
-//! these. Of bare documents, as the index has them while packed batches arrive.
+//! Small segments into a small one and into a large one, large ones into a large one, and their
+//! secondary tables. All documents are bare, as the index has them while packed batches arrive.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use nearprint::index::levels::posting::{Common, Posting};
 use nearprint::index::levels::segment::Segment;
 use nearprint::index::plan::Plans;
 
-/// What lay in small segments at a moment of a load of ten million.
+/// The fingerprints in small segments at one moment of loading ten million.
 const SIZES: [u64; 6] = [1_277_000, 1_081_000, 884_000, 851_000, 393_000, 131_000];
 /// The newest of them that are merged among themselves.
 const NEWEST: usize = 3;
@@ -43,7 +43,7 @@ fn measure<T>(
 ) {
     group.throughput(Throughput::Elements(count));
     group.bench_function(name, |bencher| {
-        // What was merged is dropped outside of what is timed.
+        // Results are dropped outside the timed section.
         bencher.iter_batched(|| (), |()| black_box(merge()), BatchSize::PerIteration);
     });
 }
@@ -61,7 +61,8 @@ fn merges(criterion: &mut Criterion) {
         [&segments[..2], &segments[2..]].map(|some| merge::merge(&plans, some, true, false));
     let [one, other] = &larges;
     let large_segments = [&one.segment, &other.segment].map(Arc::clone);
-    let tables = [one, other].map(|Merged { others, .. }| Arc::clone(&others[0]));
+    let tables =
+        [one, other].map(|Merged { secondary_tables, .. }| Arc::clone(&secondary_tables[0]));
 
     let mut group = criterion.benchmark_group("merge");
     group.sample_size(10);

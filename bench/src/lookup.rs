@@ -125,7 +125,7 @@ fn measure(args: &Args, stored: &Stored, distance: Distance, report: &mut Report
     let resident =
         process::settled_memory().map(|memory| memory.resident.saturating_sub(stored.bytes()));
     let segments = view.segments().iter().map(|segment| segment.bytes().total());
-    let index = segments.sum::<u64>() + view.others_bytes();
+    let index = segments.sum::<u64>() + view.secondary_tables_bytes();
     let what = format!("index for distance {distance}, tables");
     report.facts.push(Fact::text(what, count, view.plans().for_count(count).to_string()));
     let from = report.results.len();

@@ -15,7 +15,7 @@ use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::lookups::Turns;
 use crate::engine::write::core::Decided;
-use crate::index::compaction::work::Built;
+use crate::index::compaction::built::Built;
 use crate::index::levels::segment::Segment;
 use crate::index::view::View;
 use crate::machine::apply::Command;

@@ -1,14 +1,15 @@
-//! What an index will cost: lines visited by a look-up, time and memory, for any plan and size.
+//! Estimates of an index's cost: lines visited by a look-up, time and memory, for any plan and
+//! size.
 //!
-//! A look-up costs lines: those at random places, which the memory has to bring, and those next to
-//! them, which come quicker. How many they are follows from the geometry alone, so it is computed
-//! here; what a line costs is a property of the machine, so it is passed in ([`Costs`]). A line that
-//! is too full sends its last entries to the next one: how often is the waiting line of queueing
-//! theory, customers (entries) arriving at random, and as many served a line as it has slots.
+//! The cost of a look-up is lines: lines at random addresses, which memory has to fetch, and lines
+//! next to them, which arrive sooner. Their number follows from the geometry alone and is computed
+//! here; the time for a line depends on the machine and is passed in ([`Costs`]). A line that is
+//! too full sends its last entries to the next one. How often that happens is given by queueing
+//! theory: customers (entries) arrive at random, and each line serves as many as it has slots.
 //!
-//! Valid for random fingerprints: skewed ones fill their lines as evenly, but have more hits. Pure:
-//! no clock, nothing measured; `nearprint plan` shows it, `nearprint-bench lookup` holds it against
-//! measured look-ups.
+//! The estimates hold for random fingerprints; skewed ones fill their lines as evenly but have more
+//! hits. Pure: no clock, no measurement. `nearprint plan` shows the estimates, and `nearprint-bench
+//! lookup` compares them with measured look-ups.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
@@ -22,34 +23,35 @@ use crate::index::tables::geometry;
 use crate::index::tables::geometry::Geometry;
 use crate::index::tables::line::SPAN_MAX;
 
-/// A table has at most so many slots, since a number of an entry has 32 bits.
+/// The largest number of slots of a table, since entries are numbered by 32 bits.
 pub const SLOTS_MAX: f64 = 4_294_967_296.0;
 
-/// What a machine takes for the parts of a look-up, in nanoseconds.
+/// The time that a machine takes for the parts of a look-up, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
-    /// What lines cost in memory of some sizes, ascending; at least one.
+    /// The cost of a line in memory of several sizes, ascending; at least one.
     pub lines: Vec<LineCost>,
     /// Locating a cell: flipping bits, one load from the directory, a multiplication.
     pub probe_ns: f64,
-    /// What a cell takes besides that may be cut by borders of lines: both its ends are located, and
-    /// the processor cannot foresee how many lines lie between them.
+    /// The additional time for a cell that may span lines: both its ends are located, and the
+    /// processor cannot predict how many lines lie between them.
     pub cut_probe_ns: f64,
-    /// What a bucket takes besides: its place is loaded, and how many lines it has cannot be foreseen.
+    /// The additional time for a bucket: its place is loaded, and its number of lines is
+    /// unpredictable.
     pub bucket_ns: f64,
-    /// Comparing a line, besides reading it.
+    /// Comparing a line, in addition to reading it.
     pub compare_line_ns: f64,
-    /// Going on from a line to one that has the rest of its entries, besides reading it.
+    /// Continuing from a line to the one with the rest of its entries, in addition to reading that.
     pub go_on_ns: f64,
     /// Comparing a whole fingerprint whose lower half is near.
     pub verify_ns: f64,
-    /// All that a look-up in a batch does once.
+    /// The fixed part of a look-up in a batch.
     pub fixed_ns: f64,
-    /// What a single look-up does besides.
+    /// The additional time of a single look-up.
     pub alone_ns: f64,
 }
 
-/// What a line of 64 bytes costs in memory of a certain size.
+/// The cost of a line of 64 bytes in memory of a certain size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LineCost {
     /// The size of all tables.
@@ -137,8 +139,8 @@ pub struct Estimate {
     pub table_bytes: f64,
     /// Memory of the postings for a fingerprint.
     pub posting_bytes: f64,
-    /// What a merge into one segment takes besides, for a fingerprint, until it drops the old ones: the
-    /// first table with its postings, or another table.
+    /// What a merge into one segment takes besides, for a fingerprint, until it drops the old ones:
+    /// the first table with its postings, or another table.
     pub merging_bytes: f64,
     /// The number of slots in the largest table: more than [`SLOTS_MAX`] do not fit.
     pub slots: f64,
@@ -149,8 +151,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The estimate for look-ups of a distance in `count` fingerprints, in one segment, of documents
-    /// without ids.
+    /// The estimate for look-ups of a distance in `count` fingerprints, in one segment, of
+    /// documents without ids.
     pub fn of(plan: &Plan, count: u64, distance: Distance, costs: &Costs) -> Self {
         if plan.in_buckets() {
             return Self::in_buckets(plan, count, distance, costs);
@@ -183,7 +185,8 @@ impl Estimate {
         }
     }
 
-    /// The same of a plan in buckets: each costs an entry of the directory and its lines.
+    /// The estimate of a plan in buckets: each bucket costs an entry of the directory and its
+    /// lines.
     fn in_buckets(plan: &Plan, count: u64, distance: Distance, costs: &Costs) -> Self {
         let mut visits = Visits::default();
         for (&table, radius) in plan.tables().iter().zip(plan.radii(distance)) {
@@ -219,7 +222,7 @@ impl Estimate {
         self.located_lines + self.following_lines
     }
 
-    /// Whether a segment holds so many fingerprints.
+    /// Whether a segment can hold this many fingerprints.
     pub fn fits_a_segment(&self) -> bool {
         self.slots < SLOTS_MAX
     }
@@ -267,8 +270,8 @@ impl Visits {
     fn of_buckets(table: TablePlan, (radius, distance): (u32, Distance), count: u64) -> Self {
         let cells = geometry::probes(table.key_bits, radius) as f64;
         let entries = count as f64 / (1_u64 << table.key_bits) as f64;
-        // One line if there is an entry, and one more wherever another one crosses a border. An entry has a
-        // word and a half; half a word more are those whose number is odd.
+        // One line if there is an entry, and one more wherever another one crosses a border. An
+        // entry has a word and a half; half a word more are those whose number is odd.
         let some = 1.0 - (-entries).exp();
         let words = 1.5 * entries + 0.25 * (1.0 - (-2.0 * entries).exp());
         let lines = some + (words - some) / f64::from(buckets::WORDS_A_LINE);
@@ -288,8 +291,8 @@ impl Visits {
         self.candidates += other.candidates;
     }
 
-    /// The first line of each cell lies anywhere, all others behind another one; one more than belong
-    /// to the cell is loaded, since some go on there.
+    /// The first line of each cell lies anywhere, all others behind another one; one more than
+    /// belong to the cell is loaded, since some go on there.
     fn ns(self, costs: &Costs, line: LineCost) -> f64 {
         costs.fixed_ns
             + self.cells * (costs.probe_ns + line.random_ns + line.next_ns)
@@ -371,7 +374,7 @@ impl Filling {
     }
 }
 
-/// After so many lines it no longer matters that none waited in the first.
+/// After this many lines the state of the first line no longer matters.
 const SETTLED_AFTER: usize = 40;
 
 /// The probabilities of 0 to `most` events where `mean` are expected.
@@ -380,8 +383,8 @@ fn poisson(mean: f64, most: usize) -> Vec<f64> {
     std::iter::successors(Some(((-mean).exp(), 1.0)), next).take(most + 1).map(|p| p.0).collect()
 }
 
-/// The plans worth a look for a distance: those of small and of large segments first, then equal blocks
-/// in more and more tables. Two blocks are what [`crate::index::tables::fold`] improves.
+/// The plans worth a look for a distance: those of small and of large segments first, then equal
+/// blocks in more and more tables. Two blocks are what [`crate::index::tables::fold`] improves.
 pub fn alternatives(distance: Distance) -> Vec<Plan> {
     let Plans { small, large, .. } = Plans::of(distance);
     let mut plans = vec![small, large];

@@ -1,8 +1,9 @@
-//! Segments and tables as bytes: what a snapshot keeps of them.
+//! Images: segments and tables as bytes, as a snapshot stores them.
 //!
-//! Lines, directories and postings are written as they lie in memory, so that loading is reading:
-//! nothing is sorted. Of a small segment the fingerprints are written; its tables are built again. All numbers are little-endian. The bytes carry no checksum: the
-//! sealed file around them does. What leads from one part to another is checked all the same.
+//! Lines, directories and postings are written as they lie in memory, so that loading needs no
+//! sorting. Of a small segment only the fingerprints are written; its tables are rebuilt. All
+//! numbers are little-endian. The image has no checksum, since the sealed file around it has one,
+//! but references from one part to another are checked all the same.
 
 use std::io::{self, Read, Write};
 
@@ -24,10 +25,10 @@ use crate::index::tables::table::{Extra, Table};
 #[cfg(target_endian = "big")]
 compile_error!("images are memory as it lies, and little-endian");
 
-/// What a small segment begins with; a large one begins with the role of its table, which is 0.
+/// The first word of a small segment; a large one begins with the role of its table, which is 0.
 const SMALL: u64 = 1;
 
-/// Bytes read at a time, so that a count that lies does not take memory that is not filled.
+/// Bytes read at a time, so that a false count does not allocate memory that is never filled.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Writes a segment.
@@ -55,7 +56,7 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
     write_list(resets.map(|reset| [reset.value, reset.sequence.get()]), sink)
 }
 
-/// Reads a segment of an index with some plans.
+/// Reads a segment of an index with these plans.
 ///
 /// # Errors
 /// Those of the source, and `InvalidData` where the bytes are no such segment.
@@ -107,7 +108,7 @@ pub fn write_table(table: &Table, sink: &mut dyn Write) -> io::Result<()> {
     write_array(extra_lines, sink)
 }
 
-/// Reads a table of an index with a plan.
+/// Reads a table of an index with this plan.
 ///
 /// # Errors
 /// Those of the source, and `InvalidData` where the bytes are no such table.
@@ -211,7 +212,7 @@ fn read_one<T: Pod + Zeroable>(source: &mut dyn Read) -> io::Result<T> {
 
 fn read_array<T: Pod>(source: &mut dyn Read) -> io::Result<Array<T>> {
     let count: u64 = read_one(source)?;
-    // Memory that is not written takes none, so a count that lies does no harm.
+    // Pages that are never written take no memory, so a false count does no harm.
     let array = usize::try_from(count).ok().and_then(Array::try_zeros);
     let mut array = array.ok_or_else(|| invalid("an array is too long for the memory"))?;
     for chunk in array.chunks_mut((CHUNK_BYTES / size_of::<T>()).max(1)) {

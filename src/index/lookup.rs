@@ -1,101 +1,130 @@
-//! A look-up: which lines to visit, in all tables, then what is near in them.
+//! A look-up: first the lines to visit in all tables, then the fingerprints near the query in them.
 //!
-//! Its cost is cache misses, so all lines of a query are known, and under way, before the first is
-//! read. Three steps, each of which loads what the next one reads: *expect* (directories of small
-//! segments, heads of the chains of deltas), *locate* (lines, buckets, nodes), *compare*. In a batch
-//! the next queries are located, and those behind them expected, before the last ones are compared.
+//! Its cost is cache misses, so the addresses of all lines of a query are computed and prefetched
+//! before the first line is read. Each of the three steps prefetches what the next one reads:
+//! *prefetch* (directories of small segments, heads of the chains of deltas), *locate* (lines,
+//! buckets, nodes), *compare*. In a batch, the next queries are located, and the ones after them
+//! prefetched, before the current ones are compared.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::fingerprint::Distance;
 use crate::index::buckets::Buckets;
-use crate::index::levels::delta::DeltaAt;
+use crate::index::levels::delta::{Delta, DeltaAt};
+use crate::index::levels::segment::Segment;
 use crate::index::levels::sorted::Sorted;
 use crate::index::permutation::Permuted;
-use crate::index::plan::Radii;
+use crate::index::plan::{Plan, Radii};
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
-use crate::index::view::View;
 
-/// How many queries' lines are loaded together: enough to keep the memory busy, few enough that
-/// they stay in the first cache until they are read.
+/// Queries whose lines are in flight together: enough to keep the memory busy, few enough that the
+/// lines stay in the first-level cache until they are read.
 const QUERIES_AHEAD: usize = 4;
 
-/// Room for the visits of a look-up at distance 3 in a few segments, taken at once.
+/// Initial capacity for visits: a look-up at distance 3 in a few segments.
 const VISITS: usize = 256;
 
-/// For how many fingerprints a thread keeps room between look-ups; that of a giant group it gives back.
+/// Fingerprints for which a thread keeps its buffer between look-ups. After a match with a giant
+/// group the buffer is freed.
 pub const VALUES_KEPT: usize = 1_024;
 
 thread_local! {
-    /// What a single look-up needs beside the view, made once a thread: to allocate it took a fifth of
-    /// the look-up.
+    /// The buffers of a single look-up, one set a thread: allocating them took a fifth of the
+    /// look-up.
     pub static BUFFERS: RefCell<(Lookup, Vec<Permuted>)> = RefCell::default();
 }
 
-/// How far a look-up searches in which tables.
+/// The levels of a view: all that a look-up visits.
+#[derive(Debug, Clone, Copy)]
+pub struct Levels<'a> {
+    /// Oldest first.
+    pub segments: &'a [Arc<Segment>],
+    /// The secondary tables, by role, oldest first.
+    pub secondary_tables: &'a [SecondaryTable],
+    /// Oldest first; the last one is appended to.
+    pub deltas: &'a [Arc<Delta>],
+    /// The number of events of the last delta that the view sees.
+    pub live_length: u32,
+}
+
+impl<'a> Levels<'a> {
+    /// All deltas as the view sees them, oldest first.
+    #[inline]
+    pub fn deltas(self) -> impl DoubleEndedIterator<Item = DeltaAt<'a>> {
+        let last = self.deltas.len() - 1;
+        self.deltas
+            .iter()
+            .enumerate()
+            .map(move |(i, delta)| delta.at(if i == last { self.live_length } else { u32::MAX }))
+    }
+}
+
+/// The radius of a look-up in each table.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
-    /// For each role of the tables of large segments.
+    /// For each role of a table of large segments.
     large: Radii,
     /// The largest distance of a hit.
     pub distance: Distance,
 }
 
-/// What a look-up visits.
+/// One part of a level that a look-up visits.
 enum Visited<'a> {
     /// All tables of a small segment.
     Buckets(&'a Buckets, Distance),
-    /// A table of large segments.
+    /// One table of a large segment.
     Table(&'a Table, u32),
     /// The newest changes.
     Delta(DeltaAt<'a>, Distance),
 }
 
 impl Reach {
-    /// That of a look-up in a view.
-    pub fn of(view: &View, distance: Distance) -> Self {
-        Self { large: *view.plans().large.radii(distance), distance }
+    /// The reach of a look-up at a distance, where large segments have the tables of `plan`.
+    pub fn of(plan: &Plan, distance: Distance) -> Self {
+        Self { large: *plan.radii(distance), distance }
     }
 
-    /// Gathers what to visit, and how far to search each.
-    fn gather<'a>(self, view: &'a View, all: &mut AllVisited<'a>) {
-        all.reserve(view.segments().len() + view.others().len() + view.full_deltas().len() + 1);
+    /// Collects the parts of all levels that a look-up visits, each with its radius.
+    fn gather<'a>(self, levels: Levels<'a>, all: &mut AllVisited<'a>) {
+        all.reserve(levels.segments.len() + levels.secondary_tables.len() + levels.deltas.len());
         let large = |table| Some(Visited::Table(table, self.large[Table::role(table)]?));
-        for segment in view.segments().iter() {
+        for segment in levels.segments {
             match segment.sorted() {
                 Sorted::Small(buckets) => all.push(Visited::Buckets(buckets, self.distance)),
                 Sorted::Large(table) => all.extend(large(table)),
             }
         }
-        for other in view.others() {
+        for other in levels.secondary_tables {
             all.extend(large(&other.table));
         }
-        for delta in view.deltas().filter(|delta| delta.length() > 0) {
+        for delta in levels.deltas().filter(|delta| delta.length() > 0) {
             all.push(Visited::Delta(delta, self.distance));
         }
     }
 }
 
-/// All that a look-up visits, gathered once for all queries that are answered together. More than these
-/// take an allocation.
+/// The parts that a look-up visits, collected once for all queries of a batch. More than eight take
+/// an allocation.
 type AllVisited<'a> = SmallVec<[Visited<'a>; 8]>;
 
-fn expect(all: &[Visited<'_>], queries: &[Permuted]) {
+fn prefetch(all: &[Visited<'_>], queries: &[Permuted]) {
     for visited in all {
         for &query in queries {
-            visited.expect(query);
+            visited.prefetch(query);
         }
     }
 }
 
 impl Visited<'_> {
-    fn expect(&self, query: Permuted) {
+    fn prefetch(&self, query: Permuted) {
         match *self {
-            Self::Buckets(buckets, _) => buckets.expect(query),
+            Self::Buckets(buckets, _) => buckets.prefetch(query),
             Self::Table(..) => {}
-            Self::Delta(delta, distance) => delta.expect(query, distance),
+            Self::Delta(delta, distance) => delta.prefetch(query, distance),
         }
     }
 
@@ -124,43 +153,43 @@ impl Visited<'_> {
     }
 }
 
-/// The buffers of look-ups.
+/// The buffers of a look-up.
 #[derive(Debug, Default)]
 pub struct Lookup {
     next: Group,
     now: Group,
 }
 
-/// The lines and buckets of a few queries.
+/// The visits of a few queries.
 #[derive(Debug)]
 struct Group {
     visits: Vec<u32>,
-    /// For each query and what is [`Visited`], where its visits end.
+    /// For each query and each [`Visited`], where its visits end.
     ends: Vec<usize>,
 }
 
 impl Lookup {
-    /// Calls `found` with the place of each query and every fingerprint near it; it may come more
-    /// than once, and may be one whose documents are gone.
+    /// Calls `found` with the index of a query and each fingerprint near it. The same fingerprint
+    /// may be reported more than once, and its documents may have been removed.
     pub fn run(
         &mut self,
-        view: &View,
+        levels: Levels<'_>,
         reach: Reach,
         queries: &[Permuted],
         found: &mut impl FnMut(usize, Permuted),
     ) {
         let mut all = AllVisited::new();
-        reach.gather(view, &mut all);
+        reach.gather(levels, &mut all);
         let all = &*all;
         let mut expected = queries.chunks(QUERIES_AHEAD);
         let mut located = expected.clone();
-        expect(all, expected.next().unwrap_or_default());
+        prefetch(all, expected.next().unwrap_or_default());
         self.next.locate(all, located.next().unwrap_or_default());
-        expect(all, expected.next().unwrap_or_default());
+        prefetch(all, expected.next().unwrap_or_default());
         for (i, queries) in queries.chunks(QUERIES_AHEAD).enumerate() {
             std::mem::swap(&mut self.now, &mut self.next);
             self.next.locate(all, located.next().unwrap_or_default());
-            expect(all, expected.next().unwrap_or_default());
+            prefetch(all, expected.next().unwrap_or_default());
             let first = i * QUERIES_AHEAD;
             let mut found = |at, value| found(first + at, value);
             self.now.compare(all, reach.distance, queries, &mut found);

@@ -1,4 +1,4 @@
-//! The oracle: the index as a list. So simple that it is unlikely to be wrong; for tests.
+//! The oracle for tests: the index as a list, so simple that it is unlikely to be wrong.
 
 use std::collections::BTreeMap;
 

@@ -47,10 +47,10 @@ impl Permutation {
         self.forward.permute(Simd::best(), fingerprint.bits())
     }
 
-    /// The same of several, in their order.
+    /// Applies the permutation to several fingerprints, in order.
     ///
     /// # Panics
-    /// When there is less room than there are fingerprints.
+    /// When `room` is shorter than the fingerprints.
     pub fn apply_all<'a>(
         &self,
         fingerprints: &[Fingerprint],
@@ -93,7 +93,8 @@ mod tests {
         }
     }
 
-    /// Tables on disk hold what it gives. Computed from its definition by a program of another language.
+    /// Tables on disk hold what it gives. Computed from its definition by a program of another
+    /// language.
     #[test]
     fn a_secret_gives_the_same_permutation_for_ever() {
         let permuted = Permutation::from_secret(1).apply(Fingerprint::new(0x0123_4567_89ab_cdef));

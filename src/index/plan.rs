@@ -7,11 +7,11 @@
 //! within `r_i` of its key meets every match: Manku et al. is the case of all radii 0.
 //!
 //! An index has two plans ([`Plans`]): small segments have a table for each block of 16 bits, whose
-//! buckets are so short that they are read whole ([`crate::index::buckets`]); large ones have as few
-//! tables as will do, cut into lines ([`crate::index::tables::table`]). Both follow from the largest distance
-//! alone, so that segments of one plan have the same tables in the same orders, and merging them is
-//! one pass over sorted entries. What depends on a table's size (lines, bits kept, probes) is its
-//! [`crate::index::tables::geometry`].
+//! buckets are so short that they are read whole ([`crate::index::buckets`]); large ones have as
+//! few tables as will do, cut into lines ([`crate::index::tables::table`]). Both follow from the
+//! largest distance alone, so that segments of one plan have the same tables in the same orders,
+//! and merging them is one pass over sorted entries. What depends on a table's size (lines, bits
+//! kept, probes) is its [`crate::index::tables::geometry`].
 
 use std::fmt;
 
@@ -34,7 +34,8 @@ pub struct TablePlan {
     pub key_bits: u32,
     /// How many of them may differ.
     pub radius: u32,
-    /// Whether the upper half is folded (see [`crate::index::tables::fold`]): 32 key bits, radius 0 or 1.
+    /// Whether the upper half is folded (see [`crate::index::tables::fold`]): 32 key bits, radius 0
+    /// or 1.
     pub folded: bool,
 }
 
@@ -70,24 +71,25 @@ impl TablePlan {
 /// The plans of an index, exact up to one distance: which one a segment has follows from its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans {
-    /// Blocks of 16 bits: of segments with at most `small_max` fingerprints.
+    /// Blocks of 16 bits, for segments with at most `small_max` fingerprints.
     pub small: Plan,
-    /// Of all others.
+    /// For all other segments.
     pub large: Plan,
-    /// How many fingerprints a small segment has at most.
+    /// The largest number of fingerprints of a small segment.
     pub small_max: u64,
 }
 
-/// Small segments have at most so many fingerprints: buckets of 32 on average, three lines each. Soon
-/// beyond, a look-up in lines is as quick, and takes less memory.
+/// The largest number of fingerprints of a small segment: buckets of 32 on average, three lines
+/// each. Slightly above, a look-up in lines is as quick and takes less memory.
 pub const SMALL_MAX: u64 = 1 << 21;
 
-/// Merges of at least so many times what a small segment may have go by quarters: what they take beside their inputs
-/// is little, but look-ups meet four times as many parts.
-const QUARTERED_FROM: u64 = 8;
+/// Merges of at least this many times the entries of the largest small segment are partitioned.
+/// Smaller merges take little extra memory, and a partitioned merge makes look-ups visit four times
+/// as many tables.
+const PARTITIONED_FROM: u64 = 8;
 
-/// The same in a time without writes, when what is merged is all.
-const QUARTERED_FROM_IDLE: u64 = 2;
+/// The factor while there are no writes, when a merge takes the whole index.
+const PARTITIONED_FROM_IDLE: u64 = 2;
 
 impl Plans {
     /// The plans of an index that is exact up to `distance_max`.
@@ -96,22 +98,23 @@ impl Plans {
         Self { small, large: Plan::of(distance_max), small_max: SMALL_MAX }
     }
 
-    /// Whether a segment with so many fingerprints is small.
+    /// Whether a segment with this many fingerprints is small.
     pub fn is_small(&self, count: u64) -> bool {
         count <= self.small_max
     }
 
-    /// Whether so many entries are merged by quarters, in a time without writes or under load.
-    pub fn is_by_quarters(&self, count: u64, idle: bool) -> bool {
-        count >= if idle { QUARTERED_FROM_IDLE } else { QUARTERED_FROM } * self.small_max
+    /// Whether a merge of this many entries is partitioned, while there are no writes or under
+    /// load.
+    pub fn is_partitioned(&self, count: u64, idle: bool) -> bool {
+        count >= if idle { PARTITIONED_FROM_IDLE } else { PARTITIONED_FROM } * self.small_max
     }
 
-    /// That of a segment with so many fingerprints.
+    /// The plan of a segment with this many fingerprints.
     pub fn for_count(&self, count: u64) -> &Plan {
         self.of_segment(self.is_small(count))
     }
 
-    /// That of small or of large segments.
+    /// The plan of small or of large segments.
     pub fn of_segment(&self, small: bool) -> &Plan {
         if small { &self.small } else { &self.large }
     }
@@ -127,7 +130,7 @@ pub fn low(key: Key) -> u32 {
     key as u32
 }
 
-/// A block of four that make a fingerprint.
+/// The bits of one of the four blocks of a fingerprint.
 pub const BLOCK_BITS_MAX: u32 = 16;
 
 /// The tables of a segment, exact up to `distance_max`.
@@ -137,7 +140,7 @@ pub struct Plan {
     /// The tables are buckets, not lines.
     in_buckets: bool,
     distance_max: Distance,
-    /// For look-ups of each distance, those of the tables.
+    /// The radii of the tables, for each distance of a look-up.
     radii: [Radii; 9],
 }
 
@@ -187,8 +190,8 @@ impl Plan {
             .collect()
     }
 
-    /// A plan of at most four tables on equal blocks of at most `key_bits` bits: what deltas and small
-    /// segments have.
+    /// A plan of at most four tables on equal blocks of at most `key_bits` bits: what deltas and
+    /// small segments have.
     pub fn blocks(key_bits: u32, distance_max: Distance) -> Self {
         let key_bits = key_bits.clamp(4, BLOCK_BITS_MAX);
         let blocks = (u32::from(distance_max.get()) + 1).min(4);

@@ -7,14 +7,16 @@ use proptest::prelude::*;
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::compaction::built::Built;
 use crate::index::compaction::merge;
-use crate::index::compaction::work::{Built, Other, Steps, Work};
+use crate::index::compaction::work::{Steps, Work};
 use crate::index::image;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::segment::Segment;
 use crate::index::naive::Naive;
 use crate::index::permutation::Permutation;
 use crate::index::plan::Plans;
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::view::{Put, Shape, View};
 
@@ -46,12 +48,12 @@ fn settle_deltas(view: &mut View) {
 /// A merge that is under way.
 struct Merging {
     steps: Steps,
-    /// What is not for others.
+    /// Segments that no other merge may take.
     apart: Vec<Arc<Segment>>,
 }
 
-/// Does a merge's next step while deltas become segments, and the newest of these are merged among themselves.
-/// Begins one where none is under way.
+/// Runs the next step of a merge while deltas become segments and the newest segments are merged
+/// among themselves. Begins a merge if none is running.
 fn merge_beside_the_newest(view: &mut View, merging: &mut Option<Merging>) {
     if merging.is_none() {
         let Some(work) = Work::merge(view, merge::RATIO) else { return };
@@ -74,7 +76,8 @@ fn merge_beside_the_newest(view: &mut View, merging: &mut Option<Merging>) {
     *apart = built.segments().to_vec();
 }
 
-/// Turns everything into one segment and one table of each role, and these into bytes and back.
+/// Merges everything into one segment and one table of each role, and writes these to bytes and
+/// reads them back.
 fn settle(view: &mut View) {
     view.rotate();
     settle_deltas(view);
@@ -85,29 +88,31 @@ fn settle(view: &mut View) {
         return;
     }
     let from = view.segments().to_vec();
-    if from[0].hiding() > 0 {
-        let (_, into_large) = merge::alike(view.plans(), &from, 0..1);
-        let merge::Merged { segment: merged, others, dropped } =
+    if from[0].tombstones() > 0 {
+        let (_, into_large) = merge::run_of_one_kind(view.plans(), &from, 0..1);
+        let merge::Merged { segment: merged, secondary_tables, dropped } =
             merge::merge(view.plans(), &from, into_large, true);
-        view.install(&Built::Segments { from, into: vec![merged], others, dropped });
+        view.install(&Built::Segments { from, into: vec![merged], secondary_tables, dropped });
         // What was dropped leaves the other tables too.
         while let Some(work) = Work::merge(view, merge::RATIO) {
             view.complete(work);
         }
     }
-    let (segments, others) = (view.segments().to_vec(), view.others().to_vec());
+    let (segments, secondary_tables) = (view.segments().to_vec(), view.secondary_tables().to_vec());
     let dropped = 0;
     let merged = Arc::new(read(&written(&segments[0]), view.plans()).unwrap());
     let into = vec![merged];
-    view.install(&Built::Segments { from: segments, into, others: Vec::new(), dropped });
-    for Other { table, cleaned_at } in others {
+    view.install(&Built::Segments { from: segments, into, secondary_tables: Vec::new(), dropped });
+    for SecondaryTable { table, cleaned_at } in secondary_tables {
         let merged = reread(&table, view.plans());
-        let (from, into) = (Other { table, cleaned_at }, Other { table: merged, cleaned_at });
+        let (from, into) =
+            (SecondaryTable { table, cleaned_at }, SecondaryTable { table: merged, cleaned_at });
         view.install(&Built::Tables { from: vec![from], into: vec![into] });
     }
 }
 
-/// Keeps what a snapshot keeps: segments without what each adds, and how many fingerprints all have.
+/// Keeps what a snapshot stores: segments without the count that each adds, and the total of
+/// fingerprints.
 fn restart(view: &mut View) {
     view.rotate();
     settle_deltas(view);
@@ -115,7 +120,7 @@ fn restart(view: &mut View) {
     for segment in &mut parts.segments {
         *segment = Arc::new(read(&written(segment), view.plans()).unwrap());
     }
-    for other in &mut parts.others {
+    for other in &mut parts.secondary_tables {
         other.table = reread(&other.table, view.plans());
     }
     *view = View::restored(view.shape().clone(), parts);
@@ -145,9 +150,9 @@ fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerpri
         .map(|hit| {
             assert_eq!(hit.distance, query.distance(hit.fingerprint));
             let documents: Vec<_> = view.documents_of(hit.fingerprint).collect();
-            assert_eq!(documents.len() as u64, view.held(hit.fingerprint).documents);
+            assert_eq!(documents.len() as u64, view.document_counts(hit.fingerprint).documents);
             let with_id = documents.iter().filter(|posting| posting.has_id).count() as u64;
-            assert_eq!(with_id, view.held(hit.fingerprint).with_id);
+            assert_eq!(with_id, view.document_counts(hit.fingerprint).with_id);
             (hit.fingerprint, documents.iter().map(|posting| posting.sequence).collect())
         })
         .collect();
@@ -195,7 +200,8 @@ fn key(id: u8) -> IdKey {
     IdKey { high: u64::from(id) << 56, low: u32::from(id) }
 }
 
-/// Does the same to the view and to the oracle, as the machine would, with no merge under way after it.
+/// Does the same to the view and to the oracle, as the machine would, with no merge under way after
+/// it.
 fn take(view: &mut View, naive: &mut Naive, step: &Step) {
     let mut merging = None;
     take_beside(&mut merging, view, naive, step);
@@ -204,7 +210,7 @@ fn take(view: &mut View, naive: &mut Naive, step: &Step) {
     }
 }
 
-/// The same while a merge may be under way.
+/// Does the same to the view and to the oracle while a merge may be running.
 fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive, step: &Step) {
     match *step {
         Step::Put(bits, id) => {
@@ -212,8 +218,8 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
             if let Some(located) = id.and_then(|id| view.find_id(id)) {
                 view.remove(located);
             }
-            // Who puts may know that it is new, or not.
-            let is_new = bits % 2 == 0 && view.held(fingerprint).documents == 0;
+            // A caller may or may not know that the fingerprint is new.
+            let is_new = bits % 2 == 0 && view.document_counts(fingerprint).documents == 0;
             view.put(fingerprint, Put { id, sketch: None, is_new });
             naive.put(fingerprint, id);
         }
@@ -232,7 +238,7 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
         Step::Rotate => view.rotate(),
         Step::SettleDeltas => settle_deltas(view),
         Step::Merge => merge_beside_the_newest(view, merging),
-        // What a merge left half done is merged by others.
+        // Other merges finish an interrupted one.
         Step::SettleAll => {
             *merging = None;
             settle(view);
@@ -244,7 +250,7 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
         // Who asks has counted what is merged later.
         Step::Count => {
             assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64);
-            // The newest delta is asked each time.
+            // The newest delta is counted anew each time.
             let newest = view.deltas().next_back().map_or(0, |delta| u64::from(delta.length()));
             assert_eq!(view.uncounted(), newest);
             if newest == 0 {
@@ -484,7 +490,7 @@ fn memory_comes_back_after_deletes_are_merged() {
     settle(&mut view);
     let bytes = view.segments()[0].bytes();
     assert!(bytes.total() < 2_048, "{bytes:?}");
-    assert!(view.others_bytes() < 1_024, "no table has what is gone");
+    assert!(view.secondary_tables_bytes() < 1_024, "no table has what is gone");
     assert_eq!((bytes.ids, bytes.removals), (0, 0));
     assert_eq!(view.counts().fingerprints, 0);
 }
@@ -500,16 +506,16 @@ fn the_oldest_large_segment_has_nothing_to_hide() {
     }
     settle_deltas(&mut view);
     assert!(view.segments().iter().all(|segment| segment.sorted().is_small()));
-    assert!(view.segments().iter().any(|segment| segment.hiding() > 0));
+    assert!(view.segments().iter().any(|segment| segment.tombstones() > 0));
     while let Some(work) = Work::merge(&view, u64::MAX) {
         view.complete(work);
     }
     let [only] = &view.segments()[..] else { panic!("all were merged") };
     assert!(!only.sorted().is_small());
-    assert_eq!((only.hiding(), only.fingerprints()), (0, 6));
+    assert_eq!((only.tombstones(), only.fingerprints()), (0, 6));
 }
 
-/// Puts so many documents that are all different from each other, and closes the delta.
+/// Puts this many documents with distinct fingerprints, and closes the delta.
 fn put_spread(view: &mut View, count: u64) {
     for _ in 0..count {
         let bits = view.sequence().get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -554,7 +560,7 @@ fn the_newest_few_are_left_out_of_a_merge_under_load() {
     assert_eq!(work.size(), 520, "nobody merges large ones meanwhile");
 }
 
-/// A large one takes its memory beside what it is made of.
+/// A merge into a large segment holds its result in addition to its inputs.
 #[test]
 fn the_oldest_small_segments_become_a_large_one_where_there_is_one_or_all_would_not_be_small() {
     for (counts, merged) in [
@@ -573,11 +579,11 @@ fn the_oldest_small_segments_become_a_large_one_where_there_is_one_or_all_would_
         for &count in counts {
             put_spread(&mut view, count);
         }
-        let ripe = merge::ripe(view.plans(), view.segments());
+        let promotable = merge::promotable(view.plans(), view.segments());
         let size = |range: std::ops::Range<usize>| {
             view.segments()[range].iter().map(|s| merge::size(s)).sum::<u64>()
         };
-        assert_eq!(ripe.map(size), merged, "{counts:?}");
+        assert_eq!(promotable.map(size), merged, "{counts:?}");
         if let Some(size) = merged {
             let Some(Work::MergeSegments { from, into_large: true, .. }) =
                 Work::merge(&view, merge::RATIO)
@@ -601,7 +607,7 @@ fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
     for _ in 0..5 {
         put_spread(&mut view, 8);
     }
-    assert_eq!((view.segments().len(), view.others().len()), (6, 4));
+    assert_eq!((view.segments().len(), view.secondary_tables().len()), (6, 4));
     let work = Work::merge(&view, merge::RATIO).unwrap();
     assert!(matches!(work, Work::MergeTables { .. }));
     view.complete(work);
@@ -609,10 +615,10 @@ fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
     assert!(matches!(work, Work::MergeSegments { .. }), "the small ones are left");
 }
 
-/// Quarters take less memory; look-ups beside writes meet few parts instead.
+/// Partitioned merges take less memory; under load look-ups visit fewer tables instead.
 #[test]
-fn merges_go_by_quarters_from_fewer_entries_on_when_writes_pause() {
-    for (counts, ratio, by_quarters) in [
+fn merges_are_partitioned_from_fewer_entries_on_when_writes_pause() {
+    for (counts, ratio, partitioned) in [
         (&[70, 200][..], merge::RATIO, false),
         (&[150, 361], merge::RATIO, false),
         (&[150, 362], merge::RATIO, true),
@@ -626,7 +632,7 @@ fn merges_go_by_quarters_from_fewer_entries_on_when_writes_pause() {
         // Those of segments, then those of their tables.
         for _ in 0..2 {
             let work = Work::merge(&view, ratio).expect("sizes ask for it");
-            assert_eq!(work.is_by_quarters(), by_quarters, "{counts:?}");
+            assert_eq!(work.is_partitioned(), partitioned, "{counts:?}");
             view.complete(work);
         }
     }

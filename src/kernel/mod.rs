@@ -1,13 +1,15 @@
-//! The kernel: what is done to many lanes at a time. With [`crate::index::memory::pages`] the only room with `unsafe`.
+//! The kernel: operations on many lanes at a time. With [`crate::index::memory::pages`] the only
+//! module with `unsafe`.
 //!
-//! [`scan`] compares the lines of an index with a query, [`permute`] moves the bits of fingerprints;
-//! [`squeeze`] makes words of ASCII, [`han`] reads Han; [`text`] hashes short strings and counts their
-//! bits, [`places`] tells which hashes may have come before. It knows neither index nor recipe: words and bytes in, words out.
+//! [`scan`] compares the lines of an index with a query, [`permute`] moves the bits of
+//! fingerprints, [`squeeze`] normalises ASCII, [`han`] reads Han characters, [`text`] hashes short
+//! strings and counts their bits, and [`places`] filters hashes that may have occurred before. The
+//! kernel knows neither index nor recipe: words and bytes in, words out.
 //!
-//! Each function has variants for AVX-512, for AVX2 and in plain Rust, chosen at run time ([`Simd`]) and tested
-//! against each other on random and adversarial input. `unsafe` here means: calling a function
-//! that needs an instruction set (after asking the processor for it), loading and storing lanes
-//! within a slice, and prefetching an address (which cannot fault).
+//! Each function has variants for AVX-512, for AVX2 and in plain Rust, chosen at run time
+//! ([`Simd`]) and tested against each other on random and adversarial input. `unsafe` here means:
+//! calling a function that needs an instruction set (after asking the processor for it), loading
+//! and storing lanes within a slice, and prefetching an address (which cannot fault).
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")
@@ -69,10 +71,11 @@ impl Simd {
     }
 }
 
-/// Says that the line of an item will be read soon. Does nothing where there is none.
+/// Prefetches the cache line of an item. Does nothing if there is no such item.
 ///
-/// Into the second-level cache, not the first: a Zen 4 core has about 24 misses of the first under
-/// way at a time and twice as many of the second (measured: 8.1 ns a random line, and 4.6).
+/// It prefetches into the second-level cache, not the first: a Zen 4 core can have about 24 misses
+/// of the first in flight, and twice as many of the second (measured: 8.1 ns a random line, and
+/// 4.6).
 #[inline]
 pub fn prefetch<T>(items: &[T], at: u32) {
     #[cfg(target_arch = "x86_64")]

@@ -46,7 +46,8 @@ impl Permuter {
     pub fn permute_all(&self, simd: Simd, words: &mut [u64]) {
         match simd {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the variant is only made after the processor was asked for these instructions.
+            // SAFETY: the variant is only made after the processor was asked for these
+            // instructions.
             Simd::Avx512 => unsafe { x86::permute_all(&self.sources, words) },
             #[cfg(not(target_arch = "x86_64"))]
             Simd::Avx512 => self.portable(words),

@@ -1,7 +1,7 @@
-//! Bitmaps with one bit for each place that a key can have: its upper sixteen bits.
+//! Bitmaps with one bit for each place, the upper sixteen bits of a key.
 //!
-//! Two variants: eight keys at a time with AVX-512 (their words gathered, those that are marked packed by
-//! one instruction), and a loop without a branch on the keys.
+//! Two variants: eight keys at a time with AVX-512 (their words gathered, those that are marked
+//! packed by one instruction), and a loop without a branch on the keys.
 
 use crate::kernel::Simd;
 
@@ -27,8 +27,8 @@ pub const fn place(key: u64) -> (usize, u64) {
     )
 }
 
-/// Writes the keys whose places are marked to the beginning of `out`, in their order, and says how
-/// many.
+/// Writes the keys whose places are marked to the beginning of `out`, in their order, and returns
+/// their number.
 ///
 /// # Panics
 /// When `out` is not [`ROOM`] longer than the keys.

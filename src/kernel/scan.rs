@@ -1,9 +1,9 @@
 //! Compares the lines and buckets of an index with a query, 16 lanes at a time.
 //!
-//! A lane of a line is 32 bits: the low half of an entry's key, or, beyond the slots, something else; the last
-//! one ends in the line's flags. For each line the kernel gives 16 bits: which slots lie within the
-//! distance in the low half, and whether there is more to visit. What it finds are candidates; the
-//! caller compares whole fingerprints.
+//! A lane of a line is 32 bits: the low half of an entry's key, or, beyond the slots, something
+//! else; the last one ends in the line's flags. For each line the kernel gives 16 bits: which slots
+//! lie within the distance in the low half, and whether there is more to visit. What it finds are
+//! candidates; the caller compares whole fingerprints.
 //!
 //! Three variants, chosen at run time, each tested against [`portable`] on random and adversarial
 //! lines: AVX-512 with VPOPCNTDQ (four instructions a line), AVX2 (population counts by nibble
@@ -180,9 +180,9 @@ mod x86 {
             let ones = _mm512_popcnt_epi32(_mm512_xor_si512(some, word));
             u64::from(_mm512_mask_cmple_epu32_mask(lanes, ones, most)) << first
         };
-        // Two at a time: whether a bucket has more than 16 cannot be foreseen. The second are the last
-        // ones there are, so that no line behind the bucket is waited for: a Zen 4 waits for what it
-        // loads even where the mask takes none of it.
+        // Two at a time: whether a bucket has more than 16 cannot be foreseen. The second are the
+        // last ones there are, so that no line behind the bucket is waited for: a Zen 4 waits for
+        // what it loads even where the mask takes none of it.
         let length = words.len();
         let mut all = near(0) | near(length.min(32).saturating_sub(16));
         if length > 32 {

@@ -1,23 +1,23 @@
 //! Squeezes ASCII: lower case, and one space for each stretch of what is neither letter nor digit.
 //!
-//! Two variants: 64 bytes at a time with AVX-512 (classified, then packed by one instruction), and a
-//! loop without a branch on the text.
+//! Two variants: 64 bytes at a time with AVX-512 (classified, then packed by one instruction), and
+//! a loop without a branch on the text.
 
 use crate::kernel::Simd;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Squeezed {
-    /// So many bytes.
+    /// The number of bytes.
     pub bytes: usize,
-    /// The ends of so many words.
+    /// The number of word ends.
     pub words: usize,
 }
 
-/// How much longer than the text the room for it must be.
+/// The number of bytes by which `out` must be longer than the text.
 pub const ROOM: usize = 64;
 
-/// How many ends must fit beside one for every two bytes.
+/// The number of ends that must fit in addition to one for every two bytes.
 pub const ENDS_ROOM: usize = 32;
 
 /// Writes the squeezed form of `ascii` to the beginning of `out`, and to `ends` where in it words
@@ -25,8 +25,8 @@ pub const ENDS_ROOM: usize = 32;
 /// then does a separator at the beginning become a space.
 ///
 /// # Panics
-/// When `out` is not [`ROOM`] bytes longer than the text, or `ends` not [`ENDS_ROOM`] longer than half of
-/// it.
+/// When `out` is not [`ROOM`] bytes longer than the text, or `ends` not [`ENDS_ROOM`] longer than
+/// half of it.
 pub fn squeeze(
     simd: Simd,
     ascii: &[u8],
@@ -128,7 +128,8 @@ mod x86 {
             let to = &mut out[bytes..bytes + 64];
             // SAFETY: the slice has 64 bytes.
             unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), packed) };
-            // How many words end here cannot be foreseen: the places of 32 are written, no more can be.
+            // How many words end here cannot be foreseen: the places of 32 are written, no more can
+            // be.
             let places = _pext_u64(ends_word, kept);
             let packed = _mm512_maskz_compress_epi8(places, all_places);
             let begin = _mm512_set1_epi32(bytes as i32);

@@ -75,8 +75,8 @@ for_each_simd! {
     /// The element of each shingle that came `earlier` times before, in its place.
     mix_elements(shingles: &mut [u64], earlier: &[u32]) = mix_elements_body;
 
-    /// The codes of a sketch's bins as two planes of bits, 64 bins a word, the low bits first: 1 + v mod 3
-    /// of the least value v, and 0 where that is [`EMPTY_BIN`].
+    /// The codes of a sketch's bins as two planes of bits, 64 bins a word, the low bits first: 1 +
+    /// v mod 3 of the least value v, and 0 where that is [`EMPTY_BIN`].
     code_planes(least: &[u32; 64 * PLANE], planes: &mut [u64; 2 * PLANE]) = code_planes_body;
 }
 
@@ -239,8 +239,8 @@ const GROUPS_MAX: u32 = (1 << DIGITS) / 16 - 1;
 
 /// How many of some hashes have each bit set.
 ///
-/// The counters of the 64 bits stand upright: word d of a lane holds digit d of all 64, so that
-/// the operations on bits of one word are 64 additions (Harley and Seal's carry-save adders). Each of
+/// The counters of the 64 bits stand upright: word d of a lane holds digit d of all 64, so that the
+/// operations on bits of one word are 64 additions (Harley and Seal's carry-save adders). Each of
 /// eight lanes counts every eighth hash.
 #[derive(Debug, Clone)]
 pub struct BitCounts {

@@ -246,7 +246,7 @@ impl Machine {
                 (Outcome::Removed { documents }, change)
             }
             Command::Reset { fingerprint } => {
-                let documents = self.view.held(*fingerprint).documents;
+                let documents = self.view.document_counts(*fingerprint).documents;
                 let change = (documents > 0).then_some(Change::Reset { fingerprint: *fingerprint });
                 (Outcome::Removed { documents }, change)
             }
@@ -281,7 +281,7 @@ impl Machine {
         for (at, (&fingerprint, nearest)) in fingerprints.iter().zip(&mut nearest).enumerate() {
             if at % CHANGES_AHEAD == 0 {
                 let some = &fingerprints[at..fingerprints.len().min(at + CHANGES_AHEAD)];
-                self.view.expect_changes(search.since, some, distance);
+                self.view.prefetch_changes(search.since, some, distance);
             }
             let newer = self
                 .view

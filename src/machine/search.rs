@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 
 use crate::document::{Document, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::levels::delta::Happened;
+use crate::index::levels::delta::DeltaEvent;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::posting::Posting;
-use crate::index::view::{Held, Located, Near, View};
+use crate::index::view::{DocumentCounts, Located, Near, View};
 use crate::machine::query::{Criteria, Verification};
 use crate::sketch::Sketch;
 
@@ -44,7 +44,7 @@ pub struct Match {
     /// Its oldest document.
     pub oldest: Sequence,
     /// How many documents it has, the probe's own included.
-    pub held: Held,
+    pub held: DocumentCounts,
     /// Whether one of those that are compared has a sketch.
     pub has_sketch: bool,
     /// What the sketches say.
@@ -171,8 +171,8 @@ impl Search {
             return Ok(());
         };
         let only_puts = view
-            .happened_since(self.since, near.fingerprint)
-            .all(|(_, happened)| matches!(happened, Happened::Put { .. }));
+            .events_since(self.since, near.fingerprint)
+            .all(|(_, happened)| matches!(happened, DeltaEvent::Put { .. }));
         if !only_puts {
             return Err(Stale);
         }
@@ -183,8 +183,8 @@ impl Search {
         let found = &mut self.matches[at];
         (found.held, found.has_sketch) = (fresh.held, fresh.has_sketch);
         if let Some(verifier) = Verifier::of(probe) {
-            for (_, happened) in view.happened_since(self.since, near.fingerprint) {
-                if let Happened::Put { sketch, .. } = happened
+            for (_, happened) in view.events_since(self.since, near.fingerprint) {
+                if let DeltaEvent::Put { sketch, .. } = happened
                     && found.considered < DOCUMENTS_COMPARED_MAX
                 {
                     found.considered += 1;
@@ -208,7 +208,7 @@ impl Search {
 
 /// A match without its verification; `None` where no document but the probe's own is left.
 fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
-    let held = view.held(near.fingerprint);
+    let held = view.document_counts(near.fingerprint);
     // Whoever has one document is asked no further once it is found.
     let compared = DOCUMENTS_COMPARED_MAX.min(held.documents as usize);
     let mut others = others(view, near.fingerprint, own).take(compared);

@@ -10,7 +10,7 @@ use crate::document::{Document, DocumentId};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::work::Work;
 use crate::index::permutation::Permutation;
-use crate::index::view::{Held, Shape, View};
+use crate::index::view::{DocumentCounts, Shape, View};
 use crate::machine::apply::{Applied, Command, Machine, NO_HIT, Outcome, PackedSearch};
 use crate::machine::change::{Change, Record};
 use crate::machine::model::Model;
@@ -199,7 +199,7 @@ impl Rig {
     fn check_and_insert(&mut self, document: &Document, criteria: Criteria, store: bool) {
         let expected_matches = self.model.matches(document, criteria);
         let known = expected_matches.iter().map(|found| self.known(found.3, document.id.as_ref()));
-        let expected_known: Vec<(Held, bool)> = known.collect();
+        let expected_known: Vec<(DocumentCounts, bool)> = known.collect();
         let expected = self.model.check_and_insert(document, criteria, store);
         let applied = self.apply(|rig, view| Command::CheckAndInsert {
             document: document.clone(),
@@ -219,12 +219,12 @@ impl Rig {
     }
 
     /// How many documents a fingerprint has, and whether one but that under an id has a sketch.
-    fn known(&self, fingerprint: Fingerprint, own: Option<&DocumentId>) -> (Held, bool) {
+    fn known(&self, fingerprint: Fingerprint, own: Option<&DocumentId>) -> (DocumentCounts, bool) {
         let stored = || {
             let documents = self.model.documents().iter().map(|(_, document)| document);
             documents.filter(|document| document.fingerprint == fingerprint)
         };
-        let held = Held {
+        let held = DocumentCounts {
             documents: stored().count() as u64,
             with_id: stored().filter(|document| document.id.is_some()).count() as u64,
         };

@@ -216,7 +216,7 @@ fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
         *merging = Some(Merging { segments: work.segments().to_vec(), since: view.sequence() });
         work
     };
-    let _turn = work.is_by_quarters().then(|| shared.whole.blocking_lock());
+    let _turn = work.is_partitioned().then(|| shared.whole.blocking_lock());
     if shared.life() != Life::Running {
         // Whoever closes the engine waits for the last snapshot, not for merges that it did without.
         *shared.merging() = None;

@@ -112,7 +112,7 @@ impl<'a> Needed<'a> {
 
     fn is_stored(&mut self, fingerprint: Fingerprint, sequence: u64) -> bool {
         let sequences = || self.view.documents_of(fingerprint).map(|p| p.sequence.get());
-        if self.view.held(fingerprint).documents <= CROWD {
+        if self.view.document_counts(fingerprint).documents <= CROWD {
             return sequences().any(|stored| stored == sequence);
         }
         let window = sequence >> WINDOW_BITS;

@@ -12,10 +12,10 @@ use crate::document::Sequence;
 use crate::engine::answers::SnapshotInfo;
 use crate::engine::open::directory;
 use crate::engine::open::directory::Directory;
-use crate::index::compaction::work::Other;
 use crate::index::image;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::view::{Counts, Parts};
 use crate::storage::export::{ExportFile, Exported, check_files, write_export};
@@ -215,15 +215,16 @@ impl Snapshots {
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
     pub fn take(&mut self, parts: Parts, taken_at_ms: u64) -> Result<SnapshotInfo, StorageError> {
-        let Parts { segments, others, dropped, counts } = parts;
+        let Parts { segments, secondary_tables, dropped, counts } = parts;
         if let Some(newest) = self.kept.first().filter(|newest| newest.counts == counts) {
             return Ok(newest.info());
         }
         self.segments.forget_dropped();
         self.tables.forget_dropped();
         let segments: Vec<_> = segments.into_iter().map(|s| self.segments.part(s)).collect();
-        let of_other = |other: Other| (self.tables.part(other.table), dropped - other.cleaned_at);
-        let others: Vec<_> = others.into_iter().map(of_other).collect();
+        let of_other =
+            |other: SecondaryTable| (self.tables.part(other.table), dropped - other.cleaned_at);
+        let others: Vec<_> = secondary_tables.into_iter().map(of_other).collect();
         // The newest first, and each let go when it is written: soon merges want it out of memory.
         let segments = segments.into_iter().rev().map(|segment| self.segment_file(segment));
         let mut segments = segments.collect::<Result<Vec<_>, _>>()?;
@@ -381,7 +382,7 @@ impl Snapshots {
             let table = self.read_part(&name, TABLE_KIND, other.file, |source| {
                 image::read_table(source, &self.plans.large)
             });
-            Ok(Other { table: table?, cleaned_at: dropped - other.gone })
+            Ok(SecondaryTable { table: table?, cleaned_at: dropped - other.gone })
         };
         let (segments, others) = std::thread::scope(|scope| {
             let segments: Vec<_> =
@@ -390,7 +391,7 @@ impl Snapshots {
                 others.iter().map(|&file| scope.spawn(move || other(file))).collect();
             (joined(segments), joined(others))
         });
-        Ok(Parts { segments: segments?, others: others?, dropped, counts: *counts })
+        Ok(Parts { segments: segments?, secondary_tables: others?, dropped, counts: *counts })
     }
 
     fn read_part<T>(

@@ -12,7 +12,7 @@ use crate::engine::options::Durability;
 use crate::engine::published::Published;
 use crate::engine::read::finder;
 use crate::engine::read::finder::Ids;
-use crate::index::compaction::work::Built;
+use crate::index::compaction::built::Built;
 use crate::index::view::View;
 use crate::machine::apply::{Applied, Command, Machine, Outcome, PackedSearch};
 use crate::machine::change::Record;

@@ -190,7 +190,7 @@ impl Writer {
 
 /// Memory of the whole index by part.
 pub(crate) fn memory_stats(view: &View) -> MemoryStats {
-    let others = view.others_bytes();
+    let others = view.secondary_tables_bytes();
     let mut memory =
         MemoryStats { deltas: view.delta_bytes(), tables: others, ..MemoryStats::default() };
     let mut segments = 0;

@@ -1,6 +1,7 @@
-//! Where the buckets of a small segment lie, in two bytes a bucket.
+//! The directory of a small segment: where its buckets lie, in two bytes a bucket.
 //!
-//! Four buckets share an entry of two words, so that one load tells where one begins and ends:
+//! Four buckets share an entry of two words, so that one load gives the beginning and the end of
+//! each:
 //!
 //! ```text
 //!   +-- 32 bits: where the first begins --+-- 8 --+-- 8 --+-- 8 --+-- 8: where each ends, from there
@@ -13,30 +14,30 @@
 use crate::index::memory::array::Array;
 use crate::kernel;
 
-/// How many buckets an entry tells the places of.
+/// The number of buckets that share an entry.
 pub const BUCKETS_AN_ENTRY: usize = 4;
 
 /// Words of an entry.
 const ENTRY_WORDS: usize = 2;
 
-/// All places are below it: of an entry, that its buckets are long.
+/// All places are below this bit. In an entry it marks long buckets.
 pub const PLACES_MAX: u32 = 1 << 31;
 
-/// How many words the entries of so many buckets take.
+/// The number of words of the entries of this many buckets.
 pub const fn words(buckets: usize) -> usize {
     buckets / BUCKETS_AN_ENTRY * ENTRY_WORDS
 }
 
-/// What the entries do not tell.
+/// The places that do not fit into entries.
 #[derive(Debug)]
 pub struct Directory {
-    /// Of entries with long buckets, where each begins, and where the last one ends.
+    /// For each entry with long buckets, where each bucket begins, and where the last one ends.
     long: Vec<[u32; BUCKETS_AN_ENTRY + 1]>,
 }
 
 impl Directory {
-    /// Lays `buckets` of these lengths, in words, one behind the other: a directory, and the array of
-    /// its entries and the empty buckets. There are as many buckets as fill all entries.
+    /// Lays `buckets` of these lengths, in words, one behind the other: a directory, and the array
+    /// of its entries and the empty buckets. There are as many buckets as fill all entries.
     ///
     /// # Panics
     /// When they have more than [`PLACES_MAX`] words.
@@ -66,9 +67,9 @@ impl Directory {
         (Self { long }, array)
     }
 
-    /// Has the entry of a bucket loaded.
+    /// Prefetches the entry of a bucket.
     #[inline]
-    pub fn expect(array: &[u32], bucket: u32) {
+    pub fn prefetch(array: &[u32], bucket: u32) {
         kernel::prefetch(array, bucket / BUCKETS_AN_ENTRY as u32 * ENTRY_WORDS as u32);
     }
 

@@ -1,8 +1,8 @@
-//! The tables of some small segments as one.
+//! Merging the tables of small segments.
 //!
-//! The entries of a bucket are in no order, but for those of the first table. So a bucket of a merged table is the
-//! buckets of the same key, one behind the other: copied in the order in which they lie, where building goes all
-//! over the memory of each table.
+//! The entries of a bucket are unordered, except in the first table. So a bucket of a merged table
+//! is the concatenation of the inputs' buckets with the same key: it is copied sequentially, where
+//! building would access the memory of each table at random.
 
 use std::iter::zip;
 
@@ -11,14 +11,15 @@ use crate::fingerprint::Distance;
 use crate::index::permutation::Permuted;
 
 impl Buckets {
-    /// The tables that [`Self::build`] makes of `values`, which are what the parts have together, all or most of it.
+    /// Makes the tables that [`Self::build`] would make of `values`, which are all or most of the
+    /// fingerprints of the parts together.
     ///
     /// # Panics
     /// When there are more than [`super::COUNT_MAX`], or one that no part has.
     pub fn merge(distance_max: Distance, parts: &[&Self], values: &[Permuted]) -> Self {
         let is_alike =
             |part: &&Self| part.bits == BLOCK_BITS_MAX && part.plan.distance_max() == distance_max;
-        // With most buckets empty, to go through them takes longer than to build.
+        // If most buckets are empty, walking through them takes longer than building.
         let are_full = values.len() >= parts.len() << BLOCK_BITS_MAX;
         if !parts.is_empty() && are_full && parts.iter().all(is_alike) {
             Self::joined(distance_max, parts, values)
@@ -27,7 +28,7 @@ impl Buckets {
         }
     }
 
-    /// The same of parts that are not tiny and have one plan.
+    /// Merges parts that are not tiny and have one plan.
     fn joined(distance_max: Distance, parts: &[&Self], values: &[Permuted]) -> Self {
         debug_assert!(values.len() > TINY_MAX, "a tiny segment has other blocks");
         let surplus = surplus(parts, values);
@@ -43,7 +44,7 @@ impl Buckets {
         joined
     }
 
-    /// Fills a table with what those of the parts have, less `surplus`.
+    /// Fills a table with the entries of the parts' tables, except `surplus`.
     fn concatenate(&mut self, role: usize, parts: &[&Self], mut surplus: Vec<Permuted>) {
         let table = &self.tables[role];
         surplus.sort_unstable_by_key(|&value| table.key(value));
@@ -86,7 +87,7 @@ impl Buckets {
     }
 }
 
-/// What the parts have more than `values`, as often as it is too much.
+/// The entries of the parts that are not in `values`, or are there fewer times.
 fn surplus(parts: &[&Buckets], values: &[Permuted]) -> Vec<Permuted> {
     let all: usize = parts.iter().map(|part| part.len()).sum();
     let mut surplus = Vec::with_capacity(all - values.len());
@@ -107,7 +108,7 @@ fn surplus(parts: &[&Buckets], values: &[Permuted]) -> Vec<Permuted> {
     surplus
 }
 
-/// How many entries each bucket of a table has in the parts together, less `surplus`.
+/// The number of entries of each bucket of a table in the parts together, except `surplus`.
 fn counts_of(table: &Table, parts: &[&Buckets], surplus: &[Permuted]) -> Vec<u32> {
     let mut counts = vec![0; 1 << table.key_bits];
     for part in parts {

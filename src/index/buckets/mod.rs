@@ -1,4 +1,5 @@
-//! The tables of a small segment: one for each block of 16 bits, as in Manku et al. 2007, section 3.
+//! The tables of a small segment: one for each block of 16 bits, as in Manku et al. 2007, section
+//! 3.
 //!
 //! ```text
 //!   a fingerprint, rotated so that the table's block comes first
@@ -8,14 +9,15 @@
 //!                       middles are compared, 16 at a time; an end is read where one is near
 //! ```
 //!
-//! A look-up at distance 3 visits four buckets: with a million fingerprints 15 entries each, which are
-//! two or three lines, and a line of the directory. So it costs a third of the lines of
-//! [`crate::index::tables::table`] as long as the buckets are short. No entry depends on the others, so that a
-//! table is built by counting, without sorting.
+//! A look-up at distance 3 visits four buckets: with a million fingerprints, 15 entries each, which
+//! are two or three lines, and a line of the directory. So it costs a third of the lines of
+//! [`crate::index::tables::table`] as long as the buckets are short. Entries do not depend on each
+//! other, so a table is built by counting, without sorting.
 //!
-//! All of it is one array, so that it shares large pages. Memory: 6 bytes an entry and table, and
-//! 128 KiB of directory a table ([`crate::index::buckets::directory`]), and 64 KiB once; a tiny segment has blocks of
-//! 8 bits, whose directory takes 512 bytes, and ends of 24 bits, which take 32. Immutable.
+//! Everything lies in one array, so that it shares large pages. Memory: 6 bytes for each entry and
+//! table, 128 KiB of directory for each table ([`crate::index::buckets::directory`]), and 64 KiB
+//! once. A tiny segment has blocks of 8 bits, whose directory takes 512 bytes, and ends of 24 bits,
+//! which take 32. Immutable.
 
 mod merged;
 
@@ -32,67 +34,67 @@ use crate::kernel::{self, Simd};
 /// Words of 32 bits in a cache line.
 pub const WORDS_A_LINE: u32 = 16;
 
-/// Up to so many fingerprints, the blocks have 8 bits: buckets of 16 on average.
+/// Up to this many fingerprints, the blocks have 8 bits: buckets of 16 on average.
 const TINY_MAX: usize = 1 << 12;
 const TINY_BLOCK_BITS: u32 = 8;
 
-/// No more fingerprints than this: the words of four tables are numbered together.
+/// The largest number of fingerprints: the words of four tables are numbered together.
 pub const COUNT_MAX: usize = directory::PLACES_MAX as usize / 8;
 
-/// How many buckets with something near are noted before it is looked at.
+/// Buckets with candidates that are collected before they are verified.
 const NOTED_MAX: usize = 8;
 
-/// Bytes of so many tables with `count` entries each; `count` is not tiny.
+/// Bytes of this many tables with `count` entries each; `count` is not tiny.
 pub fn bytes(tables: usize, count: u64) -> u64 {
     let entry = (size_of::<u32>() + size_of::<u16>()) as u64;
     let directory = directory::words(1 << BLOCK_BITS_MAX) * size_of::<u32>();
-    // Of the first table, how many there are before each entry of its directory.
+    // For the first table, the number of fingerprints before each entry of its directory.
     let before = (size_of::<u32>() << BLOCK_BITS_MAX) / BUCKETS_AN_ENTRY;
     tables as u64 * (directory as u64 + ODD_BYTES + count * entry) + before as u64
 }
 
-/// What the buckets of a table lose to an odd number of ends: half of them two bytes.
+/// The padding of a table's buckets: half of them have an odd number of ends and lose two bytes.
 const ODD_BYTES: u64 = 1 << BLOCK_BITS_MAX;
 
-/// How many words a bucket of `count` entries has.
+/// The number of words of a bucket of `count` entries.
 #[inline]
 const fn words_of(bits: u32, count: u32) -> u32 {
     if bits == BLOCK_BITS_MAX { count + count.div_ceil(2) } else { 2 * count }
 }
 
-/// How many entries a bucket of so many words has.
+/// The number of entries of a bucket of this many words.
 #[inline]
 const fn count_in(bits: u32, words: u32) -> u32 {
     if bits == BLOCK_BITS_MAX { 2 * words / 3 } else { words / 2 }
 }
 
-/// The place of the first end of a bucket of so many entries that begins there.
+/// The place of the first end in a bucket of `count` entries that begins at `start`.
 #[inline]
 const fn ends(bits: u32, start: u32, count: u32) -> Place {
     let ends = start + count;
     if bits == BLOCK_BITS_MAX { 2 * ends } else { ends }
 }
 
-/// What small segments are sorted by: the fingerprints as they are.
+/// The order of small segments: the fingerprints as they are.
 pub const ORDER: TablePlan = TablePlan { first_bit: 0, key_bits: 16, radius: 0, folded: false };
 
 /// The tables of a small segment.
 #[derive(Debug)]
 pub struct Buckets {
     plan: Box<Plan>,
-    /// By role. The first has its entries in the order of the fingerprints, which makes it the sorted list of
-    /// all.
+    /// By role. The entries of the first table are in the order of the fingerprints, so it is also
+    /// the sorted list.
     tables: Vec<Table>,
     directory: Directory,
     /// The directory's entries, then the buckets, table by table.
     words: Array<u32>,
-    /// Of each entry of the directory for the first table, how many fingerprints there are before it.
+    /// For each entry of the first table's directory, the number of fingerprints before it.
     before: Array<u32>,
     /// Entries of each table.
     count: u32,
     /// Bits of a block.
     bits: u32,
-    /// How many lines a bucket of average length has, if it begins where a line does.
+    /// The number of lines of a bucket of average length that begins at the start of a line.
     lines_a_bucket: u32,
 }
 
@@ -100,14 +102,14 @@ pub struct Buckets {
 #[derive(Debug)]
 struct Table {
     role: u32,
-    /// Bits of its key, and how many bits of a fingerprint there are up to its end.
+    /// The bits of its key, and of a fingerprint up to the key's end.
     key_bits: u32,
     key_end: u32,
     /// The number of its first bucket.
     first_bucket: u32,
-    /// What to flip in a key to get those within the radius, the nearest first.
+    /// The flips that lead to the keys within the radius, the nearest first.
     flips: Box<[u32]>,
-    /// How many of them each radius has.
+    /// The number of flips within each radius.
     flips_within: Box<[usize]>,
 }
 
@@ -123,7 +125,7 @@ struct Candidates {
     near: u64,
 }
 
-/// Where an end lies: in half words, or, in a tiny segment, in words.
+/// The position of an end: in half words or, in a tiny segment, in words.
 type Place = u32;
 
 impl Buckets {
@@ -140,7 +142,8 @@ impl Buckets {
         buckets
     }
 
-    /// Tables of so many fingerprints, not filled, by how many each bucket of a table will have; and these.
+    /// Empty tables for `count` fingerprints. `counts` gives the number of entries of each bucket
+    /// of a table; these counts are returned as well.
     fn empty(
         distance_max: Distance,
         count: usize,
@@ -150,7 +153,7 @@ impl Buckets {
         let bits = if count <= TINY_MAX { TINY_BLOCK_BITS } else { BLOCK_BITS_MAX };
         let plan = Plan::blocks(bits, distance_max);
         let tables: Vec<Table> = (0..).zip(plan.tables()).map(Table::of).collect();
-        // Of each table by itself: pieces that the allocator keeps for the next segment.
+        // One list for each table: the allocator keeps pieces of this size for the next segment.
         let counts: Vec<Vec<u32>> = tables.iter().map(counts).collect();
         let in_first = counts[0].chunks(BUCKETS_AN_ENTRY);
         let before = in_first.scan(0, |before, counts| {
@@ -175,7 +178,7 @@ impl Buckets {
         (buckets, counts)
     }
 
-    /// Fills a table whose buckets have so many entries.
+    /// Fills a table whose buckets have these counts.
     fn fill(&mut self, role: usize, counts: &[u32], values: &[Permuted]) {
         debug_assert!(values.is_sorted_by(|a, b| a < b), "fingerprints ascend");
         let (bits, table) = (self.bits, &self.tables[role]);
@@ -203,16 +206,16 @@ impl Buckets {
         }
     }
 
-    /// Before a look-up: has the directory loaded where most of it will begin.
-    pub fn expect(&self, query: Permuted) {
+    /// Prefetches the directory entries at which most of a look-up begins.
+    pub fn prefetch(&self, query: Permuted) {
         let words = &*self.words;
         for table in &self.tables {
-            Directory::expect(words, table.bucket(query));
+            Directory::prefetch(words, table.bucket(query));
         }
     }
 
-    /// The first step of a look-up: appends where each bucket to visit begins and ends, and has its
-    /// entries loaded.
+    /// The first step of a look-up: appends where each bucket to visit begins and ends, and
+    /// prefetches its entries.
     pub fn locate(&self, query: Permuted, distance: Distance, visits: &mut Vec<u32>) {
         let words = &*self.words;
         for (table, radius) in self.searched(distance) {
@@ -228,8 +231,8 @@ impl Buckets {
     /// The second step: calls `found` with every fingerprint within `distance` of the query in the
     /// buckets that were located. One that lies in several of them is found more than once.
     ///
-    /// Whether a bucket has something near cannot be foreseen, so no branch asks: what has is noted, and
-    /// looked at when all were compared.
+    /// Whether a bucket has candidates is unpredictable, so the loop does not branch on it:
+    /// candidates are collected, and verified afterwards.
     pub fn compare(
         &self,
         query: Permuted,
@@ -273,7 +276,7 @@ impl Buckets {
         self.verify(words, (query, most), &noted[..count], found);
     }
 
-    /// Calls `found` with those of the candidates that are near as a whole.
+    /// Calls `found` with the candidates whose whole fingerprints are near.
     #[inline]
     fn verify(
         &self,
@@ -296,12 +299,13 @@ impl Buckets {
         }
     }
 
-    /// Has the directory loaded where a fingerprint is to be found.
-    pub fn expect_value(&self, value: Permuted) {
-        Directory::expect(&self.words, self.first().bucket(value));
+    /// Prefetches the directory entry of a fingerprint.
+    pub fn prefetch_value(&self, value: Permuted) {
+        Directory::prefetch(&self.words, self.first().bucket(value));
     }
 
-    /// The second step of [`Self::expect_value`]: has the middles loaded that [`Self::find`] compares.
+    /// The second step after [`Self::prefetch_value`]: prefetches the middles that [`Self::find`]
+    /// compares.
     pub fn locate_value(&self, value: Permuted) {
         let words = &*self.words;
         let (start, end) = self.directory.bucket(words, self.first().bucket(value));
@@ -367,10 +371,11 @@ impl Buckets {
         self.words.bytes() + self.before.bytes() + self.directory.bytes()
     }
 
-    /// As many lines as an average bucket has, and its last: how many this one has cannot be foreseen, and
-    /// a branch on it would cost more than to ask for a line twice. At least the 16 words from its
-    /// beginning: the kernel loads so many however short it is, and a Zen 4 waits for all of them.
-    /// Places have 31 bits: no sum wraps, here as in [`Self::compare`], and to check it would take time.
+    /// As many lines as an average bucket has, and its last: how many this one has cannot be
+    /// foreseen, and a branch on it would cost more than to ask for a line twice. At least the 16
+    /// words from its beginning: the kernel loads so many however short it is, and a Zen 4 waits
+    /// for all of them. Places have 31 bits: no sum wraps, here as in [`Self::compare`], and to
+    /// check it would take time.
     #[inline]
     fn prefetch_lines(&self, words: &[u32], start: u32, end: u32) {
         let last = end.wrapping_sub(1).max(start.wrapping_add(WORDS_A_LINE - 1));
@@ -564,8 +569,8 @@ mod tests {
 
     use super::*;
 
-    /// Some fingerprints anywhere and some that share many bits, so that buckets of 0 to 100 entries
-    /// come up.
+    /// Some fingerprints anywhere and some that share many bits, so that buckets of 0 to 100
+    /// entries come up.
     fn values() -> impl Strategy<Value = Vec<u64>> {
         let crowd = (any::<u64>(), 0..64_u32, 0..100_u64).prop_map(|(base, shift, count)| {
             (0..count).map(|i| base ^ i.rotate_left(shift)).collect::<Vec<u64>>()

@@ -1,23 +1,28 @@
-//! Merging adjacent segments into one, and tables into one; choosing which.
+//! Choosing adjacent segments or secondary tables to merge, and merging them into one.
 //!
-//! Sizes stay geometric: a segment is at least so large in proportion to all newer ones together.
-//! Under load half as large will do: seven segments on average at a hundred million documents, and
-//! each entry is rewritten five or six times on its way (with three times as large: four segments,
-//! and eleven times). When writes pause, a larger proportion leaves fewer segments, and look-ups get
-//! quicker. All inputs are in one order, so a merge is one pass over sorted runs
-//! ([`crate::index::compaction::runs`]); only small segments that become part of a large one are brought into its order before. A merge needs the
-//! memory of its result beside that of its inputs; segments and the other tables are merged one
-//! after the other, so that is never twice the whole, and large segments a quarter at a time
-//! ([`crate::index::compaction::quartered`]). In a collection that is not much larger than a small segment, the small ones are
-//! what is too much: there they *ripen*, the oldest become a large one before their sizes ask for it.
+//! Sizes stay geometric: a segment has at least a certain share of the size of all newer ones
+//! together. Under load that share is a half: seven segments on average at a hundred million
+//! documents, and each entry is rewritten five or six times on its way (with a factor of three:
+//! four segments and eleven rewrites). When writes pause, a larger share leaves fewer segments, and
+//! look-ups get quicker.
+//!
+//! All inputs are in one order, so a merge is one pass over sorted runs
+//! ([`crate::index::compaction::runs`]); only small segments that become part of a large one are
+//! first brought into its order. A merge holds its inputs and its result in memory at once.
+//! Segments and secondary tables are merged one after the other, so the whole index is never held
+//! twice, and large segments are merged one partition at a time
+//! ([`crate::index::compaction::partition`]).
+//!
+//! In a collection that is not much larger than a small segment, small segments dominate, so the
+//! oldest are *promoted*: merged into a large segment before their sizes require it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::document::Sequence;
+use crate::index::compaction::entries::MergeEntries;
 use crate::index::compaction::runs;
 use crate::index::compaction::runs::{Item, Run};
-use crate::index::compaction::sayings::Sayings;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::{Expected, Level};
 use crate::index::levels::posting::Common;
@@ -29,40 +34,44 @@ use crate::index::tables::table::Table;
 use crate::index::tables::table::build;
 use crate::index::tables::table::build::Counts;
 
-/// How large a segment has to be to be left alone, in percent of all newer ones together.
+/// A segment is left alone if it has at least this many percent of the size of all newer ones
+/// together.
 pub const RATIO: u64 = 50;
 
-/// The same for a time without writes.
+/// The ratio while there are no writes.
 pub const RATIO_IDLE: u64 = 1_000;
 
-/// Whether a ratio is one for a time without writes.
+/// Whether a ratio is for a time without writes.
 pub fn is_idle(ratio: u64) -> bool {
     ratio > RATIO
 }
 
-/// So many large segments are merged before small ones become another one: under load there are always
-/// some.
+/// This many large segments are merged with each other before small ones become another one: under
+/// load there are always some.
 const LARGE_MANY: usize = 3;
 
-/// So many small segments are worth a merge of their own.
+/// This many small segments are worth a merge of their own.
 const SMALL_MANY: usize = 3;
 
-/// Small segments ripen when they have more than this part of what a small segment may have.
-const RIPE_PART: u64 = 2;
+/// Small segments are promoted once the oldest hold more than this part of the largest small
+/// segment.
+const PROMOTE_PART: u64 = 2;
 
-/// They ripen as long as all segments have at most so many times what a small one may have. Of more documents,
-/// large segments that small are merged so often that merges do not keep up with inserts, and small ones are
-/// little beside all.
-const RIPEN_MAX: u64 = 8;
+/// Small segments are promoted only while all segments together have at most this many times the
+/// fingerprints of the largest small segment. Beyond that, large segments of that size are merged
+/// so often that merges cannot keep up with inserts, and small segments are a minor part of the
+/// whole.
+const PROMOTE_MAX: u64 = 8;
 
-/// They are left out of a merge under load, if they are at most this part of it.
+/// The newest small segments are left out of a merge under load if they are at most this part of
+/// it.
 const LEFT_PART: u64 = 4;
 
-/// A merged segment has at most so many documents: its slots are numbered by 32 bits, and a crowd may
-/// take three times as many as an even collection.
+/// The largest number of documents of a merged segment: its slots are numbered by 32 bits, and a
+/// crowded collection may take three times as many slots as an even one.
 pub const MERGED_MAX: u64 = 1_000_000_000;
 
-/// Which segments to merge next, given their sizes, oldest first.
+/// The segments to merge next, given their sizes, oldest first.
 pub fn choose(sizes: &[u64], ratio: u64) -> Option<Range<usize>> {
     let mut newer = 0_u64;
     let mut from = None;
@@ -73,7 +82,7 @@ pub fn choose(sizes: &[u64], ratio: u64) -> Option<Range<usize>> {
         newer += size.max(1);
     }
     let all = from.map(|from| from..sizes.len())?;
-    // What would not fit into one stays apart, the oldest first.
+    // Segments that would not fit into one are left out, the oldest first.
     let mut sum = 0;
     let fits = |size: &u64| {
         sum += size;
@@ -83,25 +92,27 @@ pub fn choose(sizes: &[u64], ratio: u64) -> Option<Range<usize>> {
     (count > 1).then(|| all.end - count..all.end)
 }
 
-/// What counts towards a segment's size: it costs to keep, to visit and to merge.
+/// The size of a segment: each of these entries takes memory, is visited by look-ups and has to be
+/// merged.
 pub fn size(segment: &Segment) -> u64 {
-    (segment.documents() + segment.hiding()) as u64
+    (segment.documents() + segment.tombstones()) as u64
 }
 
-/// A merged segment.
+/// The result of a merge of segments.
 #[derive(Debug)]
 pub struct Merged {
-    /// It.
+    /// The merged segment.
     pub segment: Arc<Segment>,
-    /// The other tables of small segments that became part of a large one.
-    pub others: Vec<Arc<Table>>,
-    /// How many fingerprints of the inputs have no document in it, if it is large.
+    /// The secondary tables of small segments that became a large one.
+    pub secondary_tables: Vec<Arc<Table>>,
+    /// The number of fingerprints of the inputs that have no document in it, if it is large.
     pub dropped: u64,
 }
 
-/// Which of the segments in a range to merge first, and whether into a large one: small ones among large
-/// ones are made one large one before, so that these need not lie beside the result as well.
-pub fn alike(
+/// The run of segments of one kind in a range to merge first, and whether into a large segment.
+/// Small segments between large ones are first merged into one large segment, so that the large
+/// ones need not be in memory together with that result.
+pub fn run_of_one_kind(
     plans: &Plans,
     segments: &[Arc<Segment>],
     range: Range<usize>,
@@ -117,9 +128,10 @@ pub fn alike(
     (small, is_large)
 }
 
-/// The oldest small segments that are enough for a large one, if there is a large one already or all small ones
-/// together would not be small. A merge of them needs memory for its result beside theirs: the fewer, the less.
-pub fn ripe(plans: &Plans, segments: &[Arc<Segment>]) -> Option<Range<usize>> {
+/// The oldest small segments that together are worth a large one, if there is a large one already
+/// or all small ones together exceed the size of a small one. Their merge holds inputs and result
+/// in memory at once, so it takes no more of them than necessary.
+pub fn promotable(plans: &Plans, segments: &[Arc<Segment>]) -> Option<Range<usize>> {
     let small = |segment: &&Arc<Segment>| segment.sorted().is_small();
     let first = segments.iter().position(|segment| small(&segment))?;
     let run = || segments[first..].iter().take_while(small);
@@ -128,19 +140,20 @@ pub fn ripe(plans: &Plans, segments: &[Arc<Segment>]) -> Option<Range<usize>> {
         return None;
     }
     let all: u64 = segments.iter().map(|segment| segment.fingerprints() as u64).sum();
-    if all > RIPEN_MAX * plans.small_max {
+    if all > PROMOTE_MAX * plans.small_max {
         return None;
     }
     let mut sum = 0;
     let last = sizes().position(|size| {
         sum += size;
-        sum > plans.small_max / RIPE_PART
+        sum > plans.small_max / PROMOTE_PART
     })?;
     Some(first..first + last + 1)
 }
 
-/// Without the newest few, if they are small ones and a little part of all: what is merged stands until the
-/// merge ends, each segment visited by every look-up, and those are made one long before.
+/// The range without its newest segments, if these are small and a minor part of it: the inputs of
+/// a merge stay in the view until it ends, and each is visited by every look-up, while the newest
+/// can be merged into one much sooner.
 pub fn without_newest(segments: &[Arc<Segment>], range: Range<usize>) -> Range<usize> {
     let all: u64 = segments[range.clone()].iter().map(|segment| size(segment)).sum();
     let mut sum = 0;
@@ -153,12 +166,13 @@ pub fn without_newest(segments: &[Arc<Segment>], range: Range<usize>) -> Range<u
     if newest >= SMALL_MANY && rest.len() > 1 { rest } else { range }
 }
 
-/// Merges adjacent segments, oldest first, into the segment that says the same.
+/// Merges adjacent segments, oldest first, into one with the same content.
 ///
-/// With `oldest`, nothing lies below them: removals and resets have done their work and go.
+/// With `oldest` there are no older segments: removals and resets have nothing left to act on and
+/// are dropped.
 ///
 /// # Panics
-/// When some of them are small and some large, or large ones are to make a small one.
+/// When some are small and some large, or when large ones are to become a small one.
 pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest: bool) -> Merged {
     let all_small = segments.iter().all(|segment| segment.sorted().is_small());
     if all_small && into_large {
@@ -171,12 +185,13 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest:
         Builder::small(plans.small.distance_max(), count, common)
     };
     let (segment, dropped) = fill(builder, segments, oldest);
-    // No other table has what small segments drop.
+    // No secondary table has the fingerprints that small segments drop.
     let dropped = if into_large { dropped } else { 0 };
-    Merged { segment: Arc::new(segment), others: Vec::new(), dropped }
+    Merged { segment: Arc::new(segment), secondary_tables: Vec::new(), dropped }
 }
 
-/// Has a segment built of some, and tells how many of their fingerprints have no document in it.
+/// Builds a segment by merging some; also returns how many of their fingerprints have no document
+/// in it.
 pub fn fill(mut builder: Builder, segments: &[Arc<Segment>], oldest: bool) -> (Segment, u64) {
     let mut dropped = 0;
     each_row(segments, oldest, |key, row| {
@@ -186,28 +201,29 @@ pub fn fill(mut builder: Builder, segments: &[Arc<Segment>], oldest: bool) -> (S
     (builder.finish_merged(segments, newest_ids(segments)), dropped)
 }
 
-/// What small segments say, oldest first, in the form of large ones.
+/// Merges small segments, oldest first, into a large one.
 fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     let (count, common) = extent(segments);
     let expected = Expected { plans, small: false, count, common, oldest };
-    let sayings = Sayings::of(segments);
-    let (said, add) = (|| sayings.all(), |said, row: &mut Row| sayings.add(said, row));
-    let Level { segment, others } = Level::of(expected, said, add, newest_ids(segments));
-    // No other table has what they drop.
-    Merged { segment, others, dropped: 0 }
+    let entries = MergeEntries::of(segments);
+    let all = || entries.all();
+    let add = |entry, row: &mut Row| entries.add(entry, row);
+    let Level { segment, secondary_tables } = Level::of(expected, all, add, newest_ids(segments));
+    // No secondary table has the fingerprints that they drop.
+    Merged { segment, secondary_tables, dropped: 0 }
 }
 
-/// How many fingerprints some segments have, and what their postings have in common.
+/// The number of fingerprints of some segments, and what their postings have in common.
 pub fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
     let count = segments.iter().map(|segment| segment.fingerprints()).sum();
     let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
     (count, common.unwrap_or(Common::NONE))
 }
 
-/// Counts what will have a document in a large segment: what is gone gets no room.
+/// Counts the fingerprints that will have a document in a large segment; the others get no slot.
 pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Counts {
     let order = *plans.large.tables().first().expect("a plan has a table");
-    if segments.iter().all(|segment| segment.hiding() == 0) {
+    if segments.iter().all(|segment| segment.tombstones() == 0) {
         let tables = segments.iter().filter_map(|segment| match segment.sorted() {
             Sorted::Large(table) => Some(table),
             Sorted::Small(_) => None,
@@ -225,14 +241,14 @@ pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Cou
     counts
 }
 
-/// Calls `each` with all that the segments together say about each fingerprint, by key.
+/// Calls `each` with the combined row of each fingerprint, by key.
 fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &Row)) {
-    let sayings = Sayings::of(segments);
+    let entries = MergeEntries::of(segments);
     let mut row = Row::default();
-    sayings.each(|key, said| {
+    entries.each(|key, items| {
         row.clear();
-        for &(_, said) in said {
-            sayings.add(said, &mut row);
+        for &(_, entry) in items {
+            entries.add(entry, &mut row);
         }
         if oldest {
             row.forget_older();
@@ -241,71 +257,71 @@ fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &
     });
 }
 
-/// Calls `each` with what each segment by itself says about each fingerprint, by key, then by the place of
-/// the segment. They are of one form.
-pub fn each_saying(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &Row)) {
-    let sayings = Sayings::of(segments);
+/// Calls `each` with the row of each fingerprint in each segment by itself, by key, then by the
+/// index of the segment. All segments are small or all are large.
+pub fn each_row_by_segment(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &Row)) {
+    let entries = MergeEntries::of(segments);
     let mut row = Row::default();
-    sayings.each(|key, said| {
-        let of = |item: &Item| sayings.segment_of(item.1);
-        for said in said.chunk_by(|a, b| of(a) == of(b)) {
+    entries.each(|key, items| {
+        let of = |item: &Item| entries.segment_of(item.1);
+        for items in items.chunk_by(|a, b| of(a) == of(b)) {
             row.clear();
-            for &(_, said) in said {
-                sayings.add(said, &mut row);
+            for &(_, entry) in items {
+                entries.add(entry, &mut row);
             }
-            each(key, of(&said[0]), &row);
+            each(key, of(&items[0]), &row);
         }
     });
 }
 
-/// Merges tables of one role; with `kept`, without the fingerprints that are not.
+/// Merges tables of one role, keeping the fingerprints for which `is_live` holds.
 ///
 /// # Panics
 /// When there is no table.
-pub fn merge_tables(tables: &[Arc<Table>], kept: Option<&dyn Fn(Permuted) -> bool>) -> Table {
-    let counts = count_keys(tables, kept);
-    fill_table(build::Builder::new(tables[0].role(), &counts), tables, kept)
+pub fn merge_tables(tables: &[Arc<Table>], is_live: Option<&dyn Fn(Permuted) -> bool>) -> Table {
+    let counts = count_keys(tables, is_live);
+    fill_table(build::Builder::new(tables[0].role(), &counts), tables, is_live)
 }
 
-/// Counts what a table will have that is merged of some of one role.
+/// Counts the entries of a table merged from tables of one role.
 ///
 /// # Panics
 /// When there is no table.
-pub fn count_keys(tables: &[Arc<Table>], kept: Option<&dyn Fn(Permuted) -> bool>) -> Counts {
+pub fn count_keys(tables: &[Arc<Table>], is_live: Option<&dyn Fn(Permuted) -> bool>) -> Counts {
     let plan = tables.first().expect("there is something to merge").plan();
-    if kept.is_none() {
+    if is_live.is_none() {
         return count(plan, tables.iter().map(|table| &**table));
     }
     let mut left = 0;
-    each_key(tables, kept, |_| left += 1);
+    each_key(tables, is_live, |_| left += 1);
     let mut counts = Counts::new(plan, left);
-    each_key(tables, kept, |key| counts.add(key));
+    each_key(tables, is_live, |key| counts.add(key));
     counts
 }
 
-/// Has a table built of some of one role.
+/// Builds a table by merging tables of one role.
 pub fn fill_table(
     mut builder: build::Builder,
     tables: &[Arc<Table>],
-    kept: Option<&dyn Fn(Permuted) -> bool>,
+    is_live: Option<&dyn Fn(Permuted) -> bool>,
 ) -> Table {
-    each_key(tables, kept, |key| {
+    each_key(tables, is_live, |key| {
         builder.push(key);
     });
     builder.finish()
 }
 
-/// Calls `each` with every key in some tables, ascending.
+/// Calls `each` with every key of the tables, ascending.
 fn each_key(
     tables: &[Arc<Table>],
-    kept: Option<&dyn Fn(Permuted) -> bool>,
+    is_live: Option<&dyn Fn(Permuted) -> bool>,
     mut each: impl FnMut(Key),
 ) {
     let Some(plan) = tables.first().map(|table| table.plan()) else { return };
     runs::each_stretch(tables.iter().map(|table| run_of(table)).collect(), |stretch| {
         for same in stretch.chunk_by(|a, b| a.0 == b.0) {
             let key = same[0].0;
-            if kept.is_none_or(|kept| kept(plan.value(key))) {
+            if is_live.is_none_or(|is_live| is_live(plan.value(key))) {
                 each(key);
             }
         }
@@ -318,7 +334,7 @@ fn run_of(table: &Table) -> Run<'_> {
     Run::new(move |ahead| entries.next_few(|item| ahead.push(item)))
 }
 
-/// Counts the entries of some tables, for one of all of them.
+/// Counts the entries of tables that become one.
 fn count<'a>(plan: TablePlan, tables: impl Iterator<Item = &'a Table> + Clone) -> Counts {
     let mut counts = Counts::new(plan, tables.clone().map(Table::len).sum());
     tables.for_each(|table| counts.add_lines(table));

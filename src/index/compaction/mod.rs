@@ -1,10 +1,12 @@
-//! Merging: which segments and tables are merged next, and how.
+//! Compaction: which segments and tables are merged next, and how.
 //!
-//! [`merge`] chooses and merges, [`work`] is a step of background work on a view, [`quartered`] merges large
-//! inputs in parts.
+//! [`merge`] chooses and merges, [`work`] is one piece of background work on a view, [`built`] its
+//! result. [`partition`] merges large inputs one partition of the keys at a time. [`entries`] and
+//! [`runs`] bring the entries of several segments into one order.
 
+pub mod built;
+pub mod entries;
 pub mod merge;
-pub mod quartered;
+pub mod partition;
 pub mod runs;
-pub mod sayings;
 pub mod work;

@@ -1,38 +1,39 @@
-//! Sorted runs as one, a stretch of all of them at a time.
+//! Merging sorted runs, one stretch of all runs at a time.
 //!
-//! To take the least of several items, one after the other, is a branch for each that cannot be foretold. So each
-//! run is read some hundred items ahead. What comes before the last item read of every run is known as a whole: it
-//! is put together run by run and sorted by the stable sort of the standard library, which finds the runs in it and
-//! merges them without such a branch.
+//! A plain k-way merge mispredicts about one branch an entry. So each run is read some hundred
+//! items ahead, and the items below the smallest last key of any run form a complete stretch: they
+//! are concatenated run by run and sorted by the stable sort of the standard library, which detects
+//! the runs and merges them without unpredictable branches.
 
 use crate::index::plan::Key;
 
-/// A key, and what is known by a number about it.
+/// A key, and the number of an entry with this key.
 pub(crate) type Item = (Key, u32);
 
-/// So many items of a run are read ahead, at least; on from half as many.
+/// The number of items that a run reads ahead, at least; it reads on once only half as many are
+/// left.
 const AHEAD: usize = 256;
 
-/// Appends the next items of a run; whether there were any.
+/// Appends the next items of a run; returns whether there were any.
 type Read<'a> = dyn FnMut(&mut Vec<Item>) -> bool + 'a;
 
 /// A run: items ascending by key.
 pub(crate) struct Run<'a> {
     read: Box<Read<'a>>,
     ahead: Vec<Item>,
-    /// How many of these were taken.
+    /// How many of them were taken.
     taken: usize,
     ended: bool,
 }
 
 impl<'a> Run<'a> {
-    /// The run that `read` appends piece by piece, and tells whether there was one.
+    /// The run that `read` appends piece by piece; `read` returns false at the end.
     pub(crate) fn new(read: impl FnMut(&mut Vec<Item>) -> bool + 'a) -> Self {
         let ahead = Vec::with_capacity(2 * AHEAD);
         Self { read: Box::new(read), ahead, taken: 0, ended: false }
     }
 
-    /// The run of some items.
+    /// The run of these items.
     pub(crate) fn of(mut items: impl Iterator<Item = Item> + 'a) -> Self {
         Self::new(move |ahead| {
             items.next().is_some_and(|item| {
@@ -42,12 +43,12 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Those that were not taken.
+    /// The items that were read and not taken.
     fn left(&self) -> &[Item] {
         &self.ahead[self.taken..]
     }
 
-    /// Whether there is one behind them that may have another key than the first, or none at all.
+    /// Whether at least `count` items with more than one key are left, or the run has ended.
     fn is_ahead(&self, count: usize) -> bool {
         let left = self.left();
         self.ended || left.len() >= count && left.first().map(key) < left.last().map(key)
@@ -63,7 +64,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The last key that was read, of which there may be more behind it.
+    /// The last key that was read, unless the run has ended. Further items may have the same key.
     fn last(&self) -> Option<Key> {
         if self.ended { None } else { self.ahead.last().map(key) }
     }
@@ -76,8 +77,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Calls `each` with all items of some runs, by key, those of one key in the order of the runs: with a stretch of them
-/// at a time, which has all of a key.
+/// Calls `each` with the items of all runs, by key, and within a key in the order of the runs: one
+/// stretch at a time, which has all items of its keys.
 pub(crate) fn each_stretch(mut runs: Vec<Run<'_>>, mut each: impl FnMut(&[Item])) {
     let mut stretch = Vec::new();
     loop {

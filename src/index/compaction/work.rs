@@ -1,28 +1,28 @@
-//! Background work on a view: what there is to build, building it, and what comes of it.
+//! Background work on a view: what to build next, and building it.
 //!
-//! A full delta becomes a *level*: a segment, and if that is large, a table for each further one of the
-//! plan. Segments are merged with segments, tables with tables of their role, each list by itself;
-//! both say the same before and after, so nobody waits for the work and it may end at any time. The
-//! owner of the newest view puts the result in ([`View::install`]). Pure: no thread, no clock.
+//! A full delta becomes a *level*: a segment, and for a large segment also the secondary tables.
+//! Segments are merged with segments, and secondary tables with those of their role, independently
+//! of each other. No answer changes, so nothing waits for the work and it may finish at any time.
+//! The owner of the newest view installs the result ([`View::install`]). Pure: no thread, no clock.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::index::compaction::built::Built;
 use crate::index::compaction::merge;
-use crate::index::compaction::quartered::Quartered;
+use crate::index::compaction::partition::PartitionedMerge;
 use crate::index::levels::delta::Delta;
 use crate::index::levels::distinct;
-use crate::index::levels::level::Level;
 use crate::index::levels::segment::Segment;
 use crate::index::permutation::Permuted;
 use crate::index::plan::Plans;
-use crate::index::tables::table::Table;
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::view::View;
 
-/// Something to build.
+/// One piece of background work.
 #[derive(Debug)]
 pub enum Work {
-    /// A level of the oldest full delta.
+    /// Builds a level from the oldest full delta.
     Flush {
         /// The delta.
         delta: Arc<Delta>,
@@ -31,89 +31,68 @@ pub enum Work {
         /// The index's plans.
         plans: Arc<Plans>,
     },
-    /// One segment of some adjacent ones.
+    /// Merges adjacent segments into one.
     MergeSegments {
         /// Oldest first.
         from: Vec<Arc<Segment>>,
         /// All that is older.
         older: Vec<Arc<Segment>>,
-        /// Whether it is to be a large one.
+        /// Whether the result is a large segment.
         into_large: bool,
-        /// Whether it goes by quarters where it can ([`crate::index::compaction::quartered`]).
-        by_quarters: bool,
+        /// Whether to merge one partition at a time, if the inputs have partitions
+        /// ([`crate::index::compaction::partition`]).
+        partitioned: bool,
         /// The index's plans.
         plans: Arc<Plans>,
     },
-    /// One table of some of one role.
+    /// Merges secondary tables of one role into one.
     MergeTables {
         /// Oldest first.
-        from: Vec<Other>,
-        /// Knows which fingerprints have a document, where some have none.
-        holding: Option<Box<View>>,
-        /// How many fingerprints merges of segments have dropped in all.
+        from: Vec<SecondaryTable>,
+        /// Tells which fingerprints have a document; absent if none were dropped.
+        liveness: Option<Box<View>>,
+        /// The number of fingerprints that all merges of segments have dropped.
         dropped: u64,
-        /// As of segments.
-        by_quarters: bool,
+        /// As for segments.
+        partitioned: bool,
     },
 }
 
-/// What was built.
-#[derive(Debug)]
-pub enum Built {
-    /// Of a delta.
-    Flushed(Level),
-    /// Of segments.
-    Segments {
-        /// What they take the place of, adjacent ones.
-        from: Vec<Arc<Segment>>,
-        /// The segments: one, or what stands in between where it is merged by quarters.
-        into: Vec<Arc<Segment>>,
-        /// Tables of what was in small segments until now, by role.
-        others: Vec<Arc<Table>>,
-        /// How many fingerprints went, of which other tables may still have entries.
-        dropped: u64,
-    },
-    /// Of tables.
-    Tables {
-        /// What they take the place of, adjacent ones.
-        from: Vec<Other>,
-        /// The tables: one, or what stands in between where it is merged by quarters.
-        into: Vec<Other>,
-    },
-}
-
-/// A table is built again when so large a part of it may be fingerprints that are gone.
+/// A table is rebuilt once one in this many of its fingerprints may have been dropped.
 const GONE_SHARE: u64 = 8;
 
 impl Work {
-    /// The oldest full delta, if there is one.
+    /// The flush of the oldest full delta, if there is one.
     pub fn flush(view: &View) -> Option<Self> {
         let delta = view.full_deltas().first().map(Arc::clone)?;
         let (older, plans) = (Arc::clone(view.segments()), Arc::clone(view.plans()));
         Some(Self::Flush { delta, older, plans })
     }
 
-    /// What to merge, where a level is to be `ratio` percent as large as all newer ones.
+    /// The next merge, for levels that are at least `ratio` percent as large as all newer ones
+    /// together.
     pub fn merge(view: &View, ratio: u64) -> Option<Self> {
         let segments = || Self::merge_segments(view, ratio);
         let tables = || Self::merge_tables(view, ratio);
-        // A look-up visits each of both; neither waits for the other for long.
+        // A look-up visits segments and tables alike, so neither list may fall behind the other.
         let large = view.segments().iter().filter(|segment| !segment.sorted().is_small()).count();
         let roles = view.plans().large.tables().len() - 1;
-        if view.others().len() > (large + 1) * roles {
+        if view.secondary_tables().len() > (large + 1) * roles {
             tables().or_else(segments)
         } else {
             segments().or_else(tables)
         }
     }
 
-    /// What to merge of the newest segments while another merge is under way, of `apart`: of those
-    /// behind it, and at most `max` entries. The ratio is that of [`Self::merge`].
+    /// The next merge of the newest segments while a larger merge is running. It takes only
+    /// segments newer than those in `apart`, which the larger merge owns, and at most `max`
+    /// entries. `ratio` is as in [`Self::merge`].
     pub fn merge_newest(view: &View, apart: &[Arc<Segment>], max: u64, ratio: u64) -> Option<Self> {
         let segments = view.segments();
         let behind = match apart.last() {
             None => 0,
-            // Where it is not there, its next step has been put in, and is not known yet.
+            // If it is missing, the running merge has just installed a step whose result is not in
+            // `apart` yet.
             Some(last) => segments.iter().position(|segment| Arc::ptr_eq(segment, last))? + 1,
         };
         let mut sum = 0;
@@ -126,11 +105,11 @@ impl Work {
         let sizes: Vec<u64> = segments[first..].iter().map(|s| merge::size(s)).collect();
         let range = merge::choose(&sizes, ratio)?;
         let range = first + range.start..first + range.end;
-        let (range, into_large) = merge::alike(view.plans(), segments, range);
+        let (range, into_large) = merge::run_of_one_kind(view.plans(), segments, range);
         Some(Self::merge_range(view, range, into_large, ratio))
     }
 
-    /// The segments that it takes the place of.
+    /// The segments that the result replaces.
     pub fn segments(&self) -> &[Arc<Segment>] {
         match self {
             Self::MergeSegments { from, .. } => from,
@@ -138,17 +117,17 @@ impl Work {
         }
     }
 
-    /// Whether it goes by quarters where it can.
-    pub fn is_by_quarters(&self) -> bool {
+    /// Whether to merge one partition at a time, if the inputs have partitions.
+    pub fn is_partitioned(&self) -> bool {
         match *self {
             Self::Flush { .. } => false,
-            Self::MergeSegments { by_quarters, .. } | Self::MergeTables { by_quarters, .. } => {
-                by_quarters
+            Self::MergeSegments { partitioned, .. } | Self::MergeTables { partitioned, .. } => {
+                partitioned
             }
         }
     }
 
-    /// How many entries it goes over.
+    /// The number of entries that it reads.
     pub fn size(&self) -> u64 {
         match self {
             Self::Flush { delta, .. } => u64::from(delta.len()),
@@ -157,14 +136,14 @@ impl Work {
         }
     }
 
-    /// Does it, step by step: each step's result is to be put in before the next one is asked for. Most work
-    /// is one step.
+    /// Runs the work step by step. Install the result of a step before asking for the next one.
+    /// Most work is one step.
     pub fn steps(self) -> Steps {
         Steps { first: Some(self), further: None }
     }
 
-    fn run(self) -> (Built, Option<Quartered>) {
-        let by_quarters = self.is_by_quarters();
+    fn run(self) -> (Built, Option<PartitionedMerge>) {
+        let partitioned = self.is_partitioned();
         let built = match self {
             Self::Flush { delta, older, plans } => {
                 let full = delta.at(u32::MAX);
@@ -175,29 +154,31 @@ impl Work {
                 Built::Flushed(level)
             }
             Self::MergeSegments { from, older, into_large, plans, .. } => {
-                if by_quarters
-                    && let Some((built, further)) = Quartered::of_segments(&plans, &from, &older)
+                if partitioned
+                    && let Some((built, further)) =
+                        PartitionedMerge::of_segments(&plans, &from, &older)
                 {
                     return (built, Some(further));
                 }
                 let oldest = older.is_empty();
-                let merge::Merged { segment: merged, others, dropped } =
+                let merge::Merged { segment: merged, secondary_tables, dropped } =
                     merge::merge(&plans, &from, into_large, oldest);
                 distinct::count_merged(&older, &from, &merged);
-                Built::Segments { from, into: vec![merged], others, dropped }
+                Built::Segments { from, into: vec![merged], secondary_tables, dropped }
             }
-            Self::MergeTables { from, holding, dropped, .. } => {
-                let holding = holding.as_deref();
-                if by_quarters
-                    && let Some((built, further)) = Quartered::of_tables(&from, holding, dropped)
+            Self::MergeTables { from, liveness, dropped, .. } => {
+                let liveness = liveness.as_deref();
+                if partitioned
+                    && let Some((built, further)) =
+                        PartitionedMerge::of_tables(&from, liveness, dropped)
                 {
                     return (built, Some(further));
                 }
                 let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
-                let holds = holding.map(|view| |value| view.holds(value));
-                let kept = holds.as_ref().map(|holds| holds as &dyn Fn(Permuted) -> bool);
-                let table = Arc::new(merge::merge_tables(&tables, kept));
-                Built::Tables { from, into: vec![Other { table, cleaned_at: dropped }] }
+                let is_live = liveness.map(|view| |value| view.has_documents(value));
+                let is_live = is_live.as_ref().map(|is_live| is_live as &dyn Fn(Permuted) -> bool);
+                let table = Arc::new(merge::merge_tables(&tables, is_live));
+                Built::Tables { from, into: vec![SecondaryTable { table, cleaned_at: dropped }] }
             }
         };
         (built, None)
@@ -205,12 +186,12 @@ impl Work {
 
     fn merge_segments(view: &View, ratio: u64) -> Option<Self> {
         let segments = view.segments();
-        if let Some(range) = merge::ripe(view.plans(), segments) {
+        if let Some(range) = merge::promotable(view.plans(), segments) {
             return Some(Self::merge_range(view, range, true, ratio));
         }
         let sizes: Vec<u64> = segments.iter().map(|s| merge::size(s)).collect();
         let range = merge::choose(&sizes, ratio)?;
-        let (mut range, into_large) = merge::alike(view.plans(), segments, range);
+        let (mut range, into_large) = merge::run_of_one_kind(view.plans(), segments, range);
         if !merge::is_idle(ratio) {
             range = merge::without_newest(segments, range);
         }
@@ -221,24 +202,25 @@ impl Work {
         let segments = view.segments();
         let (older, from) = (segments[..range.start].to_vec(), segments[range].to_vec());
         let size = from.iter().map(|segment| merge::size(segment)).sum();
-        // Small ones have no quarters in the order of large ones.
-        let by_quarters = view.plans().is_by_quarters(size, merge::is_idle(ratio))
+        // Small segments are in another order, so they have no partitions.
+        let partitioned = view.plans().is_partitioned(size, merge::is_idle(ratio))
             && !from.iter().any(|segment| segment.sorted().is_small());
         Self::MergeSegments {
             from,
             older,
             into_large,
-            by_quarters,
+            partitioned,
             plans: Arc::clone(view.plans()),
         }
     }
 
     fn merge_tables(view: &View, ratio: u64) -> Option<Self> {
-        let of_role =
-            |role: usize| view.others().iter().filter(move |other| other.table.role() == role);
+        let of_role = |role: usize| {
+            view.secondary_tables().iter().filter(move |other| other.table.role() == role)
+        };
         (1..view.plans().large.tables().len()).find_map(|role| {
             let sizes: Vec<u64> = of_role(role).map(|other| other.table.len()).collect();
-            let gone = |other: &Other| {
+            let gone = |other: &SecondaryTable| {
                 let gone = view.dropped() - other.cleaned_at;
                 gone > 0 && gone >= other.table.len() / GONE_SHARE
             };
@@ -247,22 +229,22 @@ impl Work {
                 Some(at..at + 1)
             })?;
             let from = of_role(role).skip(range.start).take(range.len()).cloned();
-            let from: Vec<Other> = from.collect();
+            let from: Vec<SecondaryTable> = from.collect();
             let size = from.iter().map(|other| other.table.len()).sum();
-            let by_quarters = view.plans().is_by_quarters(size, merge::is_idle(ratio));
+            let partitioned = view.plans().is_partitioned(size, merge::is_idle(ratio));
             let dropped = view.dropped();
-            let gone = view.others().iter().any(|other| other.cleaned_at < dropped);
-            let holding = gone.then(|| Box::new(view.without_others()));
-            Some(Self::MergeTables { from, holding, dropped, by_quarters })
+            let gone = view.secondary_tables().iter().any(|other| other.cleaned_at < dropped);
+            let liveness = gone.then(|| Box::new(view.without_secondary_tables()));
+            Some(Self::MergeTables { from, liveness, dropped, partitioned })
         })
     }
 }
 
-/// The steps of some work.
+/// The steps of one piece of work.
 #[derive(Debug)]
 pub struct Steps {
     first: Option<Work>,
-    further: Option<Quartered>,
+    further: Option<PartitionedMerge>,
 }
 
 impl Iterator for Steps {
@@ -276,21 +258,11 @@ impl Iterator for Steps {
     }
 }
 
-impl Built {
-    /// The segments that came of segments.
-    pub fn segments(&self) -> &[Arc<Segment>] {
-        match self {
-            Self::Segments { into, .. } => into,
-            Self::Flushed(_) | Self::Tables { .. } => &[],
+impl View {
+    /// Runs a piece of work and installs its results, step by step.
+    pub fn complete(&mut self, work: Work) {
+        for built in work.steps() {
+            self.install(&built);
         }
     }
-}
-
-/// A table of a further role.
-#[derive(Debug, Clone)]
-pub struct Other {
-    /// The table.
-    pub table: Arc<Table>,
-    /// How many fingerprints had been dropped from segments when it was last rid of them.
-    pub cleaned_at: u64,
 }

@@ -1,14 +1,14 @@
 //! Write-once cells that readers see while one writer fills them: what a delta is made of.
 //!
-//! They lie in pieces, each made when its first cell is filled. So a delta that is just begun costs
-//! little to begin and little memory, and its pieces are small enough for the allocator to keep and
-//! hand out again (a second's inserts begin thirty deltas).
+//! The cells are allocated in pieces, each when its first cell is filled. So a new delta costs
+//! little time and memory, and its pieces are small enough for the allocator to keep and reuse (a
+//! second's inserts begin thirty deltas).
 
 use std::sync::OnceLock;
 
 use crate::kernel;
 
-/// Cells of a piece; the last has as many as are left.
+/// Cells of a piece; the last piece has the rest.
 const PIECE: usize = 1 << 10;
 
 /// A fixed number of cells.
@@ -21,23 +21,23 @@ pub struct Cells<T> {
 type Piece<T> = Box<[OnceLock<T>]>;
 
 impl<T> Cells<T> {
-    /// So many empty cells.
+    /// This many empty cells.
     pub fn empty(count: usize) -> Self {
         Self { pieces: (0..count.div_ceil(PIECE)).map(|_| OnceLock::new()).collect(), count }
     }
 
-    /// How many cells there are, filled or not.
+    /// The number of cells, filled or not.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// What a cell was filled with.
+    /// The value of a cell that was filled.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         self.pieces.get(index as usize / PIECE)?.get()?[index as usize % PIECE].get()
     }
 
-    /// Fills a cell. There is one writer, who fills each once.
+    /// Fills a cell. The one writer fills each cell once.
     ///
     /// # Panics
     /// When there is no such cell, or it is filled.
@@ -50,7 +50,7 @@ impl<T> Cells<T> {
         assert!(filled.is_ok(), "one writer fills each cell once");
     }
 
-    /// Has a cell loaded that will be read soon. Does nothing where there is none.
+    /// Prefetches a cell, if its piece is allocated.
     #[inline]
     pub fn prefetch(&self, index: u32) {
         if let Some(piece) = self.pieces.get(index as usize / PIECE).and_then(OnceLock::get) {
@@ -58,7 +58,7 @@ impl<T> Cells<T> {
         }
     }
 
-    /// Memory in bytes: of the pieces that there are.
+    /// Memory of the allocated pieces, in bytes.
     pub fn bytes(&self) -> usize {
         let pieces = self.pieces.iter().filter_map(OnceLock::get);
         size_of_val(&*self.pieces) + pieces.map(|piece| size_of_val(&**piece)).sum::<usize>()

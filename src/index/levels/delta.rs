@@ -1,12 +1,12 @@
 //! The delta: the newest changes, readable while the one writer appends.
 //!
-//! Fixed arrays of write-once cells, linked into hash chains by atomic heads: for each block of the
-//! fingerprint (so that near ones are found as in a segment), and by id. The writer fills the next
-//! cell, then moves a head to it; a reader follows a head and ignores what is newer than the
-//! length its view was published with. No lock, no waiting, no `unsafe`.
+//! Fixed arrays of write-once cells are linked into hash chains by atomic heads: one chain for each
+//! block of the fingerprint (so that near ones are found as in a segment), and one by id. The
+//! writer fills the next cell, then moves a head to it. A reader follows a head and ignores what is
+//! newer than the length with which its view was published. No lock, no waiting, no `unsafe`.
 //!
-//! Each distinct fingerprint is one node however many documents it gets, so that a flood of equal
-//! pages lengthens no chain but its own. Memory: about 190 bytes an event, 40 of them from the beginning.
+//! Each distinct fingerprint is one node, however many documents it gets, so that a flood of equal
+//! pages lengthens only its own chain. Memory: about 190 bytes an event, 40 of them from the start.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -37,8 +37,8 @@ pub struct Delta {
     events: Cells<Event>,
     node_count: AtomicU32,
     event_count: AtomicU32,
-    hiding_count: AtomicU32,
-    /// Of a full delta, how many fingerprints it adds to what is older, once somebody counted them.
+    tombstone_count: AtomicU32,
+    /// The number of fingerprints that a full delta adds to the older levels, once counted.
     added: OnceLock<i64>,
 }
 
@@ -51,29 +51,29 @@ struct Node {
     last_event: AtomicU32,
 }
 
-/// One thing that happened to a fingerprint.
+/// One event of a fingerprint, with its links.
 struct Event {
     at: Sequence,
     node: u32,
-    what: Happened,
+    what: DeltaEvent,
     id: Option<IdKey>,
     /// The next older event in the chain of the id's bucket.
     id_older: u32,
-    /// The event of the same node before this one, and after it.
+    /// The previous and the next event of the same node.
     previous: u32,
     next: AtomicU32,
-    /// What the level says about the fingerprint up to and including this event.
+    /// The tally of the fingerprint up to and including this event.
     tally: Tally,
 }
 
-/// What a change does to one fingerprint.
+/// The effect of a change on one fingerprint.
 #[derive(Debug)]
-pub enum Happened {
+pub enum DeltaEvent {
     /// A document was put under it.
     Put {
         /// The document.
         posting: Posting,
-        /// Its fingerprint is known to have had no document.
+        /// Whether the fingerprint is known to have had no document.
         is_new: bool,
         /// Its sketch, kept until the segment is built: its record may not be on disk yet.
         sketch: Option<Box<Sketch>>,
@@ -83,12 +83,12 @@ pub enum Happened {
         /// The document.
         posting: Posting,
     },
-    /// It was forgotten with all its documents.
+    /// The fingerprint was removed with all its documents.
     Reset,
 }
 
 impl Delta {
-    /// An empty delta for changes after a sequence, with room for `capacity` events.
+    /// An empty delta for changes after a sequence, with a capacity of `capacity` events.
     pub fn new(capacity: usize, distance_max: Distance, after: Sequence) -> Self {
         // Two chains for each event: most that a look-up walks are then empty or of one node.
         let bits = if capacity == 0 { 0 } else { capacity.max(16).ilog2() + 1 };
@@ -103,7 +103,7 @@ impl Delta {
             events: Cells::empty(capacity),
             node_count: AtomicU32::new(0),
             event_count: AtomicU32::new(0),
-            hiding_count: AtomicU32::new(0),
+            tombstone_count: AtomicU32::new(0),
             added: OnceLock::new(),
         }
     }
@@ -113,32 +113,32 @@ impl Delta {
         self.after
     }
 
-    /// How many more events it can take.
+    /// The remaining capacity, in events.
     pub fn room(&self) -> usize {
         self.events.count() - self.len() as usize
     }
 
-    /// How many events have been appended.
+    /// The number of events.
     pub fn len(&self) -> u32 {
         self.event_count.load(Ordering::Acquire)
     }
 
-    /// Whether nothing has been appended.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many of its events removed or reset something.
-    pub fn hiding(&self) -> u32 {
-        self.hiding_count.load(Ordering::Acquire)
+    /// The number of removals and resets.
+    pub fn tombstones(&self) -> u32 {
+        self.tombstone_count.load(Ordering::Acquire)
     }
 
-    /// How many fingerprints it adds to what is older; it is full, and they are counted once.
+    /// The number of fingerprints that a full delta adds to the older levels; counted once.
     pub fn added(&self, count: impl FnOnce() -> i64) -> i64 {
         *self.added.get_or_init(count)
     }
 
-    /// The same, if somebody has counted them.
+    /// The number of added fingerprints, if it has been counted.
     pub fn known_added(&self) -> Option<i64> {
         self.added.get().copied()
     }
@@ -156,14 +156,14 @@ impl Delta {
     ///
     /// # Panics
     /// When there is no room.
-    pub fn append(&self, at: Sequence, value: Permuted, what: Happened, id: Option<IdKey>) {
+    pub fn append(&self, at: Sequence, value: Permuted, what: DeltaEvent, id: Option<IdKey>) {
         let index = self.len();
         let node_index = self.node_of(value);
         let node = node_index.map(|i| self.node(i));
         let previous = node.map_or(NONE, |node| node.last_event.load(Ordering::Relaxed));
         let before = if previous == NONE { Tally::default() } else { self.event(previous).tally };
-        if !matches!(what, Happened::Put { .. }) {
-            self.hiding_count.fetch_add(1, Ordering::Release);
+        if !matches!(what, DeltaEvent::Put { .. }) {
+            self.tombstone_count.fetch_add(1, Ordering::Release);
         }
         let id_head = id.map(|key| &self.id_heads[self.id_bucket(key)]);
         let event = Event {
@@ -251,7 +251,7 @@ impl std::fmt::Debug for Delta {
     }
 }
 
-impl Happened {
+impl DeltaEvent {
     fn tally(&self, at: Sequence) -> Tally {
         match self {
             Self::Put { posting, .. } => {
@@ -273,28 +273,28 @@ pub struct DeltaAt<'a> {
 }
 
 impl<'a> DeltaAt<'a> {
-    /// Before a look-up: has the heads of the chains loaded that it will walk.
-    pub fn expect(self, query: Permuted, distance: Distance) {
+    /// Prefetches the heads of the chains that a look-up walks.
+    pub fn prefetch(self, query: Permuted, distance: Distance) {
         self.each_chain(query, distance, |i, key| {
             kernel::prefetch(&self.delta.heads[i], key as u32);
         });
     }
 
-    /// The first step of a look-up: has the newest node of each of these chains loaded.
+    /// The first step of a look-up: prefetches the newest node of each of these chains.
     pub fn locate(self, query: Permuted, distance: Distance) {
         self.each_chain(query, distance, |i, key| {
             self.delta.nodes.prefetch(self.delta.heads[i][key].load(Ordering::Relaxed));
         });
     }
 
-    /// Before a fingerprint is appended: has the heads loaded of the chains that it will be in.
-    pub fn expect_value(self, value: Permuted) {
+    /// Prefetches the heads of the chains of a fingerprint that will be appended.
+    pub fn prefetch_value(self, value: Permuted) {
         for (i, heads) in self.delta.heads.iter().enumerate() {
             kernel::prefetch(heads, self.delta.key(i, value) as u32);
         }
     }
 
-    /// Then the newest node of that which tells whether the fingerprint is there.
+    /// Prefetches the newest node of the chain in which the writer looks for the fingerprint.
     pub fn locate_value(self, value: Permuted) {
         let head = &self.delta.heads[0][self.delta.key(0, value)];
         self.delta.nodes.prefetch(head.load(Ordering::Relaxed));
@@ -309,8 +309,8 @@ impl<'a> DeltaAt<'a> {
         }
     }
 
-    /// The second step: finds every fingerprint within `distance` of the query, each once, also those that only
-    /// had a document removed.
+    /// The second step of a look-up: calls `found` with every fingerprint within `distance` of the
+    /// query, once each, including fingerprints whose only events are removals.
     pub fn near(self, query: Permuted, distance: Distance, found: &mut impl FnMut(Permuted)) {
         let plans = self.delta.plan.tables();
         let radii = self.delta.plan.radii(distance);
@@ -333,7 +333,7 @@ impl<'a> DeltaAt<'a> {
         }
     }
 
-    /// How many events it has.
+    /// The number of events that the view sees.
     pub fn length(self) -> u32 {
         self.length
     }
@@ -343,12 +343,12 @@ impl<'a> DeltaAt<'a> {
         self.delta
     }
 
-    /// What it says about the documents of a fingerprint. Walks over events newer than the view.
+    /// The tally of a fingerprint. Skips events that are newer than the view.
     pub fn tally(self, value: Permuted) -> Tally {
         self.last_event(value).map_or_else(Tally::default, |event| event.tally)
     }
 
-    /// Its fingerprints, each with a number.
+    /// The fingerprints, each with its number.
     pub fn values(self) -> impl Iterator<Item = (Permuted, u32)> + 'a {
         let count = self.delta.node_count.load(Ordering::Acquire);
         let nodes = (0..count).map(move |number| (self.delta.node(number), number));
@@ -357,7 +357,7 @@ impl<'a> DeltaAt<'a> {
             .map(|(node, number)| (node.value, number))
     }
 
-    /// What it says about the documents of the fingerprint with a number.
+    /// The tally of the fingerprint with a number.
     pub fn tally_of(self, number: u32) -> Tally {
         self.last_event_of(self.delta.node(number)).map_or_else(Tally::default, |event| event.tally)
     }
@@ -365,16 +365,16 @@ impl<'a> DeltaAt<'a> {
     /// Whether the fingerprint with a number is known to have had no document before.
     pub fn is_new(self, number: u32) -> bool {
         let first = &self.delta.event(self.delta.node(number).first_event).what;
-        matches!(first, Happened::Put { is_new: true, .. })
+        matches!(first, DeltaEvent::Put { is_new: true, .. })
     }
 
-    /// What happened to a fingerprint, oldest first, with the sequence of each change.
-    pub fn happened(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a Happened)> {
+    /// The events of a fingerprint, oldest first, with the sequence of each.
+    pub fn events(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
         let node = self.delta.node_of(value).map(|index| self.delta.node(index));
-        node.into_iter().flat_map(move |node| self.happened_to(node))
+        node.into_iter().flat_map(move |node| self.events_of_node(node))
     }
 
-    fn happened_to(self, node: &'a Node) -> impl Iterator<Item = (Sequence, &'a Happened)> {
+    fn events_of_node(self, node: &'a Node) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
         let link = move |index: u32| (index < self.length).then(|| self.delta.event(index));
         let first = link(node.first_event);
         std::iter::successors(first, move |event| link(event.next.load(Ordering::Acquire)))
@@ -386,7 +386,7 @@ impl<'a> DeltaAt<'a> {
         self.last_event(value).map(|event| event.at)
     }
 
-    /// The newest change in it.
+    /// The newest change.
     pub fn last(self) -> Option<Sequence> {
         self.length.checked_sub(1).map(|index| self.delta.event(index).at)
     }
@@ -396,7 +396,7 @@ impl<'a> DeltaAt<'a> {
         let mut index = self.delta.id_heads[self.delta.id_bucket(key)].load(Ordering::Acquire);
         while index != NONE {
             let event = self.delta.event(index);
-            if let (Happened::Put { posting, .. }, true) =
+            if let (DeltaEvent::Put { posting, .. }, true) =
                 (&event.what, event.id == Some(key) && index < self.length)
             {
                 return Some((self.delta.node(event.node).value, *posting));
@@ -406,22 +406,22 @@ impl<'a> DeltaAt<'a> {
         None
     }
 
-    /// The level that says the same.
+    /// Builds the level with the same content.
     pub fn to_level(self, plans: &Plans) -> Level {
         let postings = (0..self.length).filter_map(|i| match &self.delta.event(i).what {
-            Happened::Put { posting, .. } => Some(Common::of(*posting)),
-            Happened::Removed { .. } | Happened::Reset => None,
+            DeltaEvent::Put { posting, .. } => Some(Common::of(*posting)),
+            DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
         });
         let common = postings.reduce(Common::and).unwrap_or(Common::NONE);
         let count = self.delta.node_count.load(Ordering::Acquire);
         let small = plans.is_small(u64::from(count));
         let expected = Expected { plans, small, count: count as usize, common, oldest: false };
         let add = |i: u32, row: &mut Row| {
-            for (at, happened) in self.happened_to(self.delta.node(i)) {
-                match happened {
-                    Happened::Put { posting, .. } => row.put(*posting),
-                    Happened::Removed { posting } => row.remove(*posting),
-                    Happened::Reset => row.reset(at),
+            for (at, event) in self.events_of_node(self.delta.node(i)) {
+                match event {
+                    DeltaEvent::Put { posting, .. } => row.put(*posting),
+                    DeltaEvent::Removed { posting } => row.remove(*posting),
+                    DeltaEvent::Reset => row.reset(at),
                 }
             }
         };

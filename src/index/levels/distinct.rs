@@ -1,49 +1,50 @@
-//! How many distinct fingerprints a level adds to what is older.
+//! Counting the distinct fingerprints that a level adds to the older levels.
 //!
-//! Whether a fingerprint is new has to be asked of every older segment, and nobody but statistics and
-//! snapshots want to know. So nobody who writes asks. It is counted when small segments become a large
-//! one, of the few older ones, in their order, so that neighbours share lines; or before, when somebody
-//! wants the number. What a level adds never changes, however what is older is merged; it is counted
-//! once, and a merged level adds what its parts added.
+//! To know whether a fingerprint is new, every older segment has to be searched, and only
+//! statistics and snapshots need the count. So writes never trigger a count. A level is counted
+//! when small segments become a large one, against few older segments and in their order, so that
+//! neighbours share lines; or earlier, when somebody needs the number. What a level adds never
+//! changes, however the older levels are merged: it is counted once, and a merged level adds the
+//! sum of its inputs.
 
 use std::sync::Arc;
 
-use crate::index::compaction::merge::each_saying;
+use crate::index::compaction::merge::each_row_by_segment;
 use crate::index::levels::delta::DeltaAt;
 use crate::index::levels::segment::{Segment, Tally};
 use crate::index::permutation::Permuted;
 
-/// Of a full delta so small a part is asked for at once.
+/// A full delta is counted at once if at most one in this many fingerprints is not known to be new.
 const FEW: usize = 8;
 
-/// How many fingerprints' lines are loaded together.
-const AT_A_TIME: usize = 64;
+/// Fingerprints whose lines are in flight together.
+const BATCH: usize = 64;
 
-/// How many more fingerprints have a document with a delta than in the segments and deltas before it,
-/// oldest first. Some 0.03 us a fingerprint and segment; nothing where it is known to be new.
+/// The number of fingerprints that a delta adds to the segments and older deltas, each oldest
+/// first. About 0.03 us for each fingerprint and segment; nothing for fingerprints known to be new.
 pub fn added_by_delta(segments: &[Arc<Segment>], older: &[DeltaAt<'_>], delta: DeltaAt<'_>) -> i64 {
-    let (known, unknown) = known_of(delta);
-    known + asked(segments, older, delta, unknown)
+    let (known, unknown) = known_and_unknown(delta);
+    known + added_by_some(segments, older, delta, unknown)
 }
 
-/// The same of a full delta that becomes a segment, if it was counted or is soon counted.
+/// The number of fingerprints that a full delta adds, if it has been counted or is quick to count.
 pub fn added_by_full(segments: &[Arc<Segment>], full: DeltaAt<'_>) -> Option<i64> {
     full.delta().known_added().or_else(|| {
-        let (known, unknown) = known_of(full);
+        let (known, unknown) = known_and_unknown(full);
         let few = unknown.len() <= full.length() as usize / FEW;
-        few.then(|| known + asked(segments, &[], full, unknown))
+        few.then(|| known + added_by_some(segments, &[], full, unknown))
     })
 }
 
-/// How many fingerprints have a document in all segments, oldest first. Counts what was not counted yet: some
-/// 0.1 us for each fingerprint of that.
+/// The number of fingerprints that have a document in the segments, oldest first. Counts the
+/// segments that were not counted yet: about 0.1 us for each of their fingerprints.
 pub fn added_by_all(segments: &[Arc<Segment>]) -> i64 {
     count(segments, 0);
     segments.iter().filter_map(|segment| segment.known_added()).sum()
 }
 
-/// Counts what a segment adds that was merged of adjacent ones, oldest first; a small one only where they
-/// were, else it can wait.
+/// Counts what a segment merged from adjacent ones adds. A small one is counted only if one of its
+/// inputs was; otherwise it can wait.
 pub fn count_merged(older: &[Arc<Segment>], from: &[Arc<Segment>], merged: &Arc<Segment>) {
     let (mut segments, at) = (older.to_vec(), older.len());
     if from.iter().any(|segment| segment.known_added().is_some()) {
@@ -56,9 +57,10 @@ pub fn count_merged(older: &[Arc<Segment>], from: &[Arc<Segment>], merged: &Arc<
     }
 }
 
-/// Counts what each segment from a place on adds to those before it, where that is not known.
+/// Counts what each uncounted segment from an index on adds to those before it.
 fn count(segments: &[Arc<Segment>], from: usize) {
-    // Those of one form have one order, and are gone through together.
+    // Small segments have one order and large ones another; those of one order are counted
+    // together.
     for small in [true, false] {
         let wanted = |at: &usize| {
             let segment = &segments[*at];
@@ -71,8 +73,9 @@ fn count(segments: &[Arc<Segment>], from: usize) {
     }
 }
 
-/// What a delta adds by fingerprints that are known to be new, and the number of each of the others.
-fn known_of(delta: DeltaAt<'_>) -> (i64, Vec<(Permuted, u32)>) {
+/// The fingerprints that a delta adds and that are known to be new, and the number of each other
+/// fingerprint.
+fn known_and_unknown(delta: DeltaAt<'_>) -> (i64, Vec<(Permuted, u32)>) {
     let mut unknown = Vec::new();
     let mut added = 0;
     for (value, number) in delta.values() {
@@ -85,100 +88,100 @@ fn known_of(delta: DeltaAt<'_>) -> (i64, Vec<(Permuted, u32)>) {
     (added, unknown)
 }
 
-/// What a delta adds by some of its fingerprints.
-fn asked(
+/// The number of fingerprints that a delta adds, out of some.
+fn added_by_some(
     segments: &[Arc<Segment>],
     older: &[DeltaAt<'_>],
     delta: DeltaAt<'_>,
     mut some: Vec<(Permuted, u32)>,
 ) -> i64 {
     some.sort_unstable();
-    let (mut added, mut values) = (0, Vec::with_capacity(AT_A_TIME));
-    for some in some.chunks(AT_A_TIME) {
+    let (mut added, mut values) = (0, Vec::with_capacity(BATCH));
+    for some in some.chunks(BATCH) {
         values.clear();
         values.extend(some.iter().map(|&(value, _)| value));
-        let mut before = [Tally::default(); AT_A_TIME];
+        let mut before = [Tally::default(); BATCH];
         for segment in segments {
-            ask(segment, &values, &mut before);
+            add_tallies(segment, &values, &mut before);
         }
         for (before, &(value, number)) in before.iter_mut().zip(some) {
             for delta in older {
                 *before = before.then(delta.tally(value));
             }
-            added += say(before, delta.tally_of(number));
+            added += add_tally(before, delta.tally_of(number));
         }
     }
     added
 }
 
-/// Counts what some segments add, a few fingerprints at a time.
+/// Counts what some segments add, one batch of fingerprints at a time.
 struct Count<'a> {
     segments: &'a [Arc<Segment>],
-    /// The places of those that are counted; they are of one form.
+    /// The indices of the segments to count: all small or all large.
     wanted: &'a [usize],
     values: Vec<Permuted>,
-    /// What each segment that is counted says, of which of these values.
-    said: Vec<Option<Vec<(usize, Tally)>>>,
+    /// For each segment to count, its tallies, with the index of the value of each.
+    tallies: Vec<Option<Vec<(usize, Tally)>>>,
     added: Vec<i64>,
 }
 
 impl<'a> Count<'a> {
     fn new(segments: &'a [Arc<Segment>], wanted: &'a [usize]) -> Self {
-        let said = |at| wanted.contains(&at).then(|| Vec::with_capacity(AT_A_TIME));
+        let tallies = |at| wanted.contains(&at).then(|| Vec::with_capacity(BATCH));
         Self {
             segments,
             wanted,
-            values: Vec::with_capacity(AT_A_TIME),
-            said: (0..segments.len()).map(said).collect(),
+            values: Vec::with_capacity(BATCH),
+            tallies: (0..segments.len()).map(tallies).collect(),
             added: vec![0; segments.len()],
         }
     }
 
     fn run(mut self) {
         let wanted = self.wanted;
-        let saying: Vec<_> = wanted.iter().map(|&at| Arc::clone(&self.segments[at])).collect();
-        let order = saying[0].sorted().order();
-        each_saying(&saying, |key, at, row| {
+        let counted: Vec<_> = wanted.iter().map(|&at| Arc::clone(&self.segments[at])).collect();
+        let order = counted[0].sorted().order();
+        each_row_by_segment(&counted, |key, at, row| {
             let value = order.value(key);
             if self.values.last() != Some(&value) {
-                if self.values.len() == AT_A_TIME {
-                    self.ask();
+                if self.values.len() == BATCH {
+                    self.count_batch();
                 }
                 self.values.push(value);
             }
-            if let Some(said) = &mut self.said[wanted[at]] {
-                said.push((self.values.len() - 1, row.tally()));
+            if let Some(tallies) = &mut self.tallies[wanted[at]] {
+                tallies.push((self.values.len() - 1, row.tally()));
             }
         });
-        self.ask();
+        self.count_batch();
         for &at in wanted {
             self.segments[at].added(|| self.added[at]);
         }
     }
 
-    /// Asks all segments in turn, those that are not counted for what they say.
-    fn ask(&mut self) {
-        let mut before = [Tally::default(); AT_A_TIME];
-        for ((segment, said), added) in
-            self.segments.iter().zip(&mut self.said).zip(&mut self.added)
+    /// Applies the tallies of all segments in turn to the batch.
+    fn count_batch(&mut self) {
+        let mut before = [Tally::default(); BATCH];
+        for ((segment, tallies), added) in
+            self.segments.iter().zip(&mut self.tallies).zip(&mut self.added)
         {
-            match said {
-                Some(said) => {
-                    for (value, tally) in said.drain(..) {
-                        *added += say(&mut before[value], tally);
+            match tallies {
+                Some(tallies) => {
+                    for (value, tally) in tallies.drain(..) {
+                        *added += add_tally(&mut before[value], tally);
                     }
                 }
-                None => ask(segment, &self.values, &mut before),
+                None => add_tallies(segment, &self.values, &mut before),
             }
         }
         self.values.clear();
     }
 }
 
-/// Adds to what was said before about some fingerprints what a segment says.
-fn ask(segment: &Segment, values: &[Permuted], before: &mut [Tally; AT_A_TIME]) {
+/// Applies a segment's tallies to those of the older levels.
+fn add_tallies(segment: &Segment, values: &[Permuted], before: &mut [Tally; BATCH]) {
     for &value in values {
-        segment.sorted().expect_value(value);
+        segment.sorted().prefetch_value(value);
     }
     for &value in values {
         segment.sorted().locate_value(value);
@@ -188,9 +191,9 @@ fn ask(segment: &Segment, values: &[Permuted], before: &mut [Tally; AT_A_TIME]) 
     }
 }
 
-/// Adds to what was said before about a fingerprint what a level says; whether that gives it its first document
-/// (1) or takes its last (-1).
-fn say(before: &mut Tally, tally: Tally) -> i64 {
+/// Applies a level's tally to that of the older levels. Returns 1 if the fingerprint gets its first
+/// document, -1 if it loses its last.
+fn add_tally(before: &mut Tally, tally: Tally) -> i64 {
     let had = has_document(*before);
     *before = before.then(tally);
     i64::from(has_document(*before)) - i64::from(had)

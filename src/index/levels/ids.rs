@@ -1,10 +1,10 @@
 //! From an id to its document: the id index of a segment.
 //!
-//! Ids are known to the index by a keyed 96-bit hash alone, so that its memory does not grow with
+//! The index stores only a keyed 96-bit hash of each id, so that its memory does not grow with
 //! their length: SipHash-2-4-128 under the directory's secret, cut to 96 bits. Two of a thousand
-//! million ids collide with a probability of 6e-12, and nobody without the secret can make them.
-//! Memory: 16 bytes an id. A look-up costs three to four cache misses: the keys are uniform, so the
-//! place of a key is reckoned, and corrected by what stands there.
+//! million ids collide with a probability of 6e-12, and nobody without the secret can make them
+//! collide. Memory: 16 bytes an id. A look-up costs three to four cache misses: the keys are
+//! uniform, so the position of a key is estimated and then corrected by the keys found there.
 
 use std::hash::Hasher;
 
@@ -31,10 +31,11 @@ impl IdKey {
     }
 }
 
-/// How often a reckoned place is corrected. A third time makes no difference up to a hundred million.
+/// How often an estimated position is corrected. A third time makes no difference up to a hundred
+/// million ids.
 const CORRECTIONS: usize = 2;
 
-/// So many keys on each side of a place are searched first: a cache line of them.
+/// This many keys on each side of the estimate are searched first: a cache line.
 const REACH: usize = 8;
 
 /// A sorted map from id keys to the document numbers of one segment.
@@ -46,7 +47,7 @@ pub struct IdTable {
 }
 
 impl IdTable {
-    /// Builds it from pairs sorted by key, no key twice.
+    /// Builds the map from pairs sorted by distinct keys.
     pub fn from_sorted(pairs: impl ExactSizeIterator<Item = (IdKey, u32)>) -> Self {
         let mut table = Self::with_capacity(pairs.len());
         for (key, document) in pairs {
@@ -55,7 +56,7 @@ impl IdTable {
         table
     }
 
-    /// An empty one with room for so many pairs.
+    /// An empty map with capacity for this many pairs.
     pub fn with_capacity(count: usize) -> Self {
         Self {
             highs: Vec::with_capacity(count),
@@ -64,7 +65,7 @@ impl IdTable {
         }
     }
 
-    /// Adds a pair whose key is larger than those it has.
+    /// Adds a pair whose key is larger than all others.
     pub fn push(&mut self, key: IdKey, document: u32) {
         debug_assert!(self.last_key().is_none_or(|last| last < key), "keys ascend");
         self.highs.push(key.high);
@@ -81,9 +82,9 @@ impl IdTable {
             .map(|i| self.documents[i])
     }
 
-    /// Interpolation search: of `n` uniform keys a place is wrong by some `sqrt(n) / 2`, and corrected
-    /// by what stands there by the root of that again. Then the keys around it are searched, more of
-    /// them where they are not uniform after all.
+    /// Interpolation search: with `n` uniform keys an estimate is off by about `sqrt(n) / 2`, and
+    /// after a correction by about the square root of that. Then the surrounding keys are searched,
+    /// in a growing range in case the keys are not uniform.
     fn first_at_least(&self, high: u64) -> usize {
         let (highs, count) = (&self.highs, self.len());
         let places = |distance: u64| ((u128::from(distance) * count as u128) >> 64) as usize;
@@ -111,12 +112,12 @@ impl IdTable {
             .map(|i| (IdKey { high: self.highs[i], low: self.lows[i] }, self.documents[i]))
     }
 
-    /// How many ids it has.
+    /// The number of ids.
     pub fn len(&self) -> usize {
         self.highs.len()
     }
 
-    /// Whether it has none.
+    /// Whether there are no ids.
     pub fn is_empty(&self) -> bool {
         self.highs.is_empty()
     }

@@ -1,4 +1,4 @@
-//! A level: what a delta becomes, and what small segments become that are merged into a large one.
+//! Building a level: from a delta, or from small segments that are merged into a large one.
 
 use std::sync::Arc;
 
@@ -14,60 +14,60 @@ use crate::index::tables::table::Table;
 use crate::index::tables::table::build;
 use crate::index::tables::table::build::Counts;
 
-/// About so many bytes of entries are sorted at a time, where that makes at most so many pieces.
+/// Entries are sorted in pieces of about this many bytes, but in no more pieces than the maximum.
 const PIECE_BYTES: u64 = 12 << 20;
 const PIECES_MAX: u64 = 4;
 
-/// A segment, and the tables that belong to it.
+/// A segment and its secondary tables.
 #[derive(Debug, Clone)]
 pub struct Level {
-    /// All it says about documents.
+    /// The segment.
     pub segment: Arc<Segment>,
-    /// If it is large, the plan's other tables, by role.
-    pub others: Vec<Arc<Table>>,
+    /// The secondary tables of a large segment, by role.
+    pub secondary_tables: Vec<Arc<Table>>,
 }
 
-/// What is known before the rows are.
+/// The properties of a level that are known before its rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
     /// The index's plans.
     pub plans: &'a Plans,
-    /// Whether it becomes a small segment.
+    /// Whether the segment is small.
     pub small: bool,
-    /// About how many fingerprints.
+    /// The approximate number of fingerprints.
     pub count: usize,
     /// What the postings have in common.
     pub common: Common,
-    /// Nothing is older: removals and resets have done their work and go.
+    /// Whether there are no older levels, so that removals and resets are dropped.
     pub oldest: bool,
 }
 
 impl Level {
-    /// The level of what is said about fingerprints, in any order and several times about one;
-    /// `add` puts what was said into the row of its fingerprint, the smallest first. Sorts what is said, with
-    /// its keys, a piece of all keys at a time, if it is large: needs memory for 12 MiB of that, or for a
-    /// quarter where it is more than four times as much.
+    /// Builds a level from entries in any order, any number for each fingerprint; `add` applies the
+    /// entries of a fingerprint to its row, the smallest first. The entries of a large level are
+    /// sorted with their keys one piece of the key space at a time, which needs memory for 12 MiB
+    /// of them, or for a quarter of them if that is more.
     pub fn of<T: Copy + Ord, I: Iterator<Item = (Permuted, T)>>(
         expected: Expected<'_>,
-        said: impl Fn() -> I,
+        entries: impl Fn() -> I,
         add: impl Fn(T, &mut Row),
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
     ) -> Self {
         let Expected { plans, small, count, common, oldest } = expected;
         let large = &plans.large;
         let order = if small { buckets::ORDER } else { large.tables()[0] };
-        let keyed = || said().map(|(value, said)| (order.key(value), said));
+        let keyed = || entries().map(|(value, entry)| (order.key(value), entry));
         let mut row = Row::default();
         let mut push = |builder: &mut Builder, sorted: &[(Key, T)]| {
-            for said in sorted.chunk_by(|a, b| a.0 == b.0) {
+            for same in sorted.chunk_by(|a, b| a.0 == b.0) {
                 row.clear();
-                for &(_, said) in said {
-                    add(said, &mut row);
+                for &(_, entry) in same {
+                    add(entry, &mut row);
                 }
                 if oldest {
                     row.forget_older();
                 }
-                builder.push(said[0].0, &row);
+                builder.push(same[0].0, &row);
             }
         };
         let builder = if small {
@@ -82,12 +82,13 @@ impl Level {
             in_order(Counts::new(order, count as u64), builder, keyed, |item| item.0, push)
         };
         let segment = builder.finish(ids);
-        let others = if small { Vec::new() } else { others(large, segment.sorted()) };
-        Self { segment: Arc::new(segment), others }
+        let secondary_tables =
+            if small { Vec::new() } else { secondary_tables_of(large, segment.sorted()) };
+        Self { segment: Arc::new(segment), secondary_tables }
     }
 
-    /// The level of `count` bare documents, put one after the other from the first change on; for
-    /// collections that are known as a whole.
+    /// The level of `count` documents without id and sketch, put one after the other from the first
+    /// change on; for collections that are known as a whole.
     pub fn of_bare(plans: &Plans, count: u64, values: impl Iterator<Item = Permuted>) -> Self {
         let posting = |sequence| Posting { sequence, has_id: false, has_sketch: false };
         let first = Sequence::ZERO.next();
@@ -100,8 +101,8 @@ impl Level {
     }
 }
 
-/// All tables of a plan but the first, of the fingerprints in that.
-fn others(plan: &Plan, first: &Sorted) -> Vec<Arc<Table>> {
+/// The secondary tables of a plan, for the fingerprints of its first table.
+fn secondary_tables_of(plan: &Plan, first: &Sorted) -> Vec<Arc<Table>> {
     let values = || first.entries().map(|(key, _)| first.order().value(key));
     let table = |(role, plan): (usize, &TablePlan)| {
         let keys = || values().map(|value| plan.key(value));
@@ -117,8 +118,8 @@ fn others(plan: &Plan, first: &Sorted) -> Vec<Arc<Table>> {
     plan.tables().iter().enumerate().skip(1).map(table).collect()
 }
 
-/// Has something built of items in the order of their keys, of which `counts` expects about so many: counts them, and
-/// sorts those of a piece of all keys at a time. They are gone through once for each piece.
+/// Builds something from items in the order of their keys: counts all items, then sorts them one
+/// piece of the key space at a time. `items` is iterated over once for each piece.
 fn in_order<T: Copy + Ord, I: Iterator<Item = T>, B>(
     mut counts: Counts,
     builder: impl FnOnce(&Counts) -> B,
@@ -129,7 +130,7 @@ fn in_order<T: Copy + Ord, I: Iterator<Item = T>, B>(
     let count = counts.expected();
     let pieces = (count * size_of::<T>() as u64).div_ceil(PIECE_BYTES).clamp(1, PIECES_MAX);
     let piece = |item: &T| ((u128::from(key(item)) * u128::from(pieces)) >> 64) as u64;
-    // A few more than a piece of them, for none is as large as another.
+    // A little more than the mean size of a piece, since pieces differ in size.
     let room = (count / pieces + if pieces > 1 { count / 64 } else { 0 }) as usize;
     let mut sorted = Vec::with_capacity(room);
     items().for_each(|item| {

@@ -1,7 +1,8 @@
 //! The levels of the index: deltas, which the writer appends to, and immutable segments.
 //!
-//! Both hold the same: documents put, documents removed and fingerprints reset over a range of sequences, with
-//! the [`posting`]s and [`ids`] of those documents. [`cells`] are the write-once memory of deltas.
+//! Both record the documents put, the documents removed and the fingerprints reset over a range of
+//! sequences, with the [`posting`]s and [`ids`] of those documents. Deltas are made of write-once
+//! [`cells`].
 
 pub mod cells;
 pub mod delta;

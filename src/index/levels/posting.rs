@@ -1,4 +1,4 @@
-//! What the index keeps of one document: its sequence, and whether its record holds more.
+//! The index entry of one document: its sequence, and which optional parts its record has.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use crate::index::memory::array::Array;
 
 /// A document under a fingerprint.
 ///
-/// The sequence is its age and the key of its journal record. The flags tell without reading the
-/// record whether there is an id to show or a sketch to compare.
+/// The sequence is the document's age and the key of its journal record. The flags tell, without
+/// reading the record, whether there is an id to show or a sketch to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Posting {
     /// The change that stored the document.
@@ -23,28 +23,28 @@ pub struct Posting {
 /// The largest sequence that a posting can hold: 7e13.
 pub const SEQUENCE_MAX: u64 = (1 << 46) - 1;
 
-/// What a list of postings has in common, so that it need not be kept with each.
+/// The properties that all postings of a list share, which are stored once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Common {
     /// The smallest sequence.
     pub first: Sequence,
     /// The largest sequence.
     pub last: Sequence,
-    /// The flags of all, where they are the same.
+    /// The flags, if they are the same in all postings.
     pub flags: Option<u8>,
 }
 
 impl Common {
-    /// Of no posting at all.
+    /// The common properties of no postings.
     pub const NONE: Self = Self { first: Sequence::ZERO, last: Sequence::ZERO, flags: Some(0) };
 
-    /// What a posting has in common with itself.
+    /// The common properties of one posting.
     pub fn of(posting: Posting) -> Self {
         let Posting { sequence, .. } = posting;
         Self { first: sequence, last: sequence, flags: Some(posting.flags()) }
     }
 
-    /// What two lists have in common.
+    /// The common properties of two lists together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -63,14 +63,15 @@ impl Common {
 
 /// A list of postings, each packed into as many bits as the list needs.
 ///
-/// The sequence is kept as its distance from the first; the two flags only where they differ. 100
-/// million fingerprints without ids take 27 bits each.
+/// The sequence is stored as its distance from the first, the two flags only if they differ. A
+/// hundred million fingerprints without ids take 27 bits each.
 #[derive(Debug)]
 pub struct Postings {
     common: Common,
     bits: u32,
     words: Array<u64>,
-    /// Where in the first word the first one begins: not at 0 where it is part of another list.
+    /// The bit of the first word at which the first posting begins: not 0 in a part of another
+    /// list.
     first_bit: usize,
     /// How many are packed.
     len: usize,
@@ -85,8 +86,8 @@ impl Postings {
         Self::from_words(common, len, Array::zeros(words(len, common.bits())))
     }
 
-    /// Two runs of its places as a list. The first shares its memory if that is large: both lists are only
-    /// read from now on.
+    /// A list of two runs of postings. The first run shares its memory if that is large; both lists
+    /// are read-only from then on.
     ///
     /// # Panics
     /// When it has no such places.
@@ -128,7 +129,8 @@ impl Postings {
         self.words[bit / 64 + 1] |= (two >> 64) as u64;
     }
 
-    /// Puts the postings at some places of another list into places that were not filled, from one on.
+    /// Puts the postings at some places of another list into places that were not filled, from one
+    /// on.
     ///
     /// # Panics
     /// When the other one has no such places.
@@ -163,12 +165,12 @@ impl Postings {
         }
     }
 
-    /// How many places there are.
+    /// The number of postings.
     pub fn len(&self) -> usize {
         self.len + self.behind.len()
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -183,7 +185,7 @@ impl Postings {
         self.words.bytes() + self.behind.capacity() * size_of::<Posting>()
     }
 
-    /// The packed form: what an image keeps. That of a part of another list is packed anew.
+    /// The packed form, which an image stores. A part of another list is packed anew.
     pub(crate) fn words(&self) -> Cow<'_, [u64]> {
         let len = words(self.len(), self.bits);
         if self.first_bit == 0 && self.behind.is_empty() && len <= self.words.len() {
@@ -208,7 +210,7 @@ impl Postings {
     }
 }
 
-/// Words of so many places. One more, so that any two adjacent ones can be read.
+/// The number of words for `len` postings, and one more, so that any two adjacent ones can be read.
 fn words(len: usize, bits: u32) -> usize {
     if len == 0 { 0 } else { (len * bits as usize).div_ceil(64).max(1) + 1 }
 }

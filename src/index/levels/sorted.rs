@@ -4,10 +4,10 @@ use crate::fingerprint::Distance;
 use crate::index::buckets::{self, Buckets};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan};
+use crate::index::tables::partition::PARTITIONS;
 use crate::index::tables::table::build;
 use crate::index::tables::table::build::Counts;
 use crate::index::tables::table::entries;
-use crate::index::tables::table::quarters::QUARTERS;
 use crate::index::tables::table::{Number, Table};
 
 /// The fingerprints of a segment. The *number* of one is its place among the slots.
@@ -15,7 +15,7 @@ use crate::index::tables::table::{Number, Table};
 pub enum Sorted {
     /// With all tables of the plan for small segments.
     Small(Buckets),
-    /// The first table of the plan for large segments; the others are apart.
+    /// The first table of the plan for large segments; the others are secondary tables.
     Large(Table),
 }
 
@@ -34,14 +34,14 @@ impl Sorted {
     }
 
     /// Has the line loaded where [`Self::find`] will begin.
-    pub fn expect_value(&self, value: Permuted) {
+    pub fn prefetch_value(&self, value: Permuted) {
         match self {
-            Self::Small(buckets) => buckets.expect_value(value),
-            Self::Large(table) => table.expect_value(value),
+            Self::Small(buckets) => buckets.prefetch_value(value),
+            Self::Large(table) => table.prefetch_value(value),
         }
     }
 
-    /// Has loaded what that leads to.
+    /// Prefetches the data that the prefetched home leads to.
     pub fn locate_value(&self, value: Permuted) {
         if let Self::Small(buckets) = self {
             buckets.locate_value(value);
@@ -72,7 +72,7 @@ impl Sorted {
         }
     }
 
-    /// How many there are.
+    /// The number of fingerprints.
     pub fn len(&self) -> usize {
         match self {
             Self::Small(buckets) => buckets.len(),
@@ -80,7 +80,7 @@ impl Sorted {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no fingerprints.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -155,20 +155,20 @@ pub enum Builder {
 }
 
 impl Builder {
-    /// A builder of a small segment with about so many fingerprints.
+    /// A builder of a small segment with about `count` fingerprints.
     pub fn small(distance_max: Distance, count: usize) -> Self {
         Self::Small { distance_max, values: Vec::with_capacity(count) }
     }
 
-    /// A builder of a large one whose fingerprints were counted.
+    /// A builder of a large segment with these counts.
     pub fn large(counts: &Counts) -> Self {
         Self::Large(Box::new(build::Builder::new(0, counts)))
     }
 
-    /// Builders of its quarters, if it has quarters.
-    pub fn quarters(counts: &Counts) -> Option<[Self; QUARTERS]> {
-        let quarters = build::Builder::quarters(0, counts)?;
-        Some(quarters.map(|quarter| Self::Large(Box::new(quarter))))
+    /// Builders of the partitions of a large segment, if it has partitions.
+    pub fn partitions(counts: &Counts) -> Option<[Self; PARTITIONS]> {
+        let partitions = build::Builder::partitions(0, counts)?;
+        Some(partitions.map(|partition| Self::Large(Box::new(partition))))
     }
 
     /// What the keys are.
@@ -187,7 +187,7 @@ impl Builder {
         }
     }
 
-    /// Adds the next larger key; its number.
+    /// Adds the next larger key and returns its number.
     pub fn push(&mut self, key: Key) -> Number {
         match self {
             Self::Small { values, .. } => {
@@ -198,7 +198,8 @@ impl Builder {
         }
     }
 
-    /// The finished fingerprints. If they are those of other ones, merged, their tables may be made of these.
+    /// Builds the fingerprints. If they are those of `merged` together, their tables may be made
+    /// from those.
     pub fn finish<'a>(self, merged: impl Iterator<Item = &'a Sorted>) -> Sorted {
         match self {
             Self::Small { distance_max, values } => {

@@ -1,9 +1,10 @@
 //! Fixed arrays for tables: large ones on 2 MiB pages.
 //!
-//! A look-up touches dozens of random lines; on 4 KiB pages each of them also misses the TLB, which
-//! costs as much again (more in a virtual machine). So large arrays are mappings of their own ([`crate::index::memory::pages`])
-//! with the advice to use huge pages. Smaller ones are the allocator's, which keeps their pages for the next
-//! small segment: their own mappings were a third of all page faults while millions were inserted.
+//! A look-up touches dozens of random lines. On 4 KiB pages each of them also misses the TLB, which
+//! doubles its cost (more in a virtual machine). So large arrays are mappings of their own
+//! ([`crate::index::memory::pages`]) that ask for huge pages. Smaller arrays come from the
+//! allocator, which keeps their pages for the next small segment: with a mapping for each, they
+//! caused a third of all page faults while millions of documents were inserted.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
@@ -12,7 +13,7 @@ use bytemuck::Pod;
 
 use crate::index::memory::pages::{HUGE_PAGE_BYTES, Part};
 
-/// From this size on an array has huge pages of its own.
+/// Arrays of at least this size have huge pages of their own.
 pub const PAGES_FROM_BYTES: usize = 2 * HUGE_PAGE_BYTES;
 
 /// A fixed array of numbers.
@@ -26,13 +27,14 @@ enum Memory<T> {
 }
 
 impl<T: Pod> Array<T> {
-    /// An array of `count` zeros. Without memory for it the process ends, as with any allocation: a
-    /// thread that ended alone would leave others waiting.
+    /// An array of `count` zeros. If there is no memory for it the process aborts, as with any
+    /// allocation: if only one thread ended, others would wait for it.
     pub fn zeros(count: usize) -> Self {
         Self::try_zeros(count).unwrap_or_else(|| Self::on_heap(count))
     }
 
-    /// An array of `count` zeros, if there is memory for it; what is not written takes none.
+    /// An array of `count` zeros, if there is memory for it. Pages that are never written take no
+    /// memory.
     pub fn try_zeros(count: usize) -> Option<Self> {
         let bytes = count.checked_mul(size_of::<T>())?;
         if bytes < PAGES_FROM_BYTES {
@@ -41,8 +43,8 @@ impl<T: Pod> Array<T> {
         Some(Self(Memory::Pages(Part::zeros(bytes).ok()?, PhantomData)))
     }
 
-    /// Arrays of so many zeros each. Large ones lie one behind the other: [`Self::joined`] makes one of
-    /// them without copying.
+    /// Arrays of zeros with these lengths. Large ones are adjacent, so that [`Self::joined`] makes
+    /// one of them without copying.
     pub fn zeros_in_parts(counts: &[usize]) -> Vec<Self> {
         let Self(Memory::Pages(mut rest, _)) = Self::zeros(counts.iter().sum()) else {
             return counts.iter().map(|&count| Self::on_heap(count)).collect();
@@ -55,8 +57,8 @@ impl<T: Pod> Array<T> {
         parts
     }
 
-    /// A part of it, which shares its memory where it is large: from now on both are only read, and what
-    /// neither holds goes back to the system.
+    /// A part of the array, which shares its memory if the array is large. From then on both are
+    /// read-only, and memory that neither covers goes back to the system.
     #[must_use]
     pub fn share(&self, range: Range<usize>) -> Self {
         match &self.0 {
@@ -68,8 +70,8 @@ impl<T: Pod> Array<T> {
         }
     }
 
-    /// Some arrays as one. Those that [`Self::zeros_in_parts`] made together share their memory with it,
-    /// others are copied.
+    /// Joins arrays. Those that [`Self::zeros_in_parts`] made together are shared, others are
+    /// copied.
     pub fn joined(parts: &[&Self]) -> Self {
         let pages = parts.iter().map(|part| match &part.0 {
             Memory::Heap(_) => None,

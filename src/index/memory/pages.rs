@@ -1,13 +1,14 @@
-//! Pages: zeroed memory of the system's own that goes back part by part.
+//! Pages: zeroed memory from the system that can be freed in parts.
 //!
-//! An allocator takes an array back as a whole. A merge that works its way through arrays of gigabytes wants
-//! to give back what it is done with, and what it makes has to lie in one piece in the end. So a *region* of
-//! memory is mapped once, and held by any number of *parts* of it; pages that no part holds any more go back
-//! to the system. Parts may overlap where they are only read.
+//! An allocator frees an array only as a whole. A merge that works its way through arrays of
+//! gigabytes needs to free the part that it is done with, and its result has to be contiguous in
+//! the end. So a *region* of memory is mapped once and covered by any number of *parts*; pages that
+//! no part covers any more go back to the system. Parts that are only read may overlap.
 //!
-//! The only room with `unsafe` beside the kernel, for three things: a part lends its bytes as a slice, the
-//! one owner of a part lends them to be written, and pages without a part are given back. What makes all
-//! three sound is one rule, which [`Part`] keeps: bytes that are written belong to one part.
+//! This is the only module with `unsafe` apart from the kernel, for three operations: a part lends
+//! its bytes as a slice, the one owner of a part lends them mutably, and pages without a part are
+//! freed. One rule makes all three sound, and [`Part`] keeps it: bytes that are written belong to
+//! one part.
 #![expect(unsafe_code, reason = "parts of a mapping are lent; every block says why it is sound")]
 
 use std::io;
@@ -17,7 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::{Advice, MmapMut, MmapRaw, UncheckedAdvice};
 
-/// Mappings are multiples of it, since Linux aligns only those to huge pages; whole ones are given back.
+/// Mappings are multiples of this size, since Linux aligns only those to huge pages; only whole
+/// huge pages are freed.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A part of a region of memory.
@@ -26,7 +28,7 @@ pub struct Part {
     region: Arc<Region>,
     /// In bytes from the region's start.
     range: Range<usize>,
-    /// Another part may overlap: it is only read from now on.
+    /// Set once another part may overlap this one, which is read-only from then on.
     shared: AtomicBool,
 }
 
@@ -38,13 +40,14 @@ struct Region {
 }
 
 impl Part {
-    /// A region of so many zeros, all of it one part, to be written. What is not written takes no memory.
+    /// A new region of this many zeros, covered by one writable part. Pages that are never written
+    /// take no memory.
     ///
     /// # Errors
-    /// Those of the system, which may have no such memory.
+    /// Those of the system, which may lack the memory.
     pub fn zeros(bytes: usize) -> io::Result<Self> {
         let map = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE_BYTES))?;
-        // Without huge pages it is slower and just as right.
+        // Without huge pages the memory is slower but works the same.
         let _advised: io::Result<()> = map.advise(Advice::HugePage);
         let region = Region { map: map.into(), parts: Mutex::new(Vec::new()) };
         Ok(Self::of(Arc::new(region), 0..bytes, false))
@@ -53,14 +56,14 @@ impl Part {
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         let start = self.region.map.as_ptr().wrapping_add(self.range.start);
-        // SAFETY: the range lies in the mapping, which the region keeps, and which began as zeros. Its pages
-        // are not given back while this part is among the region's. Nobody writes to them meanwhile: a
-        // part that may overlap others is never written to, and the one owner of any other has
-        // lent this slice.
+        // SAFETY: the range lies in the mapping, which the region keeps, and which began as zeros.
+        // Its pages are not given back while this part is among the region's. Nobody writes to them
+        // meanwhile: a part that may overlap others is never written to, and the one owner of any
+        // other has lent this slice.
         unsafe { std::slice::from_raw_parts(start, self.range.len()) }
     }
 
-    /// Its bytes, to be written.
+    /// Its bytes, writable.
     ///
     /// # Panics
     /// When it was shared.
@@ -86,7 +89,7 @@ impl Part {
         rest
     }
 
-    /// A part of it, to be read. From now on it is only read as well.
+    /// A part of this part. From then on both are read-only.
     ///
     /// # Panics
     /// When it is shorter.
@@ -98,8 +101,8 @@ impl Part {
         Self::of(Arc::clone(&self.region), range, true)
     }
 
-    /// Some parts that lie one behind the other as one, to be read, as they are from now on; `None` where
-    /// they do not.
+    /// Joins adjacent parts of one region; all are read-only from then on. `None` if they are not
+    /// adjacent.
     pub fn joined(parts: &[&Self]) -> Option<Self> {
         let (first, last) = (parts.first()?, parts.last()?);
         let follows = |two: &[&Self]| {
@@ -126,7 +129,7 @@ impl Drop for Part {
         let at = parts.iter().position(|range| *range == self.range);
         parts.swap_remove(at.expect("a part is among its region's"));
         if parts.is_empty() {
-            // The mapping goes as a whole.
+            // The whole mapping is about to be unmapped.
             return;
         }
         for gap in gaps(self.range.clone(), &parts) {
@@ -160,7 +163,7 @@ impl Region {
     }
 }
 
-/// What some ranges leave of one.
+/// The parts of one range that are in none of the others.
 fn gaps(of: Range<usize>, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
     ranges.iter().fold(vec![of], |gaps, range| {
         let around = |gap: Range<usize>| {
@@ -185,7 +188,7 @@ mod tests {
         part
     }
 
-    /// What the region's memory holds behind its parts' backs.
+    /// Reads the region's memory without a part.
     fn of_region(region: &Region, at: usize) -> u8 {
         let byte = region.map.as_ptr().wrapping_add(at);
         // SAFETY: it lies in the mapping, and nothing writes to it.

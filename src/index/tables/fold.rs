@@ -91,8 +91,8 @@ fn sum(half: u32) -> u32 {
 
 impl Code {
     const fn new() -> Self {
-        // Each of the 31 bits has a column, a number from 1 to 31; the syndrome of a word is the sum
-        // (xor) of the columns of its ones. Bits 0 to 4 have the powers of two.
+        // Each of the 31 bits has a column, a number from 1 to 31; the syndrome of a word is the
+        // sum (xor) of the columns of its ones. Bits 0 to 4 have the powers of two.
         let mut column = [0_u8; 32];
         let mut bit_of = [0_usize; 32];
         let (mut value, mut next) = (1, SYNDROME_BITS as usize);
@@ -127,8 +127,8 @@ impl Code {
         code
     }
 
-    /// A word with a syndrome s has its wrong bit flipped; flipping f as well leads to the ball where
-    /// g is the wrong bit, s = f + g. So the code words differ in the bits of s, f and g.
+    /// A word with a syndrome s has its wrong bit flipped; flipping f as well leads to the ball
+    /// where g is the wrong bit, s = f + g. So the code words differ in the bits of s, f and g.
     const fn neighbours_of(&self, syndrome: usize) -> [u32; NEIGHBOURS_MAX] {
         let mut flips = [0; NEIGHBOURS_MAX];
         flips[1] = 1 << 31;

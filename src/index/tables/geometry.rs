@@ -1,14 +1,14 @@
-//! The geometry of a table: how its lines are divided and where a key belongs, by its size.
+//! The geometry of a table: for its size, how its lines are divided and where a key belongs.
 //!
-//! The heads are cut into equal *ranges* of about a thousand entries; a *directory* tells where the
-//! lines of each range start and how many it has, in proportion to its entries, so that a skewed
-//! collection fills its lines as evenly as a random one. Within a range the place of a head is
-//! interpolated: its *home*. So finding a line costs one load from the directory (0.01 bytes an
+//! The heads are cut into equal *ranges* of about a thousand entries. A *directory* holds, for each
+//! range, its first line and its number of lines, which is proportional to its entries, so that a
+//! skewed collection fills its lines as evenly as a random one. Within a range the line of a head,
+//! its *home*, is interpolated. So finding a line costs one load from the directory (0.01 bytes an
 //! entry, in the second-level cache) and a multiplication, and no search.
 //!
-//! Lines are filled to a share of their slots; what does not fit goes to the next two lines, and
-//! what does not fit there to extra lines. A line keeps only the bits of a head that its place does
-//! not imply.
+//! Lines are filled to a share of their slots. Entries that do not fit overflow into the next two
+//! lines, and from there into extra lines. A line keeps only the bits of a head that its position
+//! does not imply.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
@@ -20,43 +20,45 @@ use crate::index::tables::fold;
 use crate::index::tables::fold::{Head, SYNDROME_BITS};
 use crate::index::tables::line::{Layout, SPAN_MAX};
 
-/// Entries a range, about.
+/// The approximate number of entries of a range.
 const RANGE_ENTRIES: u64 = 1_000;
 
-/// A quarter of a table has ranges of its own.
+/// Each partition of a table has ranges of its own.
 const RANGES_MIN: u64 = 4;
 
 /// A directory takes at most 128 MiB.
 const RANGE_BITS_MAX: u32 = 24;
 
-/// How full lines are made. Fuller lines take less memory, and more look-ups go on to the next line.
+/// How full lines are made. Fuller lines take less memory, and more look-ups go on to the next
+/// line.
 const FILL: f64 = 0.70;
 
-/// The same for tables from [`LARGE`] entries on, whose memory matters more.
+/// The fill of tables with at least [`LARGE`] entries, whose memory matters more.
 const FILL_LARGE: f64 = 0.80;
 const LARGE: u64 = 32_000_000;
 
-/// The same for those of thirds: a look-up visits several lines one behind the other, and fewer where
-/// they are fuller.
+/// The fill of large tables on thirds: a look-up visits several consecutive lines, fewer if they
+/// are fuller.
 const FILL_LARGE_THIRDS: f64 = 0.85;
 
-/// A range with fewer entries than others gets lines for at least this share of their average, so
-/// that no line stands for so many heads that all of their bits would have to be kept.
+/// A sparse range gets lines for at least this share of the average entries, so that no line covers
+/// so many heads that it would have to keep all of their bits.
 const SPARSEST: f64 = 0.5;
 
-/// What a line costs that is read after its neighbour, in terms of one at a random place.
+/// The cost of reading a line after its neighbour, relative to a line at a random address.
 const NEXT_LINE_COST: f64 = 0.5;
 
-/// How a table of a certain size is laid out.
+/// The layout of a table of a certain size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Geometry {
-    /// How its lines are divided.
+    /// The layout of a line.
     pub layout: Layout,
     /// Log2 of the number of ranges: 1 to [`RANGE_BITS_MAX`].
     pub range_bits: u32,
-    /// How many of a head's upper bits a look-up flips: what agrees in them is one cell.
+    /// The number of upper bits of a head that a look-up flips: heads that agree in them form one
+    /// cell.
     pub cell_bits: u32,
-    /// No cell is cut by the border of two homes.
+    /// No cell spans two homes.
     pub whole_cells: bool,
     fill: f64,
     heads_per_line_max: u64,
@@ -84,22 +86,23 @@ impl Geometry {
                 heads_per_line_max: (HEADS as f64 / lines as f64 / SPARSEST).ceil() as u64,
             }
         };
-        // The more slots, the fewer lines, and the more bits have to be kept.
+        // More slots mean fewer lines, and more bits of a head to keep.
         let layouts = (1..=15).rev().map(Layout::with_slots);
         layouts.map(with).find(Self::tells_heads).expect("whole heads are always told")
     }
 
-    /// Whether the kept bits tell a head from all others that a probe can meet.
+    /// Whether the kept bits distinguish a head from all others that a probe can meet.
     ///
-    /// It is told by its distance from the head that is looked for, or from that at the start of a
-    /// line: at most the lines that it may have been moved on, and its cell.
+    /// A head is reconstructed from its distance to the head that is looked for, or to the head at
+    /// the start of a line. That distance is at most the lines that an entry may have overflowed,
+    /// and its cell.
     fn tells_heads(&self) -> bool {
         let cell = if self.whole_cells { HEADS >> self.cell_bits } else { 0 };
         let far = (u64::from(SPAN_MAX) + 2) * self.heads_per_line_max + cell;
         self.layout.kept_bits == 32 || far < 1 << (self.layout.kept_bits - 1)
     }
 
-    /// That of a table in an image; `None` where there is none like it.
+    /// The geometry of a table in an image; `None` if it is not possible.
     pub fn stored(slots: u8, range_bits: u8, cell_bits: u8, whole_cells: bool) -> Option<Self> {
         let (range_bits, cell_bits) = (u32::from(range_bits), u32::from(cell_bits));
         let possible = (1..=15).contains(&slots)
@@ -111,7 +114,7 @@ impl Geometry {
         possible.then_some(stored)
     }
 
-    /// How many lines a range with so many entries gets.
+    /// The number of lines of a range with this many entries.
     pub fn lines_of_range(&self, entries: u32) -> u32 {
         let for_entries = f64::from(entries) / (f64::from(self.layout.slots) * self.fill);
         let for_heads = (HEADS >> self.range_bits).div_ceil(self.heads_per_line_max);
@@ -125,7 +128,7 @@ impl Geometry {
 
     /// Expected lines of a table with `count` entries, for a collection without skew.
     pub fn lines(&self, count: u64) -> f64 {
-        // Those of each range are rounded up.
+        // The lines of each range are rounded up.
         lines(count, self.layout, self.fill) as f64 + 0.5 * self.ranges()
     }
 
@@ -134,7 +137,7 @@ impl Geometry {
         self.lines(count) * f64::from(self.layout.slots)
     }
 
-    /// How many cells a look-up visits, on average over all heads.
+    /// The mean number of cells that a look-up visits.
     pub fn cells_visited(&self, plan: TablePlan, radius: u32) -> f64 {
         if plan.folded {
             fold::neighbours_mean(radius)
@@ -143,7 +146,7 @@ impl Geometry {
         }
     }
 
-    /// How many lines a cell touches, on average.
+    /// The mean number of lines that a cell touches.
     pub fn lines_a_cell(&self, count: u64) -> f64 {
         if self.whole_cells {
             return 1.0;
@@ -165,7 +168,7 @@ fn lines(count: u64, layout: Layout, fill: f64) -> u64 {
     ((count as f64 / (f64::from(layout.slots) * fill)).ceil() as u64).max(1)
 }
 
-/// How many bits to flip at a look-up: with fewer, a cell is larger, and there are fewer of them.
+/// The number of bits to flip in a look-up: with fewer bits, cells are larger and fewer.
 fn cell_bits(plan: TablePlan, lines: u64) -> u32 {
     if plan.folded {
         return 32 - SYNDROME_BITS;
@@ -182,7 +185,7 @@ fn cell_bits(plan: TablePlan, lines: u64) -> u32 {
         .unwrap_or(plan.key_bits)
 }
 
-/// How many cells of `bits` bits lie within a radius.
+/// The number of cells of `bits` bits within a radius.
 pub fn probes(bits: u32, radius: u32) -> u64 {
     let choose = |k: u32| (0..u64::from(k)).fold(1, |c, i| c * (u64::from(bits) - i) / (i + 1));
     (0..=radius.min(bits)).map(choose).sum()

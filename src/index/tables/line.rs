@@ -7,8 +7,9 @@
 //! ```
 //!
 //! *Span*: how many of the following lines still hold entries that belong here. *Extra*: more of
-//! them lie in lines behind the table. *More*: one of the two. The higher bits of a head follow from
-//! where its line lies (see [`crate::index::tables::table`]), so the larger a table, the fewer are kept.
+//! them lie in lines behind the table. *More*: one of the two. The higher bits of a head follow
+//! from where its line lies (see [`crate::index::tables::table`]), so the larger a table, the fewer
+//! are kept.
 
 use crate::index::plan::{Key, head, low};
 use crate::index::tables::fold::Head;
@@ -35,7 +36,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout with so many slots (1 to 15), which keeps as many bits as there is room for.
+    /// The layout with this many slots (1 to 15), which keeps as many bits as fit.
     pub fn with_slots(slots: u32) -> Self {
         Self { slots, kept_bits: ((512 - HEADER_BITS) / slots - 32).clamp(1, 32) }
     }
@@ -109,7 +110,7 @@ impl Line {
         heads
     }
 
-    /// Fills one that has no entries with those of so many keys; behind these `keys` is zero.
+    /// Fills an empty line with the first `count` of these keys; the rest of `keys` is zero.
     #[inline]
     pub fn fill(&mut self, layout: Layout, keys: &[Key; SLOTS_MAX], count: u32) {
         debug_assert!(self.count() == 0 && count <= layout.slots, "the line has room");
@@ -128,7 +129,7 @@ impl Line {
         self.0[15] |= count << HEADER_BITS;
     }
 
-    /// Adds an entry behind the others.
+    /// Appends an entry.
     pub fn push(&mut self, layout: Layout, head: Head, low: u32) {
         let slot = self.count();
         debug_assert!(slot < layout.slots, "the line has room");

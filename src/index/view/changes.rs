@@ -1,27 +1,28 @@
-//! What changed lately: the questions that deltas alone answer.
+//! Recent changes: the queries that deltas alone answer.
 //!
-//! A search is brought up to date with them on the writer, which everybody waits for, so whoever asks
-//! about many fingerprints has them expected first ([`View::expect_changes`]).
+//! The writer uses them to bring a search up to date before it decides. Every write waits for the
+//! writer, so a caller with many fingerprints prefetches first ([`View::prefetch_changes`]).
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::levels::delta::{DeltaAt, Happened};
+use crate::index::levels::delta::{DeltaAt, DeltaEvent};
 use crate::index::view::{Near, View};
 use crate::sketch::Sketch;
 
 impl View {
-    /// Before [`Self::near_changed_since`] of a few fingerprints: has loaded what it will read, so that
-    /// their cache misses overlap.
-    pub fn expect_changes(&self, since: Sequence, queries: &[Fingerprint], distance: Distance) {
+    /// Prefetches the data that [`Self::near_changed_since`] reads for these queries, so that their
+    /// cache misses overlap.
+    pub fn prefetch_changes(&self, since: Sequence, queries: &[Fingerprint], distance: Distance) {
         let queries = || queries.iter().map(|&query| self.shape.permutation.apply(query));
         for delta in self.changed_since(since) {
-            queries().for_each(|query| delta.expect(query, distance));
+            queries().for_each(|query| delta.prefetch(query, distance));
             queries().for_each(|query| delta.locate(query, distance));
         }
     }
 
-    /// The fingerprints within `distance` that changed after a sequence, each once; `None` where
-    /// the deltas no longer tell, because one has become a segment. Some may have no document.
+    /// The fingerprints within `distance` that changed after a sequence, each once; some may have
+    /// no document any more. `None` when a delta with such changes has become a segment, so that
+    /// they can no longer be listed.
     pub fn near_changed_since(
         &self,
         since: Sequence,
@@ -45,32 +46,29 @@ impl View {
         Some(values.into_iter().map(|value| self.near_of(query, value)).collect())
     }
 
-    /// Whether a match found at a sequence may be gone by now, or the deltas no longer tell.
+    /// Whether a match that was found at a sequence may have been removed since, or the deltas no
+    /// longer reach back that far.
     pub fn may_have_lost_since(&self, since: Sequence) -> bool {
         self.deltas[0].after() > since
-            || self.changed_since(since).any(|delta| delta.delta().hiding() > 0)
+            || self.changed_since(since).any(|delta| delta.delta().tombstones() > 0)
     }
 
-    /// What happened to a fingerprint after a sequence, oldest first, as far as deltas tell.
-    pub fn happened_since(
+    /// The events of a fingerprint after a sequence, oldest first, as far back as the deltas reach.
+    pub fn events_since(
         &self,
         since: Sequence,
         fingerprint: Fingerprint,
-    ) -> impl Iterator<Item = (Sequence, &Happened)> {
+    ) -> impl Iterator<Item = (Sequence, &DeltaEvent)> {
         let value = self.shape.permutation.apply(fingerprint);
-        self.deltas()
-            .flat_map(move |delta| delta.happened(value))
-            .filter(move |(at, _)| *at > since)
+        self.deltas().flat_map(move |delta| delta.events(value)).filter(move |(at, _)| *at > since)
     }
 
     /// The sketch of a document that is still in a delta.
     pub fn sketch_in_memory(&self, fingerprint: Fingerprint, at: Sequence) -> Option<&Sketch> {
         let value = self.shape.permutation.apply(fingerprint);
-        self.deltas().flat_map(|delta| delta.happened(value)).find_map(|(put, happened)| {
-            match happened {
-                Happened::Put { sketch, .. } if put == at => sketch.as_deref(),
-                Happened::Put { .. } | Happened::Removed { .. } | Happened::Reset => None,
-            }
+        self.deltas().flat_map(|delta| delta.events(value)).find_map(|(put, event)| match event {
+            DeltaEvent::Put { sketch, .. } if put == at => sketch.as_deref(),
+            DeltaEvent::Put { .. } | DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
         })
     }
 

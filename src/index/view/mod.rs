@@ -1,55 +1,45 @@
 //! The view: the whole index at one sequence.
 //!
 //! ```text
-//!   segments   all that is known of documents; small ones with all their tables, large ones with
-//!              the plan's first; oldest first
-//!   others     the other tables of large segments: fingerprints alone; by role, oldest first
-//!   deltas     the newest changes; the last one is appended to
+//!   segments          all documents, oldest first; a small segment has all of its tables,
+//!                     a large one the first
+//!   secondary tables  the other tables of large segments; by role, oldest first
+//!   deltas            the newest changes; the last one is appended to
 //! ```
 //!
-//! The writer owns the newest view and changes it; what it publishes (a clone: a few reference
-//! counts) never changes again, and readers keep it as long as they like. A look-up visits every
-//! level, so its cost is that of the segments' probes together; only for hits are the levels asked
-//! whether documents are still there.
+//! The writer owns the newest view and changes it. It publishes clones, which cost a few reference
+//! counts and never change; readers keep a clone as long as they like. A look-up visits every
+//! level, so its cost is the sum of the probes of all segments. Levels are asked whether documents
+//! still exist only for hits.
 
 mod changes;
+mod values;
+
+pub use values::{Counts, DocumentCounts, Located, Near, Parts, Put, Shape};
 
 use std::sync::Arc;
 
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::compaction::work::{Built, Other, Work};
-use crate::index::levels::delta::{Delta, DeltaAt, Happened};
+use crate::index::compaction::built::Built;
+use crate::index::levels::delta::{Delta, DeltaAt, DeltaEvent};
 use crate::index::levels::distinct;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::Level;
 use crate::index::levels::posting::Posting;
 use crate::index::levels::segment::{Segment, Tally};
 use crate::index::levels::sorted::Sorted;
-use crate::index::lookup::{BUFFERS, Lookup, Reach, VALUES_KEPT};
-use crate::index::permutation::{Permutation, Permuted};
+use crate::index::lookup::{BUFFERS, Levels, Lookup, Reach, VALUES_KEPT};
+use crate::index::permutation::Permuted;
 use crate::index::plan::Plans;
+use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
-use crate::sketch::Sketch;
 
-/// How many look-ups of a batch are answered at a time.
+/// Look-ups of a batch that run together.
 const QUERIES_AT_A_TIME: usize = 64;
 
-/// Of so many matches of a look-up the documents are loaded before they are asked for.
-const EXPECTED_MAX: usize = 4;
-
-/// What every view of a data directory shares.
-#[derive(Debug, Clone)]
-pub struct Shape {
-    /// The largest distance of a look-up.
-    pub distance_max: Distance,
-    /// How many events a delta holds.
-    pub delta_events: usize,
-    /// How many fingerprints a small segment has at most.
-    pub small_max: u64,
-    /// The directory's bit permutation.
-    pub permutation: Arc<Permutation>,
-}
+/// A look-up prefetches the documents of at most this many matches.
+const PREFETCHED_MAX: usize = 4;
 
 /// The index at one sequence.
 #[derive(Debug, Clone)]
@@ -57,8 +47,8 @@ pub struct View {
     shape: Arc<Shape>,
     plans: Arc<Plans>,
     segments: Arc<[Arc<Segment>]>,
-    others: Arc<[Other]>,
-    /// How many fingerprints merges of segments have dropped.
+    secondary_tables: Arc<[SecondaryTable]>,
+    /// The number of fingerprints that merges of segments have dropped.
     dropped: u64,
     /// Oldest first; the last one is appended to. Never empty.
     deltas: Arc<[Arc<Delta>]>,
@@ -67,50 +57,17 @@ pub struct View {
     documents: u64,
 }
 
-/// A stored fingerprint near a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Near {
-    /// The stored fingerprint.
-    pub fingerprint: Fingerprint,
-    /// Its distance from the query.
-    pub distance: Distance,
-}
-
-/// How many documents a fingerprint has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Held {
-    /// All of them.
-    pub documents: u64,
-    /// Those with an id.
-    pub with_id: u64,
-}
-
-/// The document under an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Located {
-    /// Its fingerprint.
-    pub fingerprint: Fingerprint,
-    /// The document.
-    pub posting: Posting,
-}
-
-impl Shape {
-    /// Which tables the segments have.
-    pub fn plans(&self) -> Plans {
-        Plans { small_max: self.small_max, ..Plans::of(self.distance_max) }
-    }
-}
-
 impl View {
     /// An empty index.
     pub fn new(shape: Shape) -> Self {
         Self::restored(shape, Parts::default())
     }
 
-    /// The index that these parts make.
+    /// Restores an index from its parts.
     pub fn restored(shape: Shape, parts: Parts) -> Self {
-        let Parts { segments, others, dropped, counts } = parts;
-        // What each of them adds is not known, their sum is, and nobody asks for more.
+        let Parts { segments, secondary_tables, dropped, counts } = parts;
+        // Only the sum of what the segments add is known, and nothing needs the summands: the first
+        // one takes all.
         let mut fingerprints = counts.fingerprints as i64;
         for segment in &segments {
             segment.added(|| std::mem::take(&mut fingerprints));
@@ -120,7 +77,7 @@ impl View {
             plans: Arc::new(shape.plans()),
             shape: Arc::new(shape),
             segments: segments.into(),
-            others: others.into(),
+            secondary_tables: secondary_tables.into(),
             dropped,
             deltas: [Arc::new(delta)].into(),
             live_length: 0,
@@ -129,37 +86,41 @@ impl View {
         }
     }
 
-    /// The index after so many bare documents were put, one after the other. Much quicker than putting
-    /// them; needs 24 bytes a fingerprint beside the index while it works.
+    /// The index after `documents` documents without id and sketch were put, one after the other.
+    /// This is much quicker than putting them one by one, and needs 24 bytes a fingerprint in
+    /// addition to the index while it works.
     pub fn filled(
         shape: Shape,
         documents: u64,
         fingerprints: impl Iterator<Item = Fingerprint>,
     ) -> Self {
         let values = fingerprints.map(|fingerprint| shape.permutation.apply(fingerprint));
-        let Level { segment, others } = Level::of_bare(&shape.plans(), documents, values);
+        let Level { segment, secondary_tables } = Level::of_bare(&shape.plans(), documents, values);
         let fingerprints = segment.fingerprints() as u64;
         let counts = Counts { sequence: Sequence::new(documents), documents, fingerprints };
-        let other = |table| Other { table, cleaned_at: 0 };
-        let others = others.into_iter().map(other).collect();
-        Self::restored(shape, Parts { segments: vec![segment], others, dropped: 0, counts })
+        let other = |table| SecondaryTable { table, cleaned_at: 0 };
+        let secondary_tables = secondary_tables.into_iter().map(other).collect();
+        Self::restored(
+            shape,
+            Parts { segments: vec![segment], secondary_tables, dropped: 0, counts },
+        )
     }
 
     /// Every stored fingerprint within `distance` of the query, each once, in no particular order.
     pub fn near(&self, query: Fingerprint, distance: Distance) -> Vec<Near> {
         let query = self.shape.permutation.apply(query);
-        let reach = Reach::of(self, distance);
+        let reach = Reach::of(&self.plans.large, distance);
         BUFFERS.with_borrow_mut(|(lookup, values)| {
-            // Also what a look-up left that did not come to its end.
+            // A look-up that panicked may have left values.
             values.clear();
-            lookup.run(self, reach, &[query], &mut |_, value| values.push(value));
+            lookup.run(self.levels(), reach, &[query], &mut |_, value| values.push(value));
             if values.len() > 1 {
                 values.sort_unstable();
                 values.dedup();
             }
-            self.expect_held(values);
-            if self.hides() {
-                values.retain(|&value| self.holds(value));
+            self.prefetch_documents(values);
+            if self.has_deletions() {
+                values.retain(|&value| self.has_documents(value));
             }
             let near = values.iter().map(|&value| self.near_of(query, value)).collect();
             if values.capacity() > VALUES_KEPT {
@@ -169,22 +130,22 @@ impl View {
         })
     }
 
-    /// For each query the distance of the nearest stored fingerprint within `distance`.
+    /// For each query, the distance of the nearest stored fingerprint within `distance`.
     ///
-    /// Several look-ups are under way at a time, so that their cache misses overlap.
+    /// Several look-ups are in flight at a time, so that their cache misses overlap.
     pub fn nearest(
         &self,
         queries: &[Fingerprint],
         distance: Distance,
     ) -> impl Iterator<Item = Option<Distance>> {
-        let (mut lookup, reach, hides) =
-            (Lookup::default(), Reach::of(self, distance), self.hides());
+        let (mut lookup, reach, has_deletions) =
+            (Lookup::default(), Reach::of(&self.plans.large, distance), self.has_deletions());
         queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
             let mut room = [0; QUERIES_AT_A_TIME];
             let permuted = self.shape.permutation.apply_all(queries, &mut room);
             let mut nearest = [u32::MAX; QUERIES_AT_A_TIME];
-            lookup.run(self, reach, permuted, &mut |at, value| {
-                if !hides || self.holds(value) {
+            lookup.run(self.levels(), reach, permuted, &mut |at, value| {
+                if !has_deletions || self.has_documents(value) {
                     nearest[at] = nearest[at].min((permuted[at] ^ value).count_ones());
                 }
             });
@@ -192,23 +153,24 @@ impl View {
         })
     }
 
-    /// How many documents a fingerprint has.
-    pub fn held(&self, fingerprint: Fingerprint) -> Held {
-        self.held_value(self.shape.permutation.apply(fingerprint))
+    /// The number of documents of a fingerprint.
+    pub fn document_counts(&self, fingerprint: Fingerprint) -> DocumentCounts {
+        self.counts_of_value(self.shape.permutation.apply(fingerprint))
     }
 
     /// The documents of a fingerprint, oldest first.
     pub fn documents_of(&self, fingerprint: Fingerprint) -> impl Iterator<Item = Posting> + '_ {
         let value = self.shape.permutation.apply(fingerprint);
-        let hidden = self.hidden(value);
+        let deleted = self.deleted(value);
         let in_segments = self.segments.iter().flat_map(move |segment| segment.postings(value));
-        let in_deltas = self.deltas().flat_map(move |delta| delta.happened(value)).filter_map(
-            |(_, happened)| match happened {
-                Happened::Put { posting, .. } => Some(*posting),
-                Happened::Removed { .. } | Happened::Reset => None,
-            },
-        );
-        in_segments.chain(in_deltas).filter(move |posting| !hidden.hides(posting.sequence))
+        let in_deltas =
+            self.deltas().flat_map(move |delta| delta.events(value)).filter_map(|(_, event)| {
+                match event {
+                    DeltaEvent::Put { posting, .. } => Some(*posting),
+                    DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
+                }
+            });
+        in_segments.chain(in_deltas).filter(move |posting| !deleted.contains(posting.sequence))
     }
 
     /// The document under an id.
@@ -217,22 +179,23 @@ impl View {
         let (value, posting) = in_deltas
             .or_else(|| self.segments.iter().rev().find_map(|segment| segment.find_id(key)))?;
         let fingerprint = self.shape.permutation.restore(value);
-        // Removals speak of the document, not of the id.
-        (!self.hidden(value).hides(posting.sequence)).then_some(Located { fingerprint, posting })
+        // Removals name the document, not the id.
+        (!self.deleted(value).contains(posting.sequence))
+            .then_some(Located { fingerprint, posting })
     }
 
-    /// The last change it contains.
+    /// The last change that the view contains.
     pub fn sequence(&self) -> Sequence {
         self.sequence
     }
 
-    /// How many documents are stored.
+    /// The number of stored documents.
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
-    /// Its totals. Asks older segments for each fingerprint of the newest levels that nobody has counted
-    /// yet ([`crate::index::levels::distinct`]), some 0.3 us each.
+    /// The totals. Looks up every fingerprint of the newest levels that has not been counted yet in
+    /// the older segments ([`crate::index::levels::distinct`]), which takes about 0.3 us each.
     pub fn counts(&self) -> Counts {
         let deltas: Vec<_> = self.deltas().collect();
         let added = (0..deltas.len()).map(|at| {
@@ -243,7 +206,8 @@ impl View {
         self.counts_with(self.in_segments().strict_add_signed(added.sum()))
     }
 
-    /// The same at once: of fingerprints those that somebody has counted.
+    /// The totals as far as they have been counted, without counting any further: fingerprints of
+    /// uncounted levels are missing.
     pub fn counts_so_far(&self) -> Counts {
         let segments = self.segments.iter().filter_map(|segment| segment.known_added());
         let deltas = self.deltas().filter_map(|delta| delta.delta().known_added());
@@ -251,10 +215,11 @@ impl View {
         self.counts_with(u64::try_from(added).unwrap_or(0))
     }
 
-    /// For how many fingerprints [`Self::counts`] has to ask.
+    /// The number of fingerprints that [`Self::counts`] still has to look up.
     pub fn uncounted(&self) -> u64 {
         let segments = self.segments.iter().filter(|segment| segment.known_added().is_none());
-        let segments = segments.map(|segment| (segment.fingerprints() + segment.hiding()) as u64);
+        let segments =
+            segments.map(|segment| (segment.fingerprints() + segment.tombstones()) as u64);
         let deltas = self.deltas().filter(|delta| delta.delta().known_added().is_none());
         segments.chain(deltas.map(|delta| u64::from(delta.length()))).sum()
     }
@@ -263,18 +228,19 @@ impl View {
         Counts { sequence: self.sequence, documents: self.documents, fingerprints }
     }
 
-    /// How many fingerprints have a document in the segments.
+    /// The number of fingerprints that have a document in the segments.
     fn in_segments(&self) -> u64 {
         let added = distinct::added_by_all(&self.segments);
         u64::try_from(added).expect("only what is there is removed")
     }
 
-    /// What another view can be restored from that had these segments and tables, and no deltas. Counts
-    /// as [`Self::counts`] does.
+    /// The parts from which to restore a view that has these segments and tables and no deltas. The
+    /// sequence and document count are those of `frozen`, the view when its deltas were closed.
+    /// Counts fingerprints as [`Self::counts`] does.
     pub fn parts_of(&self, frozen: &Self) -> Parts {
         Parts {
             segments: self.segments.to_vec(),
-            others: self.others.to_vec(),
+            secondary_tables: self.secondary_tables.to_vec(),
             dropped: self.dropped,
             counts: Counts {
                 sequence: frozen.sequence,
@@ -284,80 +250,87 @@ impl View {
         }
     }
 
-    /// What every view of the directory shares.
+    /// The parameters that all views of the directory share.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Its segments, oldest first.
+    /// The segments, oldest first.
     pub fn segments(&self) -> &Arc<[Arc<Segment>]> {
         &self.segments
     }
 
-    /// The deltas that are full, oldest first: they wait to become segments.
+    /// The full deltas, oldest first: they wait to become segments.
     pub fn full_deltas(&self) -> &[Arc<Delta>] {
         &self.deltas[..self.deltas.len() - 1]
     }
 
-    /// A view that knows the same documents, and has none of these tables.
+    /// The same view without its secondary tables: it answers which documents exist, but not what
+    /// is near.
     #[must_use]
-    pub fn without_others(&self) -> Self {
-        Self { others: [].into(), ..self.clone() }
+    pub fn without_secondary_tables(&self) -> Self {
+        Self { secondary_tables: [].into(), ..self.clone() }
     }
 
-    /// Its tables but those of the segments, by role, oldest first.
-    pub fn others(&self) -> &[Other] {
-        &self.others
+    /// The secondary tables, by role, oldest first.
+    pub fn secondary_tables(&self) -> &[SecondaryTable] {
+        &self.secondary_tables
     }
 
-    /// How many fingerprints merges of segments have dropped in all.
+    /// The number of fingerprints that all merges of segments have dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Its plans.
+    /// The plans of its segments.
     pub fn plans(&self) -> &Arc<Plans> {
         &self.plans
     }
 
-    /// All deltas as this view sees them, oldest first.
+    /// The deltas as this view sees them, oldest first.
     pub fn deltas(&self) -> impl DoubleEndedIterator<Item = DeltaAt<'_>> {
-        let last = self.deltas.len() - 1;
-        self.deltas
-            .iter()
-            .enumerate()
-            .map(move |(i, delta)| delta.at(if i == last { self.live_length } else { u32::MAX }))
+        self.levels().deltas()
     }
 
-    /// Memory of its tables but those of the segments, in bytes.
-    pub fn others_bytes(&self) -> u64 {
-        self.others.iter().map(|other| other.table.bytes() as u64).sum()
+    /// All that a look-up visits.
+    fn levels(&self) -> Levels<'_> {
+        Levels {
+            segments: &self.segments,
+            secondary_tables: &self.secondary_tables,
+            deltas: &self.deltas,
+            live_length: self.live_length,
+        }
     }
 
-    /// Memory of its deltas, in bytes.
+    /// Memory of the secondary tables, in bytes.
+    pub fn secondary_tables_bytes(&self) -> u64 {
+        self.secondary_tables.iter().map(|other| other.table.bytes() as u64).sum()
+    }
+
+    /// Memory of the deltas, in bytes.
     pub fn delta_bytes(&self) -> u64 {
         self.deltas.iter().map(|delta| delta.bytes() as u64).sum()
     }
 
-    /// Stores a document, which is the change after the last.
+    /// Stores a document as the next change.
     pub fn put(&mut self, fingerprint: Fingerprint, put: Put) {
         let value = self.shape.permutation.apply(fingerprint);
-        debug_assert!(!put.is_new || !self.holds(value), "what is new has no document");
+        debug_assert!(!put.is_new || !self.has_documents(value), "what is new has no document");
         let at = self.sequence.next();
         let posting =
             Posting { sequence: at, has_id: put.id.is_some(), has_sketch: put.sketch.is_some() };
-        let happened = Happened::Put { posting, is_new: put.is_new, sketch: put.sketch };
-        self.append(value, (happened, put.id), 0);
+        let event = DeltaEvent::Put { posting, is_new: put.is_new, sketch: put.sketch };
+        self.append(value, (event, put.id), 0);
         self.documents += 1;
         self.sequence = at;
     }
 
-    /// Stores a document without id and sketch for each of some fingerprints.
+    /// Stores a document without id and sketch for each fingerprint.
     pub fn put_bare(&mut self, fingerprints: &[Fingerprint]) {
         for fingerprints in fingerprints.chunks(QUERIES_AT_A_TIME) {
             if let Some(newest) = self.deltas().next_back() {
                 let values = fingerprints.iter().map(|&f| self.shape.permutation.apply(f));
-                values.clone().for_each(|value| newest.expect_value(value));
+                values.clone().for_each(|value| newest.prefetch_value(value));
                 values.for_each(|value| newest.locate_value(value));
             }
             for &fingerprint in fingerprints {
@@ -366,30 +339,31 @@ impl View {
         }
     }
 
-    /// Removes a document that is there; part of the change after the last, which the caller
-    /// completes by [`Self::put`] (a replacement) or [`Self::advance`].
+    /// Removes an existing document, as part of the next change. The caller completes that change
+    /// with [`Self::put`] (a replacement) or [`Self::advance`].
     pub fn remove(&mut self, located: Located) {
         let value = self.shape.permutation.apply(located.fingerprint);
-        let happened = Happened::Removed { posting: located.posting };
-        // A put may follow in the same change, and then finds its room.
-        self.append(value, (happened, None), 1);
+        let event = DeltaEvent::Removed { posting: located.posting };
+        // A put may follow in the same change and must fit into the same delta.
+        self.append(value, (event, None), 1);
         self.documents -= 1;
     }
 
-    /// Forgets a fingerprint with all its documents; completed by [`Self::advance`].
+    /// Removes a fingerprint with all its documents. The caller completes the change with
+    /// [`Self::advance`].
     pub fn reset(&mut self, fingerprint: Fingerprint) {
         let value = self.shape.permutation.apply(fingerprint);
-        self.documents -= self.held_value(value).documents;
-        self.append(value, (Happened::Reset, None), 0);
+        self.documents -= self.counts_of_value(value).documents;
+        self.append(value, (DeltaEvent::Reset, None), 0);
     }
 
-    /// Completes a change that put nothing.
+    /// Completes a change that stored no document.
     pub fn advance(&mut self) {
         self.sequence = self.sequence.next();
     }
 
-    /// Closes the delta that is appended to, unless it is empty. The next one has no room, and takes
-    /// no memory, until it is needed.
+    /// Closes the newest delta, unless it is empty. The next one has no capacity and takes no
+    /// memory until it is needed.
     pub fn rotate(&mut self) {
         if self.live_length > 0 {
             let closed = self.deltas.iter().cloned();
@@ -399,7 +373,7 @@ impl View {
         }
     }
 
-    /// Makes room in the delta that is appended to, which is empty.
+    /// Replaces the newest delta, which is empty and has no capacity, by one with capacity.
     fn open_delta(&mut self) {
         let Shape { delta_events, distance_max, .. } = *self.shape;
         let fresh = Delta::new(delta_events, distance_max, self.sequence);
@@ -407,18 +381,11 @@ impl View {
         self.deltas = closed.chain([Arc::new(fresh)]).collect();
     }
 
-    /// Does some work and puts in what comes of it, step by step.
-    pub fn complete(&mut self, work: Work) {
-        for built in work.steps() {
-            self.install(&built);
-        }
-    }
-
-    /// Puts in what was built from parts of this view or of an earlier one. What was merged from
-    /// levels that are no longer all there leaves everything as it was.
+    /// Installs the result of background work on this view or an earlier one. A merge whose inputs
+    /// are no longer all in the view changes nothing.
     ///
     /// # Panics
-    /// When a delta was flushed that was not full.
+    /// When a flushed delta was not full.
     pub fn install(&mut self, built: &Built) {
         match built {
             Built::Flushed(level) => {
@@ -426,48 +393,54 @@ impl View {
                 self.deltas = self.deltas[1..].into();
                 let segment = Arc::clone(&level.segment);
                 self.segments = self.segments.iter().cloned().chain([segment]).collect();
-                self.add_others(&level.others);
+                self.add_secondary_tables(&level.secondary_tables);
             }
-            Built::Segments { from, into, others, dropped } => {
+            Built::Segments { from, into, secondary_tables, dropped } => {
                 let segments = replaced(&self.segments, from.len(), into, |at| {
                     self.segments[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(a, b))
                 });
                 if let Some(segments) = segments {
                     self.segments = segments;
-                    self.add_others(others);
+                    self.add_secondary_tables(secondary_tables);
                     self.dropped += dropped;
                 }
             }
             Built::Tables { from, into } => {
-                let others = replaced(&self.others, from.len(), into, |at| {
-                    self.others[at..].iter().zip(from).all(|(a, b)| Arc::ptr_eq(&a.table, &b.table))
+                let secondary_tables = replaced(&self.secondary_tables, from.len(), into, |at| {
+                    self.secondary_tables[at..]
+                        .iter()
+                        .zip(from)
+                        .all(|(a, b)| Arc::ptr_eq(&a.table, &b.table))
                 });
-                self.others = others.unwrap_or_else(|| Arc::clone(&self.others));
+                self.secondary_tables =
+                    secondary_tables.unwrap_or_else(|| Arc::clone(&self.secondary_tables));
             }
         }
     }
 
-    /// Adds the other tables of what comes into a large segment.
-    fn add_others(&mut self, tables: &[Arc<Table>]) {
+    /// Adds the secondary tables of a new large segment.
+    fn add_secondary_tables(&mut self, tables: &[Arc<Table>]) {
         if tables.is_empty() {
             return;
         }
         let cleaned_at = self.dropped;
-        let added = tables.iter().map(|table| Other { table: Arc::clone(table), cleaned_at });
-        let mut others: Vec<Other> = self.others.iter().cloned().chain(added).collect();
-        others.sort_by_key(|other| other.table.role());
-        self.others = others.into();
+        let added =
+            tables.iter().map(|table| SecondaryTable { table: Arc::clone(table), cleaned_at });
+        let mut secondary_tables: Vec<SecondaryTable> =
+            self.secondary_tables.iter().cloned().chain(added).collect();
+        secondary_tables.sort_by_key(|other| other.table.role());
+        self.secondary_tables = secondary_tables.into();
     }
 
     /// Whether a fingerprint has a document.
-    pub(crate) fn holds(&self, value: Permuted) -> bool {
-        self.held_value(value).documents > 0
+    pub(crate) fn has_documents(&self, value: Permuted) -> bool {
+        self.counts_of_value(value).documents > 0
     }
 
-    /// Appends an event to the newest delta, in a new one where there is no room for it and for
-    /// `more` events of the same change: a change that lay in two deltas would be half forgotten
-    /// when the older one becomes a segment.
-    fn append(&mut self, value: Permuted, event: (Happened, Option<IdKey>), more: usize) {
+    /// Appends an event to the newest delta. Opens a new delta unless this one has room for the
+    /// event and for `more` further events of the same change: when a delta becomes a segment, a
+    /// change that spans two deltas would be half forgotten ([`Self::near_changed_since`]).
+    fn append(&mut self, value: Permuted, event: (DeltaEvent, Option<IdKey>), more: usize) {
         if self.deltas[self.deltas.len() - 1].room() <= more {
             self.rotate();
             self.open_delta();
@@ -477,10 +450,11 @@ impl View {
         self.live_length += 1;
     }
 
-    /// Has loaded what tells which documents some fingerprints have, in all segments at once; of the first few.
-    fn expect_held(&self, values: &[Permuted]) {
-        let values = &values[..values.len().min(EXPECTED_MAX)];
-        for step in [Sorted::expect_value, Sorted::locate_value] {
+    /// Prefetches the data that leads to the documents of the first few fingerprints, in all
+    /// segments at once.
+    fn prefetch_documents(&self, values: &[Permuted]) {
+        let values = &values[..values.len().min(PREFETCHED_MAX)];
+        for step in [Sorted::prefetch_value, Sorted::locate_value] {
             for segment in self.segments.iter() {
                 for &value in values {
                     step(segment.sorted(), value);
@@ -494,45 +468,46 @@ impl View {
         Near { fingerprint: self.shape.permutation.restore(value), distance }
     }
 
-    fn held_value(&self, value: Permuted) -> Held {
+    fn counts_of_value(&self, value: Permuted) -> DocumentCounts {
         let segments = self.segments.iter().map(|segment| segment.tally(value));
         let deltas = self.deltas().map(|delta| delta.tally(value));
         let tally = segments.chain(deltas).fold(Tally::default(), Tally::then);
-        Held {
+        DocumentCounts {
             documents: u64::try_from(tally.documents).expect("only what is there is removed"),
             with_id: u64::try_from(tally.with_id).expect("only what is there is removed"),
         }
     }
 
-    /// Whether anything in any level is removed or reset, or gone but still in a table.
-    fn hides(&self) -> bool {
-        self.segments.iter().any(|segment| segment.hiding() > 0)
-            || self.deltas.iter().any(|delta| delta.hiding() > 0)
-            || self.others.iter().any(|other| other.cleaned_at < self.dropped)
+    /// Whether any level has a tombstone, or a secondary table may still have fingerprints that
+    /// segments have dropped.
+    fn has_deletions(&self) -> bool {
+        self.segments.iter().any(|segment| segment.tombstones() > 0)
+            || self.deltas.iter().any(|delta| delta.tombstones() > 0)
+            || self.secondary_tables.iter().any(|other| other.cleaned_at < self.dropped)
     }
 
-    fn hidden(&self, value: Permuted) -> Hidden {
-        let mut hidden = Hidden::default();
-        if !self.hides() {
-            return hidden;
+    fn deleted(&self, value: Permuted) -> Deleted {
+        let mut deleted = Deleted::default();
+        if !self.has_deletions() {
+            return deleted;
         }
         for segment in self.segments.iter() {
-            hidden.reset = hidden.reset.max(segment.reset_of(value));
-            hidden.removed.extend(segment.removals_of(value).iter().map(|r| r.posting.sequence));
+            deleted.reset = deleted.reset.max(segment.reset_of(value));
+            deleted.removed.extend(segment.removals_of(value).iter().map(|r| r.posting.sequence));
         }
-        for (at, happened) in self.deltas().flat_map(|delta| delta.happened(value)) {
-            match happened {
-                Happened::Put { .. } => {}
-                Happened::Removed { posting } => hidden.removed.push(posting.sequence),
-                Happened::Reset => hidden.reset = Some(at),
+        for (at, event) in self.deltas().flat_map(|delta| delta.events(value)) {
+            match event {
+                DeltaEvent::Put { .. } => {}
+                DeltaEvent::Removed { posting } => deleted.removed.push(posting.sequence),
+                DeltaEvent::Reset => deleted.reset = Some(at),
             }
         }
-        hidden.removed.sort_unstable();
-        hidden
+        deleted.removed.sort_unstable();
+        deleted
     }
 }
 
-/// A list with other items in the place of `count` adjacent ones, where there is such a place.
+/// Replaces `count` adjacent items of a list, where `is_place` finds them.
 fn replaced<T: Clone>(
     list: &[T],
     count: usize,
@@ -543,50 +518,15 @@ fn replaced<T: Clone>(
     Some(list[..at].iter().chain(by).chain(&list[at + count..]).cloned().collect())
 }
 
-/// What a view is restored from.
-#[derive(Debug, Clone, Default)]
-pub struct Parts {
-    /// Oldest first.
-    pub segments: Vec<Arc<Segment>>,
-    /// By role, oldest first.
-    pub others: Vec<Other>,
-    /// How many fingerprints merges had dropped.
-    pub dropped: u64,
-    /// The totals.
-    pub counts: Counts,
-}
-
-/// What a put document brings besides its fingerprint.
-#[derive(Debug, Clone, Default)]
-pub struct Put {
-    /// The key of its id.
-    pub id: Option<IdKey>,
-    /// Its sketch.
-    pub sketch: Option<Box<Sketch>>,
-    /// The caller knows that its fingerprint has no document: then nobody has to find out.
-    pub is_new: bool,
-}
-
-/// The totals of a view.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// The last change.
-    pub sequence: Sequence,
-    /// Stored documents.
-    pub documents: u64,
-    /// Distinct stored fingerprints.
-    pub fingerprints: u64,
-}
-
-/// Which documents of one fingerprint are gone.
+/// The documents of one fingerprint that were removed.
 #[derive(Debug, Default)]
-struct Hidden {
+struct Deleted {
     reset: Option<Sequence>,
     removed: Vec<Sequence>,
 }
 
-impl Hidden {
-    fn hides(&self, sequence: Sequence) -> bool {
+impl Deleted {
+    fn contains(&self, sequence: Sequence) -> bool {
         self.reset.is_some_and(|reset| sequence < reset)
             || self.removed.binary_search(&sequence).is_ok()
     }

@@ -1,13 +1,14 @@
-//! A segment: an immutable level of the index, with all that it says about documents.
+//! A segment: an immutable level of the index.
 //!
-//! Its distinct fingerprints are sorted, in one of two forms by their count ([`crate::index::levels::sorted`]).
-//! The *number* of a fingerprint is its place in there; at the same place of the postings is its oldest document. The
-//! few fingerprints with more documents have a group of later postings aside. A *document number* is
-//! that of its fingerprint, or, for a later posting, the count of numbers plus its place: the id
-//! index points to these. A small segment has all tables of its plan; the other tables of large ones
-//! are kept apart, see [`crate::index::view`].
+//! Its distinct fingerprints are sorted, in one of two forms depending on their count
+//! ([`crate::index::levels::sorted`]). The *number* of a fingerprint is its position there; the
+//! posting with the same number is its oldest document. The few fingerprints with more documents
+//! have a group of later postings. A *document number* is the number of the fingerprint or, for a
+//! later posting, the count of numbers plus the posting's index: the id index refers to these. A
+//! small segment has all tables of its plan; those of a large one except the first are secondary
+//! tables, see [`crate::index::view`].
 
-mod quarters;
+mod split;
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,9 +20,9 @@ use crate::index::levels::sorted;
 use crate::index::levels::sorted::Sorted;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan};
+use crate::index::tables::partition::PARTITIONS;
 use crate::index::tables::table::Number;
 use crate::index::tables::table::build::Counts;
-use crate::index::tables::table::quarters::QUARTERS;
 
 /// An immutable level of the index.
 #[derive(Debug)]
@@ -36,16 +37,17 @@ pub struct Segment {
     removals: Vec<Removal>,
     /// By key.
     resets: Vec<Reset>,
-    /// How many fingerprints it adds to what is older, once somebody counted them.
+    /// The number of fingerprints that it adds to the older levels, once counted.
     added: OnceLock<i64>,
 }
 
-/// The later postings of a fingerprint with several documents: they end where the next group starts.
+/// The later postings of a fingerprint with several documents: they end where the next group
+/// starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) number: Number,
     pub(crate) start: u32,
-    /// How many of all its postings, the oldest included, have an id.
+    /// The number of its postings with an id, including the oldest.
     pub(crate) with_id: u32,
 }
 
@@ -67,19 +69,19 @@ pub struct Reset {
     pub sequence: Sequence,
 }
 
-/// What one level says about the documents of one fingerprint.
+/// The effect of one level on the documents of one fingerprint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// It forgot all that was older.
+    /// The reset that removed all older documents.
     pub reset: Option<Sequence>,
-    /// Documents put less documents removed, since the reset if there is one.
+    /// Documents put minus documents removed, since the reset if there is one.
     pub documents: i64,
-    /// The same of documents with an id.
+    /// The same difference for documents with an id.
     pub with_id: i64,
 }
 
 impl Tally {
-    /// Adds what a newer level says.
+    /// Combines it with the tally of a newer level.
     #[must_use]
     pub fn then(self, newer: Self) -> Self {
         match newer.reset {
@@ -96,7 +98,7 @@ impl Tally {
 /// Memory of a segment by part, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bytes {
-    /// Its tables: of a large one the first.
+    /// All tables of a small segment, the first table of a large one.
     pub tables: u64,
     /// Postings.
     pub postings: u64,
@@ -155,28 +157,28 @@ impl Segment {
         self.ids.get(key).map(|number| self.document(number))
     }
 
-    /// How many distinct fingerprints it has.
+    /// The number of distinct fingerprints.
     pub fn fingerprints(&self) -> usize {
         self.sorted.len()
     }
 
-    /// How many documents it has.
+    /// The number of documents.
     pub fn documents(&self) -> usize {
         self.fingerprints() + self.later.len()
     }
 
-    /// How many fingerprints it adds to what is older; they are counted once.
+    /// The number of fingerprints that it adds to the older levels; counted once.
     pub fn added(&self, count: impl FnOnce() -> i64) -> i64 {
         *self.added.get_or_init(count)
     }
 
-    /// The same, if somebody has counted them.
+    /// The number of added fingerprints, if it has been counted.
     pub fn known_added(&self) -> Option<i64> {
         self.added.get().copied()
     }
 
-    /// How many removals and resets it carries.
-    pub fn hiding(&self) -> usize {
+    /// The number of removals and resets.
+    pub fn tombstones(&self) -> usize {
         self.removals.len() + self.resets.len()
     }
 
@@ -191,7 +193,7 @@ impl Segment {
         Some(if self.later.is_empty() { oldest } else { oldest.and(self.later.common()) })
     }
 
-    /// Its memory.
+    /// Memory by part.
     pub fn bytes(&self) -> Bytes {
         Bytes {
             tables: self.sorted.bytes() as u64,
@@ -291,20 +293,20 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder of a small segment with about so many fingerprints, whose postings have something
+    /// A builder of a small segment with about `count` fingerprints, whose postings have `common`
     /// in common.
     pub fn small(distance_max: Distance, count: usize, common: Common) -> Self {
         Self::new(sorted::Builder::small(distance_max, count), common)
     }
 
-    /// A builder of a large segment for counted fingerprints.
+    /// A builder of a large segment with these counts.
     pub fn large(counts: &Counts, common: Common) -> Self {
         Self::new(sorted::Builder::large(counts), common)
     }
 
-    /// Builders of its quarters, if it has quarters.
-    pub fn quarters(counts: &Counts, common: Common) -> Option<[Self; QUARTERS]> {
-        Some(sorted::Builder::quarters(counts)?.map(|quarter| Self::new(quarter, common)))
+    /// Builders of the partitions of a large segment, if it has partitions.
+    pub fn partitions(counts: &Counts, common: Common) -> Option<[Self; PARTITIONS]> {
+        Some(sorted::Builder::partitions(counts)?.map(|partition| Self::new(partition, common)))
     }
 
     fn new(sorted: sorted::Builder, common: Common) -> Self {
@@ -319,7 +321,7 @@ impl Builder {
         }
     }
 
-    /// Adds what the level says about the fingerprint with the next larger key.
+    /// Adds the row of the fingerprint with the next larger key.
     #[inline]
     pub fn push(&mut self, key: Key, row: &Row) {
         if let Some((oldest, later)) = row.postings.split_first() {
@@ -339,19 +341,19 @@ impl Builder {
         }
     }
 
-    /// The segment. `ids` are sorted by key, no key twice; those whose document is not among the
-    /// rows are dropped.
+    /// Builds the segment. `ids` are sorted by distinct keys; ids whose document is not in the rows
+    /// are dropped.
     pub fn finish(self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
         self.finish_merged(&[], ids)
     }
 
-    /// The same of rows that are those of some segments together, or of none.
+    /// Builds the segment; its rows are those of the segments in `from` merged, if there are any.
     pub fn finish_merged(
         mut self,
         from: &[Arc<Segment>],
         ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
     ) -> Segment {
-        // Rows came by key; the numbers of those in extra lines are the last.
+        // Rows arrive by key, but numbers in extra lines come last.
         let (groups, later) = by_number(self.groups, &self.later);
         let sorted = self.sorted.finish(from.iter().map(|segment| segment.sorted()));
         self.oldest.extend_to(sorted.numbers());
@@ -420,31 +422,31 @@ impl Segment {
     }
 }
 
-/// What a level says about one fingerprint: the result of its changes in order.
+/// The combined effect of a level's changes to one fingerprint, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
     /// Documents put and not removed, oldest first.
     pub postings: Vec<Posting>,
     /// Documents of older levels that were removed, by sequence.
     pub removals: Vec<Posting>,
-    /// Everything older was forgotten.
+    /// The reset that removed everything older.
     pub reset: Option<Sequence>,
 }
 
 impl Row {
-    /// Forgets what it said.
+    /// Empties the row.
     pub fn clear(&mut self) {
         self.postings.clear();
         self.removals.clear();
         self.reset = None;
     }
 
-    /// A document was put.
+    /// Adds a document.
     pub fn put(&mut self, posting: Posting) {
         self.postings.push(posting);
     }
 
-    /// A document was removed: one of these, or one of an older level.
+    /// Removes a document: one of the row, or one of an older level.
     pub fn remove(&mut self, posting: Posting) {
         if let Ok(at) = self.postings.binary_search_by_key(&posting.sequence, |p| p.sequence) {
             self.postings.remove(at);
@@ -454,19 +456,19 @@ impl Row {
         }
     }
 
-    /// The fingerprint was forgotten with all its documents.
+    /// Removes the fingerprint with all its documents.
     pub fn reset(&mut self, sequence: Sequence) {
         self.clear();
         self.reset = Some(sequence);
     }
 
-    /// Nothing is older: only documents that it has are left to say.
+    /// Drops removals and resets, since there are no older levels.
     pub fn forget_older(&mut self) {
         self.removals.clear();
         self.reset = None;
     }
 
-    /// The same in numbers.
+    /// The tally of the row.
     pub fn tally(&self) -> Tally {
         let with_id = |postings: &[Posting]| postings.iter().filter(|p| p.has_id).count() as i64;
         Tally {

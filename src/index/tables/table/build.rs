@@ -3,11 +3,27 @@
 use crate::index::memory::array::Array;
 use crate::index::plan::{Key, TablePlan, head, low};
 use crate::index::tables::geometry::Geometry;
+use crate::index::tables::homes::LinesOfRange;
 use crate::index::tables::line::{Line, SLOTS_MAX, SPAN_MAX};
-use crate::index::tables::table::quarters::{QUARTERS, Quarter};
-use crate::index::tables::table::{Extra, LinesOfRange, Number, Table};
+use crate::index::tables::partition::{PARTITIONS, Partition};
+use crate::index::tables::table::{Extra, Number, Table};
 
-/// How many entries each range of a table to be built has.
+impl Table {
+    /// Builds the table of distinct keys, ascending.
+    pub fn build(plan: TablePlan, role: usize, keys: &[Key]) -> Self {
+        let mut counts = Counts::new(plan, keys.len() as u64);
+        for &key in keys {
+            counts.add(key);
+        }
+        let mut builder = Builder::new(role, &counts);
+        for &key in keys {
+            builder.push(key);
+        }
+        builder.finish()
+    }
+}
+
+/// The number of entries of each range of a table to be built.
 #[derive(Debug)]
 pub struct Counts {
     plan: TablePlan,
@@ -17,32 +33,32 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// No entries yet, of about `count`.
+    /// No entries yet, with about `count` expected.
     pub fn new(plan: TablePlan, count: u64) -> Self {
         let geometry = Geometry::of(plan, count);
         Self { plan, expected: count, geometry, ranges: vec![0; 1 << geometry.range_bits] }
     }
 
-    /// What the table will be built by.
+    /// The plan of the table.
     pub fn plan(&self) -> TablePlan {
         self.plan
     }
 
-    /// About how many there will be.
+    /// The expected number of entries.
     pub fn expected(&self) -> u64 {
         self.expected
     }
 
-    /// Counts the entries of a table with the same plan, a line at a time: those of a line that lies
-    /// across ranges all count for its first one. A range that is too small or too large by a few
-    /// entries is filled a little differently, and nothing else.
+    /// Counts the entries of a table with the same plan, a line at a time. The entries of a line
+    /// that spans ranges all count for its first range: a range whose count is off by a few entries
+    /// is filled a little differently, which changes nothing else.
     pub fn add_lines(&mut self, table: &Table) {
         for (head, entries) in table.lines_by_head() {
             self.ranges[(head >> (32 - self.geometry.range_bits)) as usize] += entries;
         }
     }
 
-    /// The directory of the table, and how many lines it leads to.
+    /// The directory of the table, and the number of its lines.
     fn directory(&self) -> (Array<LinesOfRange>, u64) {
         let mut directory = Array::zeros(self.ranges.len());
         let mut next = 0_u64;
@@ -54,7 +70,7 @@ impl Counts {
         (directory, next)
     }
 
-    /// Counts one.
+    /// Counts one entry.
     pub fn add(&mut self, key: Key) {
         self.ranges[(key >> (64 - self.geometry.range_bits)) as usize] += 1;
     }
@@ -64,10 +80,10 @@ impl Counts {
 #[derive(Debug)]
 pub struct Builder {
     table: Table,
-    /// Where the lines of each quarter end, for what is moved on stays in its quarter; those of the last one
-    /// behind the lines that are a home.
-    ends: [u32; QUARTERS],
-    /// The line that is being filled, and what it will have.
+    /// Where the lines of each partition end, since an entry that overflows stays in its partition;
+    /// for the last one including the lines behind the last home.
+    ends: [u32; PARTITIONS],
+    /// The line that is being filled, its keys and their count.
     line: u32,
     open: [Key; SLOTS_MAX],
     count: u32,
@@ -77,7 +93,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder of a table whose entries were counted.
+    /// A builder of a table with these counts.
     pub fn new(role: usize, counts: &Counts) -> Self {
         let mut table = Table::empty(counts.plan, role, counts.geometry);
         let (directory, homes) = counts.directory();
@@ -85,31 +101,32 @@ impl Builder {
         table.lines = Array::zeros(homes as usize + SPAN_MAX as usize);
         let end = table.lines.len() as u32;
         let ends = table
-            .quarter_starts()
-            .map_or([end; QUARTERS], |[_, one, two, three, _]| [one, two, three, end]);
+            .partition_starts()
+            .map_or([end; PARTITIONS], |[_, one, two, three, _]| [one, two, three, end]);
         Self::of(table, ends)
     }
 
-    /// Builders of its quarters, if it has quarters; what they build can be joined.
-    pub fn quarters(role: usize, counts: &Counts) -> Option<[Self; QUARTERS]> {
+    /// Builders of its partitions, if it has partitions. Their tables can be joined without
+    /// copying.
+    pub fn partitions(role: usize, counts: &Counts) -> Option<[Self; PARTITIONS]> {
         let mut whole = Table::empty(counts.plan, role, counts.geometry);
         whole.directory = counts.directory().0;
-        let starts = whole.quarter_starts()?;
-        let lines = Quarter::ALL.map(|quarter| quarter.lines(&starts).len());
-        let lines: [Array<Line>; QUARTERS] =
+        let starts = whole.partition_starts()?;
+        let lines = Partition::ALL.map(|partition| partition.lines(&starts).len());
+        let lines: [Array<Line>; PARTITIONS] =
             Array::zeros_in_parts(&lines).try_into().expect("as many as were asked for");
-        let mut quarters = Quarter::ALL.into_iter();
+        let mut partitions = Partition::ALL.into_iter();
         Some(lines.map(|lines| {
             let mut table = Table::empty(counts.plan, role, counts.geometry);
-            table.quarter = quarters.next();
-            table.directory = whole.directory_in(table.quarter, &starts);
+            table.partition = partitions.next();
+            table.directory = whole.directory_in(table.partition, &starts);
             let end = lines.len() as u32;
             table.lines = lines;
-            Self::of(table, [end; QUARTERS])
+            Self::of(table, [end; PARTITIONS])
         }))
     }
 
-    fn of(table: Table, ends: [u32; QUARTERS]) -> Self {
+    fn of(table: Table, ends: [u32; PARTITIONS]) -> Self {
         assert!(table.is_numbered(), "a segment has at most 2^32 slots");
         Self {
             table,
@@ -122,17 +139,17 @@ impl Builder {
         }
     }
 
-    /// What the table is built by.
+    /// The plan of the table.
     pub fn plan(&self) -> TablePlan {
         self.table.plan
     }
 
-    /// At least as many as the numbers of all entries but those in extra lines.
+    /// An upper bound of the numbers of all entries that are not in extra lines.
     pub fn numbers(&self) -> usize {
         self.table.numbers()
     }
 
-    /// Adds the next larger key; tells where it lies.
+    /// Adds the next larger key and returns its number.
     #[inline]
     pub fn push(&mut self, key: Key) -> Number {
         let slots = self.table.geometry.layout.slots;
@@ -164,7 +181,7 @@ impl Builder {
         self.table
     }
 
-    /// The line gets no more entries; the next one is another.
+    /// Closes the line that is being filled, and begins another.
     fn close_line(&mut self, next: u32) {
         let line = &mut self.table.lines[self.line as usize];
         line.fill(self.table.geometry.layout, &self.open, self.count);
@@ -172,7 +189,7 @@ impl Builder {
         (self.line, self.open, self.count) = (next, [0; SLOTS_MAX], 0);
     }
 
-    /// The homes from the last entry's up to another get no more entries: notes how far theirs go.
+    /// Closes all homes before `home`: records in how many lines their entries continue.
     fn close_homes_before(&mut self, home: u32) {
         for closed in self.home..home.min(self.line) {
             self.table.lines[closed as usize].set_span(self.line - closed);

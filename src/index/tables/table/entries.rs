@@ -1,32 +1,39 @@
-//! Walking over a table.
+//! Iterating over a table.
 
 use crate::index::plan::Key;
 use crate::index::tables::fold::Head;
 use crate::index::tables::line::Line;
 use crate::index::tables::table::{Number, Table};
 
+impl Table {
+    /// All entries, ascending by key, with their numbers.
+    pub fn entries(&self) -> Entries<'_> {
+        Entries::new(self)
+    }
+}
+
 /// The entries of a table, ascending by key.
 #[derive(Debug)]
 pub struct Entries<'a> {
     table: &'a Table,
     range: usize,
-    /// The next line, its next slot, and a head near its entries.
+    /// The next line, the next slot in it, and a head near its entries.
     line: u32,
     slot: u32,
     near: Head,
-    /// The next extra run; the line and slot in it where it is under way.
+    /// The next run of extra lines; the next line and slot in it once it has begun.
     extra: usize,
     extra_at: Option<(u32, u32)>,
 }
 
 impl<'a> Entries<'a> {
-    pub(crate) fn new(table: &'a Table) -> Self {
+    fn new(table: &'a Table) -> Self {
         let range = table.directory.iter().position(|range| range >> 32 > 0).unwrap_or(0);
         let near = table.homes().first_head_in(range, 0);
         Self { table, range, line: 0, slot: 0, near, extra: 0, extra_at: None }
     }
 
-    /// The next entry of an extra run whose time has come, given the next home in the lines.
+    /// The next entry of a run of extra lines that precedes the next home in the lines.
     fn next_extra(&mut self, next_home: Option<u32>) -> Option<(Key, Number)> {
         let Table { geometry, extras, extra_lines, lines, .. } = self.table;
         let extra = extras.get(self.extra)?;
@@ -46,8 +53,8 @@ impl<'a> Entries<'a> {
         Some((key, (lines.len() as u32 + at) * geometry.layout.slots + slot))
     }
 
-    /// Calls `each` with the next ones, to the end of their line where no extra lines lie between them; whether there
-    /// were any.
+    /// Calls `each` with the next entries, to the end of their line unless extra lines come first;
+    /// returns whether there were any.
     pub fn next_few(&mut self, mut each: impl FnMut((Key, Number))) -> bool {
         let Some(item) = self.next() else { return false };
         each(item);

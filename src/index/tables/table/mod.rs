@@ -1,23 +1,20 @@
 //! One table: all fingerprints of some segments, sorted by a key, in lines of one cache line each.
 //!
-//! A probe costs one cache line, and with a probability of a tenth to a quarter the next one: the
+//! A probe costs one cache line, and with a probability of a tenth to a quarter the next one. The
 //! directory is small enough for the second-level cache, and the lines of all probes of a look-up
-//! are known before any is read, so that their misses overlap. See [`crate::index::tables::geometry`] for
-//! where a key belongs, [`crate::index::tables::line`] for what a line holds.
+//! are known before any is read, so that their misses overlap. [`crate::index::tables::geometry`]
+//! defines where a key belongs, [`crate::index::tables::line`] what a line holds.
 //!
-//! [`build`] makes it, [`entries`] walks over it, [`quarters`] takes it apart for a merge.
+//! [`build`] builds a table, [`entries`] iterates over it, [`split`] splits it into partitions for
+//! a merge.
 //!
 //! Memory: about 7 to 10 bytes an entry. Immutable; built by one pass over sorted keys.
 
 pub mod build;
 pub mod entries;
-pub mod quarters;
+pub mod split;
 
 use std::ops::RangeInclusive;
-
-use crate::index::tables::table::build::{Builder, Counts};
-use crate::index::tables::table::entries::Entries;
-use crate::index::tables::table::quarters::Quarter;
 
 use crate::index::memory::array::Array;
 use crate::index::permutation::Permuted;
@@ -26,7 +23,9 @@ use crate::index::tables::fold;
 use crate::index::tables::fold::Head;
 use crate::index::tables::geometry;
 use crate::index::tables::geometry::Geometry;
+use crate::index::tables::homes::{Homes, LinesOfRange};
 use crate::index::tables::line::{Line, SPAN_MAX};
+use crate::index::tables::partition::Partition;
 use crate::kernel::scan::{self, Found, Pattern, SCAN_MAX};
 use crate::kernel::{self, Simd};
 
@@ -34,10 +33,10 @@ use crate::kernel::{self, Simd};
 #[derive(Debug)]
 pub struct Table {
     plan: TablePlan,
-    /// Which of the plan's tables it is.
+    /// The index of the table in its plan.
     role: usize,
-    /// The quarter of all keys that it has, if it is only one.
-    quarter: Option<Quarter>,
+    /// The partition of the keys that it holds, if it is not a whole table.
+    partition: Option<Partition>,
     geometry: Geometry,
     /// What to flip in a head to get the cells near it, the nearest first; not for folded heads.
     flips: Box<[Head]>,
@@ -49,10 +48,7 @@ pub struct Table {
     count: u64,
 }
 
-/// The lines of a range: the first in the lower half, how many in the upper.
-type LinesOfRange = u64;
-
-/// Lines behind the table, full of entries with one home.
+/// A run of extra lines: entries of one home that did not fit into the lines after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extra {
     pub(crate) home: u32,
@@ -60,36 +56,24 @@ pub(crate) struct Extra {
     pub(crate) count: u32,
 }
 
-/// Where an entry lies: its line times the slots of a line, plus its slot. Extra lines follow the
-/// others. Not all numbers have an entry.
+/// The position of an entry: its line times the slots of a line, plus its slot. Extra lines are
+/// numbered after all others. Not every number has an entry.
 pub type Number = u32;
 
 impl Table {
-    /// Builds the table of distinct keys, ascending.
-    pub fn build(plan: TablePlan, role: usize, keys: &[Key]) -> Self {
-        let mut counts = Counts::new(plan, keys.len() as u64);
-        for &key in keys {
-            counts.add(key);
-        }
-        let mut builder = Builder::new(role, &counts);
-        for &key in keys {
-            builder.push(key);
-        }
-        builder.finish()
-    }
-
-    /// The first step of a look-up: appends the lines to visit, and has them loaded. The loads
-    /// depend on nothing before them, so that their cache misses overlap.
+    /// The first step of a look-up: appends the lines to visit and prefetches them. No prefetch
+    /// depends on an earlier load, so that the cache misses overlap.
     pub fn locate(&self, query: Permuted, radius: u32, visits: &mut Vec<u32>) {
         let (cell, flips) = self.cells(query, radius);
         let (homes, lines) = (self.homes(), &*self.lines);
-        if let Some(quarter) = self.quarter {
-            self.locate_in(quarter, (cell, flips), visits);
+        if let Some(partition) = self.partition {
+            self.locate_in(partition, (cell, flips), visits);
         } else if self.geometry.whole_cells {
             visits.extend(flips.iter().map(|flips| {
                 let line = homes.home(cell ^ flips);
                 kernel::prefetch(lines, line);
-                // One in four to eight goes on there; the wait for it would cost more than the load.
+                // One in four to eight continues there; waiting for it would cost more than
+                // prefetching it.
                 kernel::prefetch(lines, line + 1);
                 line
             }));
@@ -132,15 +116,15 @@ impl Table {
         }
     }
 
-    /// Has the line loaded where [`Self::find`] will begin.
-    pub fn expect_value(&self, value: Permuted) {
+    /// Prefetches the line where [`Self::find`] begins.
+    pub fn prefetch_value(&self, value: Permuted) {
         kernel::prefetch(&self.lines, self.homes().home(head(self.plan.key(value))));
     }
 
-    /// Where the entry of a fingerprint lies, if it is there.
+    /// The number of a fingerprint's entry, if the table has it.
     pub fn find(&self, value: Permuted) -> Option<Number> {
         let key = self.plan.key(value);
-        if self.quarter.is_some_and(|quarter| quarter != Quarter::of(head(key))) {
+        if self.partition.is_some_and(|partition| partition != Partition::of(head(key))) {
             return None;
         }
         let home = self.homes().home(head(key));
@@ -197,12 +181,7 @@ impl Table {
         self.plan.value(u64::from(head) << 32 | u64::from(line.low(slot)))
     }
 
-    /// All entries, ascending by key, with their numbers.
-    pub fn entries(&self) -> Entries<'_> {
-        Entries::new(self)
-    }
-
-    /// For each line, those behind the table included, a head near its entries and how many they are.
+    /// For each line, including extra lines, a head near its entries and the number of its entries.
     pub(crate) fn lines_by_head(&self) -> impl Iterator<Item = (Head, u32)> + '_ {
         let homes = self.homes();
         let ranges = self.directory.iter().enumerate().flat_map(move |(range, &lines)| {
@@ -212,7 +191,7 @@ impl Table {
         let own = ranges.map(move |(range, line)| {
             (homes.first_head_in(range, line), self.lines[line as usize].count())
         });
-        // The lines behind those of the last range have what did not fit into them.
+        // The lines behind the last range hold entries that overflowed from it.
         let after = self.homes_end() as usize;
         let last = self.lines[after..].iter().map(|line| (Head::MAX, line.count()));
         let extra = self.extras.iter().flat_map(move |extra| {
@@ -223,27 +202,27 @@ impl Table {
         own.chain(last).chain(extra)
     }
 
-    /// Which of the plan's tables it is.
+    /// The index of the table in its plan.
     pub fn role(&self) -> usize {
         self.role
     }
 
-    /// What it was built by.
+    /// The plan that it was built by.
     pub fn plan(&self) -> TablePlan {
         self.plan
     }
 
-    /// How it is laid out.
+    /// The layout.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// How many entries it has.
+    /// The number of entries.
     pub fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether it has none.
+    /// Whether the table has no entries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -262,12 +241,12 @@ impl Table {
             + self.extras.capacity() * size_of::<Extra>()
     }
 
-    /// What an image keeps of it.
+    /// The parts that an image stores.
     pub(crate) fn parts(&self) -> (&[u64], &[Line], &[Extra], &[Line]) {
         (&self.directory, &self.lines, &self.extras, &self.extra_lines)
     }
 
-    /// Puts the parts of an image together; `None` where they do not fit each other.
+    /// Assembles a table from the parts of an image; `None` if they are inconsistent.
     pub(crate) fn from_parts(
         (plan, role, geometry, count): (TablePlan, usize, Geometry, u64),
         directory: Array<u64>,
@@ -276,7 +255,7 @@ impl Table {
     ) -> Option<Self> {
         let table = Self::empty(plan, role, geometry);
         let mut table = Self { directory, lines, extras, extra_lines, count, ..table };
-        table.quarter = Quarter::of_directory(&table.directory);
+        table.partition = Partition::of_directory(&table.directory);
         table.is_sound().then_some(table)
     }
 
@@ -289,7 +268,7 @@ impl Table {
         Self {
             plan,
             role,
-            quarter: None,
+            partition: None,
             geometry,
             flips,
             directory: Array::default(),
@@ -300,13 +279,13 @@ impl Table {
         }
     }
 
-    /// Whether all that leads from one part to another stays inside.
+    /// Whether every reference from one part to another stays in bounds.
     fn is_sound(&self) -> bool {
         let mut next = 0;
         let mut in_order = self.directory.len() == 1 << self.geometry.range_bits;
         for (at, &range) in self.directory.iter().enumerate() {
             let is_there =
-                self.quarter.is_none_or(|quarter| quarter.has_range(at, &self.directory));
+                self.partition.is_none_or(|partition| partition.has_range(at, &self.directory));
             in_order &= range & 0xffff_ffff == next && (range >> 32 > 0) == is_there;
             next = (range & 0xffff_ffff) + (range >> 32);
         }
@@ -336,14 +315,14 @@ impl Table {
         u32::try_from(self.numbers()).is_ok()
     }
 
-    /// Where the lines end that are the home of a head.
+    /// The end of the lines that are a home.
     fn homes_end(&self) -> u32 {
         self.directory.last().map_or(0, |last| (*last as u32).wrapping_add((last >> 32) as u32))
     }
 
-    /// How many lines follow them.
+    /// The number of lines behind the last home.
     fn lines_behind(&self) -> u32 {
-        if self.quarter.is_none_or(Quarter::is_last) { SPAN_MAX } else { 0 }
+        if self.partition.is_none_or(Partition::is_last) { SPAN_MAX } else { 0 }
     }
 
     fn homes(&self) -> Homes<'_> {
@@ -355,7 +334,7 @@ impl Table {
         Some(self.extras[at])
     }
 
-    /// The cell of a query, and what to flip in it to get those near it.
+    /// The cell of a query, and the flips that lead to the cells near it.
     #[inline]
     fn cells(&self, query: Permuted, radius: u32) -> (Head, &[Head]) {
         let head = head(self.plan.key(query));
@@ -373,7 +352,7 @@ impl Table {
         self.homes().home(cell)..=self.homes().home(cell | rest)
     }
 
-    /// A head near those in the line of a visit.
+    /// A head near the entries of a visited line.
     #[cold]
     fn near(&self, probe: &Probe<'_>, visit: usize) -> Head {
         let (cell, flips) = self.cells(probe.query, probe.radius);
@@ -382,6 +361,31 @@ impl Table {
         } else {
             self.homes().first_head(probe.visits[visit])
         }
+    }
+
+    /// The first step of a look-up in a partition: of the cells near the query it visits only its
+    /// own.
+    fn locate_in(
+        &self,
+        partition: Partition,
+        (cell, flips): (Head, &[Head]),
+        visits: &mut Vec<u32>,
+    ) {
+        debug_assert_eq!(self.partition, Some(partition), "a partition visits its own");
+        for cell in self.visited(cell, flips).map(|flips| cell ^ flips) {
+            let homes = self.lines_of(cell);
+            visits.extend(homes.inspect(|&line| {
+                kernel::prefetch::<Line>(&self.lines, line);
+                kernel::prefetch::<Line>(&self.lines, line + 1);
+            }));
+        }
+    }
+
+    /// The flips that lead to a cell of this table.
+    fn visited<'a>(&self, cell: Head, flips: &'a [Head]) -> impl Iterator<Item = Head> + 'a {
+        let partition = self.partition;
+        let own = move |head| partition.is_none_or(|partition| partition == Partition::of(head));
+        flips.iter().copied().filter(move |flips| own(cell ^ flips))
     }
 
     /// Compares whole fingerprints where the low halves are near.
@@ -403,7 +407,8 @@ impl Table {
         }
     }
 
-    /// Visits what belongs to some of the lines, counted from `begun`, and did not fit into them.
+    /// Visits the entries that did not fit into some of the lines. `begun` is the visit of the
+    /// first line.
     #[inline(never)]
     fn go_on(&self, probe: &Probe<'_>, begun: usize, more: u32, found: &mut impl FnMut(Permuted)) {
         let (mut at, mut visits) = ([0_u32; FOLLOWING_MAX], [0_u8; FOLLOWING_MAX]);
@@ -412,7 +417,7 @@ impl Table {
             let visit = begun + i;
             let home = probe.visits[visit];
             let line = &self.lines[home as usize];
-            // The next visit leads further where it is the next line.
+            // If the next visit is the next line, it covers the lines after that.
             if probe.visits.get(visit + 1) != Some(&(home + 1)) {
                 for following in home + 1..=home + line.span() {
                     (at[count], visits[count]) = (following, i as u8);
@@ -449,7 +454,7 @@ impl Table {
     }
 }
 
-/// The lines of a scan may lead to so many more.
+/// The largest number of lines that the lines of one scan lead to.
 const FOLLOWING_MAX: usize = SPAN_MAX as usize * SCAN_MAX;
 
 /// A look-up in one table.
@@ -461,50 +466,13 @@ struct Probe<'a> {
     visits: &'a [u32],
 }
 
-/// The places of the ones.
+/// The positions of the ones.
 fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let one = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
         bits &= bits - 1;
         Some(one)
     })
-}
-
-/// Where heads belong.
-#[derive(Clone, Copy)]
-struct Homes<'a> {
-    directory: &'a [LinesOfRange],
-    range_bits: u32,
-    /// The bits of a head that its home depends on.
-    mask: Head,
-}
-
-impl<'a> Homes<'a> {
-    fn of(geometry: &Geometry, directory: &'a [LinesOfRange]) -> Self {
-        let whole = if geometry.whole_cells { 32 - geometry.cell_bits } else { 0 };
-        Self { directory, range_bits: geometry.range_bits, mask: u32::MAX << whole }
-    }
-
-    /// The line of a head: as far into the lines of its range as the head is into its heads.
-    #[inline]
-    fn home(self, head: Head) -> u32 {
-        let range = self.directory[head.wrapping_shr(self.range_bits.wrapping_neg()) as usize];
-        let within = (head & self.mask).wrapping_shl(self.range_bits);
-        let line = u64::from(within).wrapping_mul(range >> 32) >> 32;
-        (range as u32).wrapping_add(line as u32)
-    }
-
-    /// A head whose home is the line, about the first.
-    fn first_head(self, line: u32) -> Head {
-        let after = self.directory.partition_point(|range| *range as u32 <= line);
-        self.first_head_in(after - 1, line)
-    }
-
-    fn first_head_in(self, range: usize, line: u32) -> Head {
-        let lines = self.directory[range];
-        let heads = u64::from(line - lines as u32) << (32 - self.range_bits);
-        ((range as u64) << (32 - self.range_bits)).wrapping_add(heads / (lines >> 32)) as u32
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use crate::fingerprint::Distance;
 use crate::index::plan::Plan;
+use crate::index::tables::partition::Partition;
+use crate::index::tables::table::build::{Builder, Counts};
 use crate::index::tables::table::*;
 
 /// Fingerprints that crowd in some places: whole runs of heads that are the same or next to each
@@ -108,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn quarters_are_the_table_and_become_it_again(
+    fn partitions_are_the_table_and_become_it_again(
         (role, plan) in table_plans(),
         values in crowded(),
         query in any::<u64>(),
@@ -116,49 +118,49 @@ proptest! {
     ) {
         let table = build((role, plan), &values);
         let entries: Vec<_> = table.entries().collect();
-        let (quarters, places) = table.in_quarters().expect("a new table has quarters");
-        let mut of_quarters = Vec::new();
+        let (partitions, places) = table.split().expect("a new table has partitions");
+        let mut in_partitions = Vec::new();
         let mut found = BTreeSet::new();
-        for (at, quarter) in quarters.iter().enumerate() {
-            prop_assert!(quarter.is_sound());
-            prop_assert_eq!(quarter.len(), quarter.entries().count() as u64);
-            prop_assert!(quarter.in_quarters().is_none());
-            for (key, number) in quarter.entries() {
+        for (at, partition) in partitions.iter().enumerate() {
+            prop_assert!(partition.is_sound());
+            prop_assert_eq!(partition.len(), partition.entries().count() as u64);
+            prop_assert!(partition.split().is_none());
+            for (key, number) in partition.entries() {
                 let value = plan.value(key);
-                prop_assert_eq!((quarter.find(value), quarter.value(number)), (Some(number), value));
-                let found_in = quarters.iter().filter(|other| other.find(value).is_some());
+                prop_assert_eq!((partition.find(value), partition.value(number)), (Some(number), value));
+                let found_in = partitions.iter().filter(|other| other.find(value).is_some());
                 prop_assert_eq!(found_in.count(), 1);
                 let whole = places.in_whole(at, number);
-                prop_assert_eq!(places.in_quarter(whole), (at, number));
+                prop_assert_eq!(places.in_partition(whole), (at, number));
                 let mut runs = places.runs(at).into_iter();
                 prop_assert!(runs.any(|(run, from)| run.start + number.wrapping_sub(from) == whole
                     && run.contains(&whole)));
-                of_quarters.push((key, whole));
+                in_partitions.push((key, whole));
             }
-            found.extend(near(quarter, query, plan.radius, distance));
+            found.extend(near(partition, query, plan.radius, distance));
         }
-        prop_assert_eq!(&of_quarters, &entries);
+        prop_assert_eq!(&in_partitions, &entries);
         prop_assert_eq!(found, near(&table, query, plan.radius, distance));
-        let (again, _) = Table::joined(quarters.each_ref());
+        let (again, _) = Table::joined(partitions.each_ref());
         prop_assert!(again.is_sound());
         prop_assert_eq!(again.entries().collect::<Vec<_>>(), entries);
     }
 
     #[test]
-    fn a_table_built_by_quarters_is_the_one_built_at_once(
+    fn a_table_built_by_partitions_is_the_one_built_at_once(
         (role, plan) in table_plans(),
         values in crowded(),
     ) {
         let table = build((role, plan), &values);
         let mut counts = Counts::new(plan, values.len() as u64);
         table.entries().for_each(|(key, _)| counts.add(key));
-        let mut builders = Builder::quarters(role, &counts).expect("a new table has quarters");
+        let mut builders = Builder::partitions(role, &counts).expect("a new table has partitions");
         for (key, _) in table.entries() {
-            builders[Quarter::of(head(key)).index()].push(key);
+            builders[Partition::of(head(key)).index()].push(key);
         }
-        let quarters = builders.map(Builder::finish);
-        prop_assert!(quarters.iter().all(Table::is_sound));
-        let (joined, _) = Table::joined(quarters.each_ref());
+        let partitions = builders.map(Builder::finish);
+        prop_assert!(partitions.iter().all(Table::is_sound));
+        let (joined, _) = Table::joined(partitions.each_ref());
         prop_assert_eq!(&*joined.directory, &*table.directory);
         prop_assert_eq!(&*joined.lines, &*table.lines);
         prop_assert_eq!(&*joined.extra_lines, &*table.extra_lines);

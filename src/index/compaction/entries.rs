@@ -1,8 +1,8 @@
-//! What some segments say about fingerprints, each saying with a number.
+//! The entries of the segments of a merge, each with a number.
 //!
-//! They are numbered in the order in which they count: of each segment, oldest first, its resets, its removals, its
-//! documents put (for each fingerprint with some). So what was said about a fingerprint, added up by number, is what
-//! the segments together say.
+//! Entries are numbered by precedence: segments oldest first; within one, resets, then removals,
+//! then inserts (one entry for each fingerprint with documents). So the entries of a fingerprint,
+//! applied in the order of their numbers, give its state after all segments.
 
 use std::sync::Arc;
 
@@ -13,60 +13,61 @@ use crate::index::permutation::Permuted;
 use crate::index::plan::Key;
 use crate::index::tables::table::Number;
 
-/// What some segments say, oldest first.
+/// The entries of some segments, oldest first.
 #[derive(Debug)]
-pub(crate) struct Sayings<'a> {
+pub(crate) struct MergeEntries<'a> {
     segments: &'a [Arc<Segment>],
-    /// The number of the first one of each.
+    /// The number of each segment's first entry.
     firsts: Vec<u32>,
 }
 
-impl<'a> Sayings<'a> {
-    /// Those of some segments.
+impl<'a> MergeEntries<'a> {
+    /// The entries of these segments.
     pub(crate) fn of(segments: &'a [Arc<Segment>]) -> Self {
         let firsts = segments.iter().scan(0, |next, segment| {
             let first = *next;
-            *next += (segment.hiding() + segment.sorted().numbers()) as u32;
+            *next += (segment.tombstones() + segment.sorted().numbers()) as u32;
             Some(first)
         });
         Self { segments, firsts: firsts.collect() }
     }
 
-    /// All, in no order.
+    /// All entries, in no particular order.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Permuted, u32)> {
         let of_segment = |(segment, &first): (&'a Arc<Segment>, &u32)| {
             let (resets, removals) = (segment.resets(), segment.removals());
-            let hiding = resets.iter().map(|reset| reset.value);
-            let hiding = hiding.chain(removals.iter().map(|removal| removal.value));
-            let (put, sorted) = (first + segment.hiding() as u32, segment.sorted());
+            let tombstones = resets.iter().map(|reset| reset.value);
+            let tombstones = tombstones.chain(removals.iter().map(|removal| removal.value));
+            let (put, sorted) = (first + segment.tombstones() as u32, segment.sorted());
             let puts = sorted.entries().map(move |(key, at)| (sorted.order().value(key), put + at));
-            hiding.zip(first..).chain(puts)
+            tombstones.zip(first..).chain(puts)
         };
         self.segments.iter().zip(&self.firsts).flat_map(of_segment)
     }
 
-    /// Calls `each` with what was said about each fingerprint, by key. All segments have one order.
+    /// Calls `each` with the entries of each fingerprint, by key. All segments must have the same
+    /// order.
     pub(crate) fn each(&self, mut each: impl FnMut(Key, &[Item])) {
         runs::each_stretch(self.runs(), |stretch| {
-            for said in stretch.chunk_by(|a, b| a.0 == b.0) {
-                each(said[0].0, said);
+            for items in stretch.chunk_by(|a, b| a.0 == b.0) {
+                each(items[0].0, items);
             }
         });
     }
 
-    /// The place of the segment that said it.
+    /// The index of the segment of an entry.
     #[inline]
-    pub(crate) fn segment_of(&self, said: u32) -> usize {
-        self.firsts.partition_point(|&first| first <= said) - 1
+    pub(crate) fn segment_of(&self, entry: u32) -> usize {
+        self.firsts.partition_point(|&first| first <= entry) - 1
     }
 
-    /// Adds it to what was said before about its fingerprint.
+    /// Applies an entry to the row of its fingerprint.
     #[inline]
-    pub(crate) fn add(&self, said: u32, row: &mut Row) {
-        let at = self.segment_of(said);
-        let (segment, said) = (&self.segments[at], (said - self.firsts[at]) as usize);
-        let Some(number) = said.checked_sub(segment.hiding()) else {
-            return add_hiding(segment, said, row);
+    pub(crate) fn add(&self, entry: u32, row: &mut Row) {
+        let at = self.segment_of(entry);
+        let (segment, entry) = (&self.segments[at], (entry - self.firsts[at]) as usize);
+        let Some(number) = entry.checked_sub(segment.tombstones()) else {
+            return add_tombstone(segment, entry, row);
         };
         segment.postings_at(number as Number).for_each(|posting| row.put(posting));
     }
@@ -76,7 +77,7 @@ impl<'a> Sayings<'a> {
             let order = segment.sorted().order();
             let resets = segment.resets().iter().map(move |reset| order.key(reset.value));
             let removals = segment.removals().iter().map(move |removal| order.key(removal.value));
-            let (removal, put) = (first + resets.len() as u32, first + segment.hiding() as u32);
+            let (removal, put) = (first + resets.len() as u32, first + segment.tombstones() as u32);
             let mut entries = segment.sorted().entries();
             [
                 Run::of(resets.zip(first..)),
@@ -91,10 +92,10 @@ impl<'a> Sayings<'a> {
 }
 
 #[cold]
-fn add_hiding(segment: &Segment, said: usize, row: &mut Row) {
+fn add_tombstone(segment: &Segment, entry: usize, row: &mut Row) {
     let (resets, removals) = (segment.resets(), segment.removals());
-    match resets.get(said) {
+    match resets.get(entry) {
         Some(reset) => row.reset(reset.sequence),
-        None => row.remove(removals[said - resets.len()].posting),
+        None => row.remove(removals[entry - resets.len()].posting),
     }
 }

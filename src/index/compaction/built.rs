@@ -1,0 +1,43 @@
+//! The results of background work: what takes the place of which parts of a view.
+
+use std::sync::Arc;
+
+use crate::index::levels::level::Level;
+use crate::index::levels::segment::Segment;
+use crate::index::tables::secondary::SecondaryTable;
+use crate::index::tables::table::Table;
+
+/// The result of one step of background work.
+#[derive(Debug)]
+pub enum Built {
+    /// A level, built from a delta.
+    Flushed(Level),
+    /// Segments, merged from segments.
+    Segments {
+        /// What they take the place of, adjacent ones.
+        from: Vec<Arc<Segment>>,
+        /// Their replacement: one segment, or several while a partitioned merge is in progress.
+        into: Vec<Arc<Segment>>,
+        /// The secondary tables of fingerprints that were in small segments until now, by role.
+        secondary_tables: Vec<Arc<Table>>,
+        /// The number of dropped fingerprints that secondary tables may still have.
+        dropped: u64,
+    },
+    /// Secondary tables, merged from secondary tables of one role.
+    Tables {
+        /// What they take the place of, adjacent ones.
+        from: Vec<SecondaryTable>,
+        /// Their replacement: one table, or several while a partitioned merge is in progress.
+        into: Vec<SecondaryTable>,
+    },
+}
+
+impl Built {
+    /// The segments that replace merged ones.
+    pub fn segments(&self) -> &[Arc<Segment>] {
+        match self {
+            Self::Segments { into, .. } => into,
+            Self::Flushed(_) | Self::Tables { .. } => &[],
+        }
+    }
+}

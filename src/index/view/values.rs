@@ -1,0 +1,96 @@
+//! The values that go into and come out of a view.
+
+use std::sync::Arc;
+
+use crate::document::Sequence;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::levels::ids::IdKey;
+use crate::index::levels::posting::Posting;
+use crate::index::levels::segment::Segment;
+use crate::index::permutation::Permutation;
+use crate::index::plan::Plans;
+use crate::index::tables::secondary::SecondaryTable;
+use crate::sketch::Sketch;
+
+/// The parameters that all views of a data directory share.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// The largest distance of a look-up.
+    pub distance_max: Distance,
+    /// The number of events that a delta holds.
+    pub delta_events: usize,
+    /// The largest number of fingerprints of a small segment.
+    pub small_max: u64,
+    /// The directory's bit permutation.
+    pub permutation: Arc<Permutation>,
+}
+
+impl Shape {
+    /// The tables that segments have.
+    pub fn plans(&self) -> Plans {
+        Plans { small_max: self.small_max, ..Plans::of(self.distance_max) }
+    }
+}
+
+/// A stored fingerprint near a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Near {
+    /// The stored fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Its distance from the query.
+    pub distance: Distance,
+}
+
+/// The number of documents of a fingerprint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DocumentCounts {
+    /// With or without an id.
+    pub documents: u64,
+    /// With an id.
+    pub with_id: u64,
+}
+
+/// The document under an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Located {
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The document.
+    pub posting: Posting,
+}
+
+/// The parts from which a view is restored.
+#[derive(Debug, Clone, Default)]
+pub struct Parts {
+    /// Oldest first.
+    pub segments: Vec<Arc<Segment>>,
+    /// By role, oldest first.
+    pub secondary_tables: Vec<SecondaryTable>,
+    /// The number of fingerprints that merges had dropped.
+    pub dropped: u64,
+    /// The totals.
+    pub counts: Counts,
+}
+
+/// The parts of a document other than its fingerprint.
+#[derive(Debug, Clone, Default)]
+pub struct Put {
+    /// The key of the document's id.
+    pub id: Option<IdKey>,
+    /// The document's sketch.
+    pub sketch: Option<Box<Sketch>>,
+    /// The caller knows that the fingerprint has no document yet, so that counting need not look it
+    /// up.
+    pub is_new: bool,
+}
+
+/// The totals of a view.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The last change.
+    pub sequence: Sequence,
+    /// Stored documents.
+    pub documents: u64,
+    /// Distinct stored fingerprints.
+    pub fingerprints: u64,
+}
