@@ -101,15 +101,24 @@ impl Server {
         child.wait().expect("it is our child")
     }
 
-    /// The number of its thread of this name.
+    /// The number of its thread of this name. A thread that was just begun may have none yet.
     pub(crate) fn thread(&self, name: &str) -> u32 {
+        for _ in 0..1_000 {
+            if let Some(number) = self.find_thread(name) {
+                return number;
+            }
+            thread::park_timeout(Duration::from_millis(10));
+        }
+        panic!("there is a thread named {name}");
+    }
+
+    fn find_thread(&self, name: &str) -> Option<u32> {
         let threads = format!("/proc/{}/task", self.child().id());
         let threads = std::fs::read_dir(threads).expect("it runs");
-        let number = threads.map(|entry| entry.expect("listed").path()).find_map(|thread| {
+        threads.map(|entry| entry.expect("listed").path()).find_map(|thread| {
             let is_named = std::fs::read_to_string(thread.join("comm")).ok()?.trim() == name;
             thread.file_name().filter(|_| is_named)?.to_str()?.parse().ok()
-        });
-        number.unwrap_or_else(|| panic!("there is a thread named {name}"))
+        })
     }
 
     /// How it ended, if it has.
