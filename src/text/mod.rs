@@ -86,19 +86,30 @@ fn analyse_by(recipe: Recipe, text: &str, wanted: Wanted) -> Result<Analysis, No
         Recipe::Np1Five => Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
         Recipe::Words { .. } => {
             let mut sums = SimHash::<i64>::default();
-            let mut distinct = HashSet::new();
+            let mut occurrences = 0_u64;
+            // To count distinct features takes several times the work of the fingerprint.
+            let mut distinct = wanted.features.then(HashSet::new);
             walk_features(&normalise::normalise(text), recipe, &mut |feature| {
                 let hash = xxh3_64(feature);
                 sums.add(hash, 1);
-                distinct.insert(hash);
+                occurrences += 1;
+                if let Some(distinct) = &mut distinct {
+                    distinct.insert(hash);
+                }
             });
-            with_fingerprint((text, wanted), sums.bits(), distinct.len())
+            if occurrences == 0 {
+                return Err(EmptyDocument.into());
+            }
+            with_fingerprint((text, wanted), sums.bits(), distinct.map(|distinct| distinct.len()))
         }
         Recipe::Keywords { heaviest, levels } => {
             let words = keywords::keywords(&normalise::normalise(text), heaviest, levels);
             let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
             let Ok(words) = weighted::merged(pairs) else { return Err(EmptyDocument.into()) };
-            with_fingerprint((text, wanted), weighted::sums(&words).bits(), words.len())
+            if words.is_empty() {
+                return Err(EmptyDocument.into());
+            }
+            with_fingerprint((text, wanted), weighted::sums(&words).bits(), Some(words.len()))
         }
         Recipe::Features => Err(NoFingerprint::OnlyFeatures),
     }
@@ -108,13 +119,10 @@ fn analyse_by(recipe: Recipe, text: &str, wanted: Wanted) -> Result<Analysis, No
 fn with_fingerprint(
     (text, wanted): (&str, Wanted),
     bits: u64,
-    features: usize,
+    features: Option<usize>,
 ) -> Result<Analysis, NoFingerprint> {
-    if features == 0 {
-        return Err(EmptyDocument.into());
-    }
     let tokens = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
-    Ok(Analysis { fingerprint: Fingerprint::new(bits), features: Some(features), ..tokens })
+    Ok(Analysis { fingerprint: Fingerprint::new(bits), features, ..tokens })
 }
 
 /// Hands each feature of a normalised text by a recipe to `take`, once an occurrence. Of recipes

@@ -100,13 +100,13 @@ async fn send(server: &Server, pages: impl Iterator<Item = (u64, usize)>) -> Vec
             command_line(server, folder.path(), &page, number);
         }
         let request = entry.request(&page);
-        let before = server.cpu_ms();
+        let before = server.cpu_ns();
         let reply = connection.ask(&request).await;
         let reply = reply.unwrap_or_else(|error| panic!("page {number}, {bytes} bytes: {error}"));
         // An escape in JSON may make the body larger than it may be.
         let answers = [200, 413, 422];
         assert!(answers.contains(&reply.status), "page {number}, {bytes} bytes: {}", reply.status);
-        let ns_per_byte = (server.cpu_ms() - before) * 1_000_000 / page.len().max(1) as u64;
+        let ns_per_byte = server.cpu_ns().saturating_sub(before) / page.len().max(1) as u64;
         if ns_per_byte > worst.ns_per_byte {
             *worst = Worst { ns_per_byte, number, bytes };
         }

@@ -91,14 +91,16 @@ impl Server {
         eventually(|| self.log().contains(what), what);
     }
 
-    /// The CPU time that it has used, in milliseconds, in steps of ten.
-    pub(crate) fn cpu_ms(&self) -> u64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // Behind the name, which may have spaces, `utime` and `stime` are the 12th and 13th field.
-        let (_, fields) = stat.rsplit_once(')').unwrap();
-        let ticks =
-            |field| -> u64 { fields.split_whitespace().nth(field).unwrap().parse().unwrap() };
-        (ticks(11) + ticks(12)) * 10
+    /// The CPU time that its threads have used, in nanoseconds. The time of a thread that has ended is
+    /// not in it.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let of_thread = |thread: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
+            // The first field is the time on a processor.
+            let times = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+            times.split_whitespace().next()?.parse().ok()
+        };
+        threads.filter_map(of_thread).sum()
     }
 
     /// A field of `/proc/PID/status` that counts in KiB, in bytes.

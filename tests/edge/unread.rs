@@ -1,6 +1,6 @@
 //! Promise: clients that send and never read cannot fill the memory of the service, nor hold up those
 //! that read. Method: a server in a control group of 512 MiB, which needs root; 200 connections of
-//! each kind (single look-ups, single writes, batches of both, exports), each of which sends until
+//! each kind (single look-ups, single writes, batches of both, packed ones, exports), each of which sends until
 //! nothing more is taken; and clients among them that read what they ask for. With
 //! `NEARPRINT_TEST_BINARY` naming a release build it prints the figures of docs/reliability.md.
 
@@ -16,6 +16,8 @@ use crate::client::{Connection, check_and_insert, mixed, post};
 use crate::memory::{GROUP_BYTES, Group, joined};
 use crate::server::{Server, now};
 
+/// How many kinds there are.
+const KINDS: usize = 6;
 /// Connections of each kind.
 const CONNECTIONS: usize = 200;
 /// A connection has sent all that is taken when nothing was for this long.
@@ -33,7 +35,7 @@ fn documents() -> Vec<u8> {
 }
 
 /// One request of each kind that is never read. Those of a kind come one behind the other.
-fn requests() -> [Vec<u8>; 5] {
+fn requests() -> [Vec<u8>; KINDS] {
     let long = "{\"fingerprint\":\"0000000000000000\",\"limit\":1000}";
     let (json, ndjson) = ("application/json", "application/x-ndjson");
     let lines = format!("{long}\n").repeat(10_000);
@@ -42,8 +44,19 @@ fn requests() -> [Vec<u8>; 5] {
         post("/v1/check-and-insert", json, long.as_bytes()).repeat(4),
         post("/v1/query/batch", ndjson, lines.as_bytes()),
         post("/v1/check-and-insert/batch", ndjson, lines.as_bytes()),
+        packed(200_000),
         b"GET /v1/snapshots/export HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(4),
     ]
+}
+
+/// A packed batch of look-ups that asks for replies in full.
+fn packed(fingerprints: usize) -> Vec<u8> {
+    let bytes = fingerprints * size_of::<u64>();
+    let head = "POST /v1/query/batch?limit=1000 HTTP/1.1\r\nhost: localhost\r\naccept: application/x-ndjson";
+    let body = "content-type: application/octet-stream\r\ncontent-length:";
+    let mut request = format!("{head}\r\n{body} {bytes}\r\n\r\n").into_bytes();
+    request.resize(request.len() + bytes, 0);
+    request
 }
 
 /// Sends until nothing more is taken, and keeps the connection.
@@ -93,7 +106,7 @@ async fn a_thousand_connections_that_never_read_leave_memory_and_others_their_tu
             crowd.spawn(unread(server.address.clone(), Arc::clone(&request), Arc::clone(&sent)));
         }
     }
-    let all = sent.acquire_many(5 * CONNECTIONS as u32);
+    let all = sent.acquire_many((KINDS * CONNECTIONS) as u32);
     // Some are closed before: nothing of their replies was read for 30 s.
     drop(timeout(Duration::from_secs(20), all).await);
     let meanwhile = p99_ms(&server.address, ASKED).await;
@@ -101,7 +114,7 @@ async fn a_thousand_connections_that_never_read_leave_memory_and_others_their_tu
     let peak = server.memory_peak_bytes();
     println!(
         "{} unread connections: peak {} MiB; p99 of a client that reads {before:.2} ms before, {meanwhile:.2} ms meanwhile",
-        5 * CONNECTIONS,
+        KINDS * CONNECTIONS,
         peak >> 20
     );
     assert!(peak < GROUP_BYTES, "{peak}");

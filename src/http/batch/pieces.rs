@@ -21,9 +21,9 @@ use crate::http::replies::SHORT_BYTES;
 use crate::http::service::Service;
 use crate::http::wire::{FingerprintReply, QueryReply};
 
-/// Lines prepared in one piece of work. Each may be a few bytes long and take hundreds when it is
+/// Documents prepared in one piece of work. Each may be a few bytes long and take hundreds when it is
 /// prepared, or refused.
-const LINES_A_PIECE: usize = 64;
+const DOCUMENTS_PER_PIECE: usize = 64;
 
 /// What the look-ups of one piece of the body may take for their replies before their turn.
 const AHEAD_BYTES: usize = 64 * 1024;
@@ -83,7 +83,7 @@ async fn read_lines(
         let any = !lines.is_empty();
         let mut lines = lines.into_iter();
         while lines.len() > 0 {
-            let piece: Vec<Line> = lines.by_ref().take(LINES_A_PIECE).collect();
+            let piece: Vec<Line> = lines.by_ref().take(DOCUMENTS_PER_PIECE).collect();
             // The line that was being read is among those that are whole now.
             let held = reserved.split(piece.iter().map(Line::bytes).sum());
             let work = tokio::spawn(steps(Arc::clone(batch), Chunk::Lines(piece, held)));
@@ -110,12 +110,13 @@ async fn read_words(
 ) -> Result<(), (u64, Problem)> {
     let mut first = 1_u64;
     while let Some(fingerprints) = words.next().await.map_err(|problem| (first, problem))? {
-        let count = fingerprints.len() as u64;
-        let chunk = Chunk::Packed { first, fingerprints };
-        if !send(chunks, tokio::spawn(steps(Arc::clone(batch), chunk))).await {
-            break;
+        for piece in fingerprints.chunks(DOCUMENTS_PER_PIECE) {
+            let chunk = Chunk::Packed { first, fingerprints: piece.to_vec() };
+            if !send(chunks, tokio::spawn(steps(Arc::clone(batch), chunk))).await {
+                return Ok(());
+            }
+            first = first.saturating_add(piece.len() as u64);
         }
-        first = first.saturating_add(count);
     }
     Ok(())
 }
