@@ -1,7 +1,7 @@
 //! Many clients on one engine, in this process: one winner a cluster, verdicts that are those of a
 //! sequential replay in the order of `sequence`, and clients that go away.
 //!
-//! `NEARPRINT_TEST_RUNS` says how many times as long everything takes (1; more in `make torture`).
+//! `NEARPRINT_TEST_RUNS` multiplies the number of runs and operations (1; 50 in `make torture`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -58,7 +58,7 @@ fn document(id: Option<String>, bits: u64) -> Document {
     Document { id, ..Document::bare(Fingerprint::new(bits)) }
 }
 
-/// How many times as long everything takes.
+/// The factor on the number of runs and operations.
 fn runs() -> u64 {
     variable("NEARPRINT_TEST_RUNS").unwrap_or(1)
 }

@@ -11,8 +11,8 @@ use crate::load::pause;
 use crate::random::{self, Random};
 use crate::server::{self, Client, Server};
 
-/// `make torture` makes ten times as many.
-const TRIALS: u64 = 20;
+/// `make torture` makes 200.
+const TRIALS: u64 = 6;
 const SIZE_BYTES: u64 = 64 << 20;
 const LINES: u64 = 32;
 /// A hang is a failure; a keeper looks at the disk every 50 ms.

@@ -14,11 +14,12 @@ use crate::strace::{self, ThreadFault};
 use crate::worker::Worker;
 
 const WORKERS: usize = 4;
-/// Every so many calls there is a kill; `make torture` takes every one.
-const STEP: u64 = 8;
+/// From call 10 on, the server is killed in every 40th call; `make torture` takes each call.
+const STEP: u64 = 40;
 const CALLS: u64 = 300;
 const FAILING_SYNCS: u64 = 50;
-const FAILING_STEP: u64 = 2;
+/// Every 7th sync fails; `make torture` takes each sync.
+const FAILING_STEP: u64 = 7;
 /// For a server to end by itself; a hang is a failure.
 const PATIENCE_MS: usize = 20_000;
 /// Of a thread some calls are not reached in this time; then it is killed by us.
