@@ -1,26 +1,25 @@
-//! nearprint: a networked near-duplicate lookup service.
+//! nearprint: a networked service that finds near-duplicate documents.
 //!
-//! Send it the text of a page or a fingerprint; it tells whether nearly the same was there before.
-//! It is not a full-text search, not a cluster, and keeps no text.
+//! Send it the text of a page or a fingerprint, and it tells you whether it has already stored nearly
+//! the same. It is not a full-text search and not a cluster, and it keeps no text.
 //!
-//! The map, in reading order:
+//! The modules in reading order:
 //!
 //! ```text
 //!   values    fingerprint, sketch, document, recipe; access: tokens and their scopes
 //!   floor 1   kernel     SIMD: lines compared, text hashed
-//!             pages      memory that goes back part by part; here and in the kernel alone is `unsafe`
 //!             text       text -> features -> fingerprint, HTML, charsets
 //!             index      exact look-ups within a Hamming distance: tables, segments, deltas
 //!   floor 2   machine    commands decided as a pure function of the changes before them
-//!             storage    journal and sealed files: checksummed bytes under sequences
+//!             storage    journal and sealed files: checksummed bytes by sequence
 //!   floor 3   engine     one writer, many readers, group commit, recovery, snapshots
-//!   floor 4   http       the contract of proto-free-api.md; server: sockets and shutdown
+//!   floor 4   http       the API of proto-free-api.md; server: sockets and shutdown
 //!             cli, bulk  the command line, and the readers of files
-//!   beside    config, metrics, telemetry
+//!   others    config, metrics, telemetry, allocator
 //! ```
 //!
-//! No arrow points up; `tests/tidy.rs` holds the table of allowed imports against the code. The way
-//! of a write and of a read, step by step, is in `ARCHITECTURE.md`.
+//! Imports go down only; `tests/tidy` checks the table of allowed imports against the code. The path of
+//! a write and of a read, step by step, is in `ARCHITECTURE.md`.
 
 pub mod access;
 pub mod allocator;

@@ -71,11 +71,11 @@ enum Command {
     Compare(compare::Args),
     /// Check the configuration and print what is in effect
     CheckConfig(check_config::Args),
-    /// Ask a running service whether it is well (for HEALTHCHECK)
+    /// Check that a running service is healthy (for HEALTHCHECK)
     Health(health::Args),
     /// Make a token for the service, and the line that lets it in
     Token(token::Args),
-    /// Reckon what an index of some size will cost: memory, time, and the alternatives
+    /// Estimate memory and latency for an index of a given size, and the alternatives
     Plan(plan::Args),
     /// Look at snapshots; export everything into one file, and restore it
     Snapshot(snapshot::Args),

@@ -141,7 +141,7 @@ impl Engine {
             turns: Turns::new(options.lookup_threads),
             flusher: OnceLock::new(),
             merging: Mutex::default(),
-            whole: tokio::sync::Mutex::default(),
+            snapshot_merge_lock: tokio::sync::Mutex::default(),
             options,
             clock: Arc::clone(&clock),
             writer,

@@ -45,9 +45,9 @@ pub(crate) struct Shared {
     pub(crate) space: ArcSwap<Space>,
     /// Whoever chooses segments to merge holds it.
     pub(crate) merging: Mutex<Option<Merging>>,
-    /// Snapshots and merges by quarters take turns, in the order of asking: a snapshot would keep in memory
-    /// what a merge is done with, and write what stands in between.
-    pub(crate) whole: tokio::sync::Mutex<()>,
+    /// Snapshots and partitioned merges take turns, in the order in which they ask: a snapshot would keep
+    /// in memory what the merge no longer needs, and write its intermediate results.
+    pub(crate) snapshot_merge_lock: tokio::sync::Mutex<()>,
 }
 
 /// The merge that is under way.

@@ -193,8 +193,8 @@ async fn when_writes_pause_the_newest_segments_become_one_beside_a_merge_that_is
     };
     let (engine, gated, _folder) = engine(small);
     let shared = &engine.shared;
-    // As if a snapshot were taken: the first merge by quarters waits, and with it all others.
-    let turn = shared.whole.lock().await;
+    // As if a snapshot were taken: the first partitioned merge waits, and with it all others.
+    let turn = shared.snapshot_merge_lock.lock().await;
     let waits = || !becomes_within(30, || shared.merging().is_none());
     for _ in 0..LOOKS {
         if waits() {

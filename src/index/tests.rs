@@ -588,7 +588,7 @@ fn the_oldest_small_segments_become_a_large_one_where_there_is_one_or_all_would_
             let Some(Work::MergeSegments { from, into_large: true, .. }) =
                 Work::merge(&view, merge::RATIO)
             else {
-                panic!("{counts:?} ripen")
+                panic!("{counts:?} are not promoted")
             };
             assert_eq!(from.iter().map(|s| merge::size(s)).sum::<u64>(), size);
         }

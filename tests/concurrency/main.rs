@@ -40,7 +40,7 @@ fn asked() -> QueryOptions {
     QueryOptions { criteria: criteria(), limit: 1_000 }
 }
 
-/// Deltas so small that searches grow old and segments are merged, also by quarters, while clients wait.
+/// Deltas so small that searches grow old and segments are merged, some in partitions, while clients wait.
 fn engine(directory: &Path, durability: Durability) -> Engine {
     let options = Options {
         durability,

@@ -21,7 +21,7 @@ use crate::index::compaction::merge;
 use crate::index::cost::{self, Costs, Estimate};
 use crate::index::plan::{Plan, Plans, SMALL_MAX};
 
-/// No more fingerprints are reckoned with: eight thousand processes of the largest kind.
+/// The largest count that is estimated: eight thousand processes of the largest kind.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 
 /// No larger array is measured; what lies beyond follows from the smaller ones.
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// The memory that one process may take: 32GiB, 512MB, or bytes
     #[arg(long, value_name = "SIZE", value_parser = parsed_bytes)]
     memory: Option<u64>,
-    /// Do not measure this machine: reckon with a core of an AMD EPYC (Zen 4)
+    /// Do not measure this machine: assume a core of an AMD EPYC (Zen 4)
     #[arg(long)]
     no_measure: bool,
     /// Print one JSON object instead of a table

@@ -132,7 +132,7 @@ impl SnapshotKeeper {
     /// Takes a snapshot of everything published so far; `None` where it failed, which is logged.
     fn take_snapshot(&mut self) -> Option<SnapshotInfo> {
         let shared = Arc::clone(&self.shared);
-        let _turn = shared.whole.blocking_lock();
+        let _turn = shared.snapshot_merge_lock.blocking_lock();
         let begun = self.shared.clock.monotonic();
         let (request, settled) = oneshot::channel();
         self.settle.send(request).ok()?;
@@ -216,7 +216,7 @@ fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
         *merging = Some(Merging { segments: work.segments().to_vec(), since: view.sequence() });
         work
     };
-    let _turn = work.is_partitioned().then(|| shared.whole.blocking_lock());
+    let _turn = work.is_partitioned().then(|| shared.snapshot_merge_lock.blocking_lock());
     if shared.life() != Life::Running {
         // Whoever closes the engine waits for the last snapshot, not for merges that it did without.
         *shared.merging() = None;

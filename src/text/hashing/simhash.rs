@@ -20,7 +20,7 @@ impl Weight for i64 {}
 /// The running sums of a SimHash of `WIDTH` bits, 1 to 64.
 ///
 /// ```
-/// use nearprint::text::simhash::SimHash;
+/// use nearprint::text::hashing::simhash::SimHash;
 /// let mut sums = SimHash::<f64, 6>::default();
 /// sums.add(0b10_0101, 4.0);
 /// sums.add(0b10_1011, 5.0);
