@@ -1,5 +1,5 @@
 //! Measuring this machine: `plan` says what an index costs here, and the benchmark program
-//! (`bench/`) prints the same beside its figures.
+//! (`bench/`) prints the same next to its figures.
 
 pub mod arguments;
 pub mod clock;

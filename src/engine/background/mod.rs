@@ -1,7 +1,7 @@
 //! The threads behind the writer: they turn deltas into segments, merge segments, take snapshots and reclaim the
 //! space of records.
 //!
-//! Each reads the published view, builds beside it, and hands the result to the writer, which installs it
+//! Each reads the published view, builds from it without changing it, and hands the result to the writer, which installs it
 //! between two groups. [`spawn`] starts them; a panic in one fails the engine.
 
 pub(crate) mod flusher;
