@@ -1,8 +1,8 @@
-//! The threads behind the writer: they turn deltas into segments, merge segments, take snapshots and reclaim the
-//! space of records.
+//! The threads behind the writer: they turn deltas into segments, merge segments, take snapshots and
+//! reclaim the space of records.
 //!
-//! Each reads the published view, builds from it without changing it, and hands the result to the writer, which installs it
-//! between two groups. [`spawn`] starts them; a panic in one fails the engine.
+//! Each reads the published view, builds from it without changing it, and hands the result to the writer,
+//! which installs it between two groups. [`spawn`] starts them; a panic in one fails the engine.
 
 pub(crate) mod flusher;
 pub(crate) mod keeper;
