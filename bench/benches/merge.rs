@@ -33,7 +33,7 @@ fn small(plans: &Plans, first: u64, count: u64) -> Arc<Segment> {
     let expected = Expected { plans, small: true, count: count as usize, common, oldest: false };
     let values = Stream::of("merged", SEED);
     let puts = || (first..first + count).map(|number| (values.number(number), number));
-    Level::of(expected, puts, |number, row| row.put(posting(number)), []).segment
+    Level::of(expected, puts(), |number, row| row.put(posting(number)), []).segment
 }
 
 fn measure<T>(

@@ -12,6 +12,7 @@ use crate::engine::handle::Engine;
 use crate::engine::open::recovery::recover;
 use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::compaction::policy::Load;
 use crate::recipe::Recipe;
 use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
 
@@ -220,7 +221,7 @@ async fn writes_that_wait_have_not_paused() {
     let (engine, gated, _folder) = engine(options(Durability::None));
     gated.gate.open();
     let mut writes = Writes::new(&engine.shared);
-    let mut paused = || writes.pause(&engine.shared) >= Duration::from_secs(1);
+    let mut paused = || writes.load(&engine.shared) == Load::Idle;
     let waits = Arc::clone(&engine.shared.places).try_acquire_owned().unwrap();
     assert!(!becomes_within(150, &mut paused), "one waits");
     drop(waits);

@@ -9,7 +9,8 @@ use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::built::Built;
 use crate::index::compaction::merge;
-use crate::index::compaction::work::{Steps, Work};
+use crate::index::compaction::policy::Load;
+use crate::index::compaction::work::Steps;
 use crate::index::image;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::segment::Segment;
@@ -40,7 +41,7 @@ fn with_small_max(small_max: u64, distance_max: u8, delta_events: usize) -> View
 
 /// Turns full deltas into levels.
 fn settle_deltas(view: &mut View) {
-    while let Some(work) = Work::flush(view) {
+    while let Some(work) = view.next_flush() {
         view.complete(work);
     }
 }
@@ -56,13 +57,12 @@ struct Merging {
 /// among themselves. Begins a merge if none is running.
 fn merge_beside_the_newest(view: &mut View, merging: &mut Option<Merging>) {
     if merging.is_none() {
-        let Some(work) = Work::merge(view, merge::RATIO) else { return };
+        let Some(work) = view.next_merge(Load::Writing) else { return };
         *merging = Some(Merging { apart: work.segments().to_vec(), steps: work.steps() });
     }
     let Some(Merging { steps, apart }) = merging else { return };
     settle_deltas(view);
-    while let Some(newest) = Work::merge_newest(view, apart, 40, merge::RATIO) {
-        assert!(newest.size() <= 40);
+    while let Some(newest) = view.next_merge_of_newest(Some(apart), Load::Writing) {
         view.complete(newest);
     }
     let Some(built) = steps.next() else {
@@ -81,7 +81,7 @@ fn merge_beside_the_newest(view: &mut View, merging: &mut Option<Merging>) {
 fn settle(view: &mut View) {
     view.rotate();
     settle_deltas(view);
-    while let Some(work) = Work::merge(view, u64::MAX) {
+    while let Some(work) = view.next_merge_towards_one() {
         view.complete(work);
     }
     if view.segments().is_empty() {
@@ -89,12 +89,12 @@ fn settle(view: &mut View) {
     }
     let from = view.segments().to_vec();
     if from[0].tombstones() > 0 {
-        let (_, into_large) = merge::run_of_one_kind(view.plans(), &from, 0..1);
+        let into_large = !from[0].sorted().is_small();
         let merge::Merged { segment: merged, secondary_tables, dropped } =
             merge::merge(view.plans(), &from, into_large, true);
         view.install(&Built::Segments { from, into: vec![merged], secondary_tables, dropped });
         // What was dropped leaves the other tables too.
-        while let Some(work) = Work::merge(view, merge::RATIO) {
+        while let Some(work) = view.next_merge(Load::Writing) {
             view.complete(work);
         }
     }
@@ -507,7 +507,7 @@ fn the_oldest_large_segment_has_nothing_to_hide() {
     settle_deltas(&mut view);
     assert!(view.segments().iter().all(|segment| segment.sorted().is_small()));
     assert!(view.segments().iter().any(|segment| segment.tombstones() > 0));
-    while let Some(work) = Work::merge(&view, u64::MAX) {
+    while let Some(work) = view.next_merge_towards_one() {
         view.complete(work);
     }
     let [only] = &view.segments()[..] else { panic!("all were merged") };
@@ -531,109 +531,10 @@ fn large_segments_are_merged_though_small_ones_keep_coming() {
     let mut view = with_small_max(16, 3, 8);
     for _ in 0..600 {
         put_spread(&mut view, 8);
-        if let Some(work) = Work::merge(&view, merge::RATIO) {
+        if let Some(work) = view.next_merge(Load::Writing) {
             view.complete(work);
         }
         let large = view.segments().iter().filter(|segment| !segment.sorted().is_small()).count();
         assert!(large <= 20, "{large}");
-    }
-}
-
-/// What a merge takes is visited until it ends; the newest are a merge of their own meanwhile.
-#[test]
-fn the_newest_few_are_left_out_of_a_merge_under_load() {
-    for (newest, under_load, idle) in
-        [(&[8, 8, 8][..], 80, 104), (&[8, 8], 96, 96), (&[8, 8, 20], 116, 116)]
-    {
-        let mut view = with_small_max(256, 3, 64);
-        [30, 50].iter().chain(newest).for_each(|&count| put_spread(&mut view, count));
-        // Without writes nothing is merged meanwhile.
-        for (ratio, size) in [(merge::RATIO, under_load), (merge::RATIO_IDLE, idle)] {
-            assert_eq!(Work::merge(&view, ratio).unwrap().size(), size, "{newest:?}");
-        }
-    }
-    let mut large = with_small_max(16, 3, 512);
-    for count in [100, 300, 40, 40, 40] {
-        put_spread(&mut large, count);
-    }
-    let work = Work::merge(&large, merge::RATIO).unwrap();
-    assert_eq!(work.size(), 520, "nobody merges large ones meanwhile");
-}
-
-/// A merge into a large segment holds its result in addition to its inputs.
-#[test]
-fn the_oldest_small_segments_become_a_large_one_where_there_is_one_or_all_would_not_be_small() {
-    for (counts, merged) in [
-        (&[30, 30][..], None),
-        (&[30, 30, 10], Some(60)),
-        (&[33, 31, 10], Some(33)),
-        (&[100, 30], None),
-        (&[100, 30, 10, 9], Some(40)),
-        (&[400, 30, 1, 1, 1], Some(33)),
-        (&[30, 100, 10], None),
-        (&[467, 30, 15], Some(45)),
-        (&[468, 30, 15], None),
-        (&[33, 100, 40], Some(33)),
-    ] {
-        let mut view = with_small_max(64, 3, 1_024);
-        for &count in counts {
-            put_spread(&mut view, count);
-        }
-        let promotable = merge::promotable(view.plans(), view.segments());
-        let size = |range: std::ops::Range<usize>| {
-            view.segments()[range].iter().map(|s| merge::size(s)).sum::<u64>()
-        };
-        assert_eq!(promotable.map(size), merged, "{counts:?}");
-        if let Some(size) = merged {
-            let Some(Work::MergeSegments { from, into_large: true, .. }) =
-                Work::merge(&view, merge::RATIO)
-            else {
-                panic!("{counts:?} are not promoted")
-            };
-            assert_eq!(from.iter().map(|s| merge::size(s)).sum::<u64>(), size);
-        }
-    }
-}
-
-#[test]
-fn tables_are_merged_first_where_there_are_more_of_them_than_large_segments() {
-    let mut view = with_small_max(16, 3, 32);
-    for _ in 0..4 {
-        put_spread(&mut view, 32);
-    }
-    let work = Work::merge(&view, merge::RATIO).unwrap();
-    assert!(matches!(work, Work::MergeSegments { .. }), "as many of each");
-    view.complete(work);
-    for _ in 0..5 {
-        put_spread(&mut view, 8);
-    }
-    assert_eq!((view.segments().len(), view.secondary_tables().len()), (6, 4));
-    let work = Work::merge(&view, merge::RATIO).unwrap();
-    assert!(matches!(work, Work::MergeTables { .. }));
-    view.complete(work);
-    let work = Work::merge(&view, merge::RATIO).unwrap();
-    assert!(matches!(work, Work::MergeSegments { .. }), "the small ones are left");
-}
-
-/// Partitioned merges take less memory; under load look-ups visit fewer tables instead.
-#[test]
-fn merges_are_partitioned_from_fewer_entries_on_when_writes_pause() {
-    for (counts, ratio, partitioned) in [
-        (&[70, 200][..], merge::RATIO, false),
-        (&[150, 361], merge::RATIO, false),
-        (&[150, 362], merge::RATIO, true),
-        (&[70, 65], merge::RATIO_IDLE, true),
-        (&[65, 65, 65], merge::RATIO_IDLE, true),
-    ] {
-        let mut view = with_small_max(64, 3, 1_024);
-        for &count in counts {
-            put_spread(&mut view, count);
-        }
-        // Those of segments, then those of their tables.
-        for _ in 0..2 {
-            let work = Work::merge(&view, ratio).expect("sizes ask for it");
-            assert_eq!(work.is_partitioned(), partitioned, "{counts:?}");
-            view.complete(work);
-        }
     }
 }

@@ -8,7 +8,6 @@ use proptest::prelude::*;
 
 use crate::document::{Document, DocumentId};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::compaction::work::Work;
 use crate::index::permutation::Permutation;
 use crate::index::view::{DocumentCounts, Shape, View};
 use crate::machine::apply::{Applied, Command, Machine, NO_HIT, Outcome, PackedSearch};
@@ -188,7 +187,7 @@ impl Rig {
             Step::Rotate => self.machine.view_mut().rotate(),
             Step::SettleDeltas => {
                 let view = self.machine.view_mut();
-                while let Some(work) = Work::flush(view) {
+                while let Some(work) = view.next_flush() {
                     view.complete(work);
                 }
             }

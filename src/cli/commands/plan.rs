@@ -17,7 +17,7 @@ use crate::cli::measure::limits;
 use crate::cli::measure::limits::Limit;
 use crate::cli::measure::numbers::{bytes, count, float, number, time};
 use crate::fingerprint::Distance;
-use crate::index::compaction::merge;
+use crate::index::compaction::policy;
 use crate::index::cost::{self, Costs, Estimate};
 use crate::index::plan::{Plan, Plans, SMALL_MAX};
 
@@ -165,7 +165,7 @@ impl Row {
 /// What a reader should know besides the figures.
 fn notes(args: &Args, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
-    let (chosen, most) = (&rows[0], merge::MERGED_MAX);
+    let (chosen, most) = (&rows[0], policy::MERGED_MAX);
     let smallest = rows.iter().min_by_key(|row| row.merging_bytes).unwrap_or(chosen);
     if args.count > most {
         notes.push(format!(

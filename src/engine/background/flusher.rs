@@ -15,37 +15,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::engine::background::pause::Writes;
-use crate::engine::options::SMALL_SEGMENT_MAX;
 use crate::engine::shared::{Message, Shared};
-use crate::index::compaction::merge;
+use crate::index::compaction::policy::{self, Load};
 use crate::index::compaction::work::Work;
 use crate::index::view::{Parts, View};
 use crate::metrics;
 
 /// How often it looks for a delta that nobody woke it for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// After this time without a write nothing is held up, and the newest segments are made fewer.
-const PAUSED_AFTER: Duration = Duration::from_millis(40);
-
-/// While others are merged it merges at most so many entries at a time: the writer may have to wait for it, a fraction
-/// of a second, and what both make lies in memory beside what it is made of.
-const NEWEST_MAX: u64 = 1 << 20;
-
-/// The same when writes have paused and nothing else is merged: as many as a small segment may have.
-const NEWEST_MAX_PAUSED: u64 = SMALL_SEGMENT_MAX;
-
-/// While a merge is under way, so large a part of all documents may arrive before writes are slowed down, but
-/// at least so many.
-const ARRIVE: Limit = Limit { of_documents: 16, min: 1_000_000 };
-
-/// So large a part of all documents may lie in small segments, which take half as much memory again as large
-/// ones; so many lie there when nothing is to be merged.
-const SMALL: Limit = Limit { of_documents: 8, min: 8_000_000 };
-
-/// How long a level is held up when twice as many have arrived; with three times as many twice as long.
-const BRAKE_MS: u64 = 100;
-const BRAKE_MS_MAX: u64 = 500;
 
 /// Somebody wants everything that is published, in segments and tables alone.
 pub(crate) type SettleRequest = oneshot::Sender<Settled>;
@@ -86,16 +63,17 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
             }
             Err(RecvTimeoutError::Timeout) => {
                 held += look;
-                let paused = writes.pause(shared) >= PAUSED_AFTER;
-                if held < hold && !paused {
+                let load = writes.load(shared);
+                if held < hold && load == Load::Writing {
                     continue;
                 }
                 if !held.is_zero() {
                     metrics::writes_held_up(held);
                 }
                 (hold, held) = (Duration::ZERO, Duration::ZERO);
-                match flush(shared, paused) {
-                    Ok(true) => hold = if paused { Duration::ZERO } else { brake(shared) },
+                match flush(shared, load) {
+                    Ok(true) if load == Load::Writing => hold = write_delay(shared),
+                    Ok(true) => {}
                     Ok(false) => thread::park_timeout(LOOK_EVERY),
                     // With the engine gone, what is left in deltas is in the journal.
                     Err(Gone) => {
@@ -109,57 +87,33 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
     }
 }
 
-/// Builds a level of the oldest full delta, if there is one; keeps the newest segments few while others are
-/// merged, and fewer when writes have paused.
-fn flush(shared: &Arc<Shared>, paused: bool) -> Result<bool, Gone> {
-    let Some(work) = Work::flush(&shared.published.load().view) else {
-        if paused {
-            let is_merging = shared.merging().is_some();
-            let max = if is_merging { NEWEST_MAX } else { NEWEST_MAX_PAUSED };
-            merge_newest(shared, max, merge::RATIO_IDLE)?;
+/// Builds a segment from the oldest full delta, if there is one, and keeps the newest segments few.
+fn flush(shared: &Arc<Shared>, load: Load) -> Result<bool, Gone> {
+    let work = shared.published.load().view.next_flush();
+    let Some(work) = work else {
+        if load != Load::Writing {
+            merge_newest(shared, load)?;
         }
         return Ok(false);
     };
     complete(shared, work)?;
-    let is_merging = shared.merging().is_some();
-    if is_merging {
-        merge_newest(shared, NEWEST_MAX, merge::RATIO)?;
-    }
+    merge_newest(shared, Load::Writing)?;
     Ok(true)
 }
 
-/// How long the next level is held up, so that merges keep up with writes: in the end the writer waits
-/// for the flusher.
-fn brake(shared: &Shared) -> Duration {
+/// How long the next delta is delayed.
+fn write_delay(shared: &Shared) -> Duration {
     let since = shared.merging().as_ref().map(|merging| merging.since);
     let view = &shared.published.load().view;
     let arrived = since.map_or(0, |since| view.sequence().get() - since.get());
-    let small = view.segments().iter().filter(|segment| segment.sorted().is_small());
-    let small = small.map(|segment| segment.documents() as u64).sum();
-    ARRIVE.brake(arrived, view.documents()).max(SMALL.brake(small, view.documents()))
-}
-
-/// How many documents may wait to be merged before writes are held up: a part of all, but at least so many.
-struct Limit {
-    of_documents: u64,
-    min: u64,
-}
-
-impl Limit {
-    /// How long a level is held up while so many wait. Gradual, so that nobody waits long for one.
-    fn brake(&self, waiting: u64, documents: u64) -> Duration {
-        let free = (documents / self.of_documents).max(self.min);
-        let brake_ms = waiting.saturating_sub(free).saturating_mul(BRAKE_MS) / free;
-        Duration::from_millis(brake_ms.min(BRAKE_MS_MAX))
-    }
+    policy::write_delay(&view.sizes(), arrived)
 }
 
 /// Merges the newest segments among themselves, but none that is being merged.
-fn merge_newest(shared: &Arc<Shared>, max: u64, ratio: u64) -> Result<(), Gone> {
+fn merge_newest(shared: &Arc<Shared>, load: Load) -> Result<(), Gone> {
     let merging = shared.merging();
-    let apart = merging.as_ref().map_or(&[][..], |merging| &merging.segments);
-    let newest = || Work::merge_newest(&shared.published.load().view, apart, max, ratio);
-    while let Some(work) = newest() {
+    let owned = merging.as_ref().map(|merging| &merging.segments[..]);
+    while let Some(work) = shared.published.load().view.next_merge_of_newest(owned, load) {
         complete(shared, work)?;
     }
     Ok(())
@@ -183,7 +137,7 @@ fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
     loop {
         let state = shared.published.load_full();
         let view = &state.view;
-        match Work::flush(view) {
+        match view.next_flush() {
             Some(work) if view.full_deltas()[0].after() < frozen.sequence() => {
                 complete(shared, work)?;
             }
@@ -202,25 +156,4 @@ pub(crate) fn tell(
     // The writer drops its end when it is done.
     let _dropped = finished.blocking_recv();
     if shared.writer.is_closed() { Err(Gone) } else { Ok(()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn writes_are_held_up_gradually_by_what_waits() {
-        let arrive_ms = |waiting, documents| ARRIVE.brake(waiting, documents).as_millis();
-        // A million is free, and a sixteenth of many.
-        assert_eq!((arrive_ms(0, 0), arrive_ms(1_000_000, 5_000_000)), (0, 0));
-        assert_eq!((arrive_ms(6_250_000, 100_000_000), arrive_ms(6_250_000, 50_000_000)), (0, 100));
-        assert_eq!((arrive_ms(1_500_000, 10), arrive_ms(3_000_000, 10)), (50, 200));
-        assert_eq!((arrive_ms(6_100_000, 10), arrive_ms(u64::MAX, 10)), (500, 500));
-        let small_ms = |waiting, documents| SMALL.brake(waiting, documents).as_millis();
-        assert_eq!((small_ms(8_000_000, 20_000_000), small_ms(12_000_000, 20_000_000)), (0, 50));
-        assert_eq!(
-            (small_ms(12_500_000, 100_000_000), small_ms(25_000_000, 100_000_000)),
-            (0, 100)
-        );
-    }
 }

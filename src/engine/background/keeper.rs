@@ -19,8 +19,7 @@ use crate::engine::background::pause::Writes;
 use crate::engine::background::reclaim;
 use crate::engine::background::snapshots::{Export, Snapshots};
 use crate::engine::shared::{Life, Merging, Message, Shared};
-use crate::index::compaction::merge;
-use crate::index::compaction::work::Work;
+use crate::index::compaction::policy::Load;
 use crate::metrics;
 use crate::storage::{Disk, StorageError};
 
@@ -29,9 +28,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The niceness of merges: a third of a core is left for them where look-ups want all.
 const MERGE_NICENESS: i32 = 5;
-
-/// After this time without a write segments are merged further.
-const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// Takes snapshots on request or when they are due.
 #[derive(Debug)]
@@ -181,9 +177,8 @@ pub(crate) fn keep_merged(shared: &Arc<Shared>, stop: &Receiver<()>) {
     yield_to_readers();
     let mut writes = Writes::new(shared);
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
-        let is_idle = writes.pause(shared) >= IDLE_AFTER;
-        let ratio = if is_idle { merge::RATIO_IDLE } else { merge::RATIO };
-        while merge_once(shared, ratio).is_some() {}
+        let load = writes.load(shared);
+        while merge_once(shared, load).is_some() {}
     }
 }
 
@@ -207,12 +202,12 @@ pub(crate) fn keep_synced(shared: &Arc<Shared>, window: Duration, stop: &Receive
     }
 }
 
-fn merge_once(shared: &Arc<Shared>, ratio: u64) -> Option<()> {
+fn merge_once(shared: &Arc<Shared>, load: Load) -> Option<()> {
     let work = {
         // The flusher may be merging; what it leaves is what there is to choose from.
         let mut merging = shared.merging();
         let view = &shared.published.load().view;
-        let work = Work::merge(view, ratio)?;
+        let work = view.next_merge(load)?;
         *merging = Some(Merging { segments: work.segments().to_vec(), since: view.sequence() });
         work
     };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::document::Sequence;
 use crate::engine::shared::Shared;
+use crate::index::compaction::policy::Load;
 
 /// The last write, as a thread knows it that looks from time to time.
 #[derive(Debug)]
@@ -19,13 +20,13 @@ impl Writes {
         Self { last, seen_at: shared.clock.monotonic() }
     }
 
-    /// How long ago the last one was seen. Those that wait, as for room in a delta, count.
-    pub(crate) fn pause(&mut self, shared: &Shared) -> Duration {
+    /// The load, by the time since the last write was seen. Writes that wait count as well.
+    pub(crate) fn load(&mut self, shared: &Shared) -> Load {
         let view = &shared.published.load().view;
         let waiting = shared.options.queue_changes_max - shared.places.available_permits();
         if view.sequence() != self.last || waiting > 0 {
             *self = Self::new(shared);
         }
-        shared.clock.since(self.seen_at)
+        Load::after(shared.clock.since(self.seen_at))
     }
 }

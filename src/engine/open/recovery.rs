@@ -13,8 +13,7 @@ use crate::engine::open::directory::{Directory, Entropy, RESTORE_MARKER};
 use crate::engine::open::repair;
 use crate::engine::options::Options;
 use crate::engine::write::core::Core;
-use crate::index::compaction::merge;
-use crate::index::compaction::work::Work;
+use crate::index::compaction::policy::Load;
 use crate::index::permutation::Permutation;
 use crate::index::view::{Parts, Shape, View};
 use crate::machine::apply::Machine;
@@ -162,9 +161,9 @@ pub fn recover(
 
 /// Builds segments of the full deltas and merges what is to be merged, on this thread.
 pub fn settle(view: &mut View) {
-    while let Some(work) = Work::flush(view) {
+    while let Some(work) = view.next_flush() {
         view.complete(work);
-        while let Some(work) = Work::merge(view, merge::RATIO) {
+        while let Some(work) = view.next_merge(Load::Writing) {
             view.complete(work);
         }
     }

@@ -14,8 +14,7 @@ use crate::engine::options::{Durability, Options};
 use crate::engine::read::finder;
 use crate::engine::write::core::Core;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::compaction::merge;
-use crate::index::compaction::work::Work;
+use crate::index::compaction::policy::Load;
 use crate::index::image;
 use crate::index::plan::Plans;
 use crate::machine::apply::Command;
@@ -71,7 +70,7 @@ fn commit(core: &mut Core, commands: impl Iterator<Item = Command>) {
 fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
     let frozen = core.freeze().unwrap();
     while let Some(work) =
-        Work::flush(core.view()).or_else(|| Work::merge(core.view(), merge::RATIO))
+        core.view().next_flush().or_else(|| core.view().next_merge(Load::Writing))
     {
         work.steps().for_each(|built| core.install(&built));
     }

@@ -17,8 +17,7 @@ use crate::engine::read::finder;
 use crate::engine::read::finder::Ids;
 use crate::engine::write::core::{Core, Decided};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::index::compaction::merge;
-use crate::index::compaction::work::Work;
+use crate::index::compaction::policy::Load;
 use crate::index::view::View;
 use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::Change;
@@ -188,7 +187,7 @@ impl Rig {
 
     pub(super) fn settle(&mut self) {
         while let Some(work) =
-            Work::flush(self.core.view()).or_else(|| Work::merge(self.core.view(), merge::RATIO))
+            self.core.view().next_flush().or_else(|| self.core.view().next_merge(Load::Writing))
         {
             work.steps().for_each(|built| self.core.install(&built));
         }

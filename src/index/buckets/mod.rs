@@ -19,8 +19,6 @@
 //! once. A tiny segment has blocks of 8 bits, whose directory takes 512 bytes, and ends of 24 bits,
 //! which take 32. Immutable.
 
-mod merged;
-
 use crate::fingerprint::Distance;
 use crate::index::buckets::directory::{BUCKETS_AN_ENTRY, Directory};
 use crate::index::memory::array::Array;

@@ -15,8 +15,9 @@ use std::array;
 use std::sync::Arc;
 
 use crate::index::compaction::built::Built;
+use crate::index::compaction::distinct;
 use crate::index::compaction::merge;
-use crate::index::levels::distinct;
+use crate::index::compaction::work::Liveness;
 use crate::index::levels::segment;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
@@ -24,7 +25,6 @@ use crate::index::tables::partition::PARTITIONS;
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::tables::table::build;
-use crate::index::view::View;
 
 /// A partitioned merge in progress: each step replaces the result of the previous step.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub enum PartitionedMerge {
     /// A merge of secondary tables.
     Tables {
         /// As in [`crate::index::compaction::work::Work::MergeTables`].
-        liveness: Option<Box<View>>,
+        liveness: Option<Liveness>,
         /// As in [`crate::index::compaction::work::Work::MergeTables`].
         dropped: u64,
         /// What is merged.
@@ -81,12 +81,11 @@ impl PartitionedMerge {
     /// Begins a merge of secondary tables, oldest first. `None` if they have no partitions.
     pub fn of_tables(
         from: &[SecondaryTable],
-        liveness: Option<&View>,
+        liveness: Option<&Liveness>,
         dropped: u64,
     ) -> Option<(Built, Self)> {
         let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
-        let is_live = liveness.map(|view| |value| view.has_documents(value));
-        let counts = merge::count_keys(&tables, is_live.as_ref().map(|is_live| is_live as _));
+        let counts = merge::count_keys(&tables, liveness);
         let builders = build::Builder::partitions(tables[0].role(), &counts)?;
         drop(tables);
         let partitions = |SecondaryTable { table, cleaned_at }: &SecondaryTable| {
@@ -95,7 +94,7 @@ impl PartitionedMerge {
         };
         let mut merge = Merge::begin(from, partitions, builders)?;
         let (from, into) = merge.hand_over();
-        let (merge, liveness) = (Box::new(merge), liveness.cloned().map(Box::new));
+        let (merge, liveness) = (Box::new(merge), liveness.cloned());
         Some((Built::Tables { from, into }, Self::Tables { liveness, dropped, merge }))
     }
 }
@@ -121,13 +120,11 @@ impl Iterator for PartitionedMerge {
                 Some(Built::Segments { from, into, secondary_tables: Vec::new(), dropped })
             }
             Self::Tables { liveness, dropped, merge } => {
-                let is_live = liveness.as_ref().map(|view| |value| view.has_documents(value));
-                let is_live = is_live.as_ref().map(|is_live| is_live as _);
                 let of = |table| SecondaryTable { table: Arc::new(table), cleaned_at: *dropped };
                 let one = |builder, from: &[SecondaryTable]| {
                     let tables: Vec<_> =
                         from.iter().map(|other| Arc::clone(&other.table)).collect();
-                    of(merge::fill_table(builder, &tables, is_live))
+                    of(merge::fill_table(builder, &tables, liveness.as_ref()))
                 };
                 let join = |partitions: [&SecondaryTable; PARTITIONS]| {
                     of(Table::joined(partitions.map(|partition| &*partition.table)).0)

@@ -425,7 +425,7 @@ impl<'a> DeltaAt<'a> {
                 }
             }
         };
-        Level::of(expected, || self.values(), add, self.ids())
+        Level::of(expected, self.values(), add, self.ids())
     }
 
     /// The newest document of each id, by key.

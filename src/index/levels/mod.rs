@@ -6,7 +6,6 @@
 
 pub mod cells;
 pub mod delta;
-pub mod distinct;
 pub mod ids;
 pub mod level;
 pub mod posting;

@@ -198,17 +198,11 @@ impl Builder {
         }
     }
 
-    /// Builds the fingerprints. If they are those of `merged` together, their tables may be made
-    /// from those.
-    pub fn finish<'a>(self, merged: impl Iterator<Item = &'a Sorted>) -> Sorted {
+    /// Builds the fingerprints.
+    pub fn finish(self) -> Sorted {
         match self {
             Self::Small { distance_max, values } => {
-                let small = merged.filter_map(|sorted| match sorted {
-                    Sorted::Small(buckets) => Some(buckets),
-                    Sorted::Large(_) => None,
-                });
-                let parts: Vec<&Buckets> = small.collect();
-                Sorted::Small(Buckets::merge(distance_max, &parts, &values))
+                Sorted::Small(Buckets::build(distance_max, &values))
             }
             Self::Large(builder) => Sorted::Large(builder.finish()),
         }

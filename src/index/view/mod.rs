@@ -14,6 +14,7 @@
 
 mod changes;
 mod values;
+mod work;
 
 pub use values::{Counts, DocumentCounts, Located, Near, Parts, Put, Shape};
 
@@ -22,8 +23,8 @@ use std::sync::Arc;
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::built::Built;
+use crate::index::compaction::distinct;
 use crate::index::levels::delta::{Delta, DeltaAt, DeltaEvent};
-use crate::index::levels::distinct;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::Level;
 use crate::index::levels::posting::Posting;
@@ -195,7 +196,7 @@ impl View {
     }
 
     /// The totals. Looks up every fingerprint of the newest levels that has not been counted yet in
-    /// the older segments ([`crate::index::levels::distinct`]), which takes about 0.3 us each.
+    /// the older segments ([`crate::index::compaction::distinct`]), which takes about 0.3 us each.
     pub fn counts(&self) -> Counts {
         let deltas: Vec<_> = self.deltas().collect();
         let added = (0..deltas.len()).map(|at| {

@@ -10,7 +10,7 @@
 
 mod split;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use crate::document::Sequence;
 use crate::fingerprint::Distance;
@@ -343,19 +343,10 @@ impl Builder {
 
     /// Builds the segment. `ids` are sorted by distinct keys; ids whose document is not in the rows
     /// are dropped.
-    pub fn finish(self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
-        self.finish_merged(&[], ids)
-    }
-
-    /// Builds the segment; its rows are those of the segments in `from` merged, if there are any.
-    pub fn finish_merged(
-        mut self,
-        from: &[Arc<Segment>],
-        ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>,
-    ) -> Segment {
+    pub fn finish(mut self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
         // Rows arrive by key, but numbers in extra lines come last.
         let (groups, later) = by_number(self.groups, &self.later);
-        let sorted = self.sorted.finish(from.iter().map(|segment| segment.sorted()));
+        let sorted = self.sorted.finish();
         self.oldest.extend_to(sorted.numbers());
         let mut segment = Segment {
             sorted,
