@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::{
-    Admission, Findings, PackedInserted, QueryOptions, Readiness, Refused, Removed, SnapshotInfo,
+    Admission, Findings, PackedInserted, QueryOptions, Readiness, Removed, SnapshotInfo,
     StoredDocument, WriteOutcome, Written,
 };
 use crate::engine::background::flusher;
@@ -21,7 +21,9 @@ use crate::engine::background::snapshots::Export;
 use crate::engine::background::spawn::{join, spawn};
 use crate::engine::blocking::off_async;
 use crate::engine::clock::{Clock, SystemClock};
-use crate::engine::open::recovery::{OpenError, Recovered, recover};
+use crate::engine::error::OpenError;
+use crate::engine::error::Refused;
+use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
 use crate::engine::read::finder;

@@ -8,9 +8,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::Sequence;
-use crate::engine::answers::{Readiness, Refused, SnapshotInfo};
-use crate::engine::background::reclaim::Space;
+use crate::engine::answers::{Readiness, RecordSpace, SnapshotInfo};
 use crate::engine::clock::Clock;
+use crate::engine::error::Refused;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::lookups::Turns;
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) reclaimable_upto: AtomicU64,
     /// There may be enough records of no use to give their space back.
     pub(crate) reclaim_wanted: AtomicBool,
-    pub(crate) space: ArcSwap<Space>,
+    pub(crate) space: ArcSwap<RecordSpace>,
     /// Whoever chooses segments to merge holds it.
     pub(crate) merging: Mutex<Option<Merging>>,
     /// Snapshots and partitioned merges take turns, in the order in which they ask: a snapshot would keep

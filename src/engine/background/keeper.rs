@@ -13,11 +13,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::document::Sequence;
-use crate::engine::answers::{Refused, SnapshotInfo};
+use crate::engine::answers::SnapshotInfo;
 use crate::engine::background::flusher::{SettleRequest, tell};
 use crate::engine::background::pause::Writes;
 use crate::engine::background::reclaim;
 use crate::engine::background::snapshots::{Export, Snapshots};
+use crate::engine::error::Refused;
 use crate::engine::shared::{Life, Merging, Message, Shared};
 use crate::index::compaction::merge;
 use crate::index::compaction::work::Work;

@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::document::Sequence;
+use crate::engine::answers::RecordSpace;
 use crate::engine::background::needed::{Needed, Part};
 use crate::engine::background::sizes::{RECORD_BYTES_MAX, Sizes};
 use crate::engine::shared::{Message, Shared};
@@ -36,17 +37,6 @@ const WORTH_SHARE: u64 = 5;
 const NEWS_SHARE: u64 = 16;
 /// How often it looks whether there is something to do.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// What is known of the space of records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes given back since the start.
-    pub reclaimed_bytes: u64,
-    /// At least so many bytes are records of stored documents.
-    pub live_bytes: u64,
-    /// While a sweep is under way: the last sequence that is done, and the last one to do.
-    pub sweep: Option<(u64, u64)>,
-}
 
 /// Whether what lies behind the older of the kept snapshots, `older`, keeps garbage from being given
 /// back.
@@ -96,7 +86,7 @@ pub(crate) struct Reclaim {
     shared: Arc<Shared>,
     reclaimer: Reclaimer,
     stop: Receiver<()>,
-    space: Space,
+    space: RecordSpace,
     last: Survey,
     /// The last change before this process: how long the records up to it are, only a survey tells.
     begun_at: Sequence,
@@ -135,7 +125,7 @@ impl Reclaim {
             useless_behind: extent.changes.saturating_sub(stored),
             garbage: 0,
         };
-        Self { shared, reclaimer, stop, space: Space::default(), last, begun_at }
+        Self { shared, reclaimer, stop, space: RecordSpace::default(), last, begun_at }
     }
 
     /// Runs until it is told to stop.

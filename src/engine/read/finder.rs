@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::{Findings, Refused, StoredDocument};
+use crate::engine::answers::{Findings, StoredDocument};
+use crate::engine::error::Refused;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::posting::Posting;
 use crate::index::view::View;

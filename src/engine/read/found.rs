@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::answers::{Findings, Refused, Written};
+use crate::engine::answers::{Findings, Written};
 use crate::engine::blocking::off_async;
+use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::read::finder;
 use crate::engine::read::finder::{Ids, Listing};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::Semaphore;
 
-use crate::engine::answers::Refused;
+use crate::engine::error::Refused;
 use crate::fingerprint::Fingerprint;
 
 /// Fingerprints looked up in one turn: about a millisecond at ten million.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::rig::{self, ENTROPY, options};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::background::snapshots::Snapshots;
-use crate::engine::open::directory::Directory;
+use crate::engine::directory_file::DirectoryFile;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::read::finder;
@@ -185,7 +185,7 @@ fn journal_packs_and_directory_of_version_1_are_written_byte_for_byte() {
 #[test]
 fn segments_and_tables_of_version_1_are_written_as_they_were_read() {
     let disk = stored();
-    let identity = Directory::read(&disk).unwrap().unwrap().identity;
+    let identity = DirectoryFile::read(&disk).unwrap().unwrap().identity;
     let plans = Plans::of(settings().distance_max);
     let mut compared = [0, 0];
     for name in disk.list().unwrap() {
@@ -223,7 +223,7 @@ fn the_export_of_version_1_is_read_and_restores_the_directory() {
 }
 
 fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
-    let identity = Directory::read(disk).unwrap().unwrap().identity;
+    let identity = DirectoryFile::read(disk).unwrap().unwrap().identity;
     let files = disk.list().unwrap().into_iter().map(|name| {
         let file: Arc<dyn crate::storage::DiskFile> = Arc::from(disk.open(&name).unwrap());
         let bytes = file.len().unwrap();

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::Refused;
 use crate::engine::background::needed::Needed;
 use crate::engine::background::reclaim::kept;
 use crate::engine::background::snapshots::Snapshots;
+use crate::engine::error::Refused;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::read::finder;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::rig::{ENTROPY, History, Rig, options};
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::Refused;
-use crate::engine::open::directory::RESTORE_MARKER;
-use crate::engine::open::recovery::{OpenError, recover};
+use crate::engine::directory_file::RESTORE_MARKER;
+use crate::engine::error::OpenError;
+use crate::engine::error::Refused;
+use crate::engine::open::recovery::recover;
 use crate::engine::options::Durability;
 use crate::engine::read::finder;
 use crate::engine::read::finder::{Ids, Listing};

@@ -7,7 +7,7 @@
 //! is ahead of the disk and the core must not be used again.
 
 use crate::document::Sequence;
-use crate::engine::answers::Refused;
+use crate::engine::error::Refused;
 use crate::engine::options::Durability;
 use crate::engine::published::Published;
 use crate::engine::read::finder;

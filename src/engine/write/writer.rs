@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc;
 
-use crate::engine::answers::{MemoryStats, Refused};
+use crate::engine::answers::MemoryStats;
+use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::engine::write::core::{Core, Decided};
