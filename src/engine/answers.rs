@@ -82,7 +82,7 @@ pub struct StoredDocument {
 /// Whether a full queue refuses at once (single requests) or is waited for (batches).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Refuse with [`Refused::Overloaded`].
+    /// Refuse with [`Refused::Overloaded`](crate::engine::Refused::Overloaded).
     Shed,
     /// Wait for a place.
     Wait,

@@ -36,12 +36,10 @@ mod stats;
 
 #[cfg(test)]
 mod simulation;
-#[cfg(test)]
-mod threads;
 
 pub use crate::engine::background::snapshots::Export;
 pub use crate::engine::read::found::{Checked, Found, Shown};
-pub use crate::engine::read::lookups::Share;
+pub use crate::engine::read::scheduler::Share;
 pub use answers::{
     Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
     Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,

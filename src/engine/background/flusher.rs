@@ -1,6 +1,6 @@
 //! The flusher: the thread that turns full deltas into segments, as soon as they are full.
 //!
-//! It is a thread of its own because nothing else may hold it up: with too many full deltas the
+//! It is a thread of its own because nothing else may delay it up: with too many full deltas the
 //! writer waits (see [`crate::engine::write::writer`]). While a long merge is under way, and as soon as writes pause, it also
 //! merges the newest segments among themselves, since every look-up visits each of them. Levels are made more quickly
 //! than they can be merged; where too many arrive during a merge, or small segments pile up over several, it takes
@@ -22,39 +22,38 @@ use crate::index::compaction::work::Work;
 use crate::index::view::{Parts, View};
 use crate::metrics;
 
-/// How often it looks for a delta that nobody woke it for.
+/// How often it checks for a full delta without being woken.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// After this time without a write nothing is held up, and the newest segments are made fewer.
+/// After this time without a write nothing is throttled, and the newest segments are merged.
 const PAUSED_AFTER: Duration = Duration::from_millis(40);
 
-/// While others are merged it merges at most so many entries at a time: the writer may have to wait for it, a fraction
-/// of a second, and what both make lies in memory beside what it is made of.
+/// Maximum number of entries merged while a larger merge is running: the writer may have to wait for a
+/// fraction of a second, and the results of both merges are in memory next to their inputs.
 const NEWEST_MAX: u64 = 1 << 20;
 
-/// The same when writes have paused and nothing else is merged: as many as a small segment may have.
+/// The maximum when writes have paused and no other merge is running: that of a small segment.
 const NEWEST_MAX_PAUSED: u64 = SMALL_SEGMENT_MAX;
 
-/// While a merge is under way, so large a part of all documents may arrive before writes are slowed down, but
-/// at least so many.
+/// What may arrive during a merge before writes are throttled.
 const ARRIVE: Limit = Limit { of_documents: 16, min: 1_000_000 };
 
-/// So large a part of all documents may lie in small segments, which take half as much memory again as large
-/// ones; so many lie there when nothing is to be merged.
+/// What may be in small segments, which take half as much memory again as large ones. The minimum is
+/// there even when nothing is left to merge.
 const SMALL: Limit = Limit { of_documents: 8, min: 8_000_000 };
 
-/// How long a level is held up when twice as many have arrived; with three times as many twice as long.
-const BRAKE_MS: u64 = 100;
-const BRAKE_MS_MAX: u64 = 500;
+/// The delay of a delta at twice the limit; it grows linearly, up to the maximum.
+const THROTTLE_MS: u64 = 100;
+const THROTTLE_MS_MAX: u64 = 500;
 
-/// Somebody wants everything that is published, in segments and tables alone.
+/// A request for everything that is published, without deltas.
 pub(crate) type SettleRequest = oneshot::Sender<Settled>;
 
-/// A view without what its deltas held.
+/// A view without what its deltas waited.
 #[derive(Debug)]
 pub(crate) struct Settled {
     frozen: View,
-    /// A later one: its segments and tables hold what was frozen, and nothing newer.
+    /// A later one: its segments and tables delay what was frozen, and nothing newer.
     later: View,
 }
 
@@ -69,14 +68,14 @@ impl Settled {
 #[derive(Debug)]
 pub(crate) struct Gone;
 
-/// Runs until nobody can ask it any more.
+/// Runs until the request channel closes.
 pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
     shared.flusher.get_or_init(thread::current);
     let mut writes = Writes::new(shared);
-    // For how long the next level is held up, and has been.
-    let (mut hold, mut held) = (Duration::ZERO, Duration::ZERO);
+    // The delay of the next delta, and how long it has waited.
+    let (mut delay, mut waited) = (Duration::ZERO, Duration::ZERO);
     loop {
-        let look = hold.saturating_sub(held).min(LOOK_EVERY);
+        let look = delay.saturating_sub(waited).min(LOOK_EVERY);
         match requests.recv_timeout(look) {
             Ok(request) => {
                 if let Ok(settled) = settle(shared) {
@@ -85,17 +84,17 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                held += look;
+                waited += look;
                 let paused = writes.pause(shared) >= PAUSED_AFTER;
-                if held < hold && !paused {
+                if waited < delay && !paused {
                     continue;
                 }
-                if !held.is_zero() {
-                    metrics::writes_held_up(held);
+                if !waited.is_zero() {
+                    metrics::writes_held_up(waited);
                 }
-                (hold, held) = (Duration::ZERO, Duration::ZERO);
+                (delay, waited) = (Duration::ZERO, Duration::ZERO);
                 match flush(shared, paused) {
-                    Ok(true) => hold = if paused { Duration::ZERO } else { brake(shared) },
+                    Ok(true) => delay = if paused { Duration::ZERO } else { throttle(shared) },
                     Ok(false) => thread::park_timeout(LOOK_EVERY),
                     // With the engine gone, what is left in deltas is in the journal.
                     Err(Gone) => {
@@ -128,29 +127,31 @@ fn flush(shared: &Arc<Shared>, paused: bool) -> Result<bool, Gone> {
     Ok(true)
 }
 
-/// How long the next level is held up, so that merges keep up with writes: in the end the writer waits
-/// for the flusher.
-fn brake(shared: &Shared) -> Duration {
+/// The delay of the next delta, so that merges keep up with writes: in the end the writer waits for the
+/// flusher.
+fn throttle(shared: &Shared) -> Duration {
     let since = shared.merging().as_ref().map(|merging| merging.since);
     let view = &shared.published.load().view;
     let arrived = since.map_or(0, |since| view.sequence().get() - since.get());
     let small = view.segments().iter().filter(|segment| segment.sorted().is_small());
     let small = small.map(|segment| segment.documents() as u64).sum();
-    ARRIVE.brake(arrived, view.documents()).max(SMALL.brake(small, view.documents()))
+    ARRIVE.throttle(arrived, view.documents()).max(SMALL.throttle(small, view.documents()))
 }
 
-/// How many documents may wait to be merged before writes are held up: a part of all, but at least so many.
+/// How many documents may wait to be merged before writes are throttled: one in `of_documents` of all,
+/// but at least `min`.
 struct Limit {
     of_documents: u64,
     min: u64,
 }
 
 impl Limit {
-    /// How long a level is held up while so many wait. Gradual, so that nobody waits long for one.
-    fn brake(&self, waiting: u64, documents: u64) -> Duration {
+    /// The delay of a delta while this many documents wait. It grows gradually, so no single write waits
+    /// long.
+    fn throttle(&self, waiting: u64, documents: u64) -> Duration {
         let free = (documents / self.of_documents).max(self.min);
-        let brake_ms = waiting.saturating_sub(free).saturating_mul(BRAKE_MS) / free;
-        Duration::from_millis(brake_ms.min(BRAKE_MS_MAX))
+        let throttle_ms = waiting.saturating_sub(free).saturating_mul(THROTTLE_MS) / free;
+        Duration::from_millis(throttle_ms.min(THROTTLE_MS_MAX))
     }
 }
 
@@ -168,7 +169,7 @@ fn merge_newest(shared: &Arc<Shared>, max: u64, ratio: u64) -> Result<(), Gone> 
 /// Does some work, and has the writer put in what comes of it.
 fn complete(shared: &Arc<Shared>, work: Work) -> Result<(), Gone> {
     for built in work.steps() {
-        tell(shared, |done| Message::Built { built, done })?;
+        send_and_wait(shared, |done| Message::Built { built, done })?;
     }
     Ok(())
 }
@@ -178,7 +179,7 @@ fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
     let (frozen, view) = oneshot::channel();
     shared.writer.send(Message::Freeze { frozen }).map_err(|_| Gone)?;
     let frozen = view.blocking_recv().map_err(|_| Gone)?;
-    // Only this thread turns deltas into segments, so that after this the segments hold what was
+    // Only this thread turns deltas into segments, so that after this the segments delay what was
     // frozen and nothing newer; a merge in between changes none of it.
     loop {
         let state = shared.published.load_full();
@@ -192,8 +193,8 @@ fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
     }
 }
 
-/// Tells the writer, and waits until it has done what it was told.
-pub(crate) fn tell(
+/// Sends a message to the writer and waits until it is handled.
+pub(crate) fn send_and_wait(
     shared: &Arc<Shared>,
     message: impl FnOnce(oneshot::Sender<()>) -> Message,
 ) -> Result<(), Gone> {
@@ -210,13 +211,13 @@ mod tests {
 
     #[test]
     fn writes_are_held_up_gradually_by_what_waits() {
-        let arrive_ms = |waiting, documents| ARRIVE.brake(waiting, documents).as_millis();
+        let arrive_ms = |waiting, documents| ARRIVE.throttle(waiting, documents).as_millis();
         // A million is free, and a sixteenth of many.
         assert_eq!((arrive_ms(0, 0), arrive_ms(1_000_000, 5_000_000)), (0, 0));
         assert_eq!((arrive_ms(6_250_000, 100_000_000), arrive_ms(6_250_000, 50_000_000)), (0, 100));
         assert_eq!((arrive_ms(1_500_000, 10), arrive_ms(3_000_000, 10)), (50, 200));
         assert_eq!((arrive_ms(6_100_000, 10), arrive_ms(u64::MAX, 10)), (500, 500));
-        let small_ms = |waiting, documents| SMALL.brake(waiting, documents).as_millis();
+        let small_ms = |waiting, documents| SMALL.throttle(waiting, documents).as_millis();
         assert_eq!((small_ms(8_000_000, 20_000_000), small_ms(12_000_000, 20_000_000)), (0, 50));
         assert_eq!(
             (small_ms(12_500_000, 100_000_000), small_ms(25_000_000, 100_000_000)),

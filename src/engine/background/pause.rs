@@ -22,7 +22,7 @@ impl Writes {
     /// How long ago the last one was seen. Those that wait, as for room in a delta, count.
     pub(crate) fn pause(&mut self, shared: &Shared) -> Duration {
         let view = &shared.published.load().view;
-        let waiting = shared.options.queue_changes_max - shared.places.available_permits();
+        let waiting = shared.options.queue_changes_max - shared.permits.available_permits();
         if view.sequence() != self.last || waiting > 0 {
             *self = Self::new(shared);
         }

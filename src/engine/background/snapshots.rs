@@ -277,7 +277,7 @@ impl Snapshots {
 
     /// Up to where both kept snapshots hold everything, each read back whole: the journal before
     /// that is needed for its records alone. 0 while there are not two.
-    pub fn held_by_both(&self) -> Sequence {
+    pub fn covered_by_both(&self) -> Sequence {
         let older = self.kept.get(KEPT - 1).filter(|_| self.verified == KEPT);
         older.map_or(Sequence::ZERO, |older| older.counts.sequence)
     }

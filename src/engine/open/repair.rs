@@ -107,7 +107,7 @@ pub fn plan(
     Ok(Plan { files, snapshots, is_resumed, durable_upto })
 }
 
-/// Does it: damaged files are copied aside, packs of what can be read take their places, and the next
+/// Does it: damaged files are copied aside, packs of what can be read take their permits, and the next
 /// start builds the index anew from the records where it must.
 ///
 /// # Errors

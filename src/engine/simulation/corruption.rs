@@ -13,7 +13,7 @@ use crate::engine::error::OpenError;
 use crate::engine::error::Refused;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
-use crate::engine::read::finder;
+use crate::engine::read::reader;
 use crate::engine::write::core::Core;
 use crate::fingerprint::Fingerprint;
 use crate::index::compaction::merge;
@@ -156,7 +156,7 @@ impl Truth {
             if located.map(|located| located.posting.sequence) != Some(*sequence) {
                 return Err(format!("document {sequence} is not under its id"));
             }
-            match finder::stored(core.records(), *sequence) {
+            match reader::stored(core.records(), *sequence) {
                 Ok(stored) if stored.document == *document => {}
                 Err(Refused::Unreadable) => fate = Fate::Refused,
                 other => return Err(format!("document {sequence} reads as {other:?}")),

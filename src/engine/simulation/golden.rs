@@ -11,7 +11,7 @@ use crate::engine::background::snapshots::Snapshots;
 use crate::engine::directory_file::DirectoryFile;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
-use crate::engine::read::finder;
+use crate::engine::read::reader;
 use crate::engine::write::core::Core;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::merge;
@@ -110,13 +110,13 @@ fn assert_holds_everything(disk: &SimulatedDisk) {
     assert_eq!(view.sequence(), Sequence::new(SEQUENCE));
     assert_eq!(view.counts().documents, BARE - 3 + NAMED - NAMED / 5);
     for number in 0..BARE {
-        let nearest = finder::nearest(view, &[bare(number)], Distance::default());
+        let nearest = reader::nearest(view, &[bare(number)], Distance::default());
         assert_eq!(nearest[0] == 0, !FORGOTTEN.contains(&number), "bare {number}");
     }
     for number in 0..NAMED {
         let document = named(number, u64::from(number % 5 == 0));
         let located = view.find_id(core.machine().key(document.id.as_ref().unwrap()));
-        let stored = located.map(|l| finder::stored(records, l.posting.sequence).unwrap());
+        let stored = located.map(|l| reader::stored(records, l.posting.sequence).unwrap());
         let expected = (number % 5 != 1).then_some(document);
         assert_eq!(stored.map(|stored| stored.document), expected, "{number}");
     }

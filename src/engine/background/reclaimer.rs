@@ -1,4 +1,4 @@
-//! The keeper that gives back the space of records nobody needs any more.
+//! The reclaimer: the thread that reclaims the space of records that are no longer needed.
 //!
 //! Garbage is every byte of the journal that is no record of a stored document. How much there is *at
 //! most* is always known, without reading: every change is either a stored document or of no use, so
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::document::Sequence;
 use crate::engine::answers::RecordSpace;
-use crate::engine::background::needed::{Needed, Part};
+use crate::engine::background::needed::{Needed, NeededPart};
 use crate::engine::background::sizes::{RECORD_BYTES_MAX, Sizes};
 use crate::engine::shared::{Message, Shared};
 use crate::index::view::View;
@@ -60,18 +60,18 @@ fn step(shared: &Shared) -> u64 {
 }
 
 /// Hands on what a state needs of a record, with the number of documents that it stores.
-pub(crate) fn kept(
+pub(crate) fn keep_needed(
     needed: &mut Needed<'_>,
     record: RecordRef<'_>,
     keep: &mut dyn FnMut(RecordRef<'_>),
 ) -> u64 {
     match needed.of(record) {
-        Part::Nothing => 0,
-        Part::All { documents } => {
+        NeededPart::Nothing => 0,
+        NeededPart::All { documents } => {
             keep(record);
             documents
         }
-        Part::Some { first, record, documents } => {
+        NeededPart::Some { first, record, documents } => {
             let mut payload = Vec::new();
             record.encode(&mut payload);
             keep(RecordRef { first, count: record.change.count(), payload: &payload });
@@ -80,9 +80,9 @@ pub(crate) fn kept(
     }
 }
 
-/// The keeper's state.
+/// The thread's state.
 #[derive(Debug)]
-pub(crate) struct Reclaim {
+pub(crate) struct ReclaimerThread {
     shared: Arc<Shared>,
     reclaimer: Reclaimer,
     stop: Receiver<()>,
@@ -109,7 +109,7 @@ struct Survey {
     garbage: u64,
 }
 
-impl Reclaim {
+impl ReclaimerThread {
     pub(crate) fn new(shared: Arc<Shared>, reclaimer: Reclaimer, stop: Receiver<()>) -> Self {
         let (begun_at, stored) = {
             let view = &shared.published.load().view;
@@ -131,7 +131,7 @@ impl Reclaim {
     /// Runs until it is told to stop.
     pub(crate) fn run(mut self) {
         while let Err(RecvTimeoutError::Timeout) = self.stop.recv_timeout(LOOK_EVERY) {
-            match self.look() {
+            match self.check() {
                 Ok(()) => {}
                 Err(error @ StorageError::Poisoned { .. }) => {
                     // What the directory holds is not known any more.
@@ -149,7 +149,7 @@ impl Reclaim {
         }
     }
 
-    fn look(&mut self) -> Result<(), StorageError> {
+    fn check(&mut self) -> Result<(), StorageError> {
         let (bytes, garbage) = (self.reclaimer.extent().bytes, self.garbage_at_most());
         self.space.live_bytes = bytes.saturating_sub(garbage);
         self.publish();
@@ -209,7 +209,7 @@ impl Reclaim {
         let (mut sizes, mut documents) = (Sizes::new(), 0);
         let mut keep = |record: RecordRef<'_>, keep: &mut dyn FnMut(RecordRef<'_>)| {
             let mut bytes = 0;
-            let live = kept(&mut needed, record, &mut |part| {
+            let live = keep_needed(&mut needed, record, &mut |part| {
                 bytes += part.frame_bytes();
                 keep(part);
             });
@@ -266,7 +266,7 @@ impl Reclaim {
         let Some(view) = self.durable_view() else { return Ok(None) };
         let mut needed = Needed::new(&view, self.shared.id_secret);
         let keep: &mut Keep<'_> = &mut |record, keep| {
-            kept(&mut needed, record, keep);
+            keep_needed(&mut needed, record, keep);
         };
         Ok(match self.reclaimer.sweep(range, keep, &mut |bytes| self.pace(bytes))? {
             Sweep::UpTo { next, freed } => Some((next, freed)),
