@@ -72,7 +72,7 @@ async fn a_batch_is_answered_as_one_by_one_on_any_number_of_threads() {
         let engine = filled(directory.path(), threads).await;
         let share = engine.share();
         let chunks = queries.chunks(PACKED_MAX).map(<[_]>::to_vec);
-        let answers = chunks.map(|chunk| engine.nearest_in_turn(&share, chunk, distance()));
+        let answers = chunks.map(|chunk| engine.nearest_scheduled(&share, chunk, distance()));
         let answers = try_join_all(answers).await.unwrap().concat();
         assert_eq!(answers, one_by_one(&engine, &queries).await, "{threads} threads");
         assert!((0..=DISTANCE).chain([NO_HIT]).all(|answer| answers.contains(&answer)));

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use nearprint::document::{Document, DocumentId};
-use nearprint::engine::open::directory::Directory;
+use nearprint::engine::directory_file::DirectoryFile;
 use nearprint::engine::{Admission, Engine, Options};
 use nearprint::fingerprint::Fingerprint;
 use nearprint::storage::export::{ExportFile, write_export};
@@ -249,7 +249,7 @@ async fn damage_in_any_file_is_repaired_at_the_price_that_was_told() {
 #[expect(clippy::disallowed_methods, reason = "an export is no data directory")]
 fn careless_export(data: &Path, to: &Path) {
     let disk = RealDisk::open(data).expect("it is there");
-    let directory = Directory::read(&disk).expect("readable").expect("there");
+    let directory = DirectoryFile::read(&disk).expect("readable").expect("there");
     let files = names(data, "").into_iter().filter(|name| name != "directory");
     let files = files.chain(["directory".to_owned()]).map(|name| {
         let file: Arc<dyn DiskFile> = Arc::from(disk.open(&name).expect("it is there"));

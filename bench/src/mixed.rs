@@ -217,7 +217,7 @@ impl Mixture<'_> {
         let chunks = self.queries.fingerprints.chunks(PACKED_MAX).cycle();
         let answers = chunks
             .take_while(|_| begun.elapsed() < self.time())
-            .map(|chunk| engine.nearest_in_turn(&share, chunk.to_vec(), self.distance));
+            .map(|chunk| engine.nearest_scheduled(&share, chunk.to_vec(), self.distance));
         let count = |done, answers: Vec<u8>| ready(Ok(done + answers.len() as u64));
         let done = stream::iter(answers).buffered(BATCHES_AHEAD).try_fold(0, count);
         let done = runtime::Builder::new_current_thread().build()?.block_on(done)?;

@@ -1,7 +1,6 @@
 //! What the engine is asked and what it answers.
 
 use crate::document::{Document, Sequence};
-use crate::engine::background::reclaim::Space;
 use crate::engine::options::Durability;
 use crate::fingerprint::Distance;
 use crate::machine::query::{Criteria, Hit};
@@ -83,41 +82,10 @@ pub struct StoredDocument {
 /// Whether a full queue refuses at once (single requests) or is waited for (batches).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Refuse with [`Refused::Overloaded`].
+    /// Refuse with [`Refused::Overloaded`](crate::engine::Refused::Overloaded).
     Shed,
     /// Wait for a place.
     Wait,
-}
-
-/// Why the engine did not do what was asked. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// The write queue is full.
-    #[error("the write queue is full")]
-    Overloaded,
-    /// The engine is stopping.
-    #[error("the service is stopping")]
-    Stopping,
-    /// A write or sync failed; the process must be restarted.
-    #[error("storage failed and writes have stopped")]
-    Failed,
-    /// The disk has less room than the configured reserve.
-    #[error("the disk is full")]
-    DiskFull,
-    /// The index has reached the configured memory limit.
-    #[error("the memory limit is reached")]
-    MemoryFull,
-    /// A stored record could not be read or failed its checksum.
-    #[error("a stored record could not be read")]
-    Unreadable,
-    /// The distance is above the maximum of this data directory.
-    #[error("distance {asked} is above the maximum {max} of this data directory")]
-    DistanceAboveMax {
-        /// What was asked.
-        asked: u8,
-        /// What the directory was created with.
-        max: u8,
-    },
 }
 
 /// Whether writes are accepted.
@@ -178,8 +146,8 @@ pub struct Stats {
     pub journal_files: u64,
     /// How many of them are packs.
     pub packs: u64,
-    /// What is known of the space of records.
-    pub space: Space,
+    /// The space that records take.
+    pub space: RecordSpace,
     /// The newest snapshot.
     pub last_snapshot: Option<SnapshotInfo>,
 }
@@ -220,4 +188,15 @@ impl MemoryStats {
         let kept = self.tables + self.documents + self.ids + self.removals + self.deltas;
         kept + self.merging
     }
+}
+
+/// The space that records take in the journal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordSpace {
+    /// Bytes that were reclaimed since the start.
+    pub reclaimed_bytes: u64,
+    /// At least this many bytes are records of stored documents.
+    pub live_bytes: u64,
+    /// While a sweep is running: the last sequence that it has swept, and the last one that it will.
+    pub sweep: Option<(u64, u64)>,
 }

@@ -1,6 +1,6 @@
 //! Work that may wait for the disk, on threads that may wait.
 
-use crate::engine::answers::Refused;
+use crate::engine::error::Refused;
 
 /// Runs `work` on a thread of the runtime that may block.
 ///

@@ -10,24 +10,27 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::answers::{
-    Admission, Findings, PackedInserted, QueryOptions, Readiness, Refused, Removed, SnapshotInfo,
+    Admission, Findings, PackedInserted, QueryOptions, Readiness, Removed, SnapshotInfo,
     StoredDocument, WriteOutcome, Written,
 };
 use crate::engine::background::flusher;
-use crate::engine::background::keeper;
-use crate::engine::background::keeper::{SnapshotKeeper, SnapshotRequest};
-use crate::engine::background::reclaim::Reclaim;
+use crate::engine::background::merger;
+use crate::engine::background::reclaimer::ReclaimerThread;
 use crate::engine::background::snapshots::Export;
+use crate::engine::background::snapshotter::{SnapshotRequest, Snapshotter};
 use crate::engine::background::spawn::{join, spawn};
+use crate::engine::background::syncer;
 use crate::engine::blocking::off_async;
 use crate::engine::clock::{Clock, SystemClock};
-use crate::engine::open::recovery::{OpenError, Recovered, recover};
+use crate::engine::error::OpenError;
+use crate::engine::error::Refused;
+use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
-use crate::engine::read::finder;
-use crate::engine::read::finder::{Ids, Listing};
 use crate::engine::read::found::{Checked, Found};
-use crate::engine::read::lookups::{Share, Turns};
+use crate::engine::read::reader;
+use crate::engine::read::reader::{Ids, Listing};
+use crate::engine::read::scheduler::{BatchScheduler, Share};
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::engine::write::core::Decided;
 use crate::engine::write::writer::Writer;
@@ -61,7 +64,7 @@ struct Threads {
     _lock: DirectoryLock,
 }
 
-/// A write that has its place in the queue.
+/// A write that is in the queue.
 ///
 /// Dropping it does not take the write back.
 #[must_use = "a write is answered when it is waited for"]
@@ -130,15 +133,15 @@ impl Engine {
                 records: core.records().pin(),
             }),
             id_secret: core.machine().id_secret(),
-            places: Arc::new(Semaphore::new(options.queue_changes_max)),
+            permits: Arc::new(Semaphore::new(options.queue_changes_max)),
             life: watch::Sender::new(Life::Running),
             disk_full: false.into(),
             memory_full: false.into(),
             snapshots: ArcSwap::from_pointee(snapshots.list()),
-            reclaimable_upto: snapshots.held_by_both().get().into(),
+            reclaimable_upto: snapshots.covered_by_both().get().into(),
             reclaim_wanted: false.into(),
             space: ArcSwap::default(),
-            turns: Turns::new(options.lookup_threads),
+            scheduler: BatchScheduler::new(options.lookup_threads),
             flusher: OnceLock::new(),
             merging: Mutex::default(),
             snapshot_merge_lock: tokio::sync::Mutex::default(),
@@ -149,7 +152,7 @@ impl Engine {
         let (snapshot_requests, requests) = std::sync::mpsc::channel();
         let (stop_merges, merges_stopped) = std::sync::mpsc::channel();
         let (settle, settle_requests) = std::sync::mpsc::channel();
-        let keeper = SnapshotKeeper {
+        let snapshotter = Snapshotter {
             shared: Arc::clone(&shared),
             snapshots,
             disk: Arc::clone(disk),
@@ -159,24 +162,24 @@ impl Engine {
             last_failed: false,
         };
         let (stop_reclaim, reclaim_stopped) = std::sync::mpsc::channel();
-        let reclaim = Reclaim::new(Arc::clone(&shared), core.reclaimer(), reclaim_stopped);
+        let reclaim = ReclaimerThread::new(Arc::clone(&shared), core.reclaimer(), reclaim_stopped);
         let writer = Writer::new(core, Arc::clone(&shared), inbox);
         let (merged, flushed) = (Arc::clone(&shared), Arc::clone(&shared));
         let syncs = match shared.options.durability {
             Durability::Interval { ms } => {
                 let (stop, stopped) = std::sync::mpsc::channel();
                 let (synced, window) = (Arc::clone(&shared), Duration::from_millis(ms));
-                let run = move || keeper::keep_synced(&synced, window, &stopped);
+                let run = move || syncer::run(&synced, window, &stopped);
                 Some((spawn(&shared, "syncs", run)?, stop))
             }
             Durability::Always | Durability::None => None,
         };
         let threads = Threads {
             writer: spawn(&shared, "writer", move || writer.run())?,
-            snapshots: spawn(&shared, "snapshots", move || keeper.run())?,
+            snapshots: spawn(&shared, "snapshots", move || snapshotter.run())?,
             flusher: spawn(&shared, "flusher", move || flusher::run(&flushed, &settle_requests))?,
             merges: spawn(&shared, "merges", move || {
-                keeper::keep_merged(&merged, &merges_stopped);
+                merger::run(&merged, &merges_stopped);
             })?,
             stop_merges,
             syncs,
@@ -215,7 +218,7 @@ impl Engine {
         let probe = Probe { document, key, criteria: options.criteria };
         let state = self.shared.published.load();
         let search = Search::begin(&state.view, &probe);
-        if !finder::reads_records(&search) {
+        if !reader::reads_records(&search) {
             return finish_query(&state, &probe, search, options.limit);
         }
         let state = Arc::clone(&state);
@@ -229,15 +232,15 @@ impl Engine {
 
     /// The part of one request in the threads that batches are looked up on.
     pub fn share(&self) -> Share {
-        self.shared.turns.share()
+        self.shared.scheduler.share()
     }
 
-    /// The distance of the nearest stored fingerprint of each query, or 255 for none; in the turns
-    /// of the request's share, on as many threads as there are.
+    /// The distance of the nearest stored fingerprint of each query, or 255 for none; with the
+    /// permits of the batch scheduler.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`].
-    pub async fn nearest_in_turn(
+    pub async fn nearest_scheduled(
         &self,
         share: &Share,
         queries: Vec<Fingerprint>,
@@ -246,7 +249,7 @@ impl Engine {
         self.check_distance(distance)?;
         let shared = Arc::clone(&self.shared);
         let look_up = move |piece: &[Fingerprint]| {
-            finder::nearest(&shared.published.load().view, piece, distance)
+            reader::nearest(&shared.published.load().view, piece, distance)
         };
         share.look_up(&queries.into(), look_up).await
     }
@@ -258,7 +261,7 @@ impl Engine {
     /// [`Refused::DistanceAboveMax`].
     pub fn nearest(&self, queries: &[Fingerprint], distance: Distance) -> Result<Vec<u8>, Refused> {
         self.check_distance(distance)?;
-        Ok(finder::nearest(&self.shared.published.load().view, queries, distance))
+        Ok(reader::nearest(&self.shared.published.load().view, queries, distance))
     }
 
     /// Stores a document whatever is there.
@@ -328,7 +331,7 @@ impl Engine {
     }
 
     /// For each bare fingerprint in order, at most [`PACKED_MAX`]: the distance of the nearest hit,
-    /// or 255 and it is stored. The search runs in the turns of the request's share.
+    /// or 255 and it is stored. The batch scheduler runs the search.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -344,7 +347,7 @@ impl Engine {
         let state = self.shared.published.load_full();
         let (since, queries) = (state.view.sequence(), fingerprints.as_slice().into());
         // All pieces see the same view: the writer adds what is newer than it.
-        let look_up = move |piece: &[Fingerprint]| finder::nearest(&state.view, piece, distance);
+        let look_up = move |piece: &[Fingerprint]| reader::nearest(&state.view, piece, distance);
         let nearest = share.look_up(&queries, look_up).await?;
         let search = PackedSearch { since, nearest };
         let command = Command::CheckAndInsertPacked { fingerprints, distance, search };
@@ -381,7 +384,7 @@ impl Engine {
         let key = IdKey::of(id, &self.shared.id_secret);
         let state = self.shared.published.load_full();
         let Some(located) = state.view.find_id(key) else { return Ok(None) };
-        off_async(move || finder::stored(&state.records, located.posting.sequence).map(Some)).await
+        off_async(move || reader::stored(&state.records, located.posting.sequence).map(Some)).await
     }
 
     /// Takes a snapshot now; answers when it is on disk.
@@ -390,7 +393,7 @@ impl Engine {
     /// [`Refused`].
     pub async fn snapshot(&self) -> Result<SnapshotInfo, Refused> {
         let (request, taken) = oneshot::channel();
-        self.ask_keeper(SnapshotRequest::Take(request))?;
+        self.request_snapshot(SnapshotRequest::Take(request))?;
         taken.await.unwrap_or(Err(Refused::Failed))
     }
 
@@ -400,11 +403,11 @@ impl Engine {
     /// [`Refused`].
     pub async fn export(&self) -> Result<Export, Refused> {
         let (request, opened) = oneshot::channel();
-        self.ask_keeper(SnapshotRequest::Export(request))?;
+        self.request_snapshot(SnapshotRequest::Export(request))?;
         opened.await.unwrap_or(Err(Refused::Failed))
     }
 
-    fn ask_keeper(&self, request: SnapshotRequest) -> Result<(), Refused> {
+    fn request_snapshot(&self, request: SnapshotRequest) -> Result<(), Refused> {
         let requests = self.snapshot_requests.lock().expect("no panic while it is held");
         let requests = requests.as_ref().ok_or(Refused::Stopping)?;
         requests.send(request).map_err(|_| Refused::Failed)
@@ -424,7 +427,7 @@ impl Engine {
     /// The second call does nothing.
     pub fn close(&self) {
         self.shared.enter(Life::Stopping);
-        // Without requesters the keeper takes the last snapshot, for which it needs the writer.
+        // When the channel closes the snapshotter takes the last snapshot, for which it needs the writer.
         drop(self.snapshot_requests.lock().expect("no panic while it is held").take());
         let Some(threads) = self.threads.lock().expect("no panic while it is held").take() else {
             return;
@@ -432,7 +435,7 @@ impl Engine {
         drop(threads.stop_reclaim);
         join(threads.snapshots);
         join(threads.reclaim);
-        // The keeper was the one to ask the flusher.
+        // The snapshotter held the flusher's only request channel.
         self.shared.wake_flusher();
         join(threads.flusher);
         drop(threads.stop_merges);
@@ -472,14 +475,14 @@ impl Engine {
         let (key, criteria) = (self.key(document), options.criteria);
         let state = self.shared.published.load_full();
         let mut search = Search::begin(&state.view, &Probe { document, key, criteria });
-        if !finder::reads_records(&search) {
+        if !reader::reads_records(&search) {
             return Ok((search, Ids::default()));
         }
         let document = document.clone();
         off_async(move || {
             let probe = Probe { document: &document, key, criteria };
             let mut ids = Ids::default();
-            finder::verify(&state.view, &state.records, &probe, &mut search, &mut ids)?;
+            reader::verify(&state.view, &state.records, &probe, &mut search, &mut ids)?;
             Ok((search, ids))
         })
         .await
@@ -495,17 +498,17 @@ impl Engine {
             return Err(refused);
         }
         let changes = command.changes_max().min(self.shared.options.queue_changes_max) as u32;
-        let places = Arc::clone(&self.shared.places);
-        let places = match admission {
+        let permits = Arc::clone(&self.shared.permits);
+        let permits = match admission {
             Admission::Shed => {
-                places.try_acquire_many_owned(changes).map_err(|_| Refused::Overloaded)?
+                permits.try_acquire_many_owned(changes).map_err(|_| Refused::Overloaded)?
             }
             Admission::Wait => {
-                places.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)?
+                permits.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)?
             }
         };
         let (answer, decided) = oneshot::channel();
-        let submission = Submission { command, answer, places };
+        let submission = Submission { command, answer, permits };
         let gone = || match self.shared.life() {
             Life::Failed => Refused::Failed,
             Life::Running | Life::Stopping => Refused::Stopping,
@@ -536,10 +539,10 @@ fn finish_query(
 ) -> Result<Found, Refused> {
     let Published { view, records } = state;
     let mut ids = Ids::default();
-    finder::verify(view, records, probe, &mut search, &mut ids)?;
+    reader::verify(view, records, probe, &mut search, &mut ids)?;
     let short = probe.document.short;
     let listing = Listing { short, limit, bytes_max: Found::READ_AT_ONCE_BYTES };
-    let findings = finder::show(view, records, &search, &ids, listing)?;
+    let findings = reader::show(view, records, &search, &ids, listing)?;
     if findings.hits.len() == search.matches.len().min(limit) {
         return Ok(Found::read(findings));
     }

@@ -21,6 +21,8 @@
 pub mod answers;
 pub mod background;
 pub mod clock;
+pub mod directory_file;
+pub mod error;
 pub mod handle;
 pub mod open;
 pub mod options;
@@ -34,16 +36,14 @@ mod stats;
 
 #[cfg(test)]
 mod simulation;
-#[cfg(test)]
-mod threads;
 
 pub use crate::engine::background::snapshots::Export;
-pub use crate::engine::open::recovery::OpenError;
 pub use crate::engine::read::found::{Checked, Found, Shown};
-pub use crate::engine::read::lookups::Share;
+pub use crate::engine::read::scheduler::Share;
 pub use answers::{
-    Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, Refused, Removed,
-    SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
+    Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
+    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
 };
+pub use error::{OpenError, Refused};
 pub use handle::{Engine, Pending};
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};

@@ -8,19 +8,19 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::Sequence;
-use crate::engine::answers::{Readiness, Refused, SnapshotInfo};
-use crate::engine::background::reclaim::Space;
+use crate::engine::answers::{Readiness, RecordSpace, SnapshotInfo};
 use crate::engine::clock::Clock;
+use crate::engine::error::Refused;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
-use crate::engine::read::lookups::Turns;
+use crate::engine::read::scheduler::BatchScheduler;
 use crate::engine::write::core::Decided;
 use crate::index::compaction::built::Built;
 use crate::index::levels::segment::Segment;
 use crate::index::view::View;
 use crate::machine::apply::Command;
 
-/// Shared by the handle, the writer and the keepers.
+/// State shared by the handle, the writer and the background threads.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
@@ -28,10 +28,10 @@ pub(crate) struct Shared {
     pub(crate) published: ArcSwap<Published>,
     pub(crate) id_secret: [u8; 16],
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) turns: Turns,
+    pub(crate) scheduler: BatchScheduler,
     pub(crate) writer: mpsc::UnboundedSender<Message>,
-    /// A place for each change that may wait.
-    pub(crate) places: Arc<Semaphore>,
+    /// A permit for each change that may wait.
+    pub(crate) permits: Arc<Semaphore>,
     pub(crate) life: watch::Sender<Life>,
     pub(crate) disk_full: AtomicBool,
     pub(crate) memory_full: AtomicBool,
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) reclaimable_upto: AtomicU64,
     /// There may be enough records of no use to give their space back.
     pub(crate) reclaim_wanted: AtomicBool,
-    pub(crate) space: ArcSwap<Space>,
+    pub(crate) space: ArcSwap<RecordSpace>,
     /// Whoever chooses segments to merge holds it.
     pub(crate) merging: Mutex<Option<Merging>>,
     /// Snapshots and partitioned merges take turns, in the order in which they ask: a snapshot would keep
@@ -67,7 +67,7 @@ pub(crate) enum Life {
     Failed,
 }
 
-/// What the writer is told.
+/// A message to the writer.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Decide a command.
@@ -78,7 +78,7 @@ pub(crate) enum Message {
     Freeze { frozen: oneshot::Sender<View> },
     /// Sync what was written (policy `interval`).
     Sync { done: oneshot::Sender<()> },
-    /// Sync what was written, publish and tell the state.
+    /// Sync what was written, publish, and send the state.
     Synced { synced: oneshot::Sender<View> },
     /// The engine has failed: wake up, refuse what waits, and end.
     Fail,
@@ -91,8 +91,8 @@ pub(crate) enum Message {
 pub(crate) struct Submission {
     pub(crate) command: Command,
     pub(crate) answer: oneshot::Sender<Result<Decided, Refused>>,
-    /// Given back when the command is answered.
-    pub(crate) places: tokio::sync::OwnedSemaphorePermit,
+    /// Released when the command is answered.
+    pub(crate) permits: tokio::sync::OwnedSemaphorePermit,
 }
 
 impl Shared {
@@ -105,7 +105,7 @@ impl Shared {
         self.merging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the flusher look now.
+    /// Wakes the flusher.
     pub(crate) fn wake_flusher(&self) {
         if let Some(flusher) = self.flusher.get() {
             flusher.unpark();

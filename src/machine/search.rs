@@ -44,7 +44,7 @@ pub struct Match {
     /// Its oldest document.
     pub oldest: Sequence,
     /// How many documents it has, the probe's own included.
-    pub held: DocumentCounts,
+    pub counts: DocumentCounts,
     /// Whether one of those that are compared has a sketch.
     pub has_sketch: bool,
     /// What the sketches say.
@@ -181,7 +181,7 @@ impl Search {
             self.matches.len() - 1
         });
         let found = &mut self.matches[at];
-        (found.held, found.has_sketch) = (fresh.held, fresh.has_sketch);
+        (found.counts, found.has_sketch) = (fresh.counts, fresh.has_sketch);
         if let Some(verifier) = Verifier::of(probe) {
             for (_, happened) in view.events_since(self.since, near.fingerprint) {
                 if let DeltaEvent::Put { sketch, .. } = happened
@@ -208,16 +208,16 @@ impl Search {
 
 /// A match without its verification; `None` where no document but the probe's own is left.
 fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
-    let held = view.document_counts(near.fingerprint);
-    // Whoever has one document is asked no further once it is found.
-    let compared = DOCUMENTS_COMPARED_MAX.min(held.documents as usize);
+    let counts = view.document_counts(near.fingerprint);
+    // A fingerprint with one document needs no further search once that is found.
+    let compared = DOCUMENTS_COMPARED_MAX.min(counts.documents as usize);
     let mut others = others(view, near.fingerprint, own).take(compared);
     let oldest = others.next()?;
     Some(Match {
         fingerprint: near.fingerprint,
         distance: near.distance,
         oldest: oldest.sequence,
-        held,
+        counts,
         has_sketch: oldest.has_sketch || others.any(|posting| posting.has_sketch),
         verification: Verification::Unverifiable,
         considered: 0,

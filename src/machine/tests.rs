@@ -213,7 +213,7 @@ impl Rig {
         let shown: Vec<_> =
             search.matches.iter().map(|found| shown(found, document.short)).collect();
         assert_eq!(shown, expected_matches);
-        let known = search.matches.iter().map(|found| (found.held, found.has_sketch));
+        let known = search.matches.iter().map(|found| (found.counts, found.has_sketch));
         assert_eq!(known.collect::<Vec<_>>(), expected_known);
     }
 

@@ -1,6 +1,6 @@
 //! The flusher: the thread that turns full deltas into segments, as soon as they are full.
 //!
-//! It is a thread of its own because nothing else may hold it up: with too many full deltas the
+//! It is a thread of its own because nothing else may delay it up: with too many full deltas the
 //! writer waits (see [`crate::engine::write::writer`]). While a long merge is under way, and as soon as writes pause, it also
 //! merges the newest segments among themselves, since every look-up visits each of them. Levels are made more quickly
 //! than they can be merged; where too many arrive during a merge, or small segments pile up over several, it takes
@@ -21,17 +21,17 @@ use crate::index::compaction::work::Work;
 use crate::index::view::{Parts, View};
 use crate::metrics;
 
-/// How often it looks for a delta that nobody woke it for.
+/// How often it checks for a full delta without being woken.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Somebody wants everything that is published, in segments and tables alone.
+/// A request for everything that is published, without deltas.
 pub(crate) type SettleRequest = oneshot::Sender<Settled>;
 
-/// A view without what its deltas held.
+/// A view whose deltas have become segments.
 #[derive(Debug)]
 pub(crate) struct Settled {
     frozen: View,
-    /// A later one: its segments and tables hold what was frozen, and nothing newer.
+    /// A later one: its segments and tables delay what was frozen, and nothing newer.
     later: View,
 }
 
@@ -46,14 +46,14 @@ impl Settled {
 #[derive(Debug)]
 pub(crate) struct Gone;
 
-/// Runs until nobody can ask it any more.
+/// Runs until the request channel closes.
 pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
     shared.flusher.get_or_init(thread::current);
     let mut writes = Writes::new(shared);
-    // For how long the next level is held up, and has been.
-    let (mut hold, mut held) = (Duration::ZERO, Duration::ZERO);
+    // The delay of the next delta, and how long it has waited.
+    let (mut delay, mut waited) = (Duration::ZERO, Duration::ZERO);
     loop {
-        let look = hold.saturating_sub(held).min(LOOK_EVERY);
+        let look = delay.saturating_sub(waited).min(LOOK_EVERY);
         match requests.recv_timeout(look) {
             Ok(request) => {
                 if let Ok(settled) = settle(shared) {
@@ -62,17 +62,17 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                held += look;
+                waited += look;
                 let load = writes.load(shared);
-                if held < hold && load == Load::Writing {
+                if waited < delay && load == Load::Writing {
                     continue;
                 }
-                if !held.is_zero() {
-                    metrics::writes_held_up(held);
+                if !waited.is_zero() {
+                    metrics::writes_held_up(waited);
                 }
-                (hold, held) = (Duration::ZERO, Duration::ZERO);
+                (delay, waited) = (Duration::ZERO, Duration::ZERO);
                 match flush(shared, load) {
-                    Ok(true) if load == Load::Writing => hold = write_delay(shared),
+                    Ok(true) if load == Load::Writing => delay = write_delay(shared),
                     Ok(true) => {}
                     Ok(false) => thread::park_timeout(LOOK_EVERY),
                     // With the engine gone, what is left in deltas is in the journal.
@@ -122,7 +122,7 @@ fn merge_newest(shared: &Arc<Shared>, load: Load) -> Result<(), Gone> {
 /// Does some work, and has the writer put in what comes of it.
 fn complete(shared: &Arc<Shared>, work: Work) -> Result<(), Gone> {
     for built in work.steps() {
-        tell(shared, |done| Message::Built { built, done })?;
+        send_and_wait(shared, |done| Message::Built { built, done })?;
     }
     Ok(())
 }
@@ -132,7 +132,7 @@ fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
     let (frozen, view) = oneshot::channel();
     shared.writer.send(Message::Freeze { frozen }).map_err(|_| Gone)?;
     let frozen = view.blocking_recv().map_err(|_| Gone)?;
-    // Only this thread turns deltas into segments, so that after this the segments hold what was
+    // Only this thread turns deltas into segments, so that after this the segments delay what was
     // frozen and nothing newer; a merge in between changes none of it.
     loop {
         let state = shared.published.load_full();
@@ -146,8 +146,8 @@ fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
     }
 }
 
-/// Tells the writer, and waits until it has done what it was told.
-pub(crate) fn tell(
+/// Sends a message to the writer and waits until it is handled.
+pub(crate) fn send_and_wait(
     shared: &Arc<Shared>,
     message: impl FnOnce(oneshot::Sender<()>) -> Message,
 ) -> Result<(), Gone> {

@@ -5,10 +5,12 @@
 //! which installs it between two groups. [`spawn`] starts them; a panic in one fails the engine.
 
 pub(crate) mod flusher;
-pub(crate) mod keeper;
+pub(crate) mod merger;
 pub mod needed;
 pub(crate) mod pause;
-pub mod reclaim;
+pub mod reclaimer;
 pub(crate) mod sizes;
 pub mod snapshots;
+pub(crate) mod snapshotter;
 pub(crate) mod spawn;
+pub(crate) mod syncer;

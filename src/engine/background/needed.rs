@@ -19,7 +19,7 @@ const WINDOW_BITS: u32 = 22;
 
 /// What is needed of a record.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum NeededPart {
     /// Nothing.
     Nothing,
     /// All of it: it stores so many documents, each of them there.
@@ -58,9 +58,9 @@ impl<'a> Needed<'a> {
     /// judge.
     ///
     /// Cost: a look-up of the id or of the fingerprint for each document.
-    pub fn of(&mut self, record: RecordRef<'_>) -> Part {
+    pub fn of(&mut self, record: RecordRef<'_>) -> NeededPart {
         let Ok(Record { at_ms, change }) = Record::decode(record.payload) else {
-            return Part::All { documents: u64::from(record.count) };
+            return NeededPart::All { documents: u64::from(record.count) };
         };
         match change {
             Change::Put { document } => {
@@ -72,7 +72,7 @@ impl<'a> Needed<'a> {
                     }
                     None => self.is_stored(document.fingerprint, record.first),
                 };
-                if stored { Part::All { documents: 1 } } else { Part::Nothing }
+                if stored { NeededPart::All { documents: 1 } } else { NeededPart::Nothing }
             }
             Change::PutPacked { fingerprints } => {
                 let all: Vec<_> = (0..).zip(fingerprints).collect();
@@ -81,21 +81,21 @@ impl<'a> Needed<'a> {
             Change::PutSparse { fingerprints } => {
                 self.of_packed(record.first, at_ms, &fingerprints)
             }
-            Change::Remove { .. } | Change::Reset { .. } => Part::Nothing,
+            Change::Remove { .. } | Change::Reset { .. } => NeededPart::Nothing,
         }
     }
 
-    fn of_packed(&mut self, first: u64, at_ms: u64, all: &[(u16, Fingerprint)]) -> Part {
+    fn of_packed(&mut self, first: u64, at_ms: u64, all: &[(u16, Fingerprint)]) -> NeededPart {
         let mut stored = all.to_vec();
         stored.retain(|&(behind, fingerprint)| {
             self.is_stored(fingerprint, first + u64::from(behind))
         });
         let documents = stored.len() as u64;
         let (Some(&(begin, _)), Some(&(end, _))) = (stored.first(), stored.last()) else {
-            return Part::Nothing;
+            return NeededPart::Nothing;
         };
         if stored.len() == all.len() {
-            return Part::All { documents };
+            return NeededPart::All { documents };
         }
         let change = if u64::from(end - begin) + 1 == documents {
             let fingerprints = stored.into_iter().map(|(_, fingerprint)| fingerprint).collect();
@@ -107,7 +107,7 @@ impl<'a> Needed<'a> {
             Change::PutSparse { fingerprints: stored }
         };
         let record = Record { at_ms, change };
-        Part::Some { first: first + u64::from(begin), record, documents }
+        NeededPart::Some { first: first + u64::from(begin), record, documents }
     }
 
     fn is_stored(&mut self, fingerprint: Fingerprint, sequence: u64) -> bool {

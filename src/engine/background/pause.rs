@@ -23,7 +23,7 @@ impl Writes {
     /// The load, by the time since the last write was seen. Writes that wait count as well.
     pub(crate) fn load(&mut self, shared: &Shared) -> Load {
         let view = &shared.published.load().view;
-        let waiting = shared.options.queue_changes_max - shared.places.available_permits();
+        let waiting = shared.options.queue_changes_max - shared.permits.available_permits();
         if view.sequence() != self.last || waiting > 0 {
             *self = Self::new(shared);
         }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Weak};
 
 use crate::document::Sequence;
 use crate::engine::answers::SnapshotInfo;
-use crate::engine::open::directory;
-use crate::engine::open::directory::Directory;
+use crate::engine::directory_file;
+use crate::engine::directory_file::DirectoryFile;
 use crate::index::image;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
@@ -39,7 +39,7 @@ const KEPT: usize = 2;
 #[derive(Debug)]
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
-    directory: Directory,
+    directory: DirectoryFile,
     plans: Plans,
     /// What is in memory and on disk already.
     segments: Written<Segment>,
@@ -135,7 +135,7 @@ impl Snapshots {
             names.extend(files.into_iter().map(|(name, _)| name));
         }
         let mut files = records;
-        for name in names.into_iter().chain([directory::NAME.to_owned()]) {
+        for name in names.into_iter().chain([directory_file::NAME.to_owned()]) {
             let file: Arc<dyn DiskFile> = Arc::from(self.disk.open(&name)?);
             let bytes = file.len()?;
             files.push(ExportFile { name, file, bytes });
@@ -150,7 +150,10 @@ impl Snapshots {
     /// # Errors
     /// [`StorageError`] where the disk fails, or a link or a folder has the name of a file. Damage is no
     /// error here.
-    pub fn load(disk: Arc<dyn Disk>, directory: Directory) -> Result<(Self, Parts), StorageError> {
+    pub fn load(
+        disk: Arc<dyn Disk>,
+        directory: DirectoryFile,
+    ) -> Result<(Self, Parts), StorageError> {
         let mut snapshots = Self::none(disk, directory);
         let names = snapshots.disk.list()?;
         let numbers = names.iter().filter_map(|name| part_number(name));
@@ -179,7 +182,7 @@ impl Snapshots {
         Ok((snapshots, loaded.unwrap_or_default()))
     }
 
-    fn none(disk: Arc<dyn Disk>, directory: Directory) -> Self {
+    fn none(disk: Arc<dyn Disk>, directory: DirectoryFile) -> Self {
         Self {
             disk,
             plans: Plans::of(directory.distance_max),
@@ -198,7 +201,7 @@ impl Snapshots {
     /// [`StorageError`] says what is wrong with it.
     pub fn verify(
         disk: Arc<dyn Disk>,
-        directory: Directory,
+        directory: DirectoryFile,
         name: &str,
     ) -> Result<(), StorageError> {
         let snapshots = Self::none(disk, directory);
@@ -274,7 +277,7 @@ impl Snapshots {
 
     /// Up to where both kept snapshots hold everything, each read back whole: the journal before
     /// that is needed for its records alone. 0 while there are not two.
-    pub fn held_by_both(&self) -> Sequence {
+    pub fn covered_by_both(&self) -> Sequence {
         let older = self.kept.get(KEPT - 1).filter(|_| self.verified == KEPT);
         older.map_or(Sequence::ZERO, |older| older.counts.sequence)
     }
@@ -473,7 +476,7 @@ pub fn is_of_snapshot(name: &str) -> bool {
 
 /// Whether a file of this name belongs to the directory, and not to a process or to a repair.
 pub fn is_exported(name: &str) -> bool {
-    holds_records(name) || is_of_snapshot(name) || name == directory::NAME
+    holds_records(name) || is_of_snapshot(name) || name == directory_file::NAME
 }
 
 /// What a manifest says, and its files with their bytes, itself included.
@@ -482,7 +485,7 @@ pub fn is_exported(name: &str) -> bool {
 /// [`StorageError`].
 pub fn read_manifest_of(
     disk: &dyn Disk,
-    directory: &Directory,
+    directory: &DirectoryFile,
     name: &str,
 ) -> Result<(SnapshotInfo, Vec<(String, u64)>), StorageError> {
     let manifest = Manifest::read(disk, directory, name)?;
@@ -494,7 +497,7 @@ pub fn read_manifest_of(
 }
 
 impl Manifest {
-    fn read(disk: &dyn Disk, directory: &Directory, name: &str) -> Result<Self, StorageError> {
+    fn read(disk: &dyn Disk, directory: &DirectoryFile, name: &str) -> Result<Self, StorageError> {
         let mut reader = SealedReader::open(disk, name, MANIFEST_KIND, &directory.identity)?;
         let body = reader.read_rest(MANIFEST_BYTES_MAX)?;
         let mut manifest = Self::decode(&mut &body[..])

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use crate::engine::open::recovery::OpenError;
+use crate::engine::error::OpenError;
 use crate::engine::shared::Shared;
 
 /// Starts a thread whose panic fails the engine.
@@ -61,7 +61,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::answers::{Admission, Readiness, Refused};
+    use crate::engine::answers::{Admission, Readiness};
+    use crate::engine::error::Refused;
     use crate::engine::handle::Engine;
     use crate::engine::open::recovery::recover;
     use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};

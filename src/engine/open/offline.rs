@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::engine::answers::SnapshotInfo;
 use crate::engine::background::snapshots;
 use crate::engine::background::snapshots::Snapshots;
-use crate::engine::open::directory;
-use crate::engine::open::directory::{Directory, RESTORE_MARKER};
-use crate::engine::open::recovery::OpenError;
+use crate::engine::directory_file;
+use crate::engine::directory_file::{DirectoryFile, RESTORE_MARKER};
+use crate::engine::error::OpenError;
 use crate::engine::open::repair;
 pub use crate::engine::open::repair::Plan;
 use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
@@ -29,7 +29,7 @@ const LOCK_OF_EARLIER_BUILDS: &str = "lock";
 #[derive(Debug)]
 pub struct Stopped {
     disk: Arc<dyn Disk>,
-    directory: Directory,
+    directory: DirectoryFile,
     _lock: DirectoryLock,
 }
 
@@ -56,7 +56,7 @@ impl Stopped {
         }
         let lock = DirectoryLock::acquire(path)?;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(path)?);
-        let directory = Directory::read(&*disk)?.ok_or(OpenError::NoDirectoryFile)?;
+        let directory = DirectoryFile::read(&*disk)?.ok_or(OpenError::NoDirectoryFile)?;
         if !disk.list()?.iter().any(|name| holds_records(name)) {
             return Err(OpenError::NoRecords);
         }
@@ -158,7 +158,7 @@ impl Stopped {
         let mut files = Vec::new();
         let mut names = self.disk.list()?;
         names.retain(|name| snapshots::is_exported(name));
-        names.sort_by_key(|name| name == directory::NAME);
+        names.sort_by_key(|name| name == directory_file::NAME);
         for name in names {
             let file: Arc<dyn DiskFile> = Arc::from(self.disk.open(&name)?);
             let bytes = file.len()?;

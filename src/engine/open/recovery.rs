@@ -9,7 +9,8 @@ use std::sync::Arc;
 use crate::document::Sequence;
 use crate::engine::background::snapshots;
 use crate::engine::background::snapshots::Snapshots;
-use crate::engine::open::directory::{Directory, Entropy, RESTORE_MARKER};
+use crate::engine::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
+use crate::engine::error::OpenError;
 use crate::engine::open::repair;
 use crate::engine::options::Options;
 use crate::engine::write::core::Core;
@@ -17,10 +18,9 @@ use crate::index::compaction::policy::Load;
 use crate::index::permutation::Permutation;
 use crate::index::view::{Parts, Shape, View};
 use crate::machine::apply::Machine;
-use crate::machine::change::{NotARecord, Record};
-use crate::recipe::Recipe;
+use crate::machine::change::Record;
 use crate::storage::scan;
-use crate::storage::{Disk, Journal, JournalOptions, StorageError, journal, sealed};
+use crate::storage::{Disk, Journal, JournalOptions, journal, sealed};
 
 /// A recovered data directory.
 #[derive(Debug)]
@@ -29,79 +29,6 @@ pub struct Recovered {
     pub core: Core,
     /// Its snapshots.
     pub snapshots: Snapshots,
-}
-
-/// Why a data directory could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The disk failed, or what is on it is damaged or foreign; the source says which.
-    #[error("{0}")]
-    Storage(#[from] StorageError),
-    /// There are files, but not the one that says what they are.
-    #[error(
-        "the data directory has files but no `directory` file; restore it from a copy, or choose \
-         an empty directory"
-    )]
-    NoDirectoryFile,
-    /// There is the file that says whose records these are, but no record file.
-    #[error(
-        "the data directory has a `directory` file but no journal file and no pack; nothing was changed; \
-         next: restore an export into an empty directory (nearprint snapshot restore), or choose an \
-         empty directory"
-    )]
-    NoRecords,
-    /// A repair was cut short; what it would have done is not known to a service.
-    #[error(
-        "a repair of the data directory was not finished; next: run it again (nearprint repair)"
-    )]
-    RepairUnfinished,
-    /// The directory was created for another largest distance.
-    #[error(
-        "the data directory was created with distance_max = {created}, the configuration says \
-         {configured}; set data.distance_max to {created}, or choose an empty directory"
-    )]
-    DistanceMax {
-        /// That of the directory.
-        created: u8,
-        /// That of the options.
-        configured: u8,
-    },
-    /// The directory holds fingerprints of another recipe.
-    #[error(
-        "the data directory was created with recipe = {created}, the configuration says {configured}; \
-         set data.recipe to {created}, or choose an empty directory"
-    )]
-    Recipe {
-        /// That of the directory.
-        created: String,
-        /// That of the options.
-        configured: Recipe,
-    },
-    /// The journal ends before the snapshot does.
-    #[error(
-        "the journal ends at sequence {journal} but the newest snapshot contains {snapshot}; \
-         restore the missing journal files from a copy"
-    )]
-    JournalTooShort {
-        /// The journal's last sequence.
-        journal: u64,
-        /// The snapshot's.
-        snapshot: u64,
-    },
-    /// A record passed its checksum but cannot be read.
-    #[error("the journal record at sequence {sequence} cannot be read by this version: {source}")]
-    Record {
-        /// Its first change.
-        sequence: u64,
-        /// Why.
-        source: NotARecord,
-    },
-    /// Another environment failure, such as no random numbers or threads.
-    #[error("{what}")]
-    System {
-        /// What failed.
-        what: String,
-    },
 }
 
 /// Opens the directory on a disk, creating it from `entropy` if it is empty.
@@ -173,14 +100,15 @@ fn open_directory(
     disk: &Arc<dyn Disk>,
     options: &Options,
     entropy: &Entropy,
-) -> Result<Directory, OpenError> {
-    let Some(directory) = Directory::read(&**disk)? else {
+) -> Result<DirectoryFile, OpenError> {
+    let Some(directory) = DirectoryFile::read(&**disk)? else {
         let belongs_to_another =
             |name: &String| snapshots::is_of_snapshot(name) || name == RESTORE_MARKER;
         if disk.list()?.iter().any(belongs_to_another) || !journal::is_unwritten(&**disk)? {
             return Err(OpenError::NoDirectoryFile);
         }
-        let directory = Directory::draw(&options.recipe.to_string(), options.distance_max, entropy);
+        let directory =
+            DirectoryFile::draw(&options.recipe.to_string(), options.distance_max, entropy);
         Journal::create_first(&**disk, directory.identity)?;
         directory.write(disk)?;
         return Ok(directory);
@@ -201,7 +129,7 @@ fn open_directory(
     Ok(directory)
 }
 
-fn restore(directory: &Directory, loaded: Parts, options: &Options) -> Machine {
+fn restore(directory: &DirectoryFile, loaded: Parts, options: &Options) -> Machine {
     let shape = Shape {
         distance_max: directory.distance_max,
         delta_events: options.delta_events,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::engine::background::snapshots;
 use crate::engine::background::snapshots::Snapshots;
-use crate::engine::open::directory::Directory;
+use crate::engine::directory_file::DirectoryFile;
 use crate::storage::journal::salvage;
 use crate::storage::journal::salvage::Finding;
 use crate::storage::sealed::remove_leftovers;
@@ -66,7 +66,7 @@ pub fn is_unfinished(disk: &dyn Disk) -> Result<bool, StorageError> {
 ///
 /// # Errors
 /// [`StorageError`]; snapshots that cannot be read say nothing.
-pub fn durable_upto(disk: &dyn Disk, directory: &Directory) -> Result<u64, StorageError> {
+pub fn durable_upto(disk: &dyn Disk, directory: &DirectoryFile) -> Result<u64, StorageError> {
     let mut upto = 0;
     if is_unfinished(disk)? {
         let mut marker = SealedReader::open(disk, MARKER, MARKER_KIND, &directory.identity)?;
@@ -87,7 +87,7 @@ pub fn durable_upto(disk: &dyn Disk, directory: &Directory) -> Result<u64, Stora
 /// [`StorageError::Io`].
 pub fn plan(
     disk: &Arc<dyn Disk>,
-    directory: &Directory,
+    directory: &DirectoryFile,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Plan, StorageError> {
     let is_resumed = is_unfinished(&**disk)?;
@@ -107,14 +107,14 @@ pub fn plan(
     Ok(Plan { files, snapshots, is_resumed, durable_upto })
 }
 
-/// Does it: damaged files are copied aside, packs of what can be read take their places, and the next
+/// Does it: damaged files are copied aside, packs of what can be read take their permits, and the next
 /// start builds the index anew from the records where it must.
 ///
 /// # Errors
 /// [`StorageError::Io`]; it can be begun again.
 pub fn carry_out(
     disk: &Arc<dyn Disk>,
-    directory: &Directory,
+    directory: &DirectoryFile,
     plan: &Plan,
 ) -> Result<(), StorageError> {
     let identity = &directory.identity;

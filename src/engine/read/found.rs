@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
-use crate::engine::answers::{Findings, Refused, Written};
+use crate::engine::answers::{Findings, Written};
 use crate::engine::blocking::off_async;
+use crate::engine::error::Refused;
 use crate::engine::published::Published;
-use crate::engine::read::finder;
-use crate::engine::read::finder::{Ids, Listing};
+use crate::engine::read::reader;
+use crate::engine::read::reader::{Ids, Listing};
 use crate::machine::search::Search;
 
 /// What a look-up found.
@@ -85,7 +86,7 @@ impl Found {
     /// Memory that it takes, in bytes.
     pub fn bytes(&self) -> usize {
         match &self.0 {
-            State::Read(findings) => findings.hits.iter().map(finder::listed_bytes).sum(),
+            State::Read(findings) => findings.hits.iter().map(reader::listed_bytes).sum(),
             State::Unread(unread) => unread.search.bytes() + unread.ids.bytes(),
         }
     }
@@ -108,13 +109,13 @@ impl Found {
 
 impl Unread {
     fn reads_records(&self) -> bool {
-        finder::reads_ids(&self.published.view, &self.search, self.limit, &self.ids)
+        reader::reads_ids(&self.published.view, &self.search, self.limit, &self.ids)
     }
 
     fn show(self: Arc<Self>, bytes_max: usize) -> Result<Shown, Refused> {
         let Published { view, records } = &self.published;
         let listing = Listing { short: self.short, limit: self.limit, bytes_max };
-        let findings = finder::show(view, records, &self.search, &self.ids, listing)?;
+        let findings = reader::show(view, records, &self.search, &self.ids, listing)?;
         if findings.hits.len() == self.search.matches.len().min(self.limit) {
             return Ok(Shown::All(findings));
         }

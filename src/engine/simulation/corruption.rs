@@ -8,11 +8,12 @@ use std::sync::Arc;
 use super::golden::sweep;
 use super::rig::{ENTROPY, options, variable};
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::Refused;
 use crate::engine::background::snapshots::Snapshots;
-use crate::engine::open::recovery::{OpenError, Recovered, recover};
+use crate::engine::error::OpenError;
+use crate::engine::error::Refused;
+use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
-use crate::engine::read::finder;
+use crate::engine::read::reader;
 use crate::engine::write::core::Core;
 use crate::fingerprint::Fingerprint;
 use crate::index::compaction::policy::Load;
@@ -154,7 +155,7 @@ impl Truth {
             if located.map(|located| located.posting.sequence) != Some(*sequence) {
                 return Err(format!("document {sequence} is not under its id"));
             }
-            match finder::stored(core.records(), *sequence) {
+            match reader::stored(core.records(), *sequence) {
                 Ok(stored) if stored.document == *document => {}
                 Err(Refused::Unreadable) => fate = Fate::Refused,
                 other => return Err(format!("document {sequence} reads as {other:?}")),

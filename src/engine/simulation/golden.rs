@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::rig::{self, ENTROPY, options};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::background::snapshots::Snapshots;
-use crate::engine::open::directory::Directory;
+use crate::engine::directory_file::DirectoryFile;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
-use crate::engine::read::finder;
+use crate::engine::read::reader;
 use crate::engine::write::core::Core;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
@@ -109,13 +109,13 @@ fn assert_holds_everything(disk: &SimulatedDisk) {
     assert_eq!(view.sequence(), Sequence::new(SEQUENCE));
     assert_eq!(view.counts().documents, BARE - 3 + NAMED - NAMED / 5);
     for number in 0..BARE {
-        let nearest = finder::nearest(view, &[bare(number)], Distance::default());
+        let nearest = reader::nearest(view, &[bare(number)], Distance::default());
         assert_eq!(nearest[0] == 0, !FORGOTTEN.contains(&number), "bare {number}");
     }
     for number in 0..NAMED {
         let document = named(number, u64::from(number % 5 == 0));
         let located = view.find_id(core.machine().key(document.id.as_ref().unwrap()));
-        let stored = located.map(|l| finder::stored(records, l.posting.sequence).unwrap());
+        let stored = located.map(|l| reader::stored(records, l.posting.sequence).unwrap());
         let expected = (number % 5 != 1).then_some(document);
         assert_eq!(stored.map(|stored| stored.document), expected, "{number}");
     }
@@ -184,7 +184,7 @@ fn journal_packs_and_directory_of_version_1_are_written_byte_for_byte() {
 #[test]
 fn segments_and_tables_of_version_1_are_written_as_they_were_read() {
     let disk = stored();
-    let identity = Directory::read(&disk).unwrap().unwrap().identity;
+    let identity = DirectoryFile::read(&disk).unwrap().unwrap().identity;
     let plans = Plans::of(settings().distance_max);
     let mut compared = [0, 0];
     for name in disk.list().unwrap() {
@@ -222,7 +222,7 @@ fn the_export_of_version_1_is_read_and_restores_the_directory() {
 }
 
 fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
-    let identity = Directory::read(disk).unwrap().unwrap().identity;
+    let identity = DirectoryFile::read(disk).unwrap().unwrap().identity;
     let files = disk.list().unwrap().into_iter().map(|name| {
         let file: Arc<dyn crate::storage::DiskFile> = Arc::from(disk.open(&name).unwrap());
         let bytes = file.len().unwrap();

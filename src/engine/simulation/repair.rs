@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::golden::{directory_of_today, settings};
 use super::rig::ENTROPY;
-use crate::engine::open::directory::Directory;
-use crate::engine::open::recovery::{OpenError, Recovered, recover};
+use crate::engine::directory_file::DirectoryFile;
+use crate::engine::error::OpenError;
+use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::open::repair::{carry_out, plan};
 use crate::index::view::Counts;
 use crate::storage::disk::simulated::Faults;
@@ -16,7 +17,7 @@ use crate::storage::{Disk, SimulatedDisk, StorageError};
 /// Repairs, if there is something to repair; how many changes it said to be lost.
 fn repair(disk: &SimulatedDisk) -> Result<u64, StorageError> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let directory = Directory::read(&*disk)?.unwrap();
+    let directory = DirectoryFile::read(&*disk)?.unwrap();
     let plan = plan(&disk, &directory, &mut |_| ())?;
     if !plan.is_empty() {
         carry_out(&disk, &directory, &plan)?;

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::Refused;
 use crate::engine::background::needed::Needed;
-use crate::engine::background::reclaim::kept;
+use crate::engine::background::reclaimer::keep_needed;
 use crate::engine::background::snapshots::Snapshots;
+use crate::engine::error::Refused;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
-use crate::engine::read::finder;
-use crate::engine::read::finder::Ids;
+use crate::engine::read::reader;
+use crate::engine::read::reader::Ids;
 use crate::engine::write::core::{Core, Decided};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
@@ -137,7 +137,7 @@ impl Rig {
                 return Err(format!("document {sequence} is not under its fingerprint"));
             }
             if document.id.is_some() || document.sketch.is_some() {
-                let stored = finder::stored(self.core.records(), *sequence);
+                let stored = reader::stored(self.core.records(), *sequence);
                 if stored.as_ref().map(|stored| &stored.document) != Ok(document) {
                     return Err(format!("document {sequence} reads as {stored:?}"));
                 }
@@ -165,7 +165,7 @@ impl Rig {
                 1 => self.core.seal(),
                 3 if self.durability != Durability::Always => self.sync(),
                 2 => {
-                    // What the keepers do, between two groups.
+                    // What the background threads do, between two groups.
                     self.settle();
                     Ok(())
                 }
@@ -200,7 +200,7 @@ impl Rig {
         self.snapshots.take(self.core.view().parts_of(&frozen), 0).map(drop)
     }
 
-    /// A sweep as the keeper does it; a reader who began before it sees no difference.
+    /// A sweep as the reclaimer does it; a reader who began before it sees no difference.
     fn reclaim(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
         if dice.below(2) == 0
             && let Err(error) = self.snapshot().and_then(|()| self.snapshots.repeat().map(drop))
@@ -309,7 +309,7 @@ fn check_stored(view: &View, records: &Records, model: &Model) -> Result<(), Str
     for (sequence, document) in model.documents() {
         let listed = view.documents_of(document.fingerprint).any(|p| p.sequence == *sequence);
         if listed && (document.id.is_some() || document.sketch.is_some()) {
-            let stored = finder::stored(records, *sequence);
+            let stored = reader::stored(records, *sequence);
             if stored.as_ref().map(|stored| &stored.document) != Ok(document) {
                 return Err(format!("document {sequence} reads as {stored:?}"));
             }
@@ -352,14 +352,14 @@ fn command(dice: &mut Dice, core: &Core, searched: &View) -> Command {
             let probe = Probe { document: &document, key, criteria };
             let mut search = Search::begin(searched, &probe);
             let ids = &mut Ids::default();
-            finder::verify(searched, core.records(), &probe, &mut search, ids).unwrap();
+            reader::verify(searched, core.records(), &probe, &mut search, ids).unwrap();
             let store_duplicates = dice.below(2) == 0;
             Command::CheckAndInsert { document, criteria, store_duplicates, search }
         }
         6 => Command::InsertPacked { fingerprints: batch(dice) },
         7 => {
             let fingerprints = batch(dice);
-            let nearest = finder::nearest(searched, &fingerprints, distance);
+            let nearest = reader::nearest(searched, &fingerprints, distance);
             let search = PackedSearch { since: searched.sequence(), nearest };
             Command::CheckAndInsertPacked { fingerprints, distance, search }
         }
@@ -405,13 +405,13 @@ pub(super) fn sweep(
     pack_bytes: u64,
     each: &mut dyn FnMut(u64),
 ) -> Result<(), StorageError> {
-    let next = snapshots.held_by_both().next().get();
+    let next = snapshots.covered_by_both().next().get();
     let mut range = SweepRange { from: 1, next, pack_bytes };
     let mut needed = Needed::new(core.view(), core.machine().id_secret());
     while let Sweep::UpTo { next, freed } = core.reclaimer().sweep(
         range,
         &mut |record, keep| {
-            kept(&mut needed, record, keep);
+            keep_needed(&mut needed, record, keep);
         },
         &mut |_| true,
     )? {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::rig::{ENTROPY, History, Rig, options};
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::Refused;
-use crate::engine::open::directory::RESTORE_MARKER;
-use crate::engine::open::recovery::{OpenError, recover};
+use crate::engine::directory_file::RESTORE_MARKER;
+use crate::engine::error::OpenError;
+use crate::engine::error::Refused;
+use crate::engine::open::recovery::recover;
 use crate::engine::options::Durability;
-use crate::engine::read::finder;
-use crate::engine::read::finder::{Ids, Listing};
+use crate::engine::read::reader;
+use crate::engine::read::reader::{Ids, Listing};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::apply::Command;
 use crate::machine::query::Criteria;
@@ -165,8 +166,8 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     let (view, bare) = (rig.core.view(), Document::bare(fingerprint));
     let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
     let search = Search::begin(view, &Probe { document: &bare, key: None, criteria });
-    assert!(finder::reads_records(&search));
-    let findings = finder::show(view, rig.core.records(), &search, &Ids::default(), TEN);
+    assert!(reader::reads_records(&search));
+    let findings = reader::show(view, rig.core.records(), &search, &Ids::default(), TEN);
     let findings = findings.unwrap();
     assert_eq!((findings.hits[0].id_count, &findings.hits[0].ids), (1, &vec![id]));
 }
@@ -190,13 +191,13 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     let criteria = Criteria { distance: Distance::default(), min_resemblance };
     let probe = Probe { document: &document, key: None, criteria };
     let (mut search, mut ids) = (Search::begin(view, &probe), Ids::default());
-    assert!(finder::reads_ids(view, &search, 10, &ids));
-    finder::verify(view, records, &probe, &mut search, &mut ids).unwrap();
-    assert!(!finder::reads_ids(view, &search, 10, &ids));
+    assert!(reader::reads_ids(view, &search, 10, &ids));
+    reader::verify(view, records, &probe, &mut search, &mut ids).unwrap();
+    assert!(!reader::reads_ids(view, &search, 10, &ids));
     let elsewhere = empty(&SimulatedDisk::new());
     let nothing = elsewhere.core.records();
-    let findings = finder::show(view, nothing, &search, &ids, TEN).unwrap();
+    let findings = reader::show(view, nothing, &search, &ids, TEN).unwrap();
     assert_eq!(findings.hits[0].ids, [id]);
     // Without what was noted it would be read, and missed.
-    finder::show(view, nothing, &search, &Ids::default(), TEN).unwrap_err();
+    reader::show(view, nothing, &search, &Ids::default(), TEN).unwrap_err();
 }

@@ -7,11 +7,11 @@
 //! is ahead of the disk and the core must not be used again.
 
 use crate::document::Sequence;
-use crate::engine::answers::Refused;
+use crate::engine::error::Refused;
 use crate::engine::options::Durability;
 use crate::engine::published::Published;
-use crate::engine::read::finder;
-use crate::engine::read::finder::Ids;
+use crate::engine::read::reader;
+use crate::engine::read::reader::Ids;
 use crate::index::compaction::built::Built;
 use crate::index::view::View;
 use crate::machine::apply::{Applied, Command, Machine, Outcome, PackedSearch};
@@ -180,10 +180,10 @@ impl Core {
                 let key = document.id.as_ref().map(|id| self.machine.key(id));
                 let probe = Probe { document, key, criteria: *criteria };
                 *search = Search::begin(self.view(), &probe);
-                finder::verify(self.view(), &self.records, &probe, search, &mut Ids::default())
+                reader::verify(self.view(), &self.records, &probe, search, &mut Ids::default())
             }
             Command::CheckAndInsertPacked { fingerprints, distance, search } => {
-                let nearest = finder::nearest(self.view(), fingerprints, *distance);
+                let nearest = reader::nearest(self.view(), fingerprints, *distance);
                 let since = self.view().sequence();
                 *search = PackedSearch { since, nearest };
                 Ok(())

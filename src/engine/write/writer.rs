@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc;
 
-use crate::engine::answers::{MemoryStats, Refused};
+use crate::engine::answers::MemoryStats;
+use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::engine::write::core::{Core, Decided};
@@ -25,7 +26,7 @@ pub(crate) struct Writer {
     core: Core,
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
-    /// Bounded by the places of [`Shared`].
+    /// Bounded by the permits of [`Shared`].
     waiting: VecDeque<Submission>,
     stopping: bool,
 }
@@ -70,7 +71,7 @@ impl Writer {
             if self.shared.life() == Life::Failed {
                 return Ok(());
             }
-            // The keepers end before the writer does: then nobody makes room, and nobody waits for it.
+            // The background threads end before the writer: then nobody makes room, and nobody waits for it.
             let full_deltas = self.core.view().full_deltas().len();
             let blocked = full_deltas >= FULL_DELTAS_MAX && !self.stopping;
             if !self.waiting.is_empty() && !blocked {
@@ -137,7 +138,7 @@ impl Writer {
             }
             changes += submission.command.changes_max();
             commands.push(submission.command);
-            answers.push((submission.answer, submission.places));
+            answers.push((submission.answer, submission.permits));
         }
         let decided = match self.decide_durably(&mut commands) {
             Ok(decided) => decided,
@@ -150,10 +151,10 @@ impl Writer {
             }
         };
         self.publish();
-        for ((answer, places), decided) in answers.into_iter().zip(decided) {
+        for ((answer, permits), decided) in answers.into_iter().zip(decided) {
             // The caller may have left; what was decided stays decided.
             drop(answer.send(decided));
-            drop(places);
+            drop(permits);
         }
         Ok(())
     }

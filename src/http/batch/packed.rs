@@ -216,7 +216,7 @@ async fn query(
     distance: Distance,
 ) -> Result<Work, Problem> {
     Ok(tokio::spawn(async move {
-        let nearest = engine.nearest_in_turn(&share, chunk, distance).await?;
+        let nearest = engine.nearest_scheduled(&share, chunk, distance).await?;
         count_nearest(&nearest);
         Ok(nearest)
     }))

@@ -1,4 +1,4 @@
-//! The keeper that gives back the space of records nobody needs any more.
+//! The reclaimer: the thread that reclaims the space of records that are no longer needed.
 //!
 //! Garbage is every byte of the journal that is no record of a stored document. How much there is *at
 //! most* is always known, without reading: every change is either a stored document or of no use, so
@@ -20,7 +20,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::document::Sequence;
-use crate::engine::background::needed::{Needed, Part};
+use crate::engine::answers::RecordSpace;
+use crate::engine::background::needed::{Needed, NeededPart};
 use crate::engine::background::sizes::{RECORD_BYTES_MAX, Sizes};
 use crate::engine::shared::{Message, Shared};
 use crate::index::view::View;
@@ -36,17 +37,6 @@ const WORTH_SHARE: u64 = 5;
 const NEWS_SHARE: u64 = 16;
 /// How often it looks whether there is something to do.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// What is known of the space of records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes given back since the start.
-    pub reclaimed_bytes: u64,
-    /// At least so many bytes are records of stored documents.
-    pub live_bytes: u64,
-    /// While a sweep is under way: the last sequence that is done, and the last one to do.
-    pub sweep: Option<(u64, u64)>,
-}
 
 /// Whether what lies behind the older of the kept snapshots, `older`, keeps garbage from being given
 /// back.
@@ -70,18 +60,18 @@ fn step(shared: &Shared) -> u64 {
 }
 
 /// Hands on what a state needs of a record, with the number of documents that it stores.
-pub(crate) fn kept(
+pub(crate) fn keep_needed(
     needed: &mut Needed<'_>,
     record: RecordRef<'_>,
     keep: &mut dyn FnMut(RecordRef<'_>),
 ) -> u64 {
     match needed.of(record) {
-        Part::Nothing => 0,
-        Part::All { documents } => {
+        NeededPart::Nothing => 0,
+        NeededPart::All { documents } => {
             keep(record);
             documents
         }
-        Part::Some { first, record, documents } => {
+        NeededPart::Some { first, record, documents } => {
             let mut payload = Vec::new();
             record.encode(&mut payload);
             keep(RecordRef { first, count: record.change.count(), payload: &payload });
@@ -90,13 +80,13 @@ pub(crate) fn kept(
     }
 }
 
-/// The keeper's state.
+/// The thread's state.
 #[derive(Debug)]
-pub(crate) struct Reclaim {
+pub(crate) struct ReclaimerThread {
     shared: Arc<Shared>,
     reclaimer: Reclaimer,
     stop: Receiver<()>,
-    space: Space,
+    space: RecordSpace,
     last: Survey,
     /// The last change before this process: how long the records up to it are, only a survey tells.
     begun_at: Sequence,
@@ -119,7 +109,7 @@ struct Survey {
     garbage: u64,
 }
 
-impl Reclaim {
+impl ReclaimerThread {
     pub(crate) fn new(shared: Arc<Shared>, reclaimer: Reclaimer, stop: Receiver<()>) -> Self {
         let (begun_at, stored) = {
             let view = &shared.published.load().view;
@@ -135,13 +125,13 @@ impl Reclaim {
             useless_behind: extent.changes.saturating_sub(stored),
             garbage: 0,
         };
-        Self { shared, reclaimer, stop, space: Space::default(), last, begun_at }
+        Self { shared, reclaimer, stop, space: RecordSpace::default(), last, begun_at }
     }
 
     /// Runs until it is told to stop.
     pub(crate) fn run(mut self) {
         while let Err(RecvTimeoutError::Timeout) = self.stop.recv_timeout(LOOK_EVERY) {
-            match self.look() {
+            match self.check() {
                 Ok(()) => {}
                 Err(error @ StorageError::Poisoned { .. }) => {
                     // What the directory holds is not known any more.
@@ -159,7 +149,7 @@ impl Reclaim {
         }
     }
 
-    fn look(&mut self) -> Result<(), StorageError> {
+    fn check(&mut self) -> Result<(), StorageError> {
         let (bytes, garbage) = (self.reclaimer.extent().bytes, self.garbage_at_most());
         self.space.live_bytes = bytes.saturating_sub(garbage);
         self.publish();
@@ -219,7 +209,7 @@ impl Reclaim {
         let (mut sizes, mut documents) = (Sizes::new(), 0);
         let mut keep = |record: RecordRef<'_>, keep: &mut dyn FnMut(RecordRef<'_>)| {
             let mut bytes = 0;
-            let live = kept(&mut needed, record, &mut |part| {
+            let live = keep_needed(&mut needed, record, &mut |part| {
                 bytes += part.frame_bytes();
                 keep(part);
             });
@@ -276,7 +266,7 @@ impl Reclaim {
         let Some(view) = self.durable_view() else { return Ok(None) };
         let mut needed = Needed::new(&view, self.shared.id_secret);
         let keep: &mut Keep<'_> = &mut |record, keep| {
-            kept(&mut needed, record, keep);
+            keep_needed(&mut needed, record, keep);
         };
         Ok(match self.reclaimer.sweep(range, keep, &mut |bytes| self.pace(bytes))? {
             Sweep::UpTo { next, freed } => Some((next, freed)),

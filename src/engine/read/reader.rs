@@ -1,4 +1,4 @@
-//! A reader's work: search a view, verify by the records' sketches, show the ids.
+//! Reading: verifies the matches of a search by the records' sketches, and shows their ids.
 //!
 //! Look-ups touch memory only; records are read for hits alone, from the page cache or the disk,
 //! each read checked. Runs on the caller's thread.
@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::{Findings, Refused, StoredDocument};
+use crate::engine::answers::{Findings, StoredDocument};
+use crate::engine::error::Refused;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::posting::Posting;
 use crate::index::view::View;
@@ -18,7 +19,7 @@ use crate::storage::Records;
 
 /// Whether verifying or showing these matches reads records.
 pub fn reads_records(search: &Search) -> bool {
-    search.matches.iter().any(|found| found.held.with_id > 0 || found.has_sketch)
+    search.matches.iter().any(|found| found.counts.with_id > 0 || found.has_sketch)
 }
 
 /// Whether showing these matches reads records that were not read before.
@@ -154,7 +155,7 @@ fn hit(
 fn id_count(search: &Search, found: &Match) -> u64 {
     let own = search.own.filter(|own| own.fingerprint == found.fingerprint);
     let own_ids = own.map_or(0, |own| u64::from(own.posting.has_id));
-    found.held.with_id - own_ids
+    found.counts.with_id - own_ids
 }
 
 /// The documents of a match whose ids are shown. Not one is visited where none has an id.

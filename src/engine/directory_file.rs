@@ -20,7 +20,7 @@ const BODY_BYTES: u64 = 25;
 
 /// What holds for the life of a data directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Directory {
+pub struct DirectoryFile {
     /// Its id and recipe, in the header of every file.
     pub identity: Identity,
     /// The largest distance of a look-up.
@@ -34,7 +34,7 @@ pub struct Directory {
 /// The random bytes of a new directory.
 pub type Entropy = [u8; 40];
 
-impl Directory {
+impl DirectoryFile {
     /// Draws a new directory from random bytes.
     pub fn draw(recipe: &str, distance_max: Distance, entropy: &Entropy) -> Self {
         let part = |at: usize| -> [u8; 16] { std::array::from_fn(|i| entropy[at + i]) };
@@ -86,8 +86,8 @@ impl Directory {
 }
 
 /// The secrets are not shown.
-impl std::fmt::Debug for Directory {
+impl std::fmt::Debug for DirectoryFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Directory(distance_max {})", self.distance_max)
+        write!(f, "DirectoryFile(distance_max {})", self.distance_max)
     }
 }

@@ -1,9 +1,7 @@
-//! The keepers: threads that merge segments and take snapshots.
+//! The snapshotter: the thread that takes snapshots on request and when they are due.
 //!
-//! They read the published view, build beside it, and hand the result to the writer, which installs
-//! it between two groups; neither readers nor the writer wait for the building. One keeper builds
-//! from deltas and takes snapshots, the other merges, so that a long merge does not hold up either. A
-//! third one keeps the windows of the policy `interval`.
+//! It has the flusher turn all deltas of the published view into segments, and writes those that have no
+//! file yet. Neither readers nor the writer wait for it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,25 +11,21 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::document::Sequence;
-use crate::engine::answers::{Refused, SnapshotInfo};
-use crate::engine::background::flusher::{SettleRequest, tell};
-use crate::engine::background::pause::Writes;
-use crate::engine::background::reclaim;
+use crate::engine::answers::SnapshotInfo;
+use crate::engine::background::flusher::SettleRequest;
+use crate::engine::background::reclaimer;
 use crate::engine::background::snapshots::{Export, Snapshots};
-use crate::engine::shared::{Life, Merging, Message, Shared};
-use crate::index::compaction::policy::Load;
+use crate::engine::error::Refused;
+use crate::engine::shared::{Life, Shared};
 use crate::metrics;
 use crate::storage::{Disk, StorageError};
 
-/// How often the keepers look for work that nobody told them of.
+/// How often it checks whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// The niceness of merges: a third of a core is left for them where look-ups want all.
-const MERGE_NICENESS: i32 = 5;
 
 /// Takes snapshots on request or when they are due.
 #[derive(Debug)]
-pub(crate) struct SnapshotKeeper {
+pub(crate) struct Snapshotter {
     pub(crate) shared: Arc<Shared>,
     pub(crate) snapshots: Snapshots,
     pub(crate) disk: Arc<dyn Disk>,
@@ -41,7 +35,7 @@ pub(crate) struct SnapshotKeeper {
     pub(crate) last_failed: bool,
 }
 
-/// What the keeper of snapshots is asked for.
+/// A request to the snapshotter.
 #[derive(Debug)]
 pub(crate) enum SnapshotRequest {
     /// A snapshot, now.
@@ -50,9 +44,8 @@ pub(crate) enum SnapshotRequest {
     Export(oneshot::Sender<Result<Export, Refused>>),
 }
 
-impl SnapshotKeeper {
-    /// Runs until the handle and the writer are gone. A request channel that closes asks for the
-    /// last snapshot.
+impl Snapshotter {
+    /// Runs until the request channel closes, and then takes the last snapshot.
     pub(crate) fn run(mut self) {
         loop {
             match self.requests.recv_timeout(LOOK_EVERY) {
@@ -66,7 +59,7 @@ impl SnapshotKeeper {
                     drop(request.send(export.ok_or(Refused::Failed)));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    self.look();
+                    self.check_disk();
                     if self.is_due() {
                         let taken = match self.unsaved_changes() {
                             0 => self.repeat_snapshot(),
@@ -85,8 +78,8 @@ impl SnapshotKeeper {
         }
     }
 
-    /// Open files stay readable when they are removed, and what is written behind their ends does
-    /// not belong to the export: nobody waits for whoever reads it.
+    /// Open files stay readable when they are removed, and bytes appended later do not belong to the
+    /// export, so nobody waits for whoever reads it.
     fn export(&self) -> Option<Export> {
         let records = self.shared.published.load().records.files();
         self.snapshots
@@ -95,10 +88,10 @@ impl SnapshotKeeper {
             .ok()
     }
 
-    fn look(&self) {
+    fn check_disk(&self) {
         let options = &self.shared.options;
         if options.disk_free_bytes_min > 0 {
-            // A disk that cannot be asked is not known to be full; writing will tell.
+            // If the free space is unknown, a write finds out whether the disk is full.
             let free = self.disk.free_bytes().unwrap_or(u64::MAX);
             self.shared.disk_full.store(free < options.disk_free_bytes_min, Ordering::Relaxed);
         }
@@ -117,11 +110,11 @@ impl SnapshotKeeper {
         let options = &self.shared.options;
         let unsaved = self.unsaved_changes();
         let waited = self.shared.clock.now_ms().saturating_sub(self.last_ms);
-        // One that failed is tried again in time, not at every look.
+        // A failed snapshot is retried after the interval, not at every check.
         let many = unsaved >= options.snapshot_changes;
-        let (older, now) = (self.snapshots.held_by_both(), self.sequence());
-        let in_the_way = older < now && reclaim::is_snapshot_due(&self.shared, older);
-        ((many || in_the_way) && !self.last_failed)
+        let (older, now) = (self.snapshots.covered_by_both(), self.sequence());
+        let blocks_reclaim = older < now && reclaimer::is_snapshot_due(&self.shared, older);
+        ((many || blocks_reclaim) && !self.last_failed)
             || (unsaved > 0 && waited >= options.snapshot_interval_ms)
     }
 
@@ -136,23 +129,23 @@ impl SnapshotKeeper {
         let parts = settled.blocking_recv().ok()?.parts();
         self.last_ms = self.shared.clock.now_ms();
         let taken = self.snapshots.take(parts, self.last_ms);
-        self.tell_of(taken, begun)
+        self.report(taken, begun)
     }
 
-    /// Has the newest snapshot count as two, where nothing has changed since.
+    /// Writes the newest snapshot's manifest a second time, if nothing has changed since.
     fn repeat_snapshot(&mut self) -> Option<SnapshotInfo> {
         let begun = self.shared.clock.monotonic();
         let taken = self.snapshots.repeat();
-        self.tell_of(taken, begun)
+        self.report(taken, begun)
     }
 
-    fn tell_of(
+    fn report(
         &self,
         taken: Result<SnapshotInfo, StorageError>,
         begun: Duration,
     ) -> Option<SnapshotInfo> {
         self.shared.snapshots.store(Arc::new(self.snapshots.list()));
-        let upto = self.snapshots.held_by_both().get();
+        let upto = self.snapshots.covered_by_both().get();
         self.shared.reclaimable_upto.store(upto, Ordering::Release);
         let took = self.shared.clock.since(begun);
         match taken {
@@ -170,71 +163,4 @@ impl SnapshotKeeper {
             }
         }
     }
-}
-
-/// Merges segments while there is something to merge; ends when it is told to.
-pub(crate) fn keep_merged(shared: &Arc<Shared>, stop: &Receiver<()>) {
-    yield_to_readers();
-    let mut writes = Writes::new(shared);
-    while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
-        let load = writes.load(shared);
-        while merge_once(shared, load).is_some() {}
-    }
-}
-
-/// Lowers the priority of the calling thread: nobody waits for a merge, and look-ups that share a core
-/// with one do. Where that is not allowed, merges are as urgent as the rest.
-fn yield_to_readers() {
-    // On Linux a thread has a priority of its own, and "no process" is the calling thread.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, MERGE_NICENESS) {
-        tracing::debug!(%error, "merges run at the priority of look-ups");
-    }
-}
-
-/// Has the journal synced at the end of each window (policy `interval`), until it is told to end. A
-/// thread of its own: a snapshot or a merge that takes long makes no window longer.
-pub(crate) fn keep_synced(shared: &Arc<Shared>, window: Duration, stop: &Receiver<()>) {
-    while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(window) {
-        if tell(shared, |done| Message::Sync { done }).is_err() {
-            return;
-        }
-    }
-}
-
-fn merge_once(shared: &Arc<Shared>, load: Load) -> Option<()> {
-    let work = {
-        // The flusher may be merging; what it leaves is what there is to choose from.
-        let mut merging = shared.merging();
-        let view = &shared.published.load().view;
-        let work = view.next_merge(load)?;
-        *merging = Some(Merging { segments: work.segments().to_vec(), since: view.sequence() });
-        work
-    };
-    let _turn = work.is_partitioned().then(|| shared.snapshot_merge_lock.blocking_lock());
-    if shared.life() != Life::Running {
-        // Whoever closes the engine waits for the last snapshot, not for merges that it did without.
-        *shared.merging() = None;
-        return None;
-    }
-    if let Some(merging) = &mut *shared.merging() {
-        // What came while it waited for its turn came during no merge.
-        merging.since = shared.published.load().view.sequence();
-    }
-    let (begun, size) = (shared.clock.monotonic(), work.size());
-    let mut told = Ok(());
-    for built in work.steps() {
-        let segments = built.segments().to_vec();
-        told = tell(shared, |done| Message::Built { built, done });
-        if told.is_err() {
-            break;
-        }
-        if let Some(merging) = &mut *shared.merging() {
-            merging.segments = segments;
-        }
-    }
-    *shared.merging() = None;
-    told.ok()?;
-    metrics::merge_finished(shared.clock.since(begun), size);
-    Some(())
 }

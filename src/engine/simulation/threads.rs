@@ -222,7 +222,7 @@ async fn writes_that_wait_have_not_paused() {
     gated.gate.open();
     let mut writes = Writes::new(&engine.shared);
     let mut paused = || writes.load(&engine.shared) == Load::Idle;
-    let waits = Arc::clone(&engine.shared.places).try_acquire_owned().unwrap();
+    let waits = Arc::clone(&engine.shared.permits).try_acquire_owned().unwrap();
     assert!(!becomes_within(150, &mut paused), "one waits");
     drop(waits);
     assert!(becomes(paused));

@@ -1,52 +1,51 @@
-//! Turns: how the look-ups of batches share the cores.
+//! The batch scheduler: how the look-ups of batches share the cores.
 //!
 //! A batch is looked up in pieces of [`PIECE`] fingerprints. Each piece waits for one of
-//! `engine.lookup_threads` turns, given in the order of asking, and runs off the async threads; the
-//! answers are put together in the order of the queries. A request has no more pieces asking or
-//! running at one time than there are turns, so a batch of a million stands behind a small one as
-//! often as the small one stands behind it. Single look-ups ask for no turn: they run on the async
-//! threads, and a piece is short so that they get their time.
+//! `engine.lookup_threads` permits, first come, first served, and runs off the async threads; the
+//! answers are joined in the order of the queries. A request has no more pieces waiting or running than
+//! there are permits, so a small batch and a batch of a million take turns. Single look-ups take no
+//! permit: they run on the async threads, and a piece is short enough not to delay them.
 
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::Semaphore;
 
-use crate::engine::answers::Refused;
+use crate::engine::error::Refused;
 use crate::fingerprint::Fingerprint;
 
-/// Fingerprints looked up in one turn: about a millisecond at ten million.
+/// Fingerprints looked up with one permit: about a millisecond at ten million.
 const PIECE: usize = 2_048;
 
-/// The turns that all requests take.
+/// The permits that all requests share.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct BatchScheduler {
     threads: usize,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-/// One request's part in the turns; its clones are the same part.
+/// One request's share of the permits; its clones are the same share.
 #[derive(Debug, Clone)]
 pub struct Share {
     threads: usize,
-    /// How many of its pieces may ask or run. Without it a request would get more turns the more
-    /// of its pieces ask.
+    /// How many of its pieces may wait or run. Without it a request would get more permits the more
+    /// of its pieces wait.
     own: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Turns {
-    /// So many at one time; 0 is one for each core.
+impl BatchScheduler {
+    /// This many permits; 0 means one for each core.
     pub(crate) fn new(threads: usize) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { cores() } else { threads };
-        Self { threads, turns: Arc::new(Semaphore::new(threads)) }
+        Self { threads, permits: Arc::new(Semaphore::new(threads)) }
     }
 
-    /// The part of a request that begins.
+    /// The share of a new request.
     pub(crate) fn share(&self) -> Share {
         let own = Arc::new(Semaphore::new(self.threads));
-        Share { threads: self.threads, own, turns: Arc::clone(&self.turns) }
+        Share { threads: self.threads, own, permits: Arc::clone(&self.permits) }
     }
 }
 
@@ -63,22 +62,22 @@ impl Share {
         let pieces = (0..queries.len()).step_by(PIECE).map(|first| {
             let (queries, look_up) = (Arc::clone(queries), look_up.clone());
             let end = queries.len().min(first + PIECE);
-            self.in_turn(move || look_up(&queries[first..end]))
+            self.with_permit(move || look_up(&queries[first..end]))
         });
         stream::iter(pieces).buffered(self.threads).try_concat().await
     }
 
-    /// Runs a piece of work when it is its turn.
-    async fn in_turn<T: Send + 'static>(
+    /// Runs a piece of work once it has a permit.
+    async fn with_permit<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refused> {
         let own = Arc::clone(&self.own).acquire_owned().await;
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
-        let held = (own.expect("never closed"), turn.expect("never closed"));
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permits = (own.expect("never closed"), permit.expect("never closed"));
         let work = tokio::task::spawn_blocking(move || {
-            // Held by the work, which goes on when nobody waits for it any more.
-            let _held = held;
+            // The work keeps its permits, because it goes on when nobody waits for it any more.
+            let _permits = permits;
             work()
         });
         work.await.map_err(|_| Refused::Failed)
@@ -103,7 +102,7 @@ mod tests {
     async fn a_small_batch_does_not_wait_for_the_end_of_a_huge_one() {
         const HUGE: u64 = 1;
         const SMALL: u64 = 2;
-        let turns = Turns::new(1);
+        let scheduler = BatchScheduler::new(1);
         let ran = Arc::new(Mutex::new(Vec::new()));
         let (go, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
@@ -114,7 +113,7 @@ mod tests {
             log.lock().unwrap().push(piece[0].bits());
             vec![0; piece.len()]
         };
-        let (huge, small) = (turns.share(), turns.share());
+        let (huge, small) = (scheduler.share(), scheduler.share());
         // Several chunks of it are under way, as of a packed body.
         let chunks = [queries(HUGE, 8), queries(HUGE, 8), queries(HUGE, 8)];
         let chunks = chunks.each_ref().map(|chunk| huge.look_up(chunk, run.clone()));
@@ -143,7 +142,7 @@ mod tests {
         };
         let expected = low_bytes(&queries);
         for threads in [0, 1, 2, 8] {
-            let share = Turns::new(threads).share();
+            let share = BatchScheduler::new(threads).share();
             assert_eq!(share.look_up(&queries, low_bytes).await.unwrap(), expected, "{threads}");
         }
     }

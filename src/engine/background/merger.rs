@@ -1,0 +1,79 @@
+//! The merger: the thread that merges segments and secondary tables.
+//!
+//! It reads the published view, builds next to it, and sends each result to the writer, which installs
+//! it between two groups. Neither readers nor the writer wait for it. The compaction policy
+//! ([`crate::index::compaction::policy`]) chooses what it merges.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use crate::engine::background::flusher::send_and_wait;
+use crate::engine::background::pause::Writes;
+use crate::engine::shared::{Life, Merging, Message, Shared};
+use crate::index::compaction::policy::Load;
+use crate::metrics;
+
+/// How often it checks whether there is something to merge.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The niceness of merges: they keep a third of a core where look-ups could use all of it.
+#[cfg(target_os = "linux")]
+const MERGE_NICENESS: i32 = 5;
+
+/// Merges whatever the policy names, until `stop` closes.
+pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
+    yield_to_readers();
+    let mut writes = Writes::new(shared);
+    while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
+        let load = writes.load(shared);
+        while merge_once(shared, load).is_some() {}
+    }
+}
+
+/// Lowers the priority of the calling thread, because look-ups that share a core with a merge wait for
+/// it. If that is not permitted, merges run at normal priority.
+fn yield_to_readers() {
+    // On Linux a thread has a priority of its own, and "no process" is the calling thread.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, MERGE_NICENESS) {
+        tracing::debug!(%error, "merges run at the priority of look-ups");
+    }
+}
+
+fn merge_once(shared: &Arc<Shared>, load: Load) -> Option<()> {
+    let work = {
+        // Waits for a merge of the flusher, so that both never choose the same segments.
+        let mut merging = shared.merging();
+        let view = &shared.published.load().view;
+        let work = view.next_merge(load)?;
+        *merging = Some(Merging { segments: work.segments().to_vec(), since: view.sequence() });
+        work
+    };
+    let _turn = work.is_partitioned().then(|| shared.snapshot_merge_lock.blocking_lock());
+    if shared.life() != Life::Running {
+        // A close waits for the last snapshot, not for merges that were skipped.
+        *shared.merging() = None;
+        return None;
+    }
+    if let Some(merging) = &mut *shared.merging() {
+        // Changes that arrived while it waited for the lock did not arrive during the merge.
+        merging.since = shared.published.load().view.sequence();
+    }
+    let (begun, size) = (shared.clock.monotonic(), work.size());
+    let mut sent = Ok(());
+    for built in work.steps() {
+        let segments = built.segments().to_vec();
+        sent = send_and_wait(shared, |done| Message::Built { built, done });
+        if sent.is_err() {
+            break;
+        }
+        if let Some(merging) = &mut *shared.merging() {
+            merging.segments = segments;
+        }
+    }
+    *shared.merging() = None;
+    sent.ok()?;
+    metrics::merge_finished(shared.clock.since(begun), size);
+    Some(())
+}
