@@ -20,8 +20,9 @@ use crate::index::view::{Parts, Shape, View};
 use crate::machine::apply::Machine;
 use crate::machine::change::{NotARecord, Record};
 use crate::recipe::Recipe;
+use crate::storage::journal::writer;
 use crate::storage::scan;
-use crate::storage::{Disk, Journal, JournalOptions, StorageError, journal, sealed};
+use crate::storage::{Disk, Journal, JournalOptions, StorageError, sealed};
 
 /// A recovered data directory.
 #[derive(Debug)]
@@ -178,7 +179,7 @@ fn open_directory(
     let Some(directory) = Directory::read(&**disk)? else {
         let belongs_to_another =
             |name: &String| snapshots::is_of_snapshot(name) || name == RESTORE_MARKER;
-        if disk.list()?.iter().any(belongs_to_another) || !journal::is_unwritten(&**disk)? {
+        if disk.list()?.iter().any(belongs_to_another) || !writer::is_unwritten(&**disk)? {
             return Err(OpenError::NoDirectoryFile);
         }
         let directory = Directory::draw(&options.recipe.to_string(), options.distance_max, entropy);

@@ -4,9 +4,9 @@
 
 use super::*;
 use crate::storage::export::{ExportFile, check_files, read_export, write_export};
-use crate::storage::header::journal_first;
-use crate::storage::journal::pack::pack_range;
 use crate::storage::journal::reclaim::{Sweep, SweepRange};
+use crate::storage::names::journal_first;
+use crate::storage::names::pack_range;
 use crate::storage::{Damage, Disk, MissingRecords};
 
 const FILE_BYTES: u64 = 2_048;

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::storage::header::journal_name;
+use crate::storage::names::journal_name;
 use crate::storage::{FileKind, SealedReader, SealedWriter};
 
 const JOURNAL: &[u8] = include_bytes!("../../../tests/fixtures/storage/journal-v1.log");

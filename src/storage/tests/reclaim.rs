@@ -3,9 +3,9 @@
 //! every operation; every bit of a pack flipped, every cut; a pack in the hands of a slow reader.
 
 use super::*;
+use crate::storage::Records;
 use crate::storage::disk::simulated::Faults;
 use crate::storage::journal::reclaim::{Keep, Reclaimer, Sweep, SweepRange, Usage};
-use crate::storage::journal::records::Records;
 use crate::storage::{Damage, Disk, RecordRef};
 
 const FILE_BYTES: u64 = 1_500;
@@ -34,7 +34,7 @@ fn needed_of(records: &[Remembered]) -> Vec<Remembered> {
 /// The sequence after the last closed file.
 fn closed(disk: &SimulatedDisk) -> u64 {
     let newest = journal_files(disk).pop().unwrap();
-    crate::storage::header::journal_first(&newest).unwrap()
+    crate::storage::names::journal_first(&newest).unwrap()
 }
 
 fn packs(disk: &SimulatedDisk) -> Vec<String> {
@@ -181,7 +181,7 @@ fn a_crash_at_every_operation_of_a_sweep_loses_nothing_that_is_needed() {
             sweep(&journal, next).unwrap();
             let names = after.list().unwrap();
             assert!(names.iter().all(|name| !name.starts_with("journal-") || {
-                crate::storage::header::journal_first(name).unwrap() >= next
+                crate::storage::names::journal_first(name).unwrap() >= next
             }));
         }
         if swept.is_ok() {
