@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
 
-/// The longest document or line in bytes, after decompression. Longer ones are reported and skipped.
+/// The longest document or line in bytes, after decompression. Longer ones are reported and
+/// skipped.
 pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 
 /// One document as its file holds it.

@@ -1,4 +1,5 @@
-//! Opens a file or the standard input, decompresses gzip, and reads whole documents within the limit.
+//! Opens a file or the standard input, decompresses gzip, and reads whole documents within the
+//! limit.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -68,8 +69,8 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html` says
-/// so, as a manual page, or else as plain text. `None` for a binary file.
+/// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
+/// says so, as a manual page, or else as plain text. `None` for a binary file.
 ///
 /// # Errors
 /// The file cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].

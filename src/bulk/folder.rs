@@ -1,5 +1,5 @@
-//! Reads a folder and everything below it: one document a file, with its path as id, and one document
-//! a line of each NDJSON file.
+//! Reads a folder and everything below it: one document a file, with its path as id, and one
+//! document a line of each NDJSON file.
 //!
 //! The name of a file decides whether it is read ([`Kind`]); binary files, empty files and symbolic
 //! links are skipped. Names are sorted within each folder, so that two runs give the same order.

@@ -158,8 +158,8 @@ impl Iterator for Documents {
     }
 }
 
-/// How many bytes [`Documents`] will read of these paths; `None` if one is the standard input. Walks
-/// through folders.
+/// How many bytes [`Documents`] will read of these paths; `None` if one is the standard input.
+/// Walks through folders.
 ///
 /// # Errors
 /// The metadata of a path cannot be read; the error names the path.

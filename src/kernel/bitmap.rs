@@ -1,7 +1,7 @@
 //! Filters keys by a bitmap of their upper sixteen bits.
 //!
-//! There are two variants: AVX-512 for eight keys at a time, which gathers their words of the bitmap
-//! and packs the marked keys with one instruction, and a loop without branches on the keys.
+//! There are two variants: AVX-512 for eight keys at a time, which gathers their words of the
+//! bitmap and packs the marked keys with one instruction, and a loop without branches on the keys.
 
 use crate::kernel::Simd;
 

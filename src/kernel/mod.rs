@@ -74,9 +74,9 @@ impl Simd {
 
 /// Prefetches the cache line of an item. Does nothing useful if there is no such item.
 ///
-/// The target is the second-level cache, not the first: a Zen 4 core can have about 24 misses of the
-/// first level in flight, and twice as many of the second (measured: 8.1 ns for a random line with
-/// the first level, 4.6 ns with the second).
+/// The target is the second-level cache, not the first: a Zen 4 core can have about 24 misses of
+/// the first level in flight, and twice as many of the second (measured: 8.1 ns for a random line
+/// with the first level, 4.6 ns with the second).
 #[inline]
 pub fn prefetch<T>(items: &[T], at: u32) {
     #[cfg(target_arch = "x86_64")]

@@ -54,7 +54,8 @@ impl Permuter {
         }
     }
 
-    /// The definition. The table has only 2 KiB, so that the first-level cache stays free for lines.
+    /// The definition. The table has only 2 KiB, so that the first-level cache stays free for
+    /// lines.
     fn portable(&self, words: &mut [u64]) {
         for word in words {
             let nibbles = self.moves.iter().enumerate();
@@ -82,7 +83,8 @@ mod x86 {
         // SAFETY: `Sources` has 64 bytes and is aligned to 64.
         let sources = unsafe { _mm512_load_si512(sources.0.as_ptr().cast()) };
         for word in words {
-            // The word is in all eight lanes, and each of the 64 source bytes picks a bit of its lane.
+            // The word is in all eight lanes, and each of the 64 source bytes picks a bit of its
+            // lane.
             *word = _mm512_bitshuffle_epi64_mask(_mm512_set1_epi64(word.cast_signed()), sources);
         }
     }

@@ -1,9 +1,9 @@
 //! Compares the lines and buckets of an index with a query, 16 lanes at a time.
 //!
-//! A lane of a line has 32 bits. In a slot it is the low half of an entry's key; the lanes behind the
-//! slots have other data, and the last one ends in the flags of the line. For each line the kernel
-//! returns 16 bits: which slots lie within the distance in the low half, and whether there is more to
-//! visit. The found slots are candidates; the caller compares whole fingerprints.
+//! A lane of a line has 32 bits. In a slot it is the low half of an entry's key; the lanes behind
+//! the slots have other data, and the last one ends in the flags of the line. For each line the
+//! kernel returns 16 bits: which slots lie within the distance in the low half, and whether there
+//! is more to visit. The found slots are candidates; the caller compares whole fingerprints.
 //!
 //! There are three variants: AVX-512 with VPOPCNTDQ (four instructions a line), AVX2 (population
 //! counts by nibble shuffles), and plain Rust, [`portable`], which defines the others.
@@ -124,8 +124,8 @@ mod x86 {
 
     /// For each lane, the bits to flip, those to count, and the largest number of ones.
     ///
-    /// In the last lane only the flag counts, flipped, and no ones are accepted: the lane is accepted
-    /// if the flag is set. Lanes behind the slots are never accepted.
+    /// In the last lane only the flag counts, flipped, and no ones are accepted: the lane is
+    /// accepted if the flag is set. Lanes behind the slots are never accepted.
     #[repr(C, align(64))]
     struct Lanes {
         flip: [u32; 16],
@@ -179,9 +179,9 @@ mod x86 {
             let ones = _mm512_popcnt_epi32(_mm512_xor_si512(some, word));
             u64::from(_mm512_mask_cmple_epu32_mask(lanes, ones, most)) << first
         };
-        // Two loads at a time: a branch on more than 16 words would be mispredicted. The second load
-        // ends at the last word, so that it touches no line behind the bucket: a Zen 4 waits for a
-        // line even if the mask selects none of it.
+        // Two loads at a time: a branch on more than 16 words would be mispredicted. The second
+        // load ends at the last word, so that it touches no line behind the bucket: a Zen 4 waits
+        // for a line even if the mask selects none of it.
         let length = words.len();
         let mut all = near(0) | near(length.min(32).saturating_sub(16));
         if length > 32 {

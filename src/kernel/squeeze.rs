@@ -1,7 +1,8 @@
-//! Squeezes ASCII: lower case, and one space for each run of other characters than letters and digits.
+//! Squeezes ASCII: lower case, and one space for each run of other characters than letters and
+//! digits.
 //!
-//! There are two variants: AVX-512 for 64 bytes at a time, which classifies them and packs them with
-//! one instruction, and a loop without branches on the text.
+//! There are two variants: AVX-512 for 64 bytes at a time, which classifies them and packs them
+//! with one instruction, and a loop without branches on the text.
 
 use crate::kernel::Simd;
 
@@ -20,9 +21,9 @@ pub const SLACK: usize = 64;
 /// The number by which `ends` must be longer than half of the text.
 pub const ENDS_SLACK: usize = 32;
 
-/// Writes the squeezed form of `ascii` to the beginning of `out`, and the offsets in it at which words
-/// end, those of the spaces behind them, to `ends`. `in_word` is whether a letter or digit precedes
-/// `ascii`; only then does a separator at its beginning become a space.
+/// Writes the squeezed form of `ascii` to the beginning of `out`, and the offsets in it at which
+/// words end, those of the spaces behind them, to `ends`. `in_word` is whether a letter or digit
+/// precedes `ascii`; only then does a separator at its beginning become a space.
 ///
 /// # Panics
 /// If `out` is not [`SLACK`] bytes longer than the text, or `ends` not [`ENDS_SLACK`] longer than

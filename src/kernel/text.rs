@@ -1,9 +1,9 @@
 //! Hashes short strings, mixes hashes and counts their bits, many at a time.
 //!
 //! Plain Rust over arrays, written so that the compiler vectorises it, and compiled once for each
-//! instruction set. The hash is XXH3-64 with seed 0, here only for strings of 1 to 8 bytes, where it
-//! is a few operations on one word. Tested against the `xxhash-rust` crate, and each variant against
-//! the portable one.
+//! instruction set. The hash is XXH3-64 with seed 0, here only for strings of 1 to 8 bytes, where
+//! it is a few operations on one word. Tested against the `xxhash-rust` crate, and each variant
+//! against the portable one.
 #![expect(
     clippy::inline_always,
     reason = "only code inlined into a function with an instruction set may use it"
@@ -20,8 +20,8 @@ pub const SHORT_MAX: usize = 8;
 /// The multiplier of shingles and of their counts.
 pub const SHINGLE_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Declares functions with a variant for each instruction set. Each variant calls the plain body, which
-/// the compiler inlines and so compiles with these instructions.
+/// Declares functions with a variant for each instruction set. Each variant calls the plain body,
+/// which the compiler inlines and so compiles with these instructions.
 macro_rules! for_each_simd {
     ($($(#[$meta:meta])* $name:ident $([const $constant:ident])? ($($argument:ident: $type:ty),*) = $body:ident;)*) => {$(
         $(#[$meta])*
@@ -74,8 +74,8 @@ for_each_simd! {
     /// Replaces each shingle, which occurred `earlier` times before, by its element.
     mix_elements(shingles: &mut [u64], earlier: &[u32]) = mix_elements_body;
 
-    /// The codes of a sketch's bins as two planes of bits, 64 bins a word, the low bits first. The code
-    /// of a bin with the least value v is 1 + v mod 3; that of an empty bin is 0.
+    /// The codes of a sketch's bins as two planes of bits, 64 bins a word, the low bits first. The
+    /// code of a bin with the least value v is 1 + v mod 3; that of an empty bin is 0.
     code_planes(least: &[u32; 64 * PLANE], planes: &mut [u64; 2 * PLANE]) = code_planes_body;
 }
 
@@ -238,9 +238,9 @@ const GROUPS_MAX: u32 = (1 << DIGITS) / 16 - 1;
 
 /// For each bit, the number of hashes that have it set.
 ///
-/// The counters are bit-sliced: word d of a lane has digit d of the counters of all 64 bits, so that
-/// bitwise operations on words are 64 additions at once (Harley and Seal's carry-save adders). Each
-/// of eight lanes counts every eighth hash.
+/// The counters are bit-sliced: word d of a lane has digit d of the counters of all 64 bits, so
+/// that bitwise operations on words are 64 additions at once (Harley and Seal's carry-save adders).
+/// Each of eight lanes counts every eighth hash.
 #[derive(Debug, Clone)]
 pub struct BitCounts {
     digits: [[u64; LANES]; DIGITS],
@@ -309,8 +309,8 @@ fn empty_lanes_body(counts: &mut BitCounts) {
     counts.groups = 0;
 }
 
-/// Adds the hashes of eight rows to the three low digits of a lane; returns the carry. Not a closure,
-/// because one that is not inlined cannot use the instructions of its variant.
+/// Adds the hashes of eight rows to the three low digits of a lane; returns the carry. Not a
+/// closure, because one that is not inlined cannot use the instructions of its variant.
 #[inline(always)]
 fn add_eight([d0, d1, d2]: &mut [u64; 3], rows: &[[u64; LANES]], from: usize, lane: usize) -> u64 {
     let row = |i: usize| rows[from + i][lane];
@@ -413,7 +413,7 @@ mod tests {
                 }
                 prop_assert_eq!(counts.total(), all().count() as u64);
                 prop_assert_eq!(counts.ones(), expected, "{:?}", simd);
-                prop_assert_eq!(counts.ones(), expected, "{:?}: asked again", simd);
+                prop_assert_eq!(counts.ones(), expected, "{:?}: again", simd);
             }
         }
 

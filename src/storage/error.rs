@@ -28,7 +28,8 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// The name of a data file belongs to something else, such as a link. Links are not followed,
-    /// because nothing protects their targets. Nothing was changed. Put the file itself in its place.
+    /// because nothing protects their targets. Nothing was changed. Put the file itself in its
+    /// place.
     #[error(
         "{path} is {what}, not a file; nothing was changed; next: put the file itself in its place",
         path = path.display()
@@ -39,8 +40,8 @@ pub enum StorageError {
         /// What it is, with an article.
         what: &'static str,
     },
-    /// Bytes that were durable are not what was written. Nothing was changed. Restore an export or a
-    /// copy of the named file; cutting it here would lose acknowledged records.
+    /// Bytes that were durable are not what was written. Nothing was changed. Restore an export or
+    /// a copy of the named file; cutting it here would lose acknowledged records.
     #[error(
         "{file} is damaged at offset {offset} (sequence {sequence}): {why}; nothing was changed; \
          next: restore an export (nearprint snapshot restore), or see what a repair would lose \
@@ -63,8 +64,8 @@ pub enum StorageError {
          (nearprint snapshot restore), or see what a repair would lose (nearprint repair)"
     )]
     Missing(MissingRecords),
-    /// A sealed file is not what was written. Nothing was changed. The engine rebuilds derived files
-    /// and falls back to an older snapshot; if it reports that it cannot, restore a copy.
+    /// A sealed file is not what was written. Nothing was changed. The engine rebuilds derived
+    /// files and falls back to an older snapshot; if it reports that it cannot, restore a copy.
     #[error("{file} is damaged at offset {offset}: {why}")]
     DamagedSealed {
         /// The file, by its name in the data directory.
@@ -92,9 +93,9 @@ pub enum StorageError {
         /// The last readable one.
         last: u64,
     },
-    /// The record of this sequence is no longer needed and its space was reclaimed. A reader with an
-    /// old view has not pinned the records of that view.
-    #[error("the record of sequence {sequence} was given back")]
+    /// The record of this sequence is no longer needed and its space was reclaimed. A reader with
+    /// an old view has not pinned the records of that view.
+    #[error("the record of sequence {sequence} was reclaimed")]
     Reclaimed {
         /// The requested sequence.
         sequence: u64,
@@ -106,8 +107,8 @@ pub enum StorageError {
         /// Its length.
         bytes: usize,
     },
-    /// An earlier write or sync failed, and writes have stopped for good. Restart: recovery starts from
-    /// what is really on the disk.
+    /// An earlier write or sync failed, and writes have stopped for good. Restart: recovery starts
+    /// from what is really on the disk.
     #[error("the journal stopped after a failed write or sync ({first})")]
     Poisoned {
         /// The message of the first failure.
@@ -160,7 +161,7 @@ pub enum Damage {
     #[error("the journal ends here although this sequence was durable")]
     EndsEarly,
     /// The records after a snapshot were packed since, so the journal cannot continue it.
-    #[error("records behind this sequence were given back since")]
+    #[error("records behind this sequence were reclaimed since")]
     Reclaimed,
     /// The number of changes in a pack's header is not that of its records.
     #[error("the header and the records disagree")]
@@ -235,8 +236,8 @@ impl StorageError {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// The storage error inside an `io::Error` of a sealed reader or writer, or else that error with
-    /// the name of `file`.
+    /// The storage error inside an `io::Error` of a sealed reader or writer, or else that error
+    /// with the name of `file`.
     pub fn from_io(error: io::Error, operation: &'static str, file: &str) -> Self {
         error.downcast().unwrap_or_else(|source| Self::Io {
             operation,

@@ -1,13 +1,13 @@
-//! An export: the files of a data directory in one stream, with a checksum after each file and at the
-//! end.
+//! An export: the files of a data directory in one stream, with a checksum after each file and at
+//! the end.
 //!
-//! Knows no content except the two ends of record files, which must follow one another without a gap.
-//! An export is written and read front to back, so it can be sent while it is written. The reader
-//! verifies all of it: a cut, a flip, and a repeated or missing file are errors. The files are copied
-//! byte for byte, so the restored directory equals the exported one.
+//! Knows no content except the two ends of record files, which must follow one another without a
+//! gap. An export is written and read front to back, so it can be sent while it is written. The
+//! reader verifies all of it: a cut, a flip, and a repeated or missing file are errors. The files
+//! are copied byte for byte, so the restored directory equals the exported one.
 //!
-//! Cost: one pass of XXH3-128 over the bytes, and 256 KiB of memory. Tested by every flipped bit and
-//! every cut of a small export, and by a golden file.
+//! Cost: one pass of XXH3-128 over the bytes, and 256 KiB of memory. Tested by every flipped bit
+//! and every cut of a small export, and by a golden file.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

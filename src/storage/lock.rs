@@ -1,4 +1,5 @@
-//! Makes sure that one process uses a data directory: a lock of the operating system on the directory.
+//! Makes sure that one process uses a data directory: a lock of the operating system on the
+//! directory.
 //!
 //! There is no lock file that somebody could remove, and the lock ends with the process.
 

@@ -1,9 +1,9 @@
 //! Durable bytes: payloads stored on disk under `u64` sequences.
 //!
 //! Knows no command, no document and no clock, and imports nothing else of this crate; the engine
-//! gives payloads their meaning. There are two kinds of files: the *journal*, which grows at its end
-//! and whose old files become *packs* of the records that are still needed, and *sealed files*, which
-//! are written once and never changed.
+//! gives payloads their meaning. There are two kinds of files: the *journal*, which grows at its
+//! end and whose old files become *packs* of the records that are still needed, and *sealed files*,
+//! which are written once and never changed.
 //!
 //! ```text
 //!   Journal (one writer)      Records (many readers)      SealedWriter / SealedReader
@@ -13,14 +13,15 @@
 //!                        Disk (RealDisk or SimulatedDisk)
 //! ```
 //!
-//! Reading order: [`disk`], [`header`], [`journal`], [`sealed`], [`export`]. The byte diagrams are in
-//! `docs/disk-format.md`.
+//! Reading order: [`disk`], [`header`], [`journal`], [`sealed`], [`export`]. The byte diagrams are
+//! in `docs/disk-format.md`.
 //!
-//! Promises: every byte has a checksum, which every read verifies before it decodes; recovery tells a
-//! torn tail from damage ([`mod@journal::recovery`]); nothing is retried after a failed write or sync.
+//! Promises: every byte has a checksum, which every read verifies before it decodes; recovery
+//! distinguishes a torn tail from damage ([`mod@journal::recovery`]); nothing is retried after a
+//! failed write or sync.
 //!
-//! Tested by seeded power cuts on [`SimulatedDisk`], by flipping every bit and cutting at every byte
-//! of a small journal, by golden files, and by mutants that must each be caught.
+//! Tested by seeded power cuts on [`SimulatedDisk`], by flipping every bit and cutting at every
+//! byte of a small journal, by golden files, and by mutants that must each be caught.
 
 #![deny(clippy::indexing_slicing, reason = "lengths come from outside")]
 

@@ -1,15 +1,15 @@
-//! Sealed files, which are written once and never changed: the parts and manifests of snapshots, and
-//! the identity of the directory.
+//! Sealed files, which are written once and never changed: the parts and manifests of snapshots,
+//! and the identity of the directory.
 //!
 //! Knows no content. A file has a header, a body in blocks of 64 KiB, each followed by its XXH3-64,
-//! and a trailer with the length of the body and the XXH3-128 of header and body. It is written under
-//! a temporary name and renamed only once it is durable, so under its final name it is whole or
-//! damaged, never half written. The reader verifies a block before it returns a byte of it, and the
-//! XXH3-128 of the file before it returns the last block.
+//! and a trailer with the length of the body and the XXH3-128 of header and body. It is written
+//! under a temporary name and renamed only once it is durable, so under its final name it is whole
+//! or damaged, never half written. The reader verifies a block before it returns a byte of it, and
+//! the XXH3-128 of the file before it returns the last block.
 //!
-//! Cost: two passes of XXH3, 8 bytes for each block, and one block in memory. Tested by flips of every
-//! bit of header and trailer and of a bit in each block, by cuts, extensions, swapped blocks, and
-//! files of other directories.
+//! Cost: two passes of XXH3, 8 bytes for each block, and one block in memory. Tested by flips of
+//! every bit of header and trailer and of a bit in each block, by cuts, extensions, swapped blocks,
+//! and files of other directories.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -273,14 +273,14 @@ impl SealedReader {
         self.identity
     }
 
-    /// Length and checksum, as [`SealedWriter::finish`] returned them. The checksum is verified with
-    /// the last block.
+    /// Length and checksum, as [`SealedWriter::finish`] returned them. The checksum is verified
+    /// with the last block.
     pub fn sealed(&self) -> Sealed {
         self.sealed
     }
 
-    /// The next verified bytes: the rest of a block from which [`Read::read`] took some, or else the
-    /// next block; `None` at the end.
+    /// The next verified bytes: the rest of a block from which [`Read::read`] took some, or else
+    /// the next block; `None` at the end.
     ///
     /// # Errors
     /// [`StorageError::DamagedSealed`], [`StorageError::Io`].
@@ -296,8 +296,8 @@ impl SealedReader {
     /// # Errors
     /// As [`SealedReader::next_block`]; [`StorageError::PayloadTooLarge`] above `bytes_max`.
     pub fn read_rest(&mut self, bytes_max: u64) -> Result<Vec<u8>, StorageError> {
-        let held = self.block.len() - self.taken;
-        let bytes = usize::try_from(self.body_left).unwrap_or(usize::MAX).saturating_add(held);
+        let loaded = self.block.len() - self.taken;
+        let bytes = usize::try_from(self.body_left).unwrap_or(usize::MAX).saturating_add(loaded);
         if bytes as u64 > bytes_max {
             return Err(StorageError::PayloadTooLarge { bytes });
         }

@@ -73,8 +73,8 @@ pub trait Disk: Send + Sync + Debug {
 /// An open file, shared by readers and one writer. There is no cursor.
 #[expect(clippy::len_without_is_empty, reason = "the length of a file is an operation that fails")]
 pub trait DiskFile: Send + Sync + Debug {
-    /// Writes all bytes at `offset`, extending the file as needed. After an error any part of them may
-    /// be in the file.
+    /// Writes all bytes at `offset`, extending the file as needed. After an error any part of them
+    /// may be in the file.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -105,8 +105,9 @@ pub trait DiskFile: Send + Sync + Debug {
     /// [`StorageError::Io`].
     fn len(&self) -> Result<u64, StorageError>;
 
-    /// Reserves disk space for `bytes` bytes from `offset` without changing the length, so that a full
-    /// disk is noticed before anything is decided. Succeeds on a filesystem that cannot reserve.
+    /// Reserves disk space for `bytes` bytes from `offset` without changing the length, so that a
+    /// full disk is noticed before anything is decided. Succeeds on a filesystem that cannot
+    /// reserve.
     ///
     /// # Errors
     /// [`StorageError::Io`]; see [`StorageError::is_full`].

@@ -1,7 +1,7 @@
 //! The disk of the operating system.
 //!
-//! Continues short and interrupted reads and writes. Errors have the full path. Each open file costs
-//! one descriptor, the directory another.
+//! Continues short and interrupted reads and writes. Errors have the full path. Each open file
+//! costs one descriptor, the directory another.
 
 #![expect(
     clippy::disallowed_methods,
@@ -167,7 +167,7 @@ impl DiskFile for RealFile {
                 Err(Errno::INTR) => {}
                 // This filesystem cannot reserve space; the write itself will fail if it is full.
                 Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
-                Err(errno) => return Err(failed("reserve room in", &self.path, errno.into())),
+                Err(errno) => return Err(failed("reserve space in", &self.path, errno.into())),
             }
         }
     }
@@ -199,8 +199,8 @@ fn name_of(kind: fs::FileType) -> &'static str {
     }
 }
 
-/// Creates the directory and its missing parents, each durable in its parent: if a power cut lost the
-/// name of the data directory, every acknowledged write would be lost with it.
+/// Creates the directory and its missing parents, each durable in its parent: if a power cut lost
+/// the name of the data directory, every acknowledged write would be lost with it.
 fn create_durably(path: &Path) -> Result<(), StorageError> {
     if path.is_dir() {
         return Ok(());

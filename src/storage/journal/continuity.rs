@@ -1,13 +1,13 @@
 //! Checks that record files follow one another without a gap.
 //!
 //! Every sequence from 1 on belongs to a journal file or to a pack, and a pack stands for its whole
-//! range, however many of its records were reclaimed. So the first file begins at sequence 1, and each
-//! other file begins where the one before it ends. Otherwise a file is missing, and its documents
-//! would be gone unnoticed.
+//! range, however many of its records were reclaimed. So the first file begins at sequence 1, and
+//! each other file begins where the one before it ends. Otherwise a file is missing, and its
+//! documents would be gone unnoticed.
 //!
-//! The end of a pack is in its header; the end of a closed journal file is in the seal at its end. A
-//! journal file that was closed while the disk was full may have no seal: then the chain value of its
-//! last frame must be the one that the next file begins with.
+//! The end of a pack is in its header; the end of a closed journal file is in the seal at its end.
+//! A journal file that was closed while the disk was full may have no seal: then the chain value of
+//! its last frame must be the one that the next file begins with.
 //!
 //! Reads only the header and the last frame of each file; [`mod@crate::storage::journal::recovery`]
 //! finds damage in between. Tested by removing, cutting and swapping each file of small directories
@@ -127,8 +127,8 @@ impl Span {
 /// Checks that these record files, in any order, cover every sequence from 1 on.
 ///
 /// # Errors
-/// [`StorageError::Missing`] if no file covers some sequences; [`StorageError::Damaged`] if two files
-/// do not continue one another.
+/// [`StorageError::Missing`] if no file covers some sequences; [`StorageError::Damaged`] if two
+/// files do not continue one another.
 pub(crate) fn check(files: &[Ends], identity: &Identity) -> Result<(), StorageError> {
     let names = files.iter().map(|file| file.name.clone()).collect();
     let RecordFiles { packs, journals, .. } = RecordFiles::among(names);
@@ -203,10 +203,7 @@ mod tests {
     fn a_file_that_was_closed_on_a_full_disk_needs_no_seal() {
         check_spans(&pair_without_a_seal(|chain| chain)).unwrap();
         let error = check_spans(&pair_without_a_seal(|chain| chain + 1)).unwrap_err();
-        let early = Damage::EndsEarly;
-        assert!(
-            matches!(&error, StorageError::Damaged { file, why, .. } if file == "before" && *why == early),
-            "{error}"
-        );
+        let StorageError::Damaged { file, why, .. } = error else { panic!("{error}") };
+        assert_eq!((file.as_str(), why), ("before", Damage::EndsEarly));
     }
 }

@@ -70,9 +70,9 @@ impl JournalFile {
         }
     }
 
-    /// The range of bytes that nothing on disk proves durable if `claimed` is the last sequence that
-    /// a frame calls durable; it begins at an index entry. It includes the last record, to which the
-    /// next seal will refer.
+    /// The range of bytes that nothing on disk proves durable if `claimed` is the last sequence
+    /// that a frame calls durable; it begins at an index entry. It includes the last record, to
+    /// which the next seal will refer.
     pub(crate) fn unproven(&self, claimed: u64) -> (u64, u64) {
         self.with_index(|index| {
             let Some(index) = index else { return (0, self.bytes) };
@@ -164,8 +164,8 @@ impl JournalFile {
         }
     }
 
-    /// The offset of a frame at or shortly before the record of `sequence`. Builds the index if there
-    /// is none.
+    /// The offset of a frame at or shortly before the record of `sequence`. Builds the index if
+    /// there is none.
     fn locate(
         &self,
         sequence: u64,
@@ -206,8 +206,8 @@ impl JournalFile {
         }
     }
 
-    /// Builds the index of a closed file from its frame headers. The payloads are verified when they
-    /// are read.
+    /// Builds the index of a closed file from its frame headers. The payloads are verified when
+    /// they are read.
     ///
     /// Cost: one sequential read of the headers (of the whole file if records are small).
     fn build_index(&self, seed: Seed) -> Result<SparseIndex, StorageError> {

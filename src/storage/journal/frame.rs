@@ -1,13 +1,13 @@
 //! The frame of a record: a header with its own checksum, the payload, a checksum over both.
 //!
-//! Knows no file. The header has a CRC32C of its own, so that a flipped length is detected before it
-//! is used. Both checksums are seeded with the directory id, so a payload sent by a client cannot
-//! contain a valid frame. The low half of the XXH3-128 is the *chain* value, which the next frame
-//! repeats, so that frames cannot be swapped, dropped or repeated. A frame without changes is a
-//! *seal*: it only says that everything before it is durable.
+//! Knows no file. The header has a CRC32C of its own, so that a flipped length is detected before
+//! it is used. Both checksums are seeded with the directory id, so a payload sent by a client
+//! cannot contain a valid frame. The low half of the XXH3-128 is the *chain* value, which the next
+//! frame repeats, so that frames cannot be swapped, dropped or repeated. A frame without changes is
+//! a *seal*: it only says that everything before it is durable.
 //!
-//! Cost: one pass of XXH3 over the bytes (about memory speed), and 60 bytes a frame. Tested by golden
-//! bytes, round trips, and every cut and flip of a small journal.
+//! Cost: one pass of XXH3 over the bytes (about memory speed), and 60 bytes a frame. Tested by
+//! golden bytes, round trips, and every cut and flip of a small journal.
 
 #![deny(clippy::arithmetic_side_effects, reason = "lengths come from outside")]
 

@@ -35,8 +35,8 @@ impl SparseIndex {
         self.end = self.end.saturating_add(header.frame_bytes() as u64);
     }
 
-    /// The offset of a frame at or shortly before that of `sequence`; `None` if no frame of the file
-    /// can have it.
+    /// The offset of a frame at or shortly before that of `sequence`; `None` if no frame of the
+    /// file can have it.
     pub(crate) fn locate(&self, sequence: u64) -> Option<u64> {
         if sequence >= self.next {
             return None;

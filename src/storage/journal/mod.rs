@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   journal file   header | frame | frame | ... | seal      closed at a configured size
-//!   pack           header | frame | frame | ... | seal      closed files, rewritten with what is needed
+//!   pack           header | frame | frame | ... | seal      closed files, only needed records
 //! ```
 //!
-//! - `frame` encodes a record with its checksums; `header` holds the headers of both kinds of files.
+//! - `frame` encodes a record with its checksums; `header` has the headers of both kinds of files.
 //! - [`writer`] appends, flushes, syncs and rotates; [`reader`] reads records from any thread.
-//! - [`recovery`] finds the end of the journal at a start and tells a torn tail from damage, and
+//! - [`recovery`] finds the end of the journal at a start and distinguishes a torn tail from damage;
 //!   `continuity` checks that no file is missing.
 //! - [`reclaim`] rewrites closed files as packs (`pack`) of the records that are still needed.
 //! - [`salvage`] examines damaged files and saves what can be read.

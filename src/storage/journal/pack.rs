@@ -1,8 +1,8 @@
 //! Packs: closed files of the journal, rewritten with only the records that are still needed.
 //!
 //! Does not know what is needed; the caller decides. A pack stands for a range of sequences and
-//! contains, in their order, frames as the journal has them; a sequence of the range without a frame
-//! was reclaimed. Its last frame is a seal at the end of the range. A pack is written under a
+//! contains, in their order, frames as the journal has them; a sequence of the range without a
+//! frame was reclaimed. Its last frame is a seal at the end of the range. A pack is written under a
 //! temporary name, read back, and renamed only once it is durable. Reading a record of it costs the
 //! same as in the journal.
 //!
@@ -83,8 +83,8 @@ impl<'a> PackWriter<'a> {
         Ok(())
     }
 
-    /// Ends the range before `next`, makes the pack durable, reads it back and renames it. `chain` is
-    /// the value that the journal file after it continues.
+    /// Ends the range before `next`, makes the pack durable, reads it back and renames it. `chain`
+    /// is the value that the journal file after it continues.
     ///
     /// # Errors
     /// [`StorageError::Poisoned`] if the new name may or may not be durable. After any other error

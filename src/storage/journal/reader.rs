@@ -1,8 +1,9 @@
-//! The readers of the journal: any record by its sequence, from any thread, while the writer writes.
+//! The readers of the journal: any record by its sequence, from any thread, while the writer
+//! writes.
 //!
-//! The list of files is published behind an atomic pointer, so a read takes no lock except, briefly,
-//! that of the sparse index of its file. Nothing is cached: every read goes to the file (which the
-//! operating system caches) and verifies header and payload again.
+//! The list of files is published behind an atomic pointer, so a read takes no lock except,
+//! briefly, that of the sparse index of its file. Nothing is cached: every read goes to the file
+//! (which the operating system caches) and verifies header and payload again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,17 +1,17 @@
 //! Reclaims the space of records that are no longer needed, while the journal is written.
 //!
-//! A *sweep* visits the closed files of the journal and the packs, oldest first, and rewrites them as
-//! packs with only the records that are still needed; the caller decides which. Files whose records
-//! are all needed stay. A pack is durable and read back before it is published to readers, and only
-//! then are the files that it replaces removed: after a crash in between both exist, and the next
-//! start removes the older ones. Pinned readers continue to read removed files.
+//! A *sweep* visits the closed files of the journal and the packs, oldest first, and rewrites them
+//! as packs with only the records that are still needed; the caller decides which. Files whose
+//! records are all needed stay. A pack is durable and read back before it is published to readers,
+//! and only then are the files that it replaces removed: after a crash in between both exist, and
+//! the next start removes the older ones. Pinned readers continue to read removed files.
 //!
-//! The order matters: a record that only removes older documents may go because the records of those
-//! documents have gone before it, in this sweep or an earlier one. So the records alone always lead to
-//! the state, even without any snapshot.
+//! The order matters: a record that only removes older documents may go because the records of
+//! those documents have gone before it, in this sweep or an earlier one. So the records alone
+//! always lead to the state, even without any snapshot.
 //!
-//! Knows no content and no clock. Cost: reads every file, and rewrites those with records that are not
-//! needed. Needs free disk space for one pack. Tested by a crash at every operation.
+//! Knows no content and no clock. Cost: reads every file, and rewrites those with records that are
+//! not needed. Needs free disk space for one pack. Tested by a crash at every operation.
 
 use std::sync::Arc;
 
@@ -117,13 +117,13 @@ impl Reclaimer {
         Ok(Some(surveyed))
     }
 
-    /// Writes the next pack of a sweep. `keep` must decide by a durable state, and no later call by an
-    /// older one.
+    /// Writes the next pack of a sweep. `keep` must decide by a durable state, and no later call by
+    /// an older one.
     ///
     /// # Errors
     /// After [`StorageError::Damaged`] and [`StorageError::Io`] all files are unchanged. After
-    /// [`StorageError::Poisoned`] it is unknown whether a pack keeps its new name after a power cut, so
-    /// nothing may be written to the directory any more.
+    /// [`StorageError::Poisoned`] it is unknown whether a pack keeps its new name after a power
+    /// cut, so nothing may be written to the directory any more.
     pub fn sweep(
         &self,
         range: SweepRange,

@@ -1,30 +1,30 @@
 //! Recovery: reads the journal in order, verifies everything, and finds its end.
 //!
 //! Changes nothing on disk; [`crate::storage::Journal::open`] cuts off a torn tail. Of files that a
-//! snapshot covers only the ends are read: each file must exist, because its records are the only copy
-//! of ids and sketches.
+//! snapshot covers only the ends are read: each file must exist, because its records are the only
+//! copy of ids and sketches.
 //!
 //! # A torn tail and damage
 //!
 //! Let `s` be the sequence that is expected where the bytes stop continuing the journal. They are a
-//! *torn tail* if they lie in the newest file and nothing claims that `s` was durable. Such claims are
-//! `from` (a snapshot contains those changes) and the `durable_upto` of any intact frame header, also
-//! behind the bad bytes: all of them are searched. Everything else is *damage* and refused, because
-//! cutting it off would lose acknowledged writes.
+//! *torn tail* if they lie in the newest file and nothing claims that `s` was durable. Such claims
+//! are `from` (a snapshot contains those changes) and the `durable_upto` of any intact frame
+//! header, also behind the bad bytes: all of them are searched. Everything else is *damage* and
+//! refused, because cutting it off would lose acknowledged writes.
 //!
-//! A valid frame *behind* the bad bytes proves nothing by itself: the frames of one group that was not
-//! synced may reach the disk in any order, so after a power cut a later frame may be whole and an
-//! earlier one lost. Such a later frame never claims that the lost one is durable, because its
-//! `durable_upto` is what was synced when it was written. A header counts even if its payload is torn:
-//! it was true when it was made, and its checksum is seeded with the secret directory id.
+//! A valid frame *behind* the bad bytes proves nothing by itself: the frames of one group that was
+//! not synced may reach the disk in any order, so after a power cut a later frame may be whole and
+//! an earlier one lost. Such a later frame never claims that the lost one is durable, because its
+//! `durable_upto` is what was synced when it was written. A header counts even if its payload is
+//! torn: it was true when it was made, and its checksum is seeded with the secret directory id.
 //!
 //! A file was synced before the next one was created, and its header was synced before its first
 //! frame was written. So bad bytes in an older file are damage. A bad header is damage if an intact
 //! frame header follows it; otherwise a crash cut a rotation short.
 //!
 //! What cannot be detected: a flip in a record that was synced, if the power was cut before a later
-//! frame or the seal was on disk; and a newest file that was cut or removed, if no claim in the rest
-//! and no snapshot covers what is gone.
+//! frame or the seal was on disk; and a newest file that was cut or removed, if no claim in the
+//! rest and no snapshot covers what is gone.
 //!
 //! Tested by every cut and every flipped bit of a small journal, and by simulated power cuts.
 

@@ -2,11 +2,11 @@
 //!
 //! For an operator whose directory is refused: [`crate::storage::scan()`] reports only the first
 //! damage. The directory must not be in use. What can be saved of a damaged file are its intact
-//! frames, wherever they begin; [`Finding::repair`] writes them to a pack, which replaces the file. A
-//! copy of the damaged file stays under the name `<name>.damaged`.
+//! frames, wherever they begin; [`Finding::repair`] writes them to a pack, which replaces the file.
+//! A copy of the damaged file stays under the name `<name>.damaged`.
 //!
-//! Cost: reads every file; the frames of one damaged file are in memory at a time. Tested by damage of
-//! every kind to small directories, and by what is stored after the repair.
+//! Cost: reads every file; the frames of one damaged file are in memory at a time. Tested by damage
+//! of every kind to small directories, and by what is stored after the repair.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ pub struct Finding {
     chain: u64,
 }
 
-/// Looks at every file, oldest first. Changes up to `durable_upto` are known to have had a record, from
-/// a snapshot. `progress` is told how many bytes were read.
+/// Looks at every file, oldest first. Changes up to `durable_upto` are known to have had a record,
+/// from a snapshot. `progress` receives the number of bytes read since the last call.
 ///
 /// # Errors
 /// [`StorageError::Io`]; damage is among the findings.
@@ -115,8 +115,8 @@ impl Finding {
         }
     }
 
-    /// Replaces a damaged file by a pack of what can be read of it, after copying the file to another
-    /// name. `chain` is the value that the file after it continues, if there is one.
+    /// Replaces a damaged file by a pack of what can be read of it, after copying the file to
+    /// another name. `chain` is the value that the file after it continues, if there is one.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -264,7 +264,7 @@ impl Finding {
                 Ok(())
             })
         } else {
-            // The newest file may end in a torn tail; recovery tells that from damage.
+            // The newest file may end in a torn tail; recovery distinguishes that from damage.
             let before = first.saturating_sub(1);
             scan_newest(disk, identity, before.max(durable_upto)).map(|tail| {
                 self.changes = tail.last.saturating_sub(before);

@@ -1,14 +1,14 @@
 //! The single writer of the journal.
 //!
 //! A *group* of records is appended to a buffer, flushed with one write and synced once. The
-//! `durable_upto` of a frame is what was synced when the frame was appended. An idle writer writes a
-//! seal. Files rotate at a configured size, in an order that [`mod@super::recovery`] relies on: the
-//! old file is sealed and synced; then the new one is created, its header and the directory are
+//! `durable_upto` of a frame is what was synced when the frame was appended. An idle writer writes
+//! a seal. Files rotate at a configured size, in an order that [`mod@super::recovery`] relies on:
+//! the old file is sealed and synced; then the new one is created, its header and the directory are
 //! synced, and only then does it receive frames.
 //!
-//! Knows no thread: one owner calls it. An append costs one pass of XXH3 and one copy. After a failed
-//! write or sync nothing is retried, because only reading the disk again shows what is on it. Tested
-//! against a model through seeded power cuts, failing writes and full disks.
+//! Knows no thread: one owner calls it. An append costs one pass of XXH3 and one copy. After a
+//! failed write or sync nothing is retried, because only reading the disk again shows what is on
+//! it. Tested against a model through seeded power cuts, failing writes and full disks.
 
 use std::sync::Arc;
 
@@ -71,9 +71,9 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Continues the journal at the end that [`scan`](crate::storage::scan()) found: cuts off the torn
-    /// tail, makes everything before it durable, creates the first file of an empty directory, and
-    /// writes a seal.
+    /// Continues the journal at the end that [`scan`](crate::storage::scan()) found: cuts off the
+    /// torn tail, makes everything before it durable, creates the first file of an empty directory,
+    /// and writes a seal.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -87,8 +87,8 @@ impl Journal {
         if let Some(torn) = tail.torn.as_ref().filter(|torn| torn.offset == 0) {
             disk.remove(&torn.file)?;
         }
-        // What a killed process left in the page cache is not durable yet, nor is the name of the file
-        // that it created last.
+        // What a killed process left in the page cache is not durable yet, nor is the name of the
+        // file that it created last.
         disk.sync_directory()?;
         // A crash came between a durable pack and the removal of the files that it replaces.
         for name in &tail.replaced {
@@ -135,8 +135,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Creates the first file of a new data directory. This comes before the file that identifies the
-    /// directory, because a directory without a record file has lost it.
+    /// Creates the first file of a new data directory. This comes before the file that identifies
+    /// the directory, because a directory without a record file has lost it.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -189,8 +189,8 @@ impl Journal {
     }
 
     /// Writes the buffer with one write; from then on the records can be read. Begins a new file if
-    /// this one has reached its size, after syncing it. If the disk is too full for a new file, the old
-    /// one grows.
+    /// this one has reached its size, after syncing it. If the disk is too full for a new file, the
+    /// old one grows.
     ///
     /// # Errors
     /// [`StorageError::Io`], [`StorageError::Poisoned`].
@@ -216,8 +216,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes everything durable. Begins a new file if this one has at least a 16th of all bytes and at
-    /// least [`step_bytes`], so that its space can be reclaimed.
+    /// Makes everything durable. Begins a new file if this one has at least a 16th of all bytes and
+    /// at least [`step_bytes`], so that its space can be reclaimed.
     ///
     /// # Errors
     /// [`StorageError::Io`], [`StorageError::Poisoned`].
@@ -233,8 +233,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Flushes, makes every record durable, and returns the last durable sequence. Free if nothing was
-    /// appended since the last sync.
+    /// Flushes, makes every record durable, and returns the last durable sequence. Free if nothing
+    /// was appended since the last sync.
     ///
     /// # Errors
     /// [`StorageError::Io`], [`StorageError::Poisoned`].
@@ -249,10 +249,10 @@ impl Journal {
         Ok(self.durable_upto)
     }
 
-    /// Writes a seal, which claims that everything before it is durable; does not sync it. Call this
-    /// after a sync when no record is waiting, so that a later flip in the last record counts as damage
-    /// and not as a torn tail. Does nothing if a record is waiting or not durable, if a claim on disk
-    /// already covers every record, or if the disk is full.
+    /// Writes a seal, which claims that everything before it is durable; does not sync it. Call
+    /// this after a sync when no record is waiting, so that a later flip in the last record counts
+    /// as damage and not as a torn tail. Does nothing if a record is waiting or not durable, if a
+    /// claim on disk already covers every record, or if the disk is full.
     ///
     /// # Errors
     /// [`StorageError::Io`], [`StorageError::Poisoned`].
@@ -268,8 +268,8 @@ impl Journal {
     /// Cost: one system call for about each MiB of journal.
     ///
     /// # Errors
-    /// [`StorageError::Io`]; if [`StorageError::is_full`], nothing is poisoned and the caller can refuse
-    /// the group. [`StorageError::Poisoned`].
+    /// [`StorageError::Io`]; if [`StorageError::is_full`], nothing is poisoned and the caller can
+    /// refuse the group. [`StorageError::Poisoned`].
     pub fn reserve(&mut self, records: u64, payload_bytes: u64) -> Result<(), StorageError> {
         self.check_poison()?;
         let frames = records.saturating_add(1);
@@ -320,8 +320,8 @@ impl Journal {
         let mut seal = Vec::with_capacity(FRAME_OVERHEAD_BYTES);
         let chain = frame::encode(&mut seal, self.seed, &header, &[]);
         match self.live.file.write_at(self.written, &seal) {
-            // The next group overwrites what was written of the seal; until then that is a torn tail
-            // without a record.
+            // The next group overwrites what was written of the seal; until then that is a torn
+            // tail without a record.
             Err(error) if error.is_full() => return Ok(()),
             other => other?,
         }
@@ -404,9 +404,9 @@ fn create_file(disk: &dyn Disk, header: JournalHeader) -> Result<JournalFile, St
 
 /// Makes what recovery has read of the live file durable, by writing it again.
 ///
-/// A sync alone is not enough: after a failed sync, Linux marks the unwritten bytes in its page cache
-/// as clean. The process with the failed sync has ended; this one reads those bytes, and its own sync
-/// would succeed without writing them.
+/// A sync alone is not enough: after a failed sync, Linux marks the unwritten bytes in its page
+/// cache as clean. The process with the failed sync has ended; this one reads those bytes, and its
+/// own sync would succeed without writing them.
 fn make_durable(
     live: &JournalFile,
     header: &JournalHeader,

@@ -1,6 +1,6 @@
-//! Promise: no record file is missing, cut or swapped unnoticed, whatever a snapshot holds. Method: each
-//! file of small journals, with packs and without, removed, cut and renamed, then a start from the first
-//! sequence and one from the last; the same for the files of an export.
+//! Promise: no record file is missing, cut or swapped unnoticed, whatever a snapshot contains.
+//! Method: removes, cuts and renames each file of small journals, with packs and without, then
+//! recovers from the first sequence and from the last; does the same with the files of an export.
 
 use super::*;
 use crate::storage::export::{ExportFile, check_files, read_export, write_export};
@@ -132,7 +132,7 @@ fn an_export_is_whole_only_with_every_record_file() {
         for without in 0..files.len() {
             let mut files = files.clone();
             let removed = files.remove(without);
-            // What the newest file held, nothing else knows.
+            // Nothing else knows what the newest file contained.
             if removed.name == newest {
                 continue;
             }

@@ -1,6 +1,6 @@
-//! Promise: damage is told from a torn tail, and neither is ever a wrong or a missing answer.
-//! Method: every bit of a small journal flipped, every cut of its end, tails of zeros and garbage,
-//! files missing, and groups that reached the disk in another order.
+//! Promise: damage is distinguished from a torn tail, and neither ever gives a wrong or missing
+//! answer. Method: flips every bit of a small journal, cuts its end at every byte, adds tails of
+//! zeros and garbage, removes files, and reorders the writes of a group.
 
 use super::*;
 use crate::storage::journal::frame;
@@ -349,7 +349,7 @@ fn a_renamed_file_is_damage() {
 }
 
 #[test]
-fn a_claim_is_found_at_whatever_byte_it_begins() {
+fn a_claim_is_found_wherever_it_begins() {
     // The header behind the damage crosses the end of the first piece that is searched.
     for straddle in 0..60 {
         let disk = SimulatedDisk::new();

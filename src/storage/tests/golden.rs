@@ -1,5 +1,5 @@
-//! Promise: files of format version 1 are read for ever. Method: files stored once under
-//! `tests/fixtures/storage`, compared with what is written and read now.
+//! Promise: every later version reads files of format version 1. Method: compares files stored once
+//! in `tests/fixtures/storage` with what is written and read now.
 
 use std::io::Write;
 

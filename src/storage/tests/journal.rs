@@ -1,5 +1,5 @@
-//! Promise: what was appended is read back, by any sequence it covers, across files and restarts
-//! and beside the writer. Method: small journals, properties of the frame, threads.
+//! Promise: what was appended can be read by any sequence that it covers, across files and
+//! restarts, and while the writer writes. Method: small journals, properties of the frame, threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

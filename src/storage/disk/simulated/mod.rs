@@ -1,14 +1,14 @@
 //! A disk in memory that forgets what was not synced. For tests; the service never uses it.
 //!
 //! For each file and for the directory it stores a durable image and the operations since the last
-//! sync. [`SimulatedDisk::crash`] simulates a power cut: a seed decides which of those operations of
-//! a file are kept, lost or torn; of the directory's operations it keeps a prefix. The same seed gives
-//! the same disk. [`SimulatedDisk::kill`] simulates the death of the process: nothing is lost and
-//! nothing becomes durable. [`Faults`] makes operations fail, cuts the power at the N-th of them,
-//! limits the capacity, and contains the two mutants that a test harness must catch.
+//! sync. [`SimulatedDisk::crash`] simulates a power cut: a seed decides which of those operations
+//! of a file are kept, lost or torn; of the directory's operations it keeps a prefix. The same seed
+//! gives the same disk. [`SimulatedDisk::kill`] simulates the death of the process: nothing is lost
+//! and nothing becomes durable. [`Faults`] makes operations fail, cuts the power at the N-th of
+//! them, limits the capacity, and contains the two mutants that a test harness must catch.
 //!
-//! After a failed sync, the data can still be read but never becomes durable. Linux behaves like this,
-//! which is why the service never retries a sync.
+//! After a failed sync, the data can still be read but never becomes durable. Linux behaves like
+//! this, which is why the service never retries a sync.
 
 #![expect(
     clippy::indexing_slicing,
@@ -125,8 +125,8 @@ impl SimulatedDisk {
         self.state().counts.values().sum()
     }
 
-    /// The disk after a power cut: `seed` decides which unsynced operations are kept, lost or torn. All
-    /// handles on this disk fail from now on; the new one has the same capacity and mutants.
+    /// The disk after a power cut: `seed` decides which unsynced operations are kept, lost or torn.
+    /// All handles on this disk fail from now on; the new one has the same capacity and mutants.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         let mut state = self.state();
@@ -153,8 +153,8 @@ impl SimulatedDisk {
         Self::from_state(after)
     }
 
-    /// The disk after the process died: everything written is there, but still unsynced. All handles on
-    /// this disk fail from now on.
+    /// The disk after the process died: everything written is there, but still unsynced. All
+    /// handles on this disk fail from now on.
     #[must_use]
     pub fn kill(&self) -> Self {
         let mut state = self.state();
@@ -197,8 +197,8 @@ impl SimulatedDisk {
         Self::from_state(after)
     }
 
-    /// Changes the bytes of a file durably, as bit rot or an operator would. Creates the file if it does
-    /// not exist.
+    /// Changes the bytes of a file durably, as bit rot or an operator would. Creates the file if it
+    /// does not exist.
     pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let number = match state.names.get(name) {
@@ -410,8 +410,8 @@ impl DiskFile for SimulatedFile {
         let free = state.free_bytes();
         let contents = self.contents(&mut state);
         let offset = offset as usize;
-        let room = contents.occupied().saturating_add(free) as usize;
-        let fits = bytes.len().min(room.saturating_sub(offset));
+        let space = contents.occupied().saturating_add(free) as usize;
+        let fits = bytes.len().min(space.saturating_sub(offset));
         let written = match &begun {
             Ok(()) => fits,
             // Without power no write begins; any other failed one leaves a part.
