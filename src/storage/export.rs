@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::disk::{Disk, DiskFile};
+use super::disk::{Disk, DiskFile, read_in_pieces};
 use super::error::{Refusal, StorageError};
 use super::header::{
     BadHeader, Format, Identity, append_crc, has_crc, header_bytes, u32_at, u64_at,
@@ -76,20 +76,13 @@ pub fn write_export(
     let mut sink = Summed { inner: sink, sum: Xxh3::new() };
     sink.put(&FORMAT.encode(0, &identity, &[]))?;
     let mut exported = Exported { files: 0, bytes: 0 };
-    let mut buffer = vec![0; COPY_BYTES];
     for ExportFile { name, file, bytes } in files {
         sink.put(&entry(name.len() as u32, *bytes))?;
         sink.put(name.as_bytes())?;
-        let mut offset = 0;
-        while offset < *bytes {
-            let most = (*bytes - offset).min(COPY_BYTES as u64) as usize;
-            let part = buffer.get_mut(..most).unwrap_or_default();
-            if file.read_at(offset, part)? < most {
-                let short = format!("{name} has become shorter while it was exported");
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, short));
-            }
-            sink.put(part)?;
-            offset += most as u64;
+        let end = read_in_pieces(&**file, 0..*bytes, |_, piece| sink.put(piece))?;
+        if end < *bytes {
+            let short = format!("{name} has become shorter while it was exported");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, short));
         }
         sink.put_sum()?;
         exported.files += 1;

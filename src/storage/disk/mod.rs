@@ -11,6 +11,7 @@ pub(crate) mod real;
 pub mod simulated;
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use super::error::StorageError;
 
@@ -112,4 +113,29 @@ pub trait DiskFile: Send + Sync + Debug {
     /// # Errors
     /// [`StorageError::Io`]; see [`StorageError::is_full`].
     fn reserve(&self, offset: u64, bytes: u64) -> Result<(), StorageError>;
+}
+
+/// The size of a read of [`read_in_pieces`].
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Passes the bytes of a range to `take`, in pieces with their offsets. Returns where it ended, which
+/// is before the end of the range only if the file is shorter.
+pub(crate) fn read_in_pieces<E: From<StorageError>>(
+    file: &dyn DiskFile,
+    range: Range<u64>,
+    mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
+) -> Result<u64, E> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    let mut offset = range.start;
+    while offset < range.end {
+        let wanted = range.end.saturating_sub(offset).min(PIECE_BYTES as u64) as usize;
+        let piece = buffer.get_mut(..wanted).unwrap_or_default();
+        let read = file.read_at(offset, piece)?;
+        if read == 0 {
+            break;
+        }
+        take(offset, piece.get(..read).unwrap_or_default())?;
+        offset += read as u64;
+    }
+    Ok(offset)
 }

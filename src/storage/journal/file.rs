@@ -1,5 +1,6 @@
 //! One file of the journal, as its readers see it.
 
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::storage::disk::DiskFile;
@@ -73,12 +74,12 @@ impl JournalFile {
     /// The range of bytes that nothing on disk proves durable if `claimed` is the last sequence
     /// that a frame calls durable; it begins at an index entry. It includes the last record, to
     /// which the next seal will refer.
-    pub(crate) fn unproven(&self, claimed: u64) -> (u64, u64) {
+    pub(crate) fn unproven(&self, claimed: u64) -> Range<u64> {
         self.with_index(|index| {
-            let Some(index) = index else { return (0, self.bytes) };
+            let Some(index) = index else { return 0..self.bytes };
             let sequence = claimed.saturating_add(1).min(index.next.saturating_sub(1));
             let start = index.locate(sequence);
-            (start.unwrap_or(JOURNAL_HEADER_BYTES as u64), index.end)
+            start.unwrap_or(JOURNAL_HEADER_BYTES as u64)..index.end
         })
     }
 

@@ -8,9 +8,10 @@
 //! Cost: reads every file; the frames of one damaged file are in memory at a time. Tested by damage
 //! of every kind to small directories, and by what is stored after the repair.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::storage::disk::{Disk, DiskFile};
+use crate::storage::disk::{Disk, DiskFile, read_in_pieces};
 use crate::storage::error::{MissingRecords, StorageError};
 use crate::storage::header::Identity;
 use crate::storage::journal::file::JournalFile;
@@ -74,8 +75,8 @@ pub fn examine(
         }
         let after = files.get(position + 1).map(|((first, _), _)| *first);
         let next = if *end > 0 { Some(*end) } else { after };
-        let range = Range { first: *first, next, durable_upto };
-        let finding = examine_file(disk, identity, name, range)?;
+        let wanted = Expected { first: *first, next, durable_upto };
+        let finding = examine_file(disk, identity, name, wanted)?;
         progress(finding.bytes);
         expected = finding.next;
         findings.push(finding);
@@ -127,7 +128,7 @@ impl Finding {
         chain: Option<u64>,
     ) -> Result<(), StorageError> {
         let records = match &self.name {
-            Some(name) => intact(&*disk.open(name)?, identity, (self.first, self.next))?.records,
+            Some(name) => intact(&*disk.open(name)?, identity, self.first..self.next)?.records,
             None => Vec::new(),
         };
         if let Some(name) = &self.name {
@@ -154,16 +155,7 @@ fn copy_aside(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
     let temporary = temporary_name(&aside);
     disk.remove_if_present(&temporary)?;
     let (from, to) = (disk.open(name)?, disk.create(&temporary)?);
-    let mut buffer = vec![0; CHUNK_BYTES];
-    let mut offset = 0;
-    loop {
-        let read = from.read_at(offset, &mut buffer)?;
-        if read == 0 {
-            break;
-        }
-        to.write_at(offset, buffer.get(..read).unwrap_or_default())?;
-        offset += read as u64;
-    }
+    read_in_pieces(&*from, 0..from.len()?, |offset, piece| to.write_at(offset, piece))?;
     to.sync_data()?;
     disk.rename(&temporary, &aside)?;
     disk.sync_directory()
@@ -191,7 +183,7 @@ pub fn chain_of(disk: &dyn Disk, identity: &Identity, name: &str) -> Option<u64>
 
 /// Which sequences a file should have.
 #[derive(Clone, Copy)]
-struct Range {
+struct Expected {
     first: u64,
     /// The sequence after it; `None` for the newest journal file.
     next: Option<u64>,
@@ -203,7 +195,7 @@ fn examine_file(
     disk: &dyn Disk,
     identity: &Identity,
     name: &str,
-    Range { first, next, durable_upto }: Range,
+    Expected { first, next, durable_upto }: Expected,
 ) -> Result<Finding, StorageError> {
     let file: Arc<dyn DiskFile> = Arc::from(disk.open(name)?);
     let bytes = file.len()?;
@@ -233,13 +225,13 @@ fn examine_file(
                 (finding.chain, pack_changes) = (pack.chain, Some(pack.changes));
             }
             let file = JournalFile::new(name.to_owned(), header, Arc::clone(&file), bytes);
-            finding.walk(disk, identity, &file, Range { first, next, durable_upto })?;
+            finding.walk(disk, identity, &file, Expected { first, next, durable_upto })?;
         }
         Err(error @ StorageError::Refused { .. }) => return Err(error),
         Err(error) => finding.damage = Some(error),
     }
     if finding.damage.is_some() {
-        let intact = intact(&*file, identity, (first, next.unwrap_or(u64::MAX)))?;
+        let intact = intact(&*file, identity, first..next.unwrap_or(u64::MAX))?;
         finding.changes = intact.records.iter().map(|record| u64::from(record.count)).sum();
         let end = intact.end.max(durable_upto.saturating_add(1));
         finding.next = next.unwrap_or(end);
@@ -256,7 +248,7 @@ impl Finding {
         disk: &dyn Disk,
         identity: &Identity,
         file: &JournalFile,
-        Range { first, next, durable_upto }: Range,
+        Expected { first, next, durable_upto }: Expected,
     ) -> Result<(), StorageError> {
         let walked = if let Some(next) = next {
             file.walk(next, identity.seed(), &mut |record| {
@@ -294,9 +286,10 @@ struct Intact {
 fn intact(
     file: &dyn DiskFile,
     identity: &Identity,
-    (mut first, next): (u64, u64),
+    range: Range<u64>,
 ) -> Result<Intact, StorageError> {
-    let (seed, length, mut end) = (identity.seed(), file.len()?, first);
+    let (seed, length) = (identity.seed(), file.len()?);
+    let (mut first, mut end) = (range.start, range.start);
     let mut window = Window::new(file, CHUNK_BYTES);
     let (mut records, mut offset) = (Vec::new(), 0);
     while offset < length {
@@ -312,7 +305,7 @@ fn intact(
         };
         let header = frame.header;
         end = end.max(header.next_sequence()).max(header.durable_upto.saturating_add(1));
-        let in_range = header.sequence >= first && header.next_sequence() <= next;
+        let in_range = header.sequence >= first && header.next_sequence() <= range.end;
         if let Some(record) = frame.record().filter(|_| in_range) {
             first = header.next_sequence();
             let RecordRef { first, count, payload } = record;

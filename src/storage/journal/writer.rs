@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Disk, read_in_pieces};
 use crate::storage::error::StorageError;
 use crate::storage::header::{Identity, Seed};
 use crate::storage::journal::file::JournalFile;
@@ -26,9 +26,6 @@ use crate::storage::names::{holds_records, journal_name};
 
 /// Disk space is reserved in steps of this size, so that a group rarely costs a system call.
 const RESERVE_STEP_BYTES: u64 = 1 << 20;
-
-/// The size of a write when an unproven tail is written again.
-const REWRITE_BYTES: usize = 1 << 20;
 
 /// A live file is closed early if it has at least this share of all bytes.
 const CUT_SHARE: u64 = 16;
@@ -413,17 +410,7 @@ fn make_durable(
     claimed: u64,
 ) -> Result<(), StorageError> {
     live.file.write_at(0, &header.encode())?;
-    let (mut offset, end) = live.unproven(claimed);
-    let mut bytes = vec![0; REWRITE_BYTES];
-    while offset < end {
-        let most = end.saturating_sub(offset).min(REWRITE_BYTES as u64) as usize;
-        let part = bytes.get_mut(..most).unwrap_or_default();
-        let read = live.file.read_at(offset, part)?;
-        if read == 0 {
-            break;
-        }
-        live.file.write_at(offset, part.get(..read).unwrap_or_default())?;
-        offset += read as u64;
-    }
+    let file = &*live.file;
+    read_in_pieces(file, live.unproven(claimed), |offset, piece| file.write_at(offset, piece))?;
     live.file.sync_data()
 }
