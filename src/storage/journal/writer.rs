@@ -27,7 +27,7 @@ use crate::storage::names::{holds_records, journal_name};
 /// Disk space is reserved in steps of this size, so that a group rarely costs a system call.
 const RESERVE_STEP_BYTES: u64 = 1 << 20;
 
-/// A live file is closed early if it has at least this share of all bytes.
+/// A live file is closed early once it has one part in this many of all bytes.
 const CUT_SHARE: u64 = 16;
 
 /// The smallest amount of space worth reclaiming: 16 MiB, or half a journal file if that is less.
