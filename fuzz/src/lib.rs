@@ -115,7 +115,7 @@ static SERVICE: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
     let runtime = Runtime::new().expect("there are threads");
     let router = {
         let _inside = runtime.enter();
-        let access = Access::open(access::Source::default()).expect("no tokens are asked for");
+        let access = Access::open(access::TokenSource::default()).expect("no tokens are asked for");
         http::router(Service::new(engine, settings.http, Arc::new(access)))
     };
     (runtime, router)

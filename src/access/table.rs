@@ -1,4 +1,4 @@
-//! The lines that name tokens.
+//! The lines that define tokens, and the table made of them.
 //!
 //! ```text
 //! # name   scopes       digest of the token    requests a second (optional)
@@ -13,45 +13,63 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use subtle::{Choice, ConditionallySelectable as _};
 
+use super::scope::Scopes;
 use super::token::Digest;
-use super::{Scopes, Source};
 
-/// No more tokens than this: each is compared with what a request presents.
+/// The largest number of tokens: each is compared with the token of every request.
 pub const TOKENS_MAX: usize = 1_000;
 
-/// Why tokens cannot be read.
+/// Why the tokens cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// The file cannot be read.
+    /// Reading the file failed.
     #[error("cannot read the tokens of {}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A line is not what a line must be.
+    /// A line does not define a token.
     #[error("line {line} of {origin} names no token: {why}")]
     BadLine {
         /// Counted from 1.
         line: usize,
         /// The file, or the key of the configuration.
         origin: String,
-        /// What is wrong.
+        /// What is wrong with it.
         why: &'static str,
     },
-    /// Nobody could use the service.
+    /// There is no token, so nobody could use the service.
     #[error("{origin} names no token at all")]
     Empty {
         /// The file, or the key of the configuration.
         origin: String,
     },
-    /// More than the table takes.
+    /// There are more than [`TOKENS_MAX`].
     #[error("{origin} names more than {TOKENS_MAX} tokens")]
     TooMany {
         /// The file, or the key of the configuration.
         origin: String,
     },
+}
+
+/// Where the tokens are defined.
+#[derive(Debug, Clone, Default)]
+pub struct TokenSource {
+    /// A file of lines, read again by [`super::Access::reload`].
+    pub file: Option<PathBuf>,
+    /// More lines, separated by line ends or `;`.
+    pub lines: String,
+    /// The rate of tokens whose line has none; `None` is no limit.
+    pub requests_per_second: Option<NonZero<u32>>,
+}
+
+impl TokenSource {
+    /// Whether it defines any token, so that requests need one.
+    pub fn is_on(&self) -> bool {
+        self.file.is_some() || !self.lines.trim().is_empty()
+    }
 }
 
 /// All tokens.
@@ -68,7 +86,7 @@ pub(super) struct Entry {
 
 impl Table {
     /// Reads the file and the lines of a source.
-    pub(super) fn read(source: &Source) -> Result<Self, AccessError> {
+    pub(super) fn read(source: &TokenSource) -> Result<Self, AccessError> {
         let mut entries = Vec::new();
         let mut origin = "access.tokens".to_owned();
         read_lines(source.lines.split(['\n', ';']), &origin, source, &mut entries)?;
@@ -89,9 +107,9 @@ impl Table {
         self.0.len()
     }
 
-    /// The entry with this digest. All are looked at, so that the time tells nothing.
+    /// The entry with this digest. Visits every entry, so that the time reveals nothing.
     pub(super) fn find(&self, presented: &Digest) -> Option<&Entry> {
-        // 0 is none; entry `i` is `i + 1`.
+        // 0 means none; entry `i` has number `i + 1`.
         let mut found = 0_u32;
         for (number, entry) in (1..).zip(&self.0) {
             let same: Choice = entry.digest.same(presented);
@@ -102,7 +120,7 @@ impl Table {
 }
 
 impl Entry {
-    /// Counts a request; if it is one too many, how long to wait.
+    /// Counts a request; the error is how long to wait when the rate is used up.
     pub(super) fn count(&self) -> Result<(), Duration> {
         let Some(rate) = &self.rate else { return Ok(()) };
         rate.check().map_err(|until| until.wait_time_from(DefaultClock::default().now()))
@@ -112,7 +130,7 @@ impl Entry {
 fn read_lines<'a>(
     lines: impl Iterator<Item = &'a str>,
     origin: &str,
-    source: &Source,
+    source: &TokenSource,
     entries: &mut Vec<Entry>,
 ) -> Result<(), AccessError> {
     for (number, line) in (1..).zip(lines) {

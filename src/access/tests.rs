@@ -1,4 +1,6 @@
-//! Tokens: what a line takes, who is let through, and that no message repeats a secret.
+//! Tokens: what a line accepts, which requests are admitted, and that no message quotes a secret.
+
+use std::num::NonZero;
 
 use super::*;
 
@@ -9,11 +11,11 @@ fn token_with(scopes: &str, rest: &str) -> (Token, String) {
 }
 
 fn access(lines: &str) -> Access {
-    Access::open(Source { lines: lines.to_owned(), ..Source::default() }).unwrap()
+    Access::open(TokenSource { lines: lines.to_owned(), ..TokenSource::default() }).unwrap()
 }
 
 fn refusal(lines: &str) -> String {
-    let source = Source { lines: lines.to_owned(), ..Source::default() };
+    let source = TokenSource { lines: lines.to_owned(), ..TokenSource::default() };
     Access::open(source).unwrap_err().to_string()
 }
 
@@ -50,8 +52,8 @@ fn without_a_known_token_only_what_needs_nothing_is_open() {
 }
 
 #[test]
-fn without_a_source_everybody_is_let_through() {
-    let access = Access::open(Source::default()).unwrap();
+fn an_empty_source_admits_everybody() {
+    let access = Access::open(TokenSource::default()).unwrap();
     assert!(!access.is_on());
     assert_eq!(access.admit(None, Need::Scope(Scope::Admin)), Ok(()));
 }
@@ -60,16 +62,16 @@ fn without_a_source_everybody_is_let_through() {
 fn a_rate_is_that_of_the_line_or_of_the_source() {
     let (own, own_line) = token_with("read", " rate=3");
     let (other, other_line) = token_with("read", "");
-    let access = Access::open(Source {
+    let access = Access::open(TokenSource {
         lines: format!("{own_line};{other_line}"),
         requests_per_second: NonZero::new(5),
-        ..Source::default()
+        ..TokenSource::default()
     })
     .unwrap();
     for (token, rate) in [(own, 3), (other, 5)] {
         let admit = || access.admit(Some(token.reveal()), Need::Token);
         let admitted = (0..rate).filter(|_| admit().is_ok()).count();
-        // The clock runs on: more may be let through, but never less.
+        // The clock runs on, so more may be admitted, but never fewer.
         assert_eq!(admitted, rate);
         let denied = std::iter::repeat_with(admit).take(1_000).find_map(Result::err);
         let Some(Denied::TooMany(wait)) = denied else { panic!("{denied:?}") };
@@ -78,14 +80,14 @@ fn a_rate_is_that_of_the_line_or_of_the_source() {
 }
 
 #[test]
-fn comments_and_blank_lines_are_passed_over() {
+fn comments_and_blank_lines_are_skipped() {
     let (token, line) = token_with("admin", "");
     let access = access(&format!("# a comment\n\n   \n  {line}  \n"));
     assert_eq!(access.admit(Some(token.reveal()), Need::Scope(Scope::Admin)), Ok(()));
 }
 
 #[test]
-fn a_line_that_names_no_token_is_refused_by_its_number_and_not_repeated() {
+fn a_bad_line_is_refused_by_its_number_and_not_quoted() {
     let (token, line) = token_with("read", "");
     let secret = token.reveal();
     for wrong in [
@@ -116,7 +118,8 @@ fn a_file_is_read_again_and_a_bad_one_leaves_the_old_tokens() {
     let write = |text: &str| std::fs::write(&path, text).unwrap();
     let ((old, old_line), (new, new_line)) = (token_with("read", ""), token_with("read", ""));
     write(&old_line);
-    let access = Access::open(Source { file: Some(path.clone()), ..Source::default() }).unwrap();
+    let access =
+        Access::open(TokenSource { file: Some(path.clone()), ..TokenSource::default() }).unwrap();
     let known = |token: &Token| access.admit(Some(token.reveal()), Need::Token).is_ok();
     write("nonsense");
     assert!(access.reload().unwrap_err().to_string().contains("line 1 of"));

@@ -6,20 +6,20 @@ use std::str::FromStr;
 use ring::digest;
 use subtle::{Choice, ConstantTimeEq as _};
 
-/// What a token begins with, so that scanners for leaked secrets can find one.
+/// Every token begins with this, so that scanners for leaked secrets can find it.
 const PREFIX: &str = "nearprint_";
 
-/// What a digest begins with.
+/// Every digest begins with this.
 const ALGORITHM: &str = "sha256:";
 
-/// A new token. It is shown once, by [`Token::reveal`], and kept nowhere.
+/// A new token, shown once by [`Token::reveal`] and never stored.
 pub struct Token(String);
 
 impl Token {
-    /// Draws 256 bits from the operating system.
+    /// Draws 256 random bits from the operating system.
     ///
     /// # Errors
-    /// The operating system has no random numbers.
+    /// The operating system cannot provide random bits.
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut bits = [0; 32];
         getrandom::fill(&mut bits)?;
@@ -31,7 +31,7 @@ impl Token {
         &self.0
     }
 
-    /// What is kept of it.
+    /// The digest that is stored in place of the token.
     pub fn digest(&self) -> Digest {
         Digest::of(&self.0)
     }
@@ -48,13 +48,13 @@ impl fmt::Debug for Token {
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of what was presented as a token.
+    /// The digest of a text that was presented as a token.
     pub fn of(token: &str) -> Self {
         let sha256 = digest::digest(&digest::SHA256, token.as_bytes());
         Self(sha256.as_ref().try_into().expect("SHA-256 has 32 bytes"))
     }
 
-    /// Whether both are the same, in a time that does not tell where they differ.
+    /// Whether both are equal, in a time that does not reveal where they differ.
     pub(super) fn same(&self, other: &Self) -> Choice {
         self.0.ct_eq(&other.0)
     }
@@ -67,7 +67,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Something that is no digest; never what it is, which may be a token.
+/// The text is not a digest. It is not quoted, because it may be a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoDigest;
 

@@ -1,22 +1,41 @@
-//! Opening a file or the standard input: counted, decompressed where it is gzip, bounded.
+//! Opens a file or the standard input, decompresses gzip, and reads whole documents within the
+//! limit.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
+use super::entry::{Body, DOCUMENT_BYTES_MAX};
 use super::names::Kind;
-use super::{Body, BytesRead, DOCUMENT_BYTES_MAX, foreign, roff};
+use super::{foreign, manual};
 use crate::text::charset;
 
 const BUFFER_BYTES: usize = 64 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// A file as its reader sees it: decompressed, buffered.
+/// The number of bytes read so far, before decompression. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub struct BytesRead(Arc<AtomicU64>);
+
+impl BytesRead {
+    /// The count.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// A file as its reader sees it: decompressed and buffered.
 pub(super) type Source = Box<dyn BufRead + Send>;
 
-/// Opens `path`, or the standard input for `-`.
+/// Opens `path`; `-` is the standard input.
 pub(super) fn open(path: &Path, bytes: &BytesRead) -> io::Result<Source> {
     let raw: Box<dyn Read + Send> =
         if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(open_file(path)?) };
@@ -31,7 +50,7 @@ pub(super) fn open(path: &Path, bytes: &BytesRead) -> io::Result<Source> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a file of the user's, read once; the data directory goes through storage::disk"
+    reason = "a file of the user; only the data directory goes through storage::disk"
 )]
 fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
@@ -50,11 +69,11 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Reads one whole file (`-` is the standard input) as a document: HTML where its name says so or
-/// `html` does, the words of a man page, and plain text otherwise. `None` for a binary file.
+/// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
+/// says so, as a manual page, or else as plain text. `None` for a binary file.
 ///
 /// # Errors
-/// It cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
+/// The file cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
 pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
     let kind = if html { Kind::Html } else { Kind::of(path) };
     read_body(&mut open(path, &BytesRead::default())?, kind)
@@ -73,7 +92,7 @@ pub(super) fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Opti
     let text = charset::decode(&bytes, None, kind == Kind::Html).map_err(io::Error::other)?;
     Ok(Some(match kind {
         Kind::Html => Body::Html(text.into_owned()),
-        Kind::Manual => Body::Text(roff::words(&text)),
+        Kind::Manual => Body::Text(manual::running_text(&text)),
         Kind::Text | Kind::Ndjson | Kind::Json | Kind::Hex | Kind::Foreign(_) | Kind::Other => {
             Body::Text(text.into_owned())
         }
@@ -91,9 +110,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_seen_by_its_bytes_and_counted_as_it_lies_on_the_disk() {
+    fn gzip_is_recognised_by_its_bytes_and_counted_as_it_is_on_disk() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("no-ending");
+        let path = directory.path().join("no-extension");
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(&b"nearly the same ".repeat(999)).unwrap();
         let packed = encoder.finish().unwrap();
@@ -119,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_has_a_longest_length() {
+    fn a_document_that_is_too_long_is_refused() {
         let mut endless = BufReader::new(io::repeat(b'a'));
         assert!(read_body(&mut endless, Kind::Text).is_err());
     }

@@ -1,16 +1,18 @@
-//! A folder with everything below it: a document a file, named by its path, and a document a line
-//! of each NDJSON file.
+//! Reads a folder and everything below it: one document a file, with its path as id, and one
+//! document a line of each NDJSON file.
 //!
-//! Files are taken by their names ([`Kind`]); binary ones, empty ones and symbolic links are
-//! passed over. Names are sorted within each folder, so that two runs give the same order.
+//! The name of a file decides whether it is read ([`Kind`]); binary files, empty files and symbolic
+//! links are skipped. Names are sorted within each folder, so that two runs give the same order.
 
 use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
+use super::entry::{BadEntry, Body, Entry, Place};
+use super::files::{self, BytesRead};
 use super::lines::ByLine;
 use super::names::Kind;
-use super::{BadEntry, Body, BytesRead, Entry, Place, files, ndjson};
+use super::ndjson;
 
 /// Reads the documents of a folder.
 pub(super) struct Folder {
@@ -76,7 +78,7 @@ impl Iterator for Folder {
     }
 }
 
-/// The bytes of all files that [`Folder`] would read. Costs a look at each directory entry.
+/// The bytes of all files that [`Folder`] would read. Reads the metadata of each file.
 pub(super) fn bytes(root: &Path) -> u64 {
     WalkDir::new(root)
         .into_iter()
@@ -91,7 +93,7 @@ fn kind_of(file: &DirEntry) -> Option<Kind> {
     let kind = Kind::of(file.path());
     let is_read = match kind {
         Kind::Text | Kind::Html | Kind::Manual | Kind::Ndjson => true,
-        // Fingerprints have their own names: other programs write files of other hex lines.
+        // Other programs write files of hex lines too, and those are no fingerprints.
         Kind::Hex | Kind::Json | Kind::Foreign(_) | Kind::Other => false,
     };
     (file.file_type().is_file() && is_read).then_some(kind)
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_are_found_at_any_depth_and_everything_else_is_passed_over() {
+    fn documents_are_found_at_any_depth_and_everything_else_is_skipped() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         fs::create_dir_all(at("b/deep")).unwrap();
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ndjson_files_are_read_line_by_line_among_the_others() {
+    fn ndjson_files_are_read_line_by_line() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         fs::write(at("a.txt"), "a text").unwrap();

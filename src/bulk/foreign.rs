@@ -1,8 +1,9 @@
-//! Formats that no reader here understands. A file of one of them, read as text, would be stored as
-//! a single meaningless document, so it is recognised and refused, by its name or its first bytes.
+//! Formats that no reader understands, recognised by the name of a file or by its first bytes.
+//!
+//! Read as text, such a file would be stored as a single meaningless document, so it is refused.
 
-/// The name of a format, and the endings of its files.
-const ENDINGS: [(&str, &[&str]); 14] = [
+/// The name of a format, and the extensions of its files.
+const EXTENSIONS: [(&str, &[&str]); 14] = [
     ("CSV", &["csv"]),
     ("TSV", &["tsv"]),
     ("a web archive (WARC)", &["warc", "wet", "wat", "arc"]),
@@ -22,7 +23,7 @@ const ENDINGS: [(&str, &[&str]); 14] = [
     ),
 ];
 
-/// The name of a format, and the bytes that its files begin with.
+/// The name of a format, and the first bytes of its files.
 const MAGIC: [(&str, &[u8]); 12] = [
     ("a web archive (WARC)", b"WARC/"),
     ("Parquet", b"PAR1"),
@@ -38,9 +39,9 @@ const MAGIC: [(&str, &[u8]); 12] = [
     ("an office document", b"{\\rtf"),
 ];
 
-/// The format of files with this ending, in lower case.
-pub(super) fn by_ending(ending: &str) -> Option<&'static str> {
-    ENDINGS.iter().find(|(_, endings)| endings.contains(&ending)).map(|(format, _)| *format)
+/// The format of files with this extension, which is in lower case.
+pub(super) fn by_extension(extension: &str) -> Option<&'static str> {
+    EXTENSIONS.iter().find(|(_, known)| known.contains(&extension)).map(|(format, _)| *format)
 }
 
 /// The format of a file that begins with these bytes.
@@ -49,14 +50,14 @@ pub(super) fn by_content(head: &[u8]) -> Option<&'static str> {
     known.map(|(format, _)| *format).or_else(|| is_binary(head).then_some("a binary file"))
 }
 
-/// A NUL near the start tells binary files from text; UTF-16 has NULs too but says so by its byte
-/// order mark.
+/// Whether there is a NUL byte near the start. UTF-16 has them too, but begins with its byte order
+/// mark.
 pub(super) fn is_binary(head: &[u8]) -> bool {
     let utf16 = head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]);
     !utf16 && head.iter().take(8 << 10).any(|&byte| byte == 0)
 }
 
-/// Why a file of this format is refused, and what to do about it.
+/// Why a file of this format is refused, and the remedy.
 pub(super) fn refusal(format: &str) -> String {
     format!(
         "looks like {format}, which cannot be imported; convert it to NDJSON, with one \
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_bytes_tell_what_the_name_hides() {
+    fn a_format_is_recognised_by_its_first_bytes() {
         for (head, format) in [
             (&b"WARC/1.0\r\nWARC-Type: conversion\r\n"[..], Some("a web archive (WARC)")),
             (b"PAR1\x15\x04", Some("Parquet")),

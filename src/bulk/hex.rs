@@ -1,9 +1,9 @@
-//! Lines of hex: a fingerprint a line, optionally a tab and an id.
+//! Lines of hex: a fingerprint, optionally followed by a tab and an id.
 
-use super::Body;
+use super::entry::Body;
 use crate::fingerprint::Fingerprint;
 
-/// Reads a line such as `5f3a00c2d4e6b718<tab>https://a.example/1`.
+/// Parses a line such as `5f3a00c2d4e6b718<tab>https://a.example/1`.
 pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
     let line = str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned())?;
     let (hex, id) = match line.split_once('\t') {

@@ -5,12 +5,16 @@ use std::io::{self, BufRead};
 use std::iter;
 use std::path::{Path, PathBuf};
 
-use super::files::{self, Source};
+use super::entry::{BadEntry, Entry, Place};
+use super::files::{self, BytesRead, Source};
 use super::folder::{self, Folder};
 use super::lines::{ByLine, ParseLine};
 use super::names::Kind;
-use super::{BadEntry, BytesRead, Entries, Entry, Place, foreign, hex, ndjson};
+use super::{foreign, hex, ndjson};
 use crate::fingerprint::Fingerprint;
+
+/// What a reader yields, boxed because the format is known only at run time.
+type Entries = Box<dyn Iterator<Item = Result<Entry, BadEntry>> + Send>;
 
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -24,11 +28,11 @@ pub enum Format {
 }
 
 impl Format {
-    /// Of the file at `path`, which begins with `head`. The name decides, or where it does not
-    /// tell, the first bytes.
+    /// The format of the file at `path`, which begins with `head`. The name decides or, if it says
+    /// nothing, the first bytes.
     ///
     /// # Errors
-    /// No reader understands the file; says what it looks like.
+    /// No reader understands the file; the error is what it looks like.
     fn of(path: &Path, head: &[u8]) -> Result<Self, &'static str> {
         match Kind::of(path) {
             Kind::Ndjson => Ok(Self::Ndjson),
@@ -64,15 +68,15 @@ impl Format {
 
 const JSON_DOCUMENT: &str = "a JSON document";
 
-/// Whether an object ends on the line it begins on. A line longer than what was read of the file
-/// is taken for an object.
+/// Whether an object ends on the line on which it begins. A line longer than `text` counts as an
+/// object.
 fn is_object_a_line(text: &[u8]) -> bool {
     let mut lines = text.splitn(2, |&byte| byte == b'\n');
     let first = lines.next().unwrap_or_default();
     first.trim_ascii_end().ends_with(b"}") || lines.next().is_none()
 }
 
-/// The documents of several paths, one after the other.
+/// The documents of several paths, one path after the other.
 pub struct Documents {
     waiting: VecDeque<PathBuf>,
     format: Option<Format>,
@@ -90,13 +94,13 @@ impl std::fmt::Debug for Documents {
 }
 
 impl Documents {
-    /// Of files, folders and `-`, the standard input. Without a `format` the names tell, or else
-    /// the first bytes. Opens nothing yet.
+    /// The documents of files, folders and `-`, the standard input. Without a `format`, the name of
+    /// each file decides or, if it says nothing, its first bytes. Opens nothing yet.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>) -> Self {
         Self { waiting: paths.into(), format, current: None, bytes: BytesRead::default() }
     }
 
-    /// The shared count of bytes read.
+    /// The count of bytes read, which grows while documents are read.
     pub fn bytes_read(&self) -> BytesRead {
         self.bytes.clone()
     }
@@ -154,11 +158,11 @@ impl Iterator for Documents {
     }
 }
 
-/// How many bytes [`Documents`] will read of these paths; `None` where the standard input is
-/// among them. Walks through folders.
+/// How many bytes [`Documents`] will read of these paths; `None` if one is the standard input.
+/// Walks through folders.
 ///
 /// # Errors
-/// A path does not exist or cannot be looked at; it is named.
+/// The metadata of a path cannot be read; the error names the path.
 pub fn bytes_total(paths: &[PathBuf]) -> Result<Option<u64>, BadEntry> {
     let mut total = 0;
     for path in paths {
@@ -176,11 +180,11 @@ pub fn bytes_total(paths: &[PathBuf]) -> Result<Option<u64>, BadEntry> {
 mod tests {
     use std::fs;
 
-    use super::super::Body;
+    use super::super::entry::Body;
     use super::*;
 
     #[test]
-    fn the_format_is_told_by_the_name_or_else_by_the_first_bytes() {
+    fn the_name_or_else_the_first_bytes_decide_the_format() {
         for (name, head, format) in [
             ("a.jsonl.gz", "", Format::Ndjson),
             ("a.hex", "", Format::Hex),
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_reader_understands_is_refused_by_its_name_or_its_first_bytes() {
+    fn a_file_that_no_reader_understands_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let csv = ("table.csv", &b"id,text\n1,a text\n"[..]);
         let foreign: &[(&str, &[u8])] = &[
@@ -225,11 +229,11 @@ mod tests {
 
         let path = root.path().join(csv.0);
         let read: Vec<_> = Documents::new(vec![path], Some(Format::Document)).collect();
-        assert!(read[0].is_ok(), "who names the format gets what they ask for");
+        assert!(read[0].is_ok(), "an explicit format wins");
     }
 
     #[test]
-    fn an_empty_file_holds_no_document() {
+    fn an_empty_file_has_no_document() {
         let root = tempfile::tempdir().unwrap();
         for name in ["a.txt", "a.ndjson", "a"] {
             let path = root.path().join(name);

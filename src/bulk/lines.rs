@@ -1,16 +1,16 @@
-//! Files of one entry a line: lines of bounded length, each with its number.
+//! Files of one entry a line, with a limit on the length of a line.
 
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place};
 use super::files::Source;
-use super::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place};
 
-/// Reads the id and the body from a line, or says what is wrong with it.
+/// Parses the id and the body of a line; the error says what is wrong with it.
 pub(super) type ParseLine = fn(&[u8]) -> Result<(Option<String>, Body), String>;
 
-/// The entries of a file with one a line.
+/// The entries of a file of one entry a line.
 pub(super) struct ByLine {
     lines: Lines,
     parse: ParseLine,
@@ -46,7 +46,7 @@ impl Iterator for ByLine {
                 Some(Err(place(number).bad(why)))
             }
             Err(error) => {
-                // The source cannot be trusted behind a failed read.
+                // After a failed read the source may repeat itself or fail for ever.
                 self.ended = true;
                 Some(Err(place(self.lines.number).bad(error)))
             }
@@ -54,7 +54,7 @@ impl Iterator for ByLine {
     }
 }
 
-/// Yields the lines of a source one after the other in one buffer.
+/// The lines of a source, read one after the other into one buffer.
 struct Lines {
     source: Source,
     number: u64,
@@ -62,7 +62,7 @@ struct Lines {
     max: usize,
 }
 
-/// A line, or what is the matter with it.
+/// A line without its line end.
 enum Line<'a> {
     Whole { number: u64, bytes: &'a [u8] },
     TooLong { number: u64 },
@@ -73,7 +73,7 @@ impl Lines {
         Self { source, number: 0, buffer: Vec::new(), max: DOCUMENT_BYTES_MAX }
     }
 
-    /// The next line that is not blank, without its line end.
+    /// The next line that is not blank.
     fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             self.buffer.clear();
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_too_long_is_passed_over_and_the_next_one_keeps_its_number() {
+    fn a_line_that_is_too_long_is_skipped_and_the_next_one_keeps_its_number() {
         let text = "one\n\nthree is far too long\r\nfour\r\nfive";
         // A buffer of 2 bytes, so that the long line is skipped in many steps.
         let source = Box::new(BufReader::with_capacity(2, text.as_bytes()));

@@ -15,18 +15,18 @@ pub(super) enum Kind {
     Manual,
     /// A JSON object a line.
     Ndjson,
-    /// JSON: an object a line, which is NDJSON, or one document, which is refused.
+    /// JSON: either NDJSON or one document, which is refused.
     Json,
     /// A fingerprint of 16 hex digits a line.
     Hex,
-    /// A format that no reader here understands, by its name for people.
+    /// A format that no reader understands; its name, for people.
     Foreign(&'static str),
-    /// The name does not tell; a folder passes it over.
+    /// The name says nothing; in a folder such a file is skipped.
     Other,
 }
 
-/// Names of documents that come without an ending, or with one that says little.
-const WORDS: [&str; 10] = [
+/// Names of documents without an extension, or with one that says little.
+const WELL_KNOWN: [&str; 10] = [
     "license",
     "licence",
     "unlicense",
@@ -39,48 +39,48 @@ const WORDS: [&str; 10] = [
     "news",
 ];
 
-/// Endings that make a program of `README.sh` or `license.rs`.
+/// Extensions that make `README.sh` or `license.rs` a program.
 const PROGRAMS: [&str; 13] =
     ["c", "cc", "cpp", "css", "go", "h", "java", "js", "pl", "py", "rs", "sh", "ts"];
 
 impl Kind {
-    /// Of the file at `path`; `.gz` is looked through.
+    /// The kind of the file at `path`. A final `.gz` is ignored.
     pub(super) fn of(path: &Path) -> Self {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return Self::Other;
         };
         let lower = name.to_ascii_lowercase();
         let lower = lower.strip_suffix(".gz").unwrap_or(&lower);
-        let ending = lower.rsplit_once('.').map_or("", |(_, ending)| ending);
-        match ending {
+        let extension = lower.rsplit_once('.').map_or("", |(_, extension)| extension);
+        match extension {
             "txt" | "text" | "md" | "markdown" | "rst" => Self::Text,
             "html" | "htm" | "xhtml" => Self::Html,
             "ndjson" | "jsonl" => Self::Ndjson,
             "json" => Self::Json,
             "hex" => Self::Hex,
-            _ if let Some(format) = foreign::by_ending(ending) => Self::Foreign(format),
-            _ if is_manual_section(ending) && below_man(path) => Self::Manual,
-            _ if is_well_known(lower) && !PROGRAMS.contains(&ending) => Self::Text,
+            _ if let Some(format) = foreign::by_extension(extension) => Self::Foreign(format),
+            _ if is_manual_section(extension) && below_man(path) => Self::Manual,
+            _ if is_well_known(lower) && !PROGRAMS.contains(&extension) => Self::Text,
             _ => Self::Other,
         }
     }
 }
 
-/// `1`, `3posix`, `8`: a digit and maybe letters.
-fn is_manual_section(ending: &str) -> bool {
-    let mut bytes = ending.bytes();
+/// `1`, `3posix`, `8`: a digit, optionally followed by letters.
+fn is_manual_section(extension: &str) -> bool {
+    let mut bytes = extension.bytes();
     bytes.next().is_some_and(|b| (b'1'..=b'9').contains(&b))
         && bytes.all(|b| b.is_ascii_lowercase())
 }
 
-/// Version numbers end as manual pages do, so the folder has to say `man` too.
+/// Names such as `libz.so.1` look like manual pages, so a folder must be called `man...` too.
 fn below_man(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str().to_string_lossy().starts_with("man"))
 }
 
-/// One of [`WORDS`] alone or before `-`, `_` or `.`.
+/// One of [`WELL_KNOWN`], alone or before `-`, `_` or `.`.
 fn is_well_known(lower: &str) -> bool {
-    WORDS.iter().any(|word| {
+    WELL_KNOWN.iter().any(|word| {
         lower
             .strip_prefix(word)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_', '.']))
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_tells_what_a_file_holds() {
+    fn the_name_of_a_file_gives_its_kind() {
         for (path, kind) in [
             ("a/notes.txt", Kind::Text),
             ("a/README.md", Kind::Text),

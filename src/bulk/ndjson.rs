@@ -1,19 +1,18 @@
-//! NDJSON: a document a line with the fields of the HTTP interface.
+//! NDJSON: one document a line, with the fields of the HTTP API.
 //!
-//! Each object has the fields `id`, `text`, `html`, `features` and `fingerprint`, and no other: a
-//! document whose `url` was passed over would be stored without an id. What an import does with a
-//! document is said on its command line, not in the file.
+//! An object may have the fields `id`, `text`, `html`, `features` and `fingerprint` and no other:
+//! if `url` were ignored, the document would be stored without an id.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Body;
+use super::entry::Body;
 use crate::fingerprint::Fingerprint;
 
-/// What the fields of a line may be called.
+/// The fields of a line.
 const FIELDS: [&str; 5] = ["id", "text", "html", "features", "fingerprint"];
-/// What other programs call the id of a document.
-const IDS_ELSEWHERE: [&str; 6] = ["url", "uri", "key", "_id", "doc_id", "docid"];
+/// Names that other programs give to the id of a document.
+const OTHER_IDS: [&str; 6] = ["url", "uri", "key", "_id", "doc_id", "docid"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,7 +24,7 @@ struct Fields {
     fingerprint: Option<Value>,
 }
 
-/// Reads one object.
+/// Parses the object of a line.
 pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
     let fields: Fields = serde_json::from_slice(line)
         .map_err(|error| unknown_field(line).unwrap_or_else(|| error.to_string()))?;
@@ -42,21 +41,21 @@ pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
     }
 }
 
-/// Which field of a line no document has; `None` if that is not what is wrong with it.
+/// The error message for an unknown field; `None` if the line has another error.
 fn unknown_field(line: &[u8]) -> Option<String> {
     let fields: Map<String, Value> = serde_json::from_slice(line).ok()?;
     let unknown = fields.keys().find(|field| !FIELDS.contains(&field.as_str()))?;
     let lower = unknown.to_ascii_lowercase();
-    let advice = if IDS_ELSEWHERE.contains(&lower.as_str()) { "; did you mean `id`?" } else { "" };
+    let advice = if OTHER_IDS.contains(&lower.as_str()) { "; did you mean `id`?" } else { "" };
     let [id, bodies @ ..] = FIELDS;
     let bodies = bodies.join(", ");
     Some(format!("unknown field `{unknown}`: a line has {id}, and exactly one of {bodies}{advice}"))
 }
 
-/// Reads a JSON text of weighted features: `{"token": weight}` or `[["token", weight], ...]`.
+/// Parses weighted features: `{"token": weight}` or `[["token", weight], ...]`.
 ///
 /// # Errors
-/// It is not JSON, or of another shape; says which.
+/// The text is not JSON, or has another shape; the error says which.
 pub fn parse_features(json: &str) -> Result<Body, String> {
     features(&serde_json::from_str(json).map_err(|error| error.to_string())?)
 }

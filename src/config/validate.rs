@@ -57,10 +57,10 @@ fn host_names(config: &Config) -> Result<http::HostNames, ConfigError> {
     })
 }
 
-fn access_source(config: &Config) -> Result<access::Source, ConfigError> {
+fn access_source(config: &Config) -> Result<access::TokenSource, ConfigError> {
     let keys = &config.access;
     let rate = within("access.requests_per_second", keys.requests_per_second, 0..=1_000_000)?;
-    Ok(access::Source {
+    Ok(access::TokenSource {
         file: given(&keys.tokens_file),
         lines: keys.tokens.clone(),
         requests_per_second: u32::try_from(rate).ok().and_then(NonZero::new),
@@ -83,7 +83,10 @@ fn given(path: &Path) -> Option<PathBuf> {
     (!path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
-fn server_options(config: &Config, access: access::Source) -> Result<server::Options, ConfigError> {
+fn server_options(
+    config: &Config,
+    access: access::TokenSource,
+) -> Result<server::Options, ConfigError> {
     let keys = &config.server;
     Ok(server::Options {
         header_timeout: ms(

@@ -1,20 +1,20 @@
-//! Reads Han characters: those of U+4E00 to U+9FFF, three bytes of UTF-8 each, sixteen at a time.
+//! Reads Han characters, U+4E00 to U+9FFF with three bytes of UTF-8 each, sixteen at a time.
 //!
-//! Two variants: one permutation of 48 bytes with AVX-512, and a loop.
+//! There are two variants: one permutation of 48 bytes with AVX-512, and a loop.
 
 use crate::kernel::Simd;
 
-/// The most that is read at a time.
+/// The largest number of characters read at a time.
 pub const HAN_MAX: usize = 16;
 
-/// The bytes of the first and the last of them, the first byte highest.
+/// The bytes of the first and the last Han character; the first byte is the highest.
 const FIRST: u32 = 0xe4_b8_80;
 const LAST: u32 = 0xe9_bf_bf;
 
-/// How many bits a character of three bytes has.
+/// The number of bits of a character.
 const BITS: u32 = 24;
 
-/// Whether some UTF-8 begins with a Han character.
+/// Whether the text begins with a Han character.
 #[inline]
 pub fn begins_with_han(utf_8: &[u8]) -> bool {
     utf_8.first_chunk().is_some_and(|&three| is_han(three))
@@ -25,9 +25,9 @@ fn is_han([a, b, c]: [u8; 3]) -> bool {
     (FIRST..=LAST).contains(&u32::from_be_bytes([0, a, b, c]))
 }
 
-/// Reads the Han characters that `utf_8` begins with, at most [`HAN_MAX`], and says how many. The
-/// bytes of each come into a word, the first byte lowest, and those of each and the one behind it
-/// into a pair; what lies behind these words and pairs means nothing.
+/// Reads the Han characters at the beginning of `utf_8`, at most [`HAN_MAX`], and returns their
+/// number. The bytes of each character become a word, the first byte lowest, and those of each two
+/// neighbours a pair. The rest of `words` and `pairs` is undefined.
 #[inline]
 pub fn han(
     simd: Simd,
@@ -37,7 +37,7 @@ pub fn han(
 ) -> usize {
     match simd {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the variant is only made after the processor was asked for these instructions.
+        // SAFETY: `Simd::available` has checked that the processor has these instructions.
         Simd::Avx512 => unsafe { x86::avx512(utf_8, words, pairs) },
         #[cfg(not(target_arch = "x86_64"))]
         Simd::Avx512 => portable(utf_8, words, pairs),
@@ -72,24 +72,24 @@ mod x86 {
 
     use super::{BITS, FIRST, HAN_MAX, LAST};
 
-    /// Where the bytes of a lane come from: those of a character, reversed so that lanes compare as
-    /// characters do, or as they stand. The fourth byte of a lane is set to 0 by [`THREE`].
-    const REVERSED: [u8; 64] = places([2, 1, 0]);
-    const AS_THEY_STAND: [u8; 64] = places([0, 1, 2]);
+    /// The source of each byte of a lane: the bytes of a character, either reversed, so that lanes
+    /// compare as characters do, or in order. [`THREE`] sets the fourth byte of a lane to 0.
+    const REVERSED: [u8; 64] = sources([2, 1, 0]);
+    const IN_ORDER: [u8; 64] = sources([0, 1, 2]);
     const THREE: u64 = 0x7777_7777_7777_7777;
 
-    const fn places(order: [u8; 3]) -> [u8; 64] {
-        let mut places = [0; 64];
+    const fn sources(order: [u8; 3]) -> [u8; 64] {
+        let mut sources = [0; 64];
         let mut lane = 0;
         while lane < HAN_MAX {
             let mut byte = 0;
             while byte < 3 {
-                places[4 * lane + byte] = 3 * lane as u8 + order[byte];
+                sources[4 * lane + byte] = 3 * lane as u8 + order[byte];
                 byte += 1;
             }
             lane += 1;
         }
-        places
+        sources
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,bmi2")]
@@ -100,24 +100,24 @@ mod x86 {
     ) -> usize {
         let whole = utf_8.len().min(3 * HAN_MAX) / 3;
         let there = _bzhi_u64(u64::MAX, 3 * whole as u32);
-        // SAFETY: as many bytes are read as there are.
+        // SAFETY: the mask reads only bytes of the text.
         let bytes = unsafe { _mm512_maskz_loadu_epi8(there, utf_8.as_ptr().cast()) };
         // SAFETY: both arrays have 64 bytes.
-        let (reversed, as_they_stand) = unsafe {
+        let (reversed, in_order) = unsafe {
             (
                 _mm512_loadu_si512(REVERSED.as_ptr().cast()),
-                _mm512_loadu_si512(AS_THEY_STAND.as_ptr().cast()),
+                _mm512_loadu_si512(IN_ORDER.as_ptr().cast()),
             )
         };
         let ordered = _mm512_maskz_permutexvar_epi8(THREE, reversed, bytes);
         let above = _mm512_sub_epi32(ordered, _mm512_set1_epi32(FIRST.cast_signed()));
         let range = _mm512_set1_epi32((LAST - FIRST).cast_signed());
-        // Characters that are not there are 0, which is not Han.
+        // Lanes behind the text are 0, which is not Han.
         let is_han = _mm512_cmple_epu32_mask(above, range);
-        let read = _mm512_maskz_permutexvar_epi8(THREE, as_they_stand, bytes);
+        let read = _mm512_maskz_permutexvar_epi8(THREE, in_order, bytes);
         let low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(read));
         let high = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64::<1>(read));
-        // Those one place behind.
+        // The next character of each.
         let low_next = _mm512_alignr_epi64::<1>(high, low);
         let high_next = _mm512_alignr_epi64::<1>(_mm512_setzero_si512(), high);
         let two = |first, next| _mm512_or_si512(first, _mm512_slli_epi64::<BITS>(next));
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// The words, checked against the pairs.
+    /// The words, after checking the pairs.
     fn read(simd: Simd, utf_8: &[u8]) -> Vec<u64> {
         let (mut words, mut pairs) = ([u64::MAX; HAN_MAX], [u64::MAX; HAN_MAX]);
         let count = han(simd, utf_8, &mut words, &mut pairs);

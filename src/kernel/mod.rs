@@ -1,23 +1,24 @@
-//! The kernel: operations on many lanes at a time. With [`crate::index::memory::pages`] the only
-//! module with `unsafe`.
+//! The kernel: SIMD operations on many lanes at a time. This module and
+//! [`crate::index::memory::pages`] are the only ones with `unsafe`.
 //!
-//! [`scan`] compares the lines of an index with a query, [`permute`] moves the bits of
+//! [`scan`] compares the lines of an index with a query, [`permute`] permutes the bits of
 //! fingerprints, [`squeeze`] normalises ASCII, [`han`] reads Han characters, [`text`] hashes short
-//! strings and counts their bits, and [`places`] filters hashes that may have occurred before. The
-//! kernel knows neither index nor recipe: words and bytes in, words out.
+//! strings and counts their bits, and [`bitmap`] filters hashes that may have occurred before. The
+//! kernel knows neither index nor recipe: its input is words and bytes, its output is words.
 //!
-//! Each function has variants for AVX-512, for AVX2 and in plain Rust, chosen at run time
-//! ([`Simd`]) and tested against each other on random and adversarial input. `unsafe` here means:
-//! calling a function that needs an instruction set (after asking the processor for it), loading
-//! and storing lanes within a slice, and prefetching an address (which cannot fault).
+//! Functions have variants for AVX-512, for AVX2 and in plain Rust. The choice is made at run time
+//! ([`Simd`]), and the variants are tested against each other on random and adversarial input.
+//! `unsafe` is used to call a function that needs an instruction set (after checking that the
+//! processor has it), to load and store lanes within a slice, and to prefetch an address (which
+//! cannot fault).
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")
 )]
 
+pub mod bitmap;
 pub mod han;
 pub mod permute;
-pub mod places;
 pub mod scan;
 pub mod squeeze;
 pub mod text;
@@ -43,7 +44,7 @@ impl Simd {
         *BEST
     }
 
-    /// All that this processor has, the best first.
+    /// Every instruction set that this processor has, the best first.
     pub fn available() -> impl Iterator<Item = Self> {
         [Self::Avx512, Self::Avx2, Self::Portable].into_iter().filter(|simd| simd.is_available())
     }
@@ -71,11 +72,11 @@ impl Simd {
     }
 }
 
-/// Prefetches the cache line of an item. Does nothing if there is no such item.
+/// Prefetches the cache line of an item. Does nothing useful if there is no such item.
 ///
-/// It prefetches into the second-level cache, not the first: a Zen 4 core can have about 24 misses
-/// of the first in flight, and twice as many of the second (measured: 8.1 ns a random line, and
-/// 4.6).
+/// The target is the second-level cache, not the first: a Zen 4 core can have about 24 misses of
+/// the first level in flight, and twice as many of the second (measured: 8.1 ns for a random line
+/// with the first level, 4.6 ns with the second).
 #[inline]
 pub fn prefetch<T>(items: &[T], at: u32) {
     #[cfg(target_arch = "x86_64")]
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_place_can_be_prefetched() {
+    fn any_index_can_be_prefetched() {
         prefetch::<u64>(&[], 0);
         prefetch(&[7_u32], u32::MAX);
     }

@@ -1,6 +1,6 @@
-//! Permutes the bits of words of 64.
+//! Permutes the bits of 64-bit words.
 //!
-//! Two variants: one instruction of AVX-512 for all 64 bits, and sixteen loads by nibble.
+//! There are two variants: one AVX-512 instruction for all 64 bits, and a table look-up a nibble.
 
 use crate::kernel::Simd;
 
@@ -8,20 +8,20 @@ use crate::kernel::Simd;
 #[derive(Clone)]
 pub struct Permuter {
     sources: Sources,
-    /// For each of the sixteen nibbles of a word and each of its values, where its bits go.
+    /// The permuted bits of each value of each of the sixteen nibbles of a word.
     moves: Box<[[u64; 16]; 16]>,
 }
 
-/// For each bit of what comes out, the bit of the word that it was.
+/// For each bit of the result, the bit of the word that it comes from.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Sources([u8; 64]);
 
 impl Permuter {
-    /// Bit i of what comes out is bit `sources[i]` of the word.
+    /// Bit i of the result is bit `sources[i]` of the word.
     ///
     /// # Panics
-    /// When there is no such bit.
+    /// If a source is 64 or more.
     pub fn new(sources: [u8; 64]) -> Self {
         let mut moves = Box::new([[0; 16]; 16]);
         for (bit, &source) in sources.iter().enumerate() {
@@ -41,13 +41,12 @@ impl Permuter {
         words[0]
     }
 
-    /// Permutes each of some words.
+    /// Permutes words in place.
     #[inline]
     pub fn permute_all(&self, simd: Simd, words: &mut [u64]) {
         match simd {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the variant is only made after the processor was asked for these
-            // instructions.
+            // SAFETY: `Simd::available` has checked that the processor has these instructions.
             Simd::Avx512 => unsafe { x86::permute_all(&self.sources, words) },
             #[cfg(not(target_arch = "x86_64"))]
             Simd::Avx512 => self.portable(words),
@@ -55,7 +54,7 @@ impl Permuter {
         }
     }
 
-    /// The definition. The sixteen loads are from 2 KiB, so that the first cache stays free for
+    /// The definition. The table has only 2 KiB, so that the first-level cache stays free for
     /// lines.
     fn portable(&self, words: &mut [u64]) {
         for word in words {
@@ -66,7 +65,7 @@ impl Permuter {
     }
 }
 
-/// Which permutation is not shown: it may be a secret.
+/// Does not show the permutation, which may be secret.
 impl std::fmt::Debug for Permuter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Permuter")
@@ -81,10 +80,11 @@ mod x86 {
 
     #[target_feature(enable = "avx512f,avx512bitalg")]
     pub(super) fn permute_all(sources: &Sources, words: &mut [u64]) {
-        // SAFETY: these are 64 bytes at an address that is a multiple of 64.
+        // SAFETY: `Sources` has 64 bytes and is aligned to 64.
         let sources = unsafe { _mm512_load_si512(sources.0.as_ptr().cast()) };
         for word in words {
-            // In all eight lanes: each of the 64 bytes takes a bit out of its lane.
+            // The word is in all eight lanes, and each of the 64 source bytes picks a bit of its
+            // lane.
             *word = _mm512_bitshuffle_epi64_mask(_mm512_set1_epi64(word.cast_signed()), sources);
         }
     }
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_variant_moves_each_bit_to_its_place(
+        fn every_variant_moves_each_bit_to_its_position(
             sources in Just((0..64).collect::<Vec<u8>>()).prop_shuffle(),
             words in prop::collection::vec(any::<u64>(), 0..70),
         ) {

@@ -1,64 +1,63 @@
 //! Compares the lines and buckets of an index with a query, 16 lanes at a time.
 //!
-//! A lane of a line is 32 bits: the low half of an entry's key, or, beyond the slots, something
-//! else; the last one ends in the line's flags. For each line the kernel gives 16 bits: which slots
-//! lie within the distance in the low half, and whether there is more to visit. What it finds are
-//! candidates; the caller compares whole fingerprints.
+//! A lane of a line has 32 bits. In a slot it is the low half of an entry's key; the lanes behind
+//! the slots have other data, and the last one ends in the flags of the line. For each line the
+//! kernel returns 16 bits: which slots lie within the distance in the low half, and whether there
+//! is more to visit. The found slots are candidates; the caller compares whole fingerprints.
 //!
-//! Three variants, chosen at run time, each tested against [`portable`] on random and adversarial
-//! lines: AVX-512 with VPOPCNTDQ (four instructions a line), AVX2 (population counts by nibble
-//! shuffles), and plain Rust.
+//! There are three variants: AVX-512 with VPOPCNTDQ (four instructions a line), AVX2 (population
+//! counts by nibble shuffles), and plain Rust, [`portable`], which defines the others.
 
 use bytemuck::{Pod, Zeroable};
 
 use crate::kernel::Simd;
 
-/// One cache line of a table; what its words mean says [`crate::index::tables::line`].
+/// One cache line of a table; [`crate::index::tables::line`] defines its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub struct Line(pub [u32; 16]);
 
-/// Of the last word of a line: it is not all there is to visit.
+/// The flag in the last word of a line that there is more to visit.
 pub const MORE: u32 = 1 << 31;
 
-/// How many lines a scan compares at most.
+/// The largest number of lines of a scan.
 pub const SCAN_MAX: usize = 32;
 
-/// How many words of a bucket a scan compares at most.
+/// The largest number of words of a bucket that a scan compares.
 pub const WORDS_MAX: usize = 64;
 
-/// What lines are compared with.
+/// The query that lines are compared with.
 #[derive(Debug, Clone, Copy)]
 pub struct Pattern {
     /// The low half of the query's key.
     pub low: u32,
-    /// The largest distance in it.
+    /// The largest distance of the low halves.
     pub distance: u32,
-    /// Slots a line: at most 15.
+    /// The number of slots of a line, at most 15.
     pub slots: u32,
 }
 
-/// What a scan found in each of its lines.
+/// The result of a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// For each line, bit i for slot i; bit 15: there is more to visit.
+    /// For each line, bit i is slot i, and bit 15 says that there is more to visit.
     pub lanes: [u16; SCAN_MAX],
-    /// Which lines have a slot within the distance.
+    /// The lines with a slot within the distance.
     pub near: u32,
-    /// Which lines have more to visit.
+    /// The lines with more to visit.
     pub more: u32,
 }
 
-/// Compares the lines at some places (the first [`SCAN_MAX`] of them) with a pattern; what `found`
-/// held of as many is overwritten.
+/// Compares the lines at these indices (the first [`SCAN_MAX`] of them) with a pattern, and
+/// overwrites `found`.
 ///
 /// # Panics
-/// When there is no line at one of the places.
+/// If there is no line at one of the indices.
 #[inline]
 pub fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
     match simd {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the variant is only made after the processor was asked for these instructions.
+        // SAFETY: `Simd::available` has checked that the processor has these instructions.
         Simd::Avx512 => unsafe { x86::scan_avx512(lines, at, pattern, found) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -82,15 +81,15 @@ pub fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found)
     }
 }
 
-/// Which of some words (the first [`WORDS_MAX`] of them) lie within a distance of one: bit i for
+/// Which of these words (the first [`WORDS_MAX`] of them) lie within a distance of `word`: bit i is
 /// word i.
 #[inline]
 pub fn scan_words(simd: Simd, words: &[u32], word: u32, distance: u32) -> u64 {
     match simd {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the variant is only made after the processor was asked for these instructions.
+        // SAFETY: `Simd::available` has checked that the processor has these instructions.
         Simd::Avx512 => unsafe { x86::scan_words_avx512(words, word, distance) },
-        // Few words: what AVX2 would gain goes into their rest.
+        // A bucket has few words, so AVX2 would lose on the remainder what it gains.
         Simd::Avx2 | Simd::Portable => portable_words(words, word, distance),
         #[cfg(not(target_arch = "x86_64"))]
         Simd::Avx512 => portable_words(words, word, distance),
@@ -123,10 +122,10 @@ mod x86 {
 
     use super::{Found, Line, MORE, Pattern, SCAN_MAX, WORDS_MAX};
 
-    /// In each lane: what to flip, what to look at, how many ones at most.
+    /// For each lane, the bits to flip, those to count, and the largest number of ones.
     ///
-    /// The last lane looks at the flag alone, flipped, and takes no ones: it is taken where the
-    /// flag is set. Lanes beyond the slots are never taken.
+    /// In the last lane only the flag counts, flipped, and no ones are accepted: the lane is
+    /// accepted if the flag is set. Lanes behind the slots are never accepted.
     #[repr(C, align(64))]
     struct Lanes {
         flip: [u32; 16],
@@ -158,7 +157,7 @@ mod x86 {
         (found.near, found.more) = (0, 0);
         for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
             let line = &lines[at as usize];
-            // SAFETY: a line is 64 bytes at an address that is a multiple of 64.
+            // SAFETY: a line has 64 bytes and is aligned to 64.
             let line = unsafe { _mm512_load_si512(std::ptr::from_ref(line).cast()) };
             // (line ^ flip) & mask
             let different = _mm512_ternarylogic_epi32::<0x28>(line, flip, mask);
@@ -173,16 +172,16 @@ mod x86 {
         let most = _mm512_set1_epi32(distance.cast_signed());
         let near = |first: usize| {
             let lanes = _bzhi_u32(u32::MAX, words.len().saturating_sub(first) as u32) as u16;
-            // SAFETY: as many lanes are read as there are words from the first one on.
+            // SAFETY: the mask reads only words of the slice.
             let some = unsafe {
                 _mm512_maskz_loadu_epi32(lanes, words.as_ptr().wrapping_add(first).cast())
             };
             let ones = _mm512_popcnt_epi32(_mm512_xor_si512(some, word));
             u64::from(_mm512_mask_cmple_epu32_mask(lanes, ones, most)) << first
         };
-        // Two at a time: whether a bucket has more than 16 cannot be foreseen. The second are the
-        // last ones there are, so that no line behind the bucket is waited for: a Zen 4 waits for
-        // what it loads even where the mask takes none of it.
+        // Two loads at a time: a branch on more than 16 words would be mispredicted. The second
+        // load ends at the last word, so that it touches no line behind the bucket: a Zen 4 waits
+        // for a line even if the mask selects none of it.
         let length = words.len();
         let mut all = near(0) | near(length.min(32).saturating_sub(16));
         if length > 32 {
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_counts_ones_and_tells_of_more() {
+    fn the_definition_counts_ones_and_reports_more() {
         let mut words = [u32::MAX; 16];
         words[1] = 0b111;
         words[2] = 0b1111;
@@ -319,7 +318,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "index out of bounds")]
-    fn a_place_without_a_line_is_a_bug() {
+    fn an_index_without_a_line_is_a_bug() {
         let pattern = Pattern { low: 0, distance: 0, slots: 1 };
         scan(Simd::best(), &[], &[0], pattern, &mut Found::default());
     }

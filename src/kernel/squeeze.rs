@@ -1,11 +1,12 @@
-//! Squeezes ASCII: lower case, and one space for each stretch of what is neither letter nor digit.
+//! Squeezes ASCII: lower case, and one space for each run of other characters than letters and
+//! digits.
 //!
-//! Two variants: 64 bytes at a time with AVX-512 (classified, then packed by one instruction), and
-//! a loop without a branch on the text.
+//! There are two variants: AVX-512 for 64 bytes at a time, which classifies them and packs them
+//! with one instruction, and a loop without branches on the text.
 
 use crate::kernel::Simd;
 
-/// What was written.
+/// How much was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Squeezed {
     /// The number of bytes.
@@ -15,17 +16,17 @@ pub struct Squeezed {
 }
 
 /// The number of bytes by which `out` must be longer than the text.
-pub const ROOM: usize = 64;
+pub const SLACK: usize = 64;
 
-/// The number of ends that must fit in addition to one for every two bytes.
-pub const ENDS_ROOM: usize = 32;
+/// The number by which `ends` must be longer than half of the text.
+pub const ENDS_SLACK: usize = 32;
 
-/// Writes the squeezed form of `ascii` to the beginning of `out`, and to `ends` where in it words
-/// end: at the space behind each. `in_word` says whether a letter or digit stands before; only
-/// then does a separator at the beginning become a space.
+/// Writes the squeezed form of `ascii` to the beginning of `out`, and the offsets in it at which
+/// words end, those of the spaces behind them, to `ends`. `in_word` is whether a letter or digit
+/// precedes `ascii`; only then does a separator at its beginning become a space.
 ///
 /// # Panics
-/// When `out` is not [`ROOM`] bytes longer than the text, or `ends` not [`ENDS_ROOM`] longer than
+/// If `out` is not [`SLACK`] bytes longer than the text, or `ends` not [`ENDS_SLACK`] longer than
 /// half of it.
 pub fn squeeze(
     simd: Simd,
@@ -35,12 +36,12 @@ pub fn squeeze(
     ends: &mut [u32],
 ) -> Squeezed {
     assert!(
-        out.len() >= ascii.len() + ROOM && ends.len() >= ascii.len() / 2 + ENDS_ROOM,
-        "room for all"
+        out.len() >= ascii.len() + SLACK && ends.len() >= ascii.len() / 2 + ENDS_SLACK,
+        "the output fits"
     );
     match simd {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the variant is only made after the processor was asked for these instructions.
+        // SAFETY: `Simd::available` has checked that the processor has these instructions.
         Simd::Avx512 => unsafe { x86::avx512(ascii, in_word, out, ends) },
         #[cfg(not(target_arch = "x86_64"))]
         Simd::Avx512 => portable(ascii, in_word, out, ends),
@@ -65,7 +66,7 @@ pub fn portable(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [u32]) -
     for &byte in ascii {
         let letter = LETTERS[usize::from(byte)];
         let is_word = letter != b' ';
-        // Written always and kept where it counts: no branch depends on the text.
+        // Always written and only sometimes kept, so that no branch depends on the text.
         out[bytes] = letter;
         ends[words] = bytes as u32;
         bytes += usize::from(is_word | in_word);
@@ -84,17 +85,17 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{ENDS_ROOM, Squeezed};
+    use super::{ENDS_SLACK, Squeezed};
 
-    /// The numbers of the bytes of a vector.
-    const PLACES: [u8; 64] = {
-        let mut places = [0; 64];
-        let mut place = 0;
-        while place < 64 {
-            places[place] = place as u8;
-            place += 1;
+    /// The indices of the bytes of a vector.
+    const INDICES: [u8; 64] = {
+        let mut indices = [0; 64];
+        let mut index = 0;
+        while index < 64 {
+            indices[index] = index as u8;
+            index += 1;
         }
-        places
+        indices
     };
 
     #[target_feature(
@@ -107,16 +108,16 @@ mod x86 {
         ends: &mut [u32],
     ) -> Squeezed {
         // SAFETY: the array has 64 bytes.
-        let all_places = unsafe { _mm512_loadu_si512(PLACES.as_ptr().cast()) };
+        let all_indices = unsafe { _mm512_loadu_si512(INDICES.as_ptr().cast()) };
         let (mut bytes, mut words, mut before) = (0, 0, u64::from(in_word));
         for piece in ascii.chunks(64) {
             let there = _bzhi_u64(u64::MAX, piece.len() as u32);
-            // SAFETY: as many bytes are read as the piece has.
+            // SAFETY: the mask reads only the bytes of the piece.
             let raw = unsafe { _mm512_maskz_loadu_epi8(there, piece.as_ptr().cast()) };
             let lower = _mm512_or_si512(raw, _mm512_set1_epi8(0x20));
             let from = |first: u8, of: __m512i, count: u8| {
-                let place = _mm512_sub_epi8(of, _mm512_set1_epi8(first.cast_signed()));
-                _mm512_cmplt_epu8_mask(place, _mm512_set1_epi8(count.cast_signed()))
+                let above = _mm512_sub_epi8(of, _mm512_set1_epi8(first.cast_signed()));
+                _mm512_cmplt_epu8_mask(above, _mm512_set1_epi8(count.cast_signed()))
             };
             let letters = from(b'a', lower, 26);
             let is_word = letters | from(b'0', raw, 10);
@@ -128,13 +129,12 @@ mod x86 {
             let to = &mut out[bytes..bytes + 64];
             // SAFETY: the slice has 64 bytes.
             unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), packed) };
-            // How many words end here cannot be foreseen: the places of 32 are written, no more can
-            // be.
-            let places = _pext_u64(ends_word, kept);
-            let packed = _mm512_maskz_compress_epi8(places, all_places);
+            // At most 32 words end here. Their number is unpredictable, so 32 offsets are written.
+            let ends_kept = _pext_u64(ends_word, kept);
+            let packed = _mm512_maskz_compress_epi8(ends_kept, all_indices);
             let begin = _mm512_set1_epi32(bytes as i32);
-            let sixteen = |places| _mm512_add_epi32(begin, _mm512_cvtepu8_epi32(places));
-            let to = ends[words..words + ENDS_ROOM].as_mut_ptr();
+            let sixteen = |indices| _mm512_add_epi32(begin, _mm512_cvtepu8_epi32(indices));
+            let to = ends[words..words + ENDS_SLACK].as_mut_ptr();
             // SAFETY: the slice has 32 numbers.
             unsafe {
                 let low = sixteen(_mm512_castsi512_si128(packed));
@@ -142,7 +142,7 @@ mod x86 {
                 let high = sixteen(_mm512_extracti32x4_epi32::<1>(packed));
                 _mm512_storeu_si512(to.wrapping_add(16).cast(), high);
             }
-            words += places.count_ones() as usize;
+            words += ends_kept.count_ones() as usize;
             bytes += kept.count_ones() as usize;
             before = is_word >> 63;
         }
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
 
     fn squeezed(simd: Simd, ascii: &[u8], in_word: bool) -> (Vec<u8>, Vec<u32>) {
-        let mut out = vec![b'?'; ascii.len() + ROOM];
-        let mut ends = vec![0; ascii.len() / 2 + ENDS_ROOM];
+        let mut out = vec![b'?'; ascii.len() + SLACK];
+        let mut ends = vec![0; ascii.len() / 2 + ENDS_SLACK];
         let Squeezed { bytes, words } = squeeze(simd, ascii, in_word, &mut out, &mut ends);
         out.truncate(bytes);
         ends.truncate(words);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_lower_case_and_a_space_stands_behind_each_that_ends() {
+    fn words_are_lower_case_and_each_that_ends_is_followed_by_a_space() {
         for simd in Simd::available() {
             let (out, ends) = squeezed(simd, b" ?Tea, \nPOT-2_x", false);
             assert_eq!((&out[..], &ends[..]), (&b"tea pot 2 x"[..], &[3, 7, 9][..]), "{simd:?}");
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// As many as there can be, into as little room as there may be.
+    /// The largest number of words, written to the smallest output.
     #[test]
     fn a_word_may_end_at_every_second_byte() {
         for simd in Simd::available() {

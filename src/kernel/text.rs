@@ -1,27 +1,27 @@
 //! Hashes short strings, mixes hashes and counts their bits, many at a time.
 //!
-//! Plain Rust over arrays, written so that the compiler makes vectors of it, and compiled once for
-//! each instruction set. The hash is XXH3-64 with seed 0; this
-//! module knows the forms for 1 to 8 bytes, which are a few operations on one word. Tested against
-//! the `xxhash-rust` crate, and each variant against the portable one.
+//! Plain Rust over arrays, written so that the compiler vectorises it, and compiled once for each
+//! instruction set. The hash is XXH3-64 with seed 0, here only for strings of 1 to 8 bytes, where
+//! it is a few operations on one word. Tested against the `xxhash-rust` crate, and each variant
+//! against the portable one.
 #![expect(
     clippy::inline_always,
-    reason = "only what is inlined into a function may use its instructions"
+    reason = "only code inlined into a function with an instruction set may use it"
 )]
 
 use crate::kernel::Simd;
 
-/// How many hashes are worked on at a time; a multiple of [`GROUP`].
+/// The number of hashes processed at a time; a multiple of [`GROUP`].
 pub const BLOCK: usize = 256;
 
 /// The longest string that is hashed here, in bytes.
 pub const SHORT_MAX: usize = 8;
 
-/// The multiplier of shingles, and of their counts.
+/// The multiplier of shingles and of their counts.
 pub const SHINGLE_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Declares functions that exist once for each instruction set: each calls its plain body, which
-/// is inlined into functions that may use these instructions.
+/// Declares functions with a variant for each instruction set. Each variant calls the plain body,
+/// which the compiler inlines and so compiles with these instructions.
 macro_rules! for_each_simd {
     ($($(#[$meta:meta])* $name:ident $([const $constant:ident])? ($($argument:ident: $type:ty),*) = $body:ident;)*) => {$(
         $(#[$meta])*
@@ -40,8 +40,7 @@ macro_rules! for_each_simd {
             }
             match simd {
                 #[cfg(target_arch = "x86_64")]
-                // SAFETY: the variant is only made after the processor was asked for these
-                // instructions.
+                // SAFETY: `Simd::available` has checked that the processor has these instructions.
                 Simd::Avx512 => unsafe { avx512 $(::<$constant>)? ($($argument),*) },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
@@ -55,44 +54,44 @@ macro_rules! for_each_simd {
 }
 
 for_each_simd! {
-    /// Hashes strings of 1 to 8 bytes, each the low bytes of a word whose others are 0. A length
-    /// of 0 leaves its word as it is: that is how a hash made elsewhere keeps its place.
+    /// Hashes strings of 1 to 8 bytes, each in the low bytes of a word whose other bytes are 0. A
+    /// length of 0 leaves its word unchanged, for a hash that was computed elsewhere.
     hash_short(words: &mut [u64], lengths: &[u8]) = hash_short_body;
 
-    /// Hashes all windows of `WINDOW` (4 to 8) bytes of some ASCII, as many as there is room for
-    /// and the bytes have.
+    /// Hashes the windows of `WINDOW` (4 to 8) bytes of ASCII text, as many as there are and as fit
+    /// into `hashes`.
     hash_windows[const WINDOW](bytes: &[u8], hashes: &mut [u64]) = hash_windows_body;
 
-    /// Counts the bits of hashes, place by place.
+    /// Counts for each bit the hashes that have it set.
     count_bits(hashes: &[u64], counts: &mut BitCounts) = count_bits_body;
 
-    /// Adds what the lanes hold to `ones`.
+    /// Adds the counts in the lanes to `ones`.
     empty_lanes(counts: &mut BitCounts) = empty_lanes_body;
 
-    /// The shingle of each hash and the one after it: of n + 1 hashes n shingles.
+    /// The shingle of each hash and the next one: n shingles of n + 1 hashes.
     mix_shingles(hashes: &[u64], shingles: &mut [u64]) = mix_shingles_body;
 
-    /// The element of each shingle that came `earlier` times before, in its place.
+    /// Replaces each shingle, which occurred `earlier` times before, by its element.
     mix_elements(shingles: &mut [u64], earlier: &[u32]) = mix_elements_body;
 
-    /// The codes of a sketch's bins as two planes of bits, 64 bins a word, the low bits first: 1 +
-    /// v mod 3 of the least value v, and 0 where that is [`EMPTY_BIN`].
+    /// The codes of a sketch's bins as two planes of bits, 64 bins a word, the low bits first. The
+    /// code of a bin with the least value v is 1 + v mod 3; that of an empty bin is 0.
     code_planes(least: &[u32; 64 * PLANE], planes: &mut [u64; 2 * PLANE]) = code_planes_body;
 }
 
-/// The words of a plane of codes.
+/// The number of words of a plane of codes.
 const PLANE: usize = 8;
 
-/// What stands in a bin without an element.
+/// The value of a bin without an element.
 pub const EMPTY_BIN: u32 = u32::MAX;
 
-/// What the secret of XXH3 flips in the words of strings of 1 to 3 bytes.
+/// The bits that the secret of XXH3 flips in strings of 1 to 3 bytes.
 const FLIP_1_TO_3: u64 = 0x396c_feb8 ^ 0xbe4b_a423;
 
-/// And of 4 to 8.
+/// The bits that it flips in strings of 4 to 8 bytes.
 const FLIP_4_TO_8: u64 = 0x1cad_21f7_2c81_017c ^ 0xdb97_9083_e96d_d4de;
 
-/// XXH3-64 of the 4 to 8 bytes whose first four and last four these are.
+/// XXH3-64 of 4 to 8 bytes, given by the first four and the last four.
 #[inline(always)]
 const fn hash_4_to_8(first: u64, last: u64, length: u64) -> u64 {
     const MULTIPLIER: u64 = 0x9FB2_1C65_1E98_DF25;
@@ -128,7 +127,7 @@ const fn hash_4_to_8_of(word: u64, length: u64) -> u64 {
 #[inline(always)]
 fn hash_short_body(words: &mut [u64], lengths: &[u8]) {
     let each = words.iter_mut().zip(lengths).map(|(word, &length)| (word, u64::from(length)));
-    // Of Han, whose characters have three bytes and pairs six, a block needs one of the two forms.
+    // In Han text, single characters have three bytes and pairs six, so most blocks need one form.
     let (least, most) = lengths.iter().fold((u8::MAX, 0), |(a, b), &l| (a.min(l), b.max(l)));
     if least >= 1 && most < 4 {
         for (word, length) in each {
@@ -146,7 +145,7 @@ fn hash_short_body(words: &mut [u64], lengths: &[u8]) {
     }
 }
 
-/// The eight words of four bytes that begin in the first eight of these.
+/// The eight words of four bytes that begin at the first eight of these bytes.
 #[inline(always)]
 fn words_in(bytes: &[u8; 12]) -> [u64; LANES] {
     let eight =
@@ -162,8 +161,8 @@ fn words_in(bytes: &[u8; 12]) -> [u64; LANES] {
 #[inline(always)]
 fn hash_windows_body<const WINDOW: usize>(bytes: &[u8], hashes: &mut [u64]) {
     const { assert!(WINDOW >= 4 && WINDOW <= SHORT_MAX) };
-    // Eight at a time are shifted out of two words. Of loads at every byte, the compiler makes
-    // gathers, which take twice as long as the hashing.
+    // Eight windows at a time are shifted out of two words. The compiler would turn a load at each
+    // byte into gathers, which take twice as long as the hashing.
     let (eights, _) = hashes.as_chunks_mut::<LANES>();
     let mut done = 0;
     for (eight, bytes) in eights.iter_mut().zip(bytes.windows(12 + WINDOW - 4).step_by(LANES)) {
@@ -226,28 +225,28 @@ fn code_planes_body(least: &[u32; 64 * PLANE], planes: &mut [u64; 2 * PLANE]) {
     }
 }
 
-/// How many hashes are added at a time: sixteen for each lane.
+/// The number of hashes added at a time: sixteen for each lane.
 const GROUP: usize = 16 * LANES;
 
 const LANES: usize = 8;
 
-/// How many digits the counters of a lane have.
+/// The number of binary digits of the counters of a lane.
 const DIGITS: usize = 16;
 
-/// How many groups the lanes count before their counters could overflow.
+/// The number of groups that the lanes can count without an overflow.
 const GROUPS_MAX: u32 = (1 << DIGITS) / 16 - 1;
 
-/// How many of some hashes have each bit set.
+/// For each bit, the number of hashes that have it set.
 ///
-/// The counters of the 64 bits stand upright: word d of a lane holds digit d of all 64, so that the
-/// operations on bits of one word are 64 additions (Harley and Seal's carry-save adders). Each of
-/// eight lanes counts every eighth hash.
+/// The counters are bit-sliced: word d of a lane has digit d of the counters of all 64 bits, so
+/// that bitwise operations on words are 64 additions at once (Harley and Seal's carry-save adders).
+/// Each of eight lanes counts every eighth hash.
 #[derive(Debug, Clone)]
 pub struct BitCounts {
     digits: [[u64; LANES]; DIGITS],
-    /// How many groups the lanes hold.
+    /// The number of groups counted in the lanes.
     groups: u32,
-    /// What was in the lanes before.
+    /// The counts that the lanes had when they were emptied.
     ones: [u64; 64],
     total: u64,
 }
@@ -259,12 +258,12 @@ impl Default for BitCounts {
 }
 
 impl BitCounts {
-    /// How many hashes were counted.
+    /// The number of counted hashes.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many of them have each bit set, that of bit 0 first.
+    /// How many of them have each bit set, bit 0 first.
     pub fn ones(&mut self) -> [u64; 64] {
         empty_lanes(Simd::best(), self);
         self.ones
@@ -310,8 +309,8 @@ fn empty_lanes_body(counts: &mut BitCounts) {
     counts.groups = 0;
 }
 
-/// Adds the hashes of eight rows to the three low digits of a lane; gives what is carried. Not a
-/// closure: one that is not inlined has no instructions but those of every processor.
+/// Adds the hashes of eight rows to the three low digits of a lane; returns the carry. Not a
+/// closure, because one that is not inlined cannot use the instructions of its variant.
 #[inline(always)]
 fn add_eight([d0, d1, d2]: &mut [u64; 3], rows: &[[u64; LANES]], from: usize, lane: usize) -> u64 {
     let row = |i: usize| rows[from + i][lane];
@@ -325,7 +324,7 @@ fn add_eight([d0, d1, d2]: &mut [u64; 3], rows: &[[u64; LANES]], from: usize, la
     add_three(d2, fours[0], fours[1])
 }
 
-/// Adds two bits to a digit, in 64 places at once; gives what is carried.
+/// Adds two bits to a digit, for 64 counters at once; returns the carry.
 #[inline(always)]
 const fn add_three(digit: &mut u64, a: u64, b: u64) -> u64 {
     let half = *digit ^ a;
@@ -394,7 +393,7 @@ mod tests {
         }
 
         #[test]
-        fn bits_are_counted_place_by_place(
+        fn every_bit_is_counted(
             distinct in prop::collection::vec(
                 prop_oneof![any::<u64>(), Just(u64::MAX), Just(0)],
                 1..9,
@@ -414,7 +413,7 @@ mod tests {
                 }
                 prop_assert_eq!(counts.total(), all().count() as u64);
                 prop_assert_eq!(counts.ones(), expected, "{:?}", simd);
-                prop_assert_eq!(counts.ones(), expected, "{:?}: asked again", simd);
+                prop_assert_eq!(counts.ones(), expected, "{:?}: again", simd);
             }
         }
 
@@ -461,7 +460,7 @@ mod tests {
         }
     }
 
-    /// One group more than the counters of the lanes could hold.
+    /// One group more than the lanes can count.
     #[test]
     fn lanes_do_not_overflow() {
         let ones = [u64::MAX; GROUP];

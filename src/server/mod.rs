@@ -55,7 +55,7 @@ pub struct Options {
     /// How long accepted requests may take to finish.
     pub shutdown_grace: Duration,
     /// Where the tokens are named.
-    pub access: access::Source,
+    pub access: access::TokenSource,
     /// The certificate; without one requests travel in the clear.
     pub tls: Option<TlsSource>,
 }

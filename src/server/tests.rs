@@ -41,7 +41,7 @@ impl Server {
             reply_timeout: 2 * PATIENCE,
             connections_max: 10,
             shutdown_grace: PATIENCE,
-            access: access::Source::default(),
+            access: access::TokenSource::default(),
             tls: None,
         };
         let (tell, waiting) = mpsc::unbounded_channel();

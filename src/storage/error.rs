@@ -1,33 +1,35 @@
-//! What can go wrong on a disk, with the facts an operator needs: path, operation, offset,
-//! sequence. The doc of each variant says what the operator does.
+//! The errors of storage, with the facts that an operator needs: path, operation, offset, sequence.
+//! The doc of each variant says what the operator should do.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// A fault of the disk or of the bytes on it.
+/// A failure of the disk or of the bytes on it.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// The operating system refused an operation. When [`StorageError::is_full`]: make room. Else
-    /// look at the disk (`dmesg`, SMART) and the permissions of the path, then restart.
+    /// The operating system refused an operation. If the disk is full ([`StorageError::is_full`]),
+    /// free some space. Otherwise check the disk (`dmesg`, SMART) and the permissions of the path,
+    /// then restart.
     #[error("cannot {operation} {path}", path = path.display())]
     Io {
-        /// What was tried, as a verb: "open", "write", "sync".
+        /// The operation, as a verb: "open", "write", "sync".
         operation: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// The answer of the operating system.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Another process has the directory. Stop it, or give this one a directory of its own.
+    /// Another process uses the directory. Stop it, or give this one a directory of its own.
     #[error("{path} is in use by another process", path = path.display())]
     Locked {
         /// The directory.
         path: PathBuf,
     },
-    /// Something else has the name of a data file. A link is not followed, since nobody can tell what
-    /// becomes of its target. Nothing was changed. Put the file itself in its place.
+    /// The name of a data file belongs to something else, such as a link. Links are not followed,
+    /// because nothing protects their targets. Nothing was changed. Put the file itself in its
+    /// place.
     #[error(
         "{path} is {what}, not a file; nothing was changed; next: put the file itself in its place",
         path = path.display()
@@ -35,11 +37,11 @@ pub enum StorageError {
     NotAFile {
         /// Its path.
         path: PathBuf,
-        /// What it is, with its article.
+        /// What it is, with an article.
         what: &'static str,
     },
-    /// Bytes that were durable are not what was written. Nothing was changed. Restore a snapshot
-    /// or a copy of the named file; cutting it here would lose acknowledged records.
+    /// Bytes that were durable are not what was written. Nothing was changed. Restore an export or
+    /// a copy of the named file; cutting it here would lose acknowledged records.
     #[error(
         "{file} is damaged at offset {offset} (sequence {sequence}): {why}; nothing was changed; \
          next: restore an export (nearprint snapshot restore), or see what a repair would lose \
@@ -52,7 +54,7 @@ pub enum StorageError {
         offset: u64,
         /// The first sequence that cannot be read.
         sequence: u64,
-        /// What does not hold.
+        /// What is wrong.
         why: Damage,
     },
     /// A journal file or a pack is missing. Nothing was changed. Put the file back from a copy, or
@@ -62,19 +64,19 @@ pub enum StorageError {
          (nearprint snapshot restore), or see what a repair would lose (nearprint repair)"
     )]
     Missing(MissingRecords),
-    /// A sealed file is not what was written. Nothing was changed. Derived files are rebuilt and an
-    /// older snapshot is used by the floor above; when that says it cannot, restore a copy.
+    /// A sealed file is not what was written. Nothing was changed. The engine rebuilds derived
+    /// files and falls back to an older snapshot; if it reports that it cannot, restore a copy.
     #[error("{file} is damaged at offset {offset}: {why}")]
     DamagedSealed {
         /// The file, by its name in the data directory.
         file: String,
-        /// The beginning of the block, or of the trailer, in bytes.
+        /// Where the block or the trailer begins, in bytes.
         offset: u64,
-        /// What does not hold.
+        /// What is wrong.
         why: Damage,
     },
-    /// The file is intact but not for this directory, recipe, version or use. Nothing was changed.
-    /// Remove the foreign file, or start the version or the recipe that wrote it.
+    /// The file is intact, but for another directory, recipe, version or use. Nothing was changed.
+    /// Remove the file, or start the version or the recipe that wrote it.
     #[error("{file} is refused: {why}")]
     Refused {
         /// The file, by its name in the data directory.
@@ -82,31 +84,31 @@ pub enum StorageError {
         /// Why.
         why: Refusal,
     },
-    /// No record under this sequence: it was never written, or not flushed yet. A bug of the
-    /// caller, or a snapshot that does not belong to this journal.
+    /// There is no record of this sequence: it was never written, or is not flushed yet. The caller
+    /// has a bug, or the snapshot does not belong to this journal.
     #[error("the journal has no record of sequence {sequence} (it ends at {last})")]
     NoRecord {
-        /// The sequence asked for.
+        /// The requested sequence.
         sequence: u64,
         /// The last readable one.
         last: u64,
     },
-    /// The record under this sequence is no longer needed and its space was given back. A reader
-    /// with an old state has not pinned the records of that state.
-    #[error("the record of sequence {sequence} was given back")]
+    /// The record of this sequence is no longer needed and its space was reclaimed. A reader with
+    /// an old view has not pinned the records of that view.
+    #[error("the record of sequence {sequence} was reclaimed")]
     Reclaimed {
-        /// The sequence asked for.
+        /// The requested sequence.
         sequence: u64,
     },
-    /// The payload is above [`super::PAYLOAD_BYTES_MAX`]. Nothing was written; the caller's limits
-    /// are wrong.
+    /// The payload is longer than [`super::PAYLOAD_BYTES_MAX`]. Nothing was written; the limits of
+    /// the caller are wrong.
     #[error("a payload of {bytes} bytes is above the limit of the journal")]
     PayloadTooLarge {
         /// Its length.
         bytes: usize,
     },
-    /// A write or sync failed before; writes have stopped for good. Restart: recovery starts from
-    /// what the disk really holds.
+    /// An earlier write or sync failed, and writes have stopped for good. Restart: recovery starts
+    /// from what is really on the disk.
     #[error("the journal stopped after a failed write or sync ({first})")]
     Poisoned {
         /// The message of the first failure.
@@ -114,14 +116,14 @@ pub enum StorageError {
     },
 }
 
-/// Sequences without a file that holds their records or stands for them.
+/// A range of sequences that no file covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingRecords {
     /// The first of them.
     pub first: u64,
-    /// The last of them, where something says how far the records went.
+    /// The last of them, if another file says how far the records went.
     pub last: Option<u64>,
-    /// The file behind them, if there is one.
+    /// The file after them, if there is one.
     pub followed_by: Option<String>,
 }
 
@@ -140,26 +142,26 @@ impl fmt::Display for MissingRecords {
     }
 }
 
-/// What does not hold in a damaged file.
+/// What is wrong with a damaged file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// A file header is short or fails its checksum.
     #[error("the file header fails its checksum")]
     FileHeader,
-    /// The header says another first sequence than the file name.
+    /// The first sequence in the header is not that in the file name.
     #[error("the file name and the file header disagree")]
     FileName,
-    /// The bytes at this place are no frame although later bytes say that one was durable here.
+    /// The bytes are no frame, although later bytes say that one was durable here.
     #[error("no valid frame where a durable one was ({0})")]
-    Frame(#[from] crate::storage::journal::frame::BadFrame),
+    Frame(#[from] BadFrame),
     /// The frame is intact but does not continue the one before it.
     #[error("the frame does not continue the one before it")]
     Chain,
     /// The journal ends before this sequence, which was durable.
     #[error("the journal ends here although this sequence was durable")]
     EndsEarly,
-    /// The records behind a snapshot were packed since: it cannot be continued.
-    #[error("records behind this sequence were given back since")]
+    /// The records after a snapshot were packed since, so the journal cannot continue it.
+    #[error("records behind this sequence were reclaimed since")]
     Reclaimed,
     /// The number of changes in a pack's header is not that of its records.
     #[error("the header and the records disagree")]
@@ -170,7 +172,7 @@ pub enum Damage {
     /// The trailer of a sealed file fails its checksum, or its length is not the file's.
     #[error("the trailer does not fit the file (cut, extended or overwritten)")]
     Trailer,
-    /// The blocks of a sealed file are each intact but are not the ones written together.
+    /// Each block of a sealed file is intact, but they were not written together.
     #[error("the whole fails its checksum")]
     Whole,
 }
@@ -178,21 +180,21 @@ pub enum Damage {
 /// Why an intact file is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Not a file of this kind of storage at all.
+    /// Not a file of this service, or not of this kind.
     #[error("it does not begin with the expected magic bytes")]
     Magic,
     /// Written by a newer program (or an older one that is no longer read).
     #[error("it has format version {got}, this program reads {expected}")]
     Version {
-        /// What is read.
+        /// The version that this program reads.
         expected: u32,
-        /// What the file says.
+        /// The version of the file.
         got: u32,
     },
     /// It belongs to another data directory.
     #[error("it belongs to another data directory")]
     Directory,
-    /// Its fingerprints were made by another recipe.
+    /// Another recipe made its fingerprints.
     #[error("it was written with recipe {got:?}, this directory has {expected:?}")]
     Recipe {
         /// The recipe of the directory.
@@ -203,7 +205,7 @@ pub enum Refusal {
     /// A sealed file of another use (such as a manifest where a segment is expected).
     #[error("it is a sealed file of kind {got}, expected {expected}")]
     Kind {
-        /// The kind asked for.
+        /// The expected kind.
         expected: u32,
         /// The kind of the file.
         got: u32,
@@ -211,38 +213,31 @@ pub enum Refusal {
 }
 
 impl StorageError {
-    /// Whether the disk (or the quota) is full: with room, the same operation would succeed.
-    pub fn is_full(&self) -> bool {
-        match self {
-            Self::Io { source, .. } => {
-                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-            }
-            Self::Locked { .. }
-            | Self::NotAFile { .. }
-            | Self::Damaged { .. }
-            | Self::Missing(_)
-            | Self::DamagedSealed { .. }
-            | Self::Refused { .. }
-            | Self::NoRecord { .. }
-            | Self::Reclaimed { .. }
-            | Self::PayloadTooLarge { .. }
-            | Self::Poisoned { .. } => false,
-        }
+    /// The bytes of a record file are not what was written.
+    pub(super) fn damaged(file: &str, offset: u64, sequence: u64, why: Damage) -> Self {
+        Self::Damaged { file: file.to_owned(), offset, sequence, why }
     }
 
-    /// After this error nothing may be written any more.
+    /// Whether the disk or the quota is full: with free space the same operation would succeed.
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. }
+            if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
+    /// Turns an error after which nothing may be written any more into [`StorageError::Poisoned`].
     pub(super) fn fatal(self) -> Self {
         let source = std::error::Error::source(&self).map(|source| format!(": {source}"));
         Self::Poisoned { first: format!("{self}{}", source.unwrap_or_default()) }
     }
 
-    /// Whether the named file is not there.
+    /// Whether the file does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// The storage error inside an `io::Error` of a sealed reader or writer, or that error as it
-    /// is, under the name of `file`.
+    /// The storage error inside an `io::Error` of a sealed reader or writer, or else that error
+    /// with the name of `file`.
     pub fn from_io(error: io::Error, operation: &'static str, file: &str) -> Self {
         error.downcast().unwrap_or_else(|source| Self::Io {
             operation,
@@ -257,19 +252,39 @@ impl From<StorageError> for io::Error {
     fn from(error: StorageError) -> Self {
         let kind = match &error {
             StorageError::Io { source, .. } => source.kind(),
+            StorageError::NoRecord { .. } | StorageError::Reclaimed { .. } => {
+                io::ErrorKind::NotFound
+            }
+            StorageError::Locked { .. } => io::ErrorKind::ResourceBusy,
+            StorageError::PayloadTooLarge { .. } | StorageError::Poisoned { .. } => {
+                io::ErrorKind::Other
+            }
             StorageError::NotAFile { .. }
             | StorageError::Damaged { .. }
             | StorageError::Missing(_)
             | StorageError::DamagedSealed { .. }
             | StorageError::Refused { .. } => io::ErrorKind::InvalidData,
-            StorageError::Locked { .. } => io::ErrorKind::ResourceBusy,
-            StorageError::NoRecord { .. } | StorageError::Reclaimed { .. } => {
-                io::ErrorKind::NotFound
-            }
-            StorageError::PayloadTooLarge { .. } | StorageError::Poisoned { .. } => {
-                io::ErrorKind::Other
-            }
         };
         Self::new(kind, error)
     }
+}
+
+/// Why bytes are not a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadFrame {
+    /// The first bytes are not the magic of a frame.
+    #[error("no frame begins here")]
+    Magic,
+    /// The header fails its checksum.
+    #[error("the frame header fails its checksum")]
+    HeaderChecksum,
+    /// The header is intact but its values are impossible.
+    #[error("the frame header is impossible")]
+    HeaderFields,
+    /// The frame fails the checksum of its payload.
+    #[error("the payload fails its checksum")]
+    Payload,
+    /// The file ends inside the frame.
+    #[error("the file ends inside the frame")]
+    Short,
 }

@@ -1,50 +1,50 @@
-//! An export: the files of a directory in one stream, each checksummed, and the whole.
+//! An export: the files of a data directory in one stream, with a checksum after each file and at
+//! the end.
 //!
-//! Knows no content but the two ends of record files, which must follow one another without a gap. Written front to back without going back, so that it can be sent while it is
-//! made; read the same way. What is read is checked before the export is called whole: a cut, a flip
-//! and a repeated or missing file are damage. Bytes are those of the files, so a restored directory
-//! is the one that was exported.
+//! Knows no content except the two ends of record files, which must follow one another without a
+//! gap. An export is written and read front to back, so it can be sent while it is written. The
+//! reader verifies all of it: a cut, a flip, and a repeated or missing file are errors. The files
+//! are copied byte for byte, so the restored directory equals the exported one.
 //!
-//! Cost: one pass of XXH3-128 over the bytes; 256 KiB of memory. Tested by every bit flipped and
-//! every cut of a small one, and by a golden file.
+//! Cost: one pass of XXH3-128 over the bytes, and 256 KiB of memory. Tested by every flipped bit
+//! and every cut of a small export, and by a golden file.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::header::{check_crc, check_magic, check_version, u32_at, u64_at};
-use super::{Disk, DiskFile, Identity, Refusal, StorageError, holds_records};
-use crate::storage::journal::continuity;
-use crate::storage::journal::continuity::Ends;
+use super::disk::{Disk, DiskFile, read_in_pieces};
+use super::error::{Refusal, StorageError};
+use super::header::{
+    BadHeader, Format, Identity, append_crc, has_crc, header_bytes, u32_at, u64_at,
+};
+use super::journal::continuity;
+use super::journal::continuity::Ends;
+use super::names::holds_records;
 
-/// The version of the format that is written and read.
-pub const EXPORT_VERSION: u32 = 1;
-
-const MAGIC: [u8; 8] = *b"\x89npexpt\n";
-const IDENTITY_AT: usize = 16;
-const HEADER_CRC_AT: usize = IDENTITY_AT + 32;
-const HEADER_BYTES: usize = HEADER_CRC_AT + 4;
+const FORMAT: Format = Format { magic: *b"\x89npexpt\n", version: 1 };
+const HEADER_BYTES: usize = header_bytes(0);
 
 const LENGTH_AT: usize = 4;
-const ENTRY_CRC_AT: usize = LENGTH_AT + 8;
-const ENTRY_BYTES: usize = ENTRY_CRC_AT + 4;
+/// An entry ends in a CRC32C.
+const ENTRY_BYTES: usize = LENGTH_AT + 8 + 4;
 /// No file of a directory has a longer name.
 const NAME_BYTES_MAX: u32 = 255;
 const COPY_BYTES: usize = 256 << 10;
 
-/// A file to export: its first `bytes` bytes, which do not change any more.
+/// A file to export. Its first `bytes` bytes no longer change.
 #[derive(Debug, Clone)]
 pub struct ExportFile {
     /// Its name in the directory.
     pub name: String,
     /// The open file.
     pub file: Arc<dyn DiskFile>,
-    /// How much of it is exported.
+    /// How many of its bytes are exported.
     pub bytes: u64,
 }
 
-/// What an export held.
+/// The size of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exported {
     /// How many files.
@@ -53,48 +53,36 @@ pub struct Exported {
     pub bytes: u64,
 }
 
-/// Checks that the record files among these hold every sequence from the first one on.
+/// Checks that the record files among these cover every sequence from 1 on.
 ///
 /// # Errors
-/// [`StorageError::Missing`], [`StorageError::Damaged`], [`StorageError::Refused`]; of the files.
+/// [`StorageError::Missing`], [`StorageError::Damaged`], [`StorageError::Refused`],
+/// [`StorageError::Io`].
 pub fn check_files(files: &[ExportFile], identity: &Identity) -> Result<(), StorageError> {
     let records = files.iter().filter(|file| holds_records(&file.name));
     let ends = records.map(|ExportFile { name, file, bytes }| Ends::read(name, &**file, *bytes));
-    continuity::check_exported(&ends.collect::<Result<Vec<_>, _>>()?, identity)
+    continuity::check(&ends.collect::<Result<Vec<_>, _>>()?, identity)
 }
 
 /// Writes an export of these files, in their order.
 ///
 /// # Errors
-/// Of the sink, and [`StorageError`] of the files ([`StorageError::from_io`] takes it out).
+/// Those of the sink, and a [`StorageError`] of the files ([`StorageError::from_io`] extracts it).
 pub fn write_export(
     sink: &mut dyn Write,
     identity: Identity,
     files: &[ExportFile],
 ) -> io::Result<Exported> {
     let mut sink = Summed { inner: sink, sum: Xxh3::new() };
-    let mut head = Vec::with_capacity(HEADER_BYTES);
-    head.extend_from_slice(&MAGIC);
-    head.extend_from_slice(&EXPORT_VERSION.to_le_bytes());
-    head.extend_from_slice(&0_u32.to_le_bytes());
-    identity.put(&mut head);
-    head.extend_from_slice(&crc32c::crc32c(&head).to_le_bytes());
-    sink.put(&head)?;
+    sink.put(&FORMAT.encode(0, &identity, &[]))?;
     let mut exported = Exported { files: 0, bytes: 0 };
-    let mut buffer = vec![0; COPY_BYTES];
     for ExportFile { name, file, bytes } in files {
         sink.put(&entry(name.len() as u32, *bytes))?;
         sink.put(name.as_bytes())?;
-        let mut offset = 0;
-        while offset < *bytes {
-            let most = (*bytes - offset).min(COPY_BYTES as u64) as usize;
-            let part = buffer.get_mut(..most).unwrap_or_default();
-            if file.read_at(offset, part)? < most {
-                let short = format!("{name} has become shorter while it was exported");
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, short));
-            }
-            sink.put(part)?;
-            offset += most as u64;
+        let end = read_in_pieces(&**file, 0..*bytes, |_, piece| sink.put(piece))?;
+        if end < *bytes {
+            let short = format!("{name} has become shorter while it was exported");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, short));
         }
         sink.put_sum()?;
         exported.files += 1;
@@ -106,34 +94,38 @@ pub fn write_export(
     Ok(exported)
 }
 
-/// Reads an export and verifies all of it, and that no record file is missing; puts the files on a disk if there is one, each synced, and
-/// their names. On an error what was put there is to be thrown away.
+/// Reads an export, and verifies all of it and that no record file is missing. Writes the files
+/// durably to a disk if there is one; after an error, discard them.
 ///
 /// # Errors
-/// Of the source and the disk; [`io::ErrorKind::InvalidData`] where the export is not whole.
+/// Those of the source and the disk; [`io::ErrorKind::InvalidData`] if the export is not whole.
 pub fn read_export(source: &mut dyn Read, disk: Option<&dyn Disk>) -> io::Result<Exported> {
     let mut source = SummedRead { inner: source, sum: Xxh3::new() };
     let mut head = [0; HEADER_BYTES];
     source.take(&mut head)?;
     let refused = |why: Refusal| StorageError::Refused { file: "the export".to_owned(), why };
-    check_magic(&head, MAGIC).map_err(refused)?;
-    check_crc(&head, HEADER_CRC_AT).map_err(|_| broken("its header fails its checksum"))?;
-    check_version(&head, EXPORT_VERSION).map_err(refused)?;
-    let identity = Identity::get(&head, IDENTITY_AT);
+    // First, so that a file of another kind is not called damaged.
+    FORMAT.check_magic(&head).map_err(refused)?;
+    let identity = FORMAT.decode(&head).map_err(|bad| match bad {
+        BadHeader::Damaged(_) => broken("its header fails its checksum"),
+        BadHeader::Refused(why) => refused(why).into(),
+    })?;
     let mut exported = Exported { files: 0, bytes: 0 };
     let mut records = Vec::new();
     let mut buffer = vec![0; COPY_BYTES];
     loop {
         let mut entry = [0; ENTRY_BYTES];
         source.take(&mut entry)?;
-        check_crc(&entry, ENTRY_CRC_AT).map_err(|_| broken("an entry fails its checksum"))?;
+        if !has_crc(&entry) {
+            return Err(broken("an entry fails its checksum"));
+        }
         let (name_bytes, bytes) = (u32_at(&entry, 0), u64_at(&entry, LENGTH_AT));
         if name_bytes == 0 {
             source.check_sum("the whole")?;
             if bytes != exported.files || source.inner.read(&mut [0])? > 0 {
                 return Err(broken("it does not end where it says"));
             }
-            continuity::check_exported(&records, &identity).map_err(|error| incomplete(&error))?;
+            continuity::check(&records, &identity).map_err(|error| incomplete(&error))?;
             return Ok(exported);
         }
         let name = read_name(&mut source, name_bytes)?;
@@ -144,7 +136,7 @@ pub fn read_export(source: &mut dyn Read, disk: Option<&dyn Disk>) -> io::Result
             let most = (bytes - offset).min(COPY_BYTES as u64) as usize;
             let part = buffer.get_mut(..most).unwrap_or_default();
             source.take(part)?;
-            ends.pass(part);
+            ends.add(part);
             if let Some(file) = &file {
                 file.write_at(offset, part)?;
             }
@@ -170,7 +162,7 @@ fn read_name(source: &mut SummedRead<'_>, bytes: u32) -> io::Result<String> {
     let mut name = vec![0; bytes as usize];
     source.take(&mut name)?;
     let name = String::from_utf8(name).map_err(|_| broken("a file name is not text"))?;
-    // The bytes may come from anywhere: no name leads out of the directory.
+    // An export may come from anywhere, so a name must not lead out of the directory.
     if name.contains('/') || name.contains('\0') || name.starts_with('.') {
         return Err(broken("a file name leads out of the directory"));
     }
@@ -181,7 +173,7 @@ fn entry(name_bytes: u32, bytes: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(ENTRY_BYTES);
     out.extend_from_slice(&name_bytes.to_le_bytes());
     out.extend_from_slice(&bytes.to_le_bytes());
-    out.extend_from_slice(&crc32c::crc32c(&out).to_le_bytes());
+    append_crc(&mut out);
     out
 }
 
@@ -189,7 +181,7 @@ fn broken(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the export is damaged or cut: {why}"))
 }
 
-/// The bytes are those that were exported, but a file was missing then.
+/// The bytes are those that were exported, but a record file was already missing.
 fn incomplete(error: &StorageError) -> io::Error {
     let why = if let StorageError::Missing(missing) = error {
         missing.to_string()
@@ -201,7 +193,7 @@ fn incomplete(error: &StorageError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the export is incomplete: {why}"))
 }
 
-/// Sums up all that goes through it.
+/// Adds what is written to a checksum.
 struct Summed<'a> {
     inner: &'a mut dyn Write,
     sum: Xxh3,
@@ -213,13 +205,14 @@ impl Summed<'_> {
         self.inner.write_all(bytes)
     }
 
-    /// The checksum of all that went before.
+    /// Writes the checksum of everything before it.
     fn put_sum(&mut self) -> io::Result<()> {
         let sum = self.sum.digest128().to_le_bytes();
         self.put(&sum)
     }
 }
 
+/// Adds what is read to a checksum.
 struct SummedRead<'a> {
     inner: &'a mut dyn Read,
     sum: Xxh3,

@@ -1,33 +1,33 @@
-//! The identity of a data directory, and the header of a journal file.
+//! What the headers of all files have in common, and the identity of a data directory.
 //!
-//! Knows nothing of frames. A header is read whole, its CRC32C is checked before a field is
-//! looked at, and a file of another directory, recipe or version is refused by name. The first
-//! [`JOURNAL_HEADER_BYTES`] bytes keep this form in every version.
+//! ```text
+//!   magic 8 | version 4 | kind 4 | directory id 16 | recipe id 16 | numbers 8 each | CRC32C 4
+//! ```
+//!
+//! The CRC32C is verified before any field is used, and a file of another directory, recipe or
+//! version is refused with that reason. All versions keep this form.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Damage, Refusal, StorageError, file_number};
-
-/// The version of the journal's format that is written and read.
-pub const JOURNAL_VERSION: u32 = 1;
-
-const MAGIC: [u8; 8] = *b"\x89npjrnl\n";
+use super::error::{Damage, Refusal, StorageError};
 
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = MAGIC_AT + 8;
-const RESERVED_AT: usize = VERSION_AT + 4;
-const DIRECTORY_AT: usize = RESERVED_AT + 4;
+pub(crate) const KIND_AT: usize = VERSION_AT + 4;
+const DIRECTORY_AT: usize = KIND_AT + 4;
 const RECIPE_AT: usize = DIRECTORY_AT + 16;
-const FIRST_AT: usize = RECIPE_AT + 16;
-const CHAIN_AT: usize = FIRST_AT + 8;
-const CRC_AT: usize = CHAIN_AT + 8;
-/// The length of a journal file's header.
-pub const JOURNAL_HEADER_BYTES: usize = CRC_AT + 4;
+const NUMBERS_AT: usize = RECIPE_AT + 16;
+const CRC_BYTES: usize = 4;
 
-/// To which directory and recipe a file belongs. Stands in the header of every file.
+/// The length of a header with this many numbers.
+pub(crate) const fn header_bytes(numbers: usize) -> usize {
+    NUMBERS_AT + 8 * numbers + CRC_BYTES
+}
+
+/// The data directory and the recipe that a file belongs to.
 ///
-/// The directory id is random and not shown to clients: it seeds the checksums, so that bytes sent
-/// by a client can never pass for a frame.
+/// The directory id is random and never shown to clients. It seeds the checksums, so that a client
+/// cannot send bytes that pass for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     directory: [u8; 16],
@@ -38,7 +38,7 @@ impl Identity {
     /// The identity of a directory.
     ///
     /// # Panics
-    /// When the recipe id is empty, longer than 16 bytes, or contains a zero byte.
+    /// If the recipe id is empty, longer than 16 bytes, or contains a zero byte.
     pub fn new(directory: [u8; 16], recipe: &str) -> Self {
         let bytes = recipe.as_bytes();
         assert!(
@@ -57,28 +57,17 @@ impl Identity {
         self.directory
     }
 
-    /// The id of the recipe; what is not UTF-8 is shown as such.
+    /// The id of the recipe, with replacement characters for bytes that are not UTF-8.
     pub fn recipe(&self) -> String {
         let bytes = self.recipe.split(|byte| *byte == 0).next();
         String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
     }
 
-    /// What binds checksums to the directory.
     pub(crate) fn seed(&self) -> Seed {
         Seed(xxh3_64(&self.directory))
     }
 
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.directory);
-        out.extend_from_slice(&self.recipe);
-    }
-
-    /// The identity that [`Identity::put`] wrote at `at`.
-    pub(crate) fn get<const N: usize>(bytes: &[u8; N], at: usize) -> Self {
-        Self { directory: array_at(bytes, at), recipe: array_at(bytes, at + 16) }
-    }
-
-    /// Refuses a file of `other`.
+    /// Refuses a file with another identity.
     pub(crate) fn accept(&self, other: &Self) -> Result<(), Refusal> {
         if other.directory != self.directory {
             return Err(Refusal::Directory);
@@ -94,27 +83,17 @@ impl Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub(crate) u64);
 
-/// What a journal file says about itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct JournalHeader {
-    pub(crate) identity: Identity,
-    /// The sequence of the first change in the file.
-    pub(crate) first: u64,
-    /// The chain value of the last frame of the file before; 0 in the first file.
-    pub(crate) chain: u64,
-}
-
-/// Why a journal file's header is not accepted.
+/// Why a header is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BadHeader {
-    /// Its bytes are not what was written.
+    /// Its bytes have changed since they were written.
     Damaged(Damage),
-    /// It is intact but not for us.
+    /// It is intact, but the file is not for this program or directory.
     Refused(Refusal),
 }
 
 impl BadHeader {
-    /// The error of the file that begins with sequence `first`.
+    /// The error for the record file `file`, whose first sequence is `sequence`.
     pub(crate) fn of(self, file: &str, sequence: u64) -> StorageError {
         let file = file.to_owned();
         match self {
@@ -124,65 +103,85 @@ impl BadHeader {
     }
 }
 
-impl JournalHeader {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(JOURNAL_HEADER_BYTES);
-        out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&JOURNAL_VERSION.to_le_bytes());
-        out.extend_from_slice(&0_u32.to_le_bytes());
-        self.identity.put(&mut out);
-        out.extend_from_slice(&self.first.to_le_bytes());
-        out.extend_from_slice(&self.chain.to_le_bytes());
-        // Without the seed: a foreign directory is to be called by its name, not damage.
-        let crc = crc32c::crc32c(&out);
-        out.extend_from_slice(&crc.to_le_bytes());
+/// The magic bytes of one kind of file, and the version that is written and read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Format {
+    pub(crate) magic: [u8; 8],
+    pub(crate) version: u32,
+}
+
+impl Format {
+    pub(crate) fn encode(&self, kind: u32, identity: &Identity, numbers: &[u64]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(header_bytes(numbers.len()));
+        out.extend_from_slice(&self.magic);
+        out.extend_from_slice(&self.version.to_le_bytes());
+        out.extend_from_slice(&kind.to_le_bytes());
+        out.extend_from_slice(&identity.directory);
+        out.extend_from_slice(&identity.recipe);
+        for number in numbers {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        // Without the seed: a file of another directory is to be refused as such, not as damage.
+        append_crc(&mut out);
         out
     }
 
-    /// Reads the header at the beginning of `bytes`.
-    pub(crate) fn decode(bytes: &[u8], expected: &Identity) -> Result<Self, BadHeader> {
-        let bytes: &[u8; JOURNAL_HEADER_BYTES] =
-            bytes.first_chunk().ok_or(BadHeader::Damaged(Damage::FileHeader))?;
-        check_crc(bytes, CRC_AT).map_err(BadHeader::Damaged)?;
-        check_magic(bytes, MAGIC).map_err(BadHeader::Refused)?;
-        check_version(bytes, JOURNAL_VERSION).map_err(BadHeader::Refused)?;
-        let identity = Identity::get(bytes, DIRECTORY_AT);
+    /// Verifies checksum, magic and version, and returns the identity.
+    pub(crate) fn decode<const N: usize>(&self, bytes: &[u8; N]) -> Result<Identity, BadHeader> {
+        if !has_crc(bytes) {
+            return Err(BadHeader::Damaged(Damage::FileHeader));
+        }
+        self.check_magic(bytes).map_err(BadHeader::Refused)?;
+        let (expected, got) = (self.version, u32_at(bytes, VERSION_AT));
+        if got != expected {
+            return Err(BadHeader::Refused(Refusal::Version { expected, got }));
+        }
+        Ok(Identity {
+            directory: array_at(bytes, DIRECTORY_AT),
+            recipe: array_at(bytes, RECIPE_AT),
+        })
+    }
+
+    /// As [`Self::decode`], for a file that must have the identity `expected`.
+    pub(crate) fn decode_of<const N: usize>(
+        &self,
+        bytes: &[u8; N],
+        expected: &Identity,
+    ) -> Result<Identity, BadHeader> {
+        let identity = self.decode(bytes)?;
         expected.accept(&identity).map_err(BadHeader::Refused)?;
-        Ok(Self { identity, first: u64_at(bytes, FIRST_AT), chain: u64_at(bytes, CHAIN_AT) })
+        Ok(identity)
+    }
+
+    pub(crate) fn check_magic<const N: usize>(&self, bytes: &[u8; N]) -> Result<(), Refusal> {
+        if array_at(bytes, MAGIC_AT) == self.magic { Ok(()) } else { Err(Refusal::Magic) }
     }
 }
 
-/// The name of the journal file that begins with `first`.
-pub(crate) fn journal_name(first: u64) -> String {
-    format!("journal-{first:020}.log")
+/// The numbers of a header.
+pub(crate) fn numbers<const NUMBERS: usize, const N: usize>(bytes: &[u8; N]) -> [u64; NUMBERS] {
+    std::array::from_fn(|i| u64_at(bytes, NUMBERS_AT + 8 * i))
 }
 
-/// The first sequence in a journal file's name; `None` for every other file.
-pub(crate) fn journal_first(name: &str) -> Option<u64> {
-    file_number(name.strip_prefix("journal-")?.strip_suffix(".log")?)
+pub(crate) fn append_crc(bytes: &mut Vec<u8>) {
+    let crc = crc32c::crc32c(bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
 }
 
-pub(crate) fn check_crc<const N: usize>(bytes: &[u8; N], crc_at: usize) -> Result<(), Damage> {
-    let covered = bytes.get(..crc_at).expect("the checksum lies in the header");
-    if crc32c::crc32c(covered) == u32_at(bytes, crc_at) { Ok(()) } else { Err(Damage::FileHeader) }
-}
-
-pub(crate) fn check_magic<const N: usize>(bytes: &[u8; N], magic: [u8; 8]) -> Result<(), Refusal> {
-    if array_at(bytes, MAGIC_AT) == magic { Ok(()) } else { Err(Refusal::Magic) }
-}
-
-pub(crate) fn check_version<const N: usize>(bytes: &[u8; N], expected: u32) -> Result<(), Refusal> {
-    let got = u32_at(bytes, VERSION_AT);
-    if got == expected { Ok(()) } else { Err(Refusal::Version { expected, got }) }
-}
-
-/// A field of a header; its place is a constant below the header's length.
-pub(crate) fn array_at<const LEN: usize, const N: usize>(bytes: &[u8; N], at: usize) -> [u8; LEN] {
+/// Whether the last four bytes are the CRC32C of those before.
+pub(crate) fn has_crc(bytes: &[u8]) -> bool {
     bytes
-        .get(at..)
-        .and_then(|rest| rest.first_chunk())
-        .copied()
-        .expect("the field lies in the header")
+        .split_last_chunk()
+        .is_some_and(|(covered, crc)| crc32c::crc32c(covered).to_le_bytes() == *crc)
+}
+
+/// A field at a constant offset.
+///
+/// # Panics
+/// If the field does not lie within the bytes.
+pub(crate) fn array_at<const LEN: usize, const N: usize>(bytes: &[u8; N], at: usize) -> [u8; LEN] {
+    let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    *field.expect("the field lies within the bytes")
 }
 
 pub(crate) fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {

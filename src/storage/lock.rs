@@ -1,13 +1,14 @@
-//! One process a directory: a lock of the operating system on the directory itself.
+//! Makes sure that one process uses a data directory: a lock of the operating system on the
+//! directory.
 //!
-//! Nobody can remove the lock without removing the data. It ends with the process, however it ends.
+//! There is no lock file that somebody could remove, and the lock ends with the process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
-use super::StorageError;
+use super::error::StorageError;
 
-/// The directory belongs to this process until this is dropped (or the process ends, however).
+/// While this exists, no other process can lock the directory.
 #[derive(Debug)]
 pub struct DirectoryLock {
     _directory: File,
@@ -17,7 +18,7 @@ impl DirectoryLock {
     /// Locks an existing directory. Does not wait.
     ///
     /// # Errors
-    /// [`StorageError::Locked`] when another process has it; [`StorageError::Io`], also where the
+    /// [`StorageError::Locked`] if another process has the lock; [`StorageError::Io`], also if the
     /// filesystem cannot lock a directory.
     pub fn acquire(directory: &Path) -> Result<Self, StorageError> {
         let path = directory.to_path_buf();

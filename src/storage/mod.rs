@@ -1,9 +1,9 @@
-//! Bytes that survive: byte payloads kept on disk under `u64` sequences.
+//! Durable bytes: payloads stored on disk under `u64` sequences.
 //!
-//! `storage` knows no command, no document and no clock. It imports nothing of this crate; what a
-//! payload means is the business of the floors above. It keeps two kinds of files: the *journal*,
-//! which grows at its end and whose old files become *packs* of what is still needed, and *sealed
-//! files*, which are written once and never changed.
+//! Knows no command, no document and no clock, and imports nothing else of this crate; the engine
+//! gives payloads their meaning. There are two kinds of files: the *journal*, which grows at its
+//! end and whose old files become *packs* of the records that are still needed, and *sealed files*,
+//! which are written once and never changed.
 //!
 //! ```text
 //!   Journal (one writer)      Records (many readers)      SealedWriter / SealedReader
@@ -13,15 +13,15 @@
 //!                        Disk (RealDisk or SimulatedDisk)
 //! ```
 //!
-//! Reading order: [`disk`], [`header`], [`journal`] (in it `frame`, `records`, `scan`, `continuity`, `pack`,
-//! `reclaim`), [`sealed`].
-//! The byte diagrams are in `docs/disk-format.md`.
+//! Reading order: [`disk`], [`header`], [`journal`], [`sealed`], [`export`]. The byte diagrams are
+//! in `docs/disk-format.md`.
 //!
-//! Promises: every byte is checksummed and checked before it is decoded, on every read; a torn
-//! tail is told from damage ([`mod@journal::scan`]); nothing is retried after a failed write or sync.
+//! Promises: every byte has a checksum, which every read verifies before it decodes; recovery
+//! distinguishes a torn tail from damage ([`mod@journal::recovery`]); nothing is retried after a
+//! failed write or sync.
 //!
 //! Tested by seeded power cuts on [`SimulatedDisk`], by flipping every bit and cutting at every
-//! byte of a small journal, by golden files, and by mutants that each must be caught.
+//! byte of a small journal, by golden files, and by mutants that must each be caught.
 
 #![deny(clippy::indexing_slicing, reason = "lengths come from outside")]
 
@@ -35,16 +35,16 @@ pub mod sealed;
 
 mod names;
 
-pub use crate::storage::disk::real::RealDisk;
-pub use crate::storage::disk::simulated::SimulatedDisk;
-pub use crate::storage::journal::frame::PAYLOAD_BYTES_MAX;
-pub use crate::storage::journal::reclaim::{Reclaimer, Sweep, SweepRange, Usage};
-pub use crate::storage::journal::records::{Extent, Record, Records};
-pub use crate::storage::journal::scan::{RecordRef, Tail, TornTail, packed_before, scan};
+pub use disk::real::RealDisk;
+pub use disk::simulated::SimulatedDisk;
 pub use disk::{Disk, DiskFile};
-pub use error::{Damage, MissingRecords, Refusal, StorageError};
+pub use error::{BadFrame, Damage, MissingRecords, Refusal, StorageError};
 pub use header::Identity;
-pub use journal::{Journal, JournalOptions};
+pub use journal::frame::{PAYLOAD_BYTES_MAX, Record, RecordRef};
+pub use journal::reader::{Extent, Records};
+pub use journal::reclaim::{Reclaimer, Sweep, SweepRange, Usage};
+pub use journal::recovery::{Tail, TornTail, packed_before, scan};
+pub use journal::writer::{Journal, JournalOptions};
 pub use lock::DirectoryLock;
 pub use names::{FILE_NUMBER_MAX, file_number, holds_records};
 pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};

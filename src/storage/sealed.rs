@@ -1,14 +1,15 @@
-//! Files written once and never changed: snapshots' parts, manifests, the directory's identity.
+//! Sealed files, which are written once and never changed: the parts and manifests of snapshots,
+//! and the identity of the directory.
 //!
-//! Knows no content. A file is a header, a body in blocks of 64 KiB each followed by its XXH3-64,
-//! and a trailer with the body's length and the XXH3-128 of the whole. It comes into being under a
-//! temporary name and takes its own only when it is durable, so a file under its own name is whole
-//! or damaged, never half written. A block is verified before a byte of it is handed out, the whole
-//! before the last block is.
+//! Knows no content. A file has a header, a body in blocks of 64 KiB, each followed by its XXH3-64,
+//! and a trailer with the length of the body and the XXH3-128 of header and body. It is written
+//! under a temporary name and renamed only once it is durable, so under its final name it is whole
+//! or damaged, never half written. The reader verifies a block before it returns a byte of it, and
+//! the XXH3-128 of the file before it returns the last block.
 //!
-//! Cost: two passes of XXH3, 8 bytes for each block, one block in memory. Tested by every bit of
-//! the header and the trailer flipped, a flip in each block, cuts, extensions, swapped blocks and
-//! foreign files.
+//! Cost: two passes of XXH3, 8 bytes for each block, and one block in memory. Tested by flips of
+//! every bit of header and trailer and of a bit in each block, by cuts, extensions, swapped blocks,
+//! and files of other directories.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -16,43 +17,38 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use super::header::{Seed, array_at, check_crc, check_magic, check_version, u32_at, u64_at};
-use super::{Damage, Disk, DiskFile, Identity, Refusal, StorageError};
+use super::disk::{Disk, DiskFile};
+use super::error::{Damage, Refusal, StorageError};
+use super::header::{
+    BadHeader, Format, Identity, KIND_AT, Seed, append_crc, array_at, has_crc, header_bytes,
+    u32_at, u64_at,
+};
+use super::names::{is_temporary, temporary_name};
 
-/// The version of the format that is written and read.
-pub const SEALED_VERSION: u32 = 1;
+const FORMAT: Format = Format { magic: *b"\x89npseal\n", version: 1 };
+
 /// The bytes of the body in one block.
 pub const BLOCK_BYTES: usize = 64 << 10;
 
-const MAGIC: [u8; 8] = *b"\x89npseal\n";
-
-// The header. Magic and version stand where those of a journal file stand.
-const KIND_AT: usize = 12;
-const IDENTITY_AT: usize = KIND_AT + 4;
-const HEADER_CRC_AT: usize = IDENTITY_AT + 32;
 /// The length of a sealed file's header.
-pub const SEALED_HEADER_BYTES: usize = HEADER_CRC_AT + 4;
+pub(crate) const SEALED_HEADER_BYTES: usize = header_bytes(0);
 
 const BLOCK_CHECKSUM_BYTES: usize = 8;
 
-// The trailer.
 const BODY_BYTES_AT: usize = 0;
 const CHECKSUM_AT: usize = BODY_BYTES_AT + 8;
-const TRAILER_CRC_AT: usize = CHECKSUM_AT + 16;
-/// The length of a sealed file's trailer.
-pub const TRAILER_BYTES: usize = TRAILER_CRC_AT + 4;
+/// The length of a sealed file's trailer, which ends in a CRC32C.
+pub(crate) const TRAILER_BYTES: usize = CHECKSUM_AT + 16 + 4;
 
-/// A long file is synced in steps of this size, so that its last sync, and those of the journal
-/// beside it, stay short.
+/// A long file is synced in steps of this size, so that its last sync and concurrent syncs of the
+/// journal stay short.
 const SYNC_STEP_BYTES: u64 = 16 << 20;
 
-const TEMPORARY_SUFFIX: &str = ".tmp";
-
-/// What a sealed file is for; the numbers are given out by the floor above.
+/// What a sealed file is for; the engine defines the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileKind(pub u32);
 
-/// The facts of a finished sealed file, such as a manifest lists them.
+/// The length and checksum of a finished sealed file, as a manifest lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sealed {
     /// The length of the body.
@@ -63,7 +59,7 @@ pub struct Sealed {
     pub checksum: u128,
 }
 
-/// Writes `<name>.tmp`; [`SealedWriter::finish`] makes it durable under its name.
+/// Writes `<name>.tmp`; [`SealedWriter::finish`] makes it durable and renames it to `<name>`.
 ///
 /// ```
 /// use std::io::Write;
@@ -92,7 +88,7 @@ pub struct SealedWriter {
 }
 
 impl SealedWriter {
-    /// Begins a file; a leftover `<name>.tmp` is removed.
+    /// Begins a file, and removes an old `<name>.tmp`.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -103,9 +99,9 @@ impl SealedWriter {
         identity: Identity,
     ) -> Result<Self, StorageError> {
         let temporary = temporary_name(name);
-        remove_if_there(&*disk, &temporary)?;
+        disk.remove_if_present(&temporary)?;
         let file = disk.create(&temporary)?;
-        let header = encode_header(kind, &identity);
+        let header = FORMAT.encode(kind.0, &identity, &[]);
         file.write_at(0, &header)?;
         let seed = identity.seed();
         let mut whole = Xxh3::with_seed(seed.0);
@@ -124,11 +120,11 @@ impl SealedWriter {
         })
     }
 
-    /// Writes the trailer, syncs, renames to the name (replacing a file that has it), syncs the
+    /// Writes the trailer, syncs, renames the file (replacing one that has its name) and syncs the
     /// directory. Then it is durable.
     ///
     /// # Errors
-    /// [`StorageError::Io`]; the temporary file may be left and is no harm.
+    /// [`StorageError::Io`]; the temporary file may remain, which does no harm.
     pub fn finish(mut self) -> Result<Sealed, StorageError> {
         if !self.block.is_empty() {
             self.write_block()?;
@@ -145,7 +141,7 @@ impl SealedWriter {
         Ok(sealed)
     }
 
-    /// Gives up and removes the temporary file.
+    /// Removes the temporary file.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -170,11 +166,11 @@ impl SealedWriter {
     }
 }
 
-/// Errors carry the [`StorageError`]; [`StorageError::from_io`] takes it out.
+/// The errors contain a [`StorageError`]; [`StorageError::from_io`] extracts it.
 impl Write for SealedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = BLOCK_BYTES - self.block.len();
-        let taken = bytes.get(..room).unwrap_or(bytes);
+        let free = BLOCK_BYTES - self.block.len();
+        let taken = bytes.get(..free).unwrap_or(bytes);
         self.block.extend_from_slice(taken);
         if self.block.len() == BLOCK_BYTES {
             self.write_block()?;
@@ -197,8 +193,7 @@ impl fmt::Debug for SealedWriter {
     }
 }
 
-/// Reads a sealed file; every block is verified before a byte of it is handed out, the whole before
-/// the last block is.
+/// Reads a sealed file, and verifies what it returns as the module's header says.
 pub struct SealedReader {
     name: String,
     file: Box<dyn DiskFile>,
@@ -206,16 +201,16 @@ pub struct SealedReader {
     seed: Seed,
     sealed: Sealed,
     whole: Xxh3,
-    /// The verified block, and how much of it was handed out.
+    /// The verified block; its first `taken` bytes were returned.
     block: Vec<u8>,
     taken: usize,
     blocks: u64,
-    /// The bytes of the body behind the block in memory.
+    /// The bytes of the body after `block`.
     body_left: u64,
 }
 
 impl SealedReader {
-    /// Opens a file of this kind and identity; header, trailer and length are verified.
+    /// Opens a file of this kind and identity, and verifies header, trailer and length.
     ///
     /// # Errors
     /// [`StorageError::Refused`], [`StorageError::DamagedSealed`], [`StorageError::Io`].
@@ -228,7 +223,7 @@ impl SealedReader {
         Self::open_checked(disk, name, kind, Some(identity))
     }
 
-    /// Opens a file whose identity is not known yet: the one that tells the directory's.
+    /// Opens a file of unknown identity: the one that defines that of the directory.
     ///
     /// # Errors
     /// As [`SealedReader::open`], without the refusals of another directory or recipe.
@@ -248,10 +243,9 @@ impl SealedReader {
         if file.read_at(0, &mut header)? < SEALED_HEADER_BYTES {
             return Err(damaged(name, 0, Damage::FileHeader));
         }
-        check_crc(&header, HEADER_CRC_AT).map_err(|why| damaged(name, 0, why))?;
-        let identity = decode_header(&header, kind, expected).map_err(|why| {
-            let file = name.to_owned();
-            StorageError::Refused { file, why }
+        let identity = decode_header(&header, kind, expected).map_err(|bad| match bad {
+            BadHeader::Damaged(why) => damaged(name, 0, why),
+            BadHeader::Refused(why) => StorageError::Refused { file: name.to_owned(), why },
         })?;
         let seed = identity.seed();
         let sealed = read_trailer(&*file, length)?
@@ -279,14 +273,14 @@ impl SealedReader {
         self.identity
     }
 
-    /// Length and checksum, as [`SealedWriter::finish`] returned them. That the checksum is that
-    /// of the bytes is verified with the last block.
+    /// Length and checksum, as [`SealedWriter::finish`] returned them. The checksum is verified
+    /// with the last block.
     pub fn sealed(&self) -> Sealed {
         self.sealed
     }
 
-    /// The next verified bytes: a block of 64 KiB but for the last one, or what `read` has left of
-    /// one; `None` after the last.
+    /// The next verified bytes: the rest of a block from which [`Read::read`] took some, or else
+    /// the next block; `None` at the end.
     ///
     /// # Errors
     /// [`StorageError::DamagedSealed`], [`StorageError::Io`].
@@ -302,8 +296,8 @@ impl SealedReader {
     /// # Errors
     /// As [`SealedReader::next_block`]; [`StorageError::PayloadTooLarge`] above `bytes_max`.
     pub fn read_rest(&mut self, bytes_max: u64) -> Result<Vec<u8>, StorageError> {
-        let held = self.block.len() - self.taken;
-        let bytes = usize::try_from(self.body_left).unwrap_or(usize::MAX).saturating_add(held);
+        let loaded = self.block.len() - self.taken;
+        let bytes = usize::try_from(self.body_left).unwrap_or(usize::MAX).saturating_add(loaded);
         if bytes as u64 > bytes_max {
             return Err(StorageError::PayloadTooLarge { bytes });
         }
@@ -314,7 +308,7 @@ impl SealedReader {
         Ok(rest)
     }
 
-    /// Reads and verifies a block when all of the last one was handed out.
+    /// Reads and verifies the next block if the last one was returned completely.
     fn fill(&mut self) -> Result<(), StorageError> {
         if self.taken < self.block.len() || self.body_left == 0 {
             return Ok(());
@@ -346,7 +340,7 @@ impl SealedReader {
     }
 }
 
-/// Errors carry the [`StorageError`]; [`StorageError::from_io`] takes it out.
+/// The errors contain a [`StorageError`]; [`StorageError::from_io`] extracts it.
 impl Read for SealedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fill()?;
@@ -366,56 +360,31 @@ impl fmt::Debug for SealedReader {
     }
 }
 
-/// Removes every `*.tmp`, left by a process that ended before it finished a file.
+/// Removes every temporary file of a process that ended before it finished it.
 ///
 /// # Errors
 /// [`StorageError::Io`].
 pub fn remove_leftovers(disk: &dyn Disk) -> Result<(), StorageError> {
     for name in disk.list()? {
-        if name.ends_with(TEMPORARY_SUFFIX) {
+        if is_temporary(&name) {
             disk.remove(&name)?;
         }
     }
     disk.sync_directory()
 }
 
-pub(super) fn temporary_name(name: &str) -> String {
-    format!("{name}{TEMPORARY_SUFFIX}")
-}
-
-pub(super) fn remove_if_there(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
-    match disk.remove(name) {
-        Err(error) if !error.is_not_found() => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-fn encode_header(kind: FileKind, identity: &Identity) -> Vec<u8> {
-    let mut out = Vec::with_capacity(SEALED_HEADER_BYTES);
-    out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&SEALED_VERSION.to_le_bytes());
-    out.extend_from_slice(&kind.0.to_le_bytes());
-    identity.put(&mut out);
-    let crc = crc32c::crc32c(&out);
-    out.extend_from_slice(&crc.to_le_bytes());
-    out
-}
-
 fn decode_header(
     header: &[u8; SEALED_HEADER_BYTES],
     kind: FileKind,
     expected: Option<&Identity>,
-) -> Result<Identity, Refusal> {
-    check_magic(header, MAGIC)?;
-    check_version(header, SEALED_VERSION)?;
-    let got = u32_at(header, KIND_AT);
-    if got != kind.0 {
-        let expected = kind.0;
-        return Err(Refusal::Kind { expected, got });
+) -> Result<Identity, BadHeader> {
+    let identity = FORMAT.decode(header)?;
+    let (expected_kind, got) = (kind.0, u32_at(header, KIND_AT));
+    if got != expected_kind {
+        return Err(BadHeader::Refused(Refusal::Kind { expected: expected_kind, got }));
     }
-    let identity = Identity::get(header, IDENTITY_AT);
     if let Some(expected) = expected {
-        expected.accept(&identity)?;
+        expected.accept(&identity).map_err(BadHeader::Refused)?;
     }
     Ok(identity)
 }
@@ -424,20 +393,16 @@ fn encode_trailer(sealed: &Sealed) -> Vec<u8> {
     let mut out = Vec::with_capacity(TRAILER_BYTES);
     out.extend_from_slice(&sealed.body_bytes.to_le_bytes());
     out.extend_from_slice(&sealed.checksum.to_le_bytes());
-    let crc = crc32c::crc32c(&out);
-    out.extend_from_slice(&crc.to_le_bytes());
+    append_crc(&mut out);
     out
 }
 
-/// The trailer of a file of `length` bytes; `None` when it does not fit the file.
+/// The trailer of a file of `length` bytes; `None` if it does not fit the file.
 fn read_trailer(file: &dyn DiskFile, length: u64) -> Result<Option<Sealed>, StorageError> {
     let mut trailer = [0; TRAILER_BYTES];
     let whole = file.read_at(trailer_offset(length), &mut trailer)? == TRAILER_BYTES;
     let body_bytes = u64_at(&trailer, BODY_BYTES_AT);
-    if !whole
-        || check_crc(&trailer, TRAILER_CRC_AT).is_err()
-        || file_bytes(body_bytes) != Some(length)
-    {
+    if !whole || !has_crc(&trailer) || file_bytes(body_bytes) != Some(length) {
         return Ok(None);
     }
     Ok(Some(Sealed {
@@ -451,14 +416,14 @@ fn trailer_offset(length: u64) -> u64 {
     length.saturating_sub(TRAILER_BYTES as u64)
 }
 
-/// The length of a file with a body of this length; `None` when there can be none.
+/// The length of a file with a body of this length; `None` if it overflows.
 fn file_bytes(body_bytes: u64) -> Option<u64> {
     let checksums =
         body_bytes.div_ceil(BLOCK_BYTES as u64).checked_mul(BLOCK_CHECKSUM_BYTES as u64)?;
     body_bytes.checked_add(checksums)?.checked_add((SEALED_HEADER_BYTES + TRAILER_BYTES) as u64)
 }
 
-/// Seeded with the place of the block, so that blocks cannot be swapped.
+/// The number of the block is part of the seed, so that blocks cannot be swapped.
 fn block_checksum(block: &[u8], number: u64, seed: Seed) -> u64 {
     xxh3_64_with_seed(block, seed.0 ^ number)
 }

@@ -45,7 +45,7 @@ fn name(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{Access, Source};
+    use crate::access::{Access, TokenSource};
 
     #[test]
     fn the_line_is_one_that_the_service_takes() {
@@ -59,7 +59,7 @@ mod tests {
         let lines = String::from_utf8(line).unwrap();
         assert!(lines.starts_with("crawler read sha256:") && lines.ends_with(" rate=7\n"));
         assert!(!lines.contains("nearprint_"), "the token is not in the line");
-        Access::open(Source { lines, ..Source::default() }).unwrap();
+        Access::open(TokenSource { lines, ..TokenSource::default() }).unwrap();
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::engine::background::sizes::{RECORD_BYTES_MAX, Sizes};
 use crate::engine::shared::{Message, Shared};
 use crate::index::view::View;
 use crate::storage::journal::reclaim::Keep;
-use crate::storage::journal::step_bytes;
+use crate::storage::journal::writer::step_bytes;
 use crate::storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange, Usage};
 
 /// Bytes that are read or written for it in a second: 256 MiB.

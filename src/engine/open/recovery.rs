@@ -19,8 +19,9 @@ use crate::index::permutation::Permutation;
 use crate::index::view::{Parts, Shape, View};
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
+use crate::storage::journal::writer;
 use crate::storage::scan;
-use crate::storage::{Disk, Journal, JournalOptions, journal, sealed};
+use crate::storage::{Disk, Journal, JournalOptions, sealed};
 
 /// A recovered data directory.
 #[derive(Debug)]
@@ -104,7 +105,7 @@ fn open_directory(
     let Some(directory) = DirectoryFile::read(&**disk)? else {
         let belongs_to_another =
             |name: &String| snapshots::is_of_snapshot(name) || name == RESTORE_MARKER;
-        if disk.list()?.iter().any(belongs_to_another) || !journal::is_unwritten(&**disk)? {
+        if disk.list()?.iter().any(belongs_to_another) || !writer::is_unwritten(&**disk)? {
             return Err(OpenError::NoDirectoryFile);
         }
         let directory =

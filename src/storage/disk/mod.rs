@@ -1,22 +1,26 @@
-//! The one seam to the disk: flat file names in one directory.
+//! The only access to the disk: files with flat names in one directory.
 //!
-//! Knows no format. Names are relative to the data directory and have no separators. What is
-//! durable when: the bytes and the length of a file after [`DiskFile::sync_data`]; its name after
-//! [`Disk::sync_directory`]. Until then a power cut may keep, lose, tear or reorder them.
+//! Knows no format. Names are relative to the data directory and have no separators. The bytes and
+//! the length of a file are durable after [`DiskFile::sync_data`], its name after
+//! [`Disk::sync_directory`]. Until then a power cut may keep, lose, tear or reorder changes.
 //!
 //! [`super::RealDisk`] is the operating system; [`super::SimulatedDisk`] forgets what was not
-//! synced. The tests of `simulated` run the same expectations on both.
+//! synced. The same tests run on both.
+
+pub(crate) mod real;
+pub mod simulated;
 
 use std::fmt::Debug;
+use std::ops::Range;
 
-use super::StorageError;
+use super::error::StorageError;
 
 /// A directory of files.
 pub trait Disk: Send + Sync + Debug {
-    /// Makes an empty file for reading and writing; its name is not durable yet.
+    /// Creates an empty file for reading and writing. Its name is not durable yet.
     ///
     /// # Errors
-    /// [`StorageError::Io`], also when a file of this name exists.
+    /// [`StorageError::Io`], also if a file of this name exists.
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError>;
 
     /// Opens an existing file for reading and writing.
@@ -25,13 +29,13 @@ pub trait Disk: Send + Sync + Debug {
     /// [`StorageError::Io`]; see [`StorageError::is_not_found`].
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError>;
 
-    /// The names of all entries, sorted. One that is not a file is refused when it is opened.
+    /// The names of all entries, sorted. Opening one that is not a file fails.
     ///
     /// # Errors
     /// [`StorageError::Io`].
     fn list(&self) -> Result<Vec<String>, StorageError>;
 
-    /// Gives a file another name, replacing a file that has it. Not durable yet.
+    /// Renames a file, replacing a file with the new name. Not durable yet.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -43,40 +47,51 @@ pub trait Disk: Send + Sync + Debug {
     /// [`StorageError::Io`]; see [`StorageError::is_not_found`].
     fn remove(&self, name: &str) -> Result<(), StorageError>;
 
+    /// Removes a name if it exists.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`].
+    fn remove_if_present(&self, name: &str) -> Result<(), StorageError> {
+        match self.remove(name) {
+            Err(error) if !error.is_not_found() => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Makes all creations, renames and removals so far durable.
     ///
     /// # Errors
-    /// [`StorageError::Io`]; never retried, since the second try may succeed without the data.
+    /// [`StorageError::Io`]. Never retry: the second try may succeed although the data is lost.
     fn sync_directory(&self) -> Result<(), StorageError>;
 
-    /// How many bytes can still be written by this process.
+    /// How many bytes this process can still write.
     ///
     /// # Errors
     /// [`StorageError::Io`].
     fn free_bytes(&self) -> Result<u64, StorageError>;
 }
 
-/// An open file. Shared by readers and one writer; no operation moves a cursor.
+/// An open file, shared by readers and one writer. There is no cursor.
 #[expect(clippy::len_without_is_empty, reason = "the length of a file is an operation that fails")]
 pub trait DiskFile: Send + Sync + Debug {
-    /// Writes all bytes at `offset`, extending the file as needed. On an error any part of them
-    /// may have been written.
+    /// Writes all bytes at `offset`, extending the file as needed. After an error any part of them
+    /// may be in the file.
     ///
     /// # Errors
     /// [`StorageError::Io`].
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), StorageError>;
 
-    /// Fills the buffer from `offset`; returns how many bytes, less than asked only at the end of
-    /// the file.
+    /// Reads into the buffer from `offset` and returns the number of bytes, which is less than the
+    /// buffer's length only at the end of the file.
     ///
     /// # Errors
     /// [`StorageError::Io`].
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StorageError>;
 
-    /// Makes all bytes written so far, and the length, durable.
+    /// Makes the length and all bytes written so far durable.
     ///
     /// # Errors
-    /// [`StorageError::Io`]; never retried, since the second try may succeed without the data.
+    /// [`StorageError::Io`]. Never retry: the second try may succeed although the data is lost.
     fn sync_data(&self) -> Result<(), StorageError>;
 
     /// Sets the length in bytes; new bytes are zeros.
@@ -91,12 +106,36 @@ pub trait DiskFile: Send + Sync + Debug {
     /// [`StorageError::Io`].
     fn len(&self) -> Result<u64, StorageError>;
 
-    /// Asks for room for `bytes` bytes from `offset` without changing the length, so that a full
-    /// disk is met before anything is decided. A filesystem that cannot promise room says yes.
+    /// Reserves disk space for `bytes` bytes from `offset` without changing the length, so that a
+    /// full disk is noticed before anything is decided. Succeeds on a filesystem that cannot
+    /// reserve.
     ///
     /// # Errors
     /// [`StorageError::Io`]; see [`StorageError::is_full`].
     fn reserve(&self, offset: u64, bytes: u64) -> Result<(), StorageError>;
 }
-pub(crate) mod real;
-pub mod simulated;
+
+/// The size of a read of [`read_in_pieces`].
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Passes the bytes of a range to `take`, in pieces with their offsets. Returns where it ended, which
+/// is before the end of the range only if the file is shorter.
+pub(crate) fn read_in_pieces<E: From<StorageError>>(
+    file: &dyn DiskFile,
+    range: Range<u64>,
+    mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
+) -> Result<u64, E> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    let mut offset = range.start;
+    while offset < range.end {
+        let wanted = range.end.saturating_sub(offset).min(PIECE_BYTES as u64) as usize;
+        let piece = buffer.get_mut(..wanted).unwrap_or_default();
+        let read = file.read_at(offset, piece)?;
+        if read == 0 {
+            break;
+        }
+        take(offset, piece.get(..read).unwrap_or_default())?;
+        offset += read as u64;
+    }
+    Ok(offset)
+}

@@ -1,11 +1,11 @@
 //! The disk of the operating system.
 //!
-//! Short and interrupted reads and writes are continued here; errors carry the full path. Each
-//! open file costs one descriptor, the directory another.
+//! Continues short and interrupted reads and writes. Errors have the full path. Each open file
+//! costs one descriptor, the directory another.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "the one place that speaks to the file system; everyone else goes through it"
+    reason = "everything else accesses the data directory through this module"
 )]
 
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 
-use crate::storage::{Disk, DiskFile, StorageError};
+use crate::storage::disk::{Disk, DiskFile};
+use crate::storage::error::StorageError;
 
 /// A directory of the operating system.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// Opens a directory, creating it (and making its name durable) when it is not there.
+    /// Opens a directory. Creates it durably if it does not exist.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -71,7 +72,7 @@ impl Disk for RealDisk {
 
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, StorageError> {
         let mut options = OpenOptions::new();
-        // Links are refused, and nothing is waited for at the other end of a pipe.
+        // Refuses links, and does not wait for the other end of a pipe.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         options.read(true).write(true).custom_flags(flags.bits().cast_signed());
         self.open_with(&options, "open", name)
@@ -82,7 +83,7 @@ impl Disk for RealDisk {
             let mut names = Vec::new();
             for entry in fs::read_dir(&self.path)? {
                 let entry = entry?;
-                // A name that is not UTF-8 is not ours; a filesystem keeps a folder of its own at its root.
+                // The service writes only UTF-8 names; `lost+found` belongs to the filesystem.
                 match entry.file_name().into_string() {
                     Ok(name) if name != "lost+found" => names.push(name),
                     Ok(_) | Err(_) => {}
@@ -164,9 +165,9 @@ impl DiskFile for RealFile {
         loop {
             match fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, bytes) {
                 Err(Errno::INTR) => {}
-                // The promise cannot be had here; the write itself will tell.
+                // This filesystem cannot reserve space; the write itself will fail if it is full.
                 Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
-                Err(errno) => return Err(failed("reserve room in", &self.path, errno.into())),
+                Err(errno) => return Err(failed("reserve space in", &self.path, errno.into())),
             }
         }
     }
@@ -176,7 +177,7 @@ fn failed(operation: &'static str, path: &Path, source: io::Error) -> StorageErr
     StorageError::Io { operation, path: path.to_path_buf(), source }
 }
 
-/// What failed, or that the name is that of a link or a folder.
+/// The error of an operation, or [`StorageError::NotAFile`] for a link or a folder.
 fn failed_or_no_file(operation: &'static str, path: &Path, source: io::Error) -> StorageError {
     match fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
@@ -198,8 +199,8 @@ fn name_of(kind: fs::FileType) -> &'static str {
     }
 }
 
-/// Creates the directory and those above it, each made durable in its parent: a data directory
-/// whose name is lost in a power cut takes every answered write with it.
+/// Creates the directory and its missing parents, each durable in its parent: if a power cut lost
+/// the name of the data directory, every acknowledged write would be lost with it.
 fn create_durably(path: &Path) -> Result<(), StorageError> {
     if path.is_dir() {
         return Ok(());

@@ -1,146 +1,58 @@
-//! Whether record files follow one another without a gap.
+//! Checks that record files follow one another without a gap.
 //!
 //! Every sequence from 1 on belongs to a journal file or to a pack, and a pack stands for its whole
-//! range, however many of its records were given back. So the first file begins at sequence 1, and each
-//! other file begins where the one before it ends. A file that breaks this is missing its neighbour, and
-//! documents would be gone without a word.
+//! range, however many of its records were reclaimed. So the first file begins at sequence 1, and
+//! each other file begins where the one before it ends. Otherwise a file is missing, and its
+//! documents would be gone unnoticed.
 //!
-//! Where a pack ends, its header says; where a closed journal file ends, the seal at its end says. A
-//! journal file that was closed while the disk was full may have no seal: then the chain value of its last
-//! frame must be the one that the next file begins with.
+//! The end of a pack is in its header; the end of a closed journal file is in the seal at its end.
+//! A journal file that was closed while the disk was full may have no seal: then the chain value of
+//! its last frame must be the one that the next file begins with.
 //!
-//! Reads the header and the last frame of each file, no other record: damage in between is for
-//! [`mod@crate::storage::journal::scan`] to find. Tested by removing, cutting and swapping each file of small directories
+//! Reads only the header and the last frame of each file; [`mod@crate::storage::journal::recovery`]
+//! finds damage in between. Tested by removing, cutting and swapping each file of small directories
 //! and exports.
 
-use crate::storage::header::{JOURNAL_HEADER_BYTES, JournalHeader, Seed, journal_first};
+use crate::storage::disk::DiskFile;
+use crate::storage::error::{Damage, MissingRecords, StorageError};
+use crate::storage::header::{Identity, Seed};
 use crate::storage::journal::frame;
-use crate::storage::journal::frame::{Decoded, FRAME_OVERHEAD_BYTES};
-use crate::storage::journal::pack::{PACK_HEADER_BYTES, PackHeader, pack_range};
-use crate::storage::journal::scan::{Listed, list_files};
-use crate::storage::{Damage, DiskFile, Identity, MissingRecords, StorageError};
+use crate::storage::journal::frame::FRAME_OVERHEAD_BYTES;
+use crate::storage::journal::header::{
+    JOURNAL_HEADER_BYTES, JournalHeader, PACK_HEADER_BYTES, PackHeader,
+};
+use crate::storage::names::{RecordFiles, journal_first, pack_range};
 
-/// What lies at the beginning of a record file: the header of either kind.
-pub(crate) const HEAD_BYTES: usize = PACK_HEADER_BYTES;
-/// What lies at its end: a seal.
-pub(crate) const END_BYTES: usize = FRAME_OVERHEAD_BYTES;
+/// The beginning of a record file, with a header of either kind.
+const HEAD_BYTES: usize = PACK_HEADER_BYTES;
+/// The end of a record file, with its seal.
+const END_BYTES: usize = FRAME_OVERHEAD_BYTES;
 
-const _: () = assert!(JOURNAL_HEADER_BYTES <= HEAD_BYTES, "a journal file's header fits as well");
+const _: () = assert!(JOURNAL_HEADER_BYTES <= HEAD_BYTES, "the header of a journal file fits too");
 
-/// The two ends of a record file.
-#[derive(Debug, Clone)]
-pub(crate) struct Span {
-    name: String,
-    bytes: u64,
-    first: u64,
-    /// The sequence after its range, where the file says so.
-    next: Option<u64>,
-    /// The chain value that a journal file continues.
-    chain_before: Option<u64>,
-    /// The chain value that the journal file after it continues.
-    chain_after: Option<u64>,
-}
-
-impl Span {
-    pub(crate) fn of_pack(name: &str, bytes: u64, pack: &PackHeader) -> Self {
-        Self {
-            name: name.to_owned(),
-            bytes,
-            first: pack.first,
-            next: Some(pack.next),
-            chain_before: None,
-            chain_after: Some(pack.chain),
-        }
-    }
-
-    /// `end` are the last [`END_BYTES`] bytes of the file, fewer where the file is shorter.
-    pub(crate) fn of_journal(
-        name: &str,
-        bytes: u64,
-        header: &JournalHeader,
-        end: &[u8],
-        seed: Seed,
-    ) -> Self {
-        let (next, chain_after) = if bytes <= JOURNAL_HEADER_BYTES as u64 {
-            (Some(header.first), Some(header.chain))
-        } else {
-            match frame::decode(end, seed) {
-                Decoded::Complete(seal) if seal.header.count == 0 => {
-                    (Some(seal.header.sequence), Some(seal.chain))
-                }
-                Decoded::Complete(_) | Decoded::Incomplete { .. } | Decoded::Bad(_) => {
-                    (None, frame::chain_at_end(end))
-                }
-            }
-        };
-        let chain_before = Some(header.chain);
-        Self { name: name.to_owned(), bytes, first: header.first, next, chain_before, chain_after }
-    }
-
-    /// A journal file whose header never became durable: only its name says anything.
-    pub(crate) fn of_unfinished(name: &str, first: u64) -> Self {
-        let (bytes, next, chain_before, chain_after) = (0, None, None, None);
-        Self { name: name.to_owned(), bytes, first, next, chain_before, chain_after }
-    }
-}
-
-/// Checks that these files, in the order of their sequences, begin at sequence 1 and follow one another.
-///
-/// # Errors
-/// [`StorageError::Missing`] where no file holds some sequences; [`StorageError::Damaged`] where two
-/// files do not continue one another.
-pub(crate) fn check(spans: &[Span]) -> Result<(), StorageError> {
-    let mut before: Option<&Span> = None;
-    for span in spans {
-        let expected = before.map_or(Some(1), |before| before.next);
-        if let Some(first) = expected.filter(|expected| *expected < span.first) {
-            let last = Some(span.first.saturating_sub(1));
-            let followed_by = Some(span.name.clone());
-            return Err(StorageError::Missing(MissingRecords { first, last, followed_by }));
-        }
-        if expected.is_some_and(|expected| expected > span.first) {
-            return Err(damaged(&span.name, 0, span.first, Damage::Chain));
-        }
-        if let Some(before) = before
-            && let (Some(after), Some(begins)) = (before.chain_after, span.chain_before)
-            && after != begins
-        {
-            return Err(if before.next.is_some() {
-                damaged(&span.name, 0, span.first, Damage::Chain)
-            } else {
-                // Its last durable record is not at its end.
-                let sequence = span.first.saturating_sub(1);
-                damaged(&before.name, before.bytes, sequence, Damage::EndsEarly)
-            });
-        }
-        before = Some(span);
-    }
-    Ok(())
-}
-
-/// The first and the last bytes of a file, of which its [`Span`] is made.
+/// The first and the last bytes of a record file.
 #[derive(Debug)]
 pub(crate) struct Ends {
     name: String,
     bytes: u64,
-    /// The first [`HEAD_BYTES`] bytes, fewer where the file is shorter.
+    /// The first [`HEAD_BYTES`] bytes, or all of a shorter file.
     head: Vec<u8>,
-    /// The last [`END_BYTES`] bytes, fewer where the file is shorter.
-    pub(crate) end: Vec<u8>,
+    /// The last [`END_BYTES`] bytes, or all of a shorter file.
+    end: Vec<u8>,
 }
 
 impl Ends {
-    /// The ends of a file that is `bytes` long and passes by from its beginning.
+    /// The ends of a file of this length, still to be collected with [`Self::add`].
     pub(crate) fn new(name: &str, bytes: u64) -> Self {
         Self { name: name.to_owned(), bytes, head: Vec::new(), end: Vec::new() }
     }
 
-    /// Takes what it needs of the next part of the file.
-    pub(crate) fn pass(&mut self, part: &[u8]) {
+    /// Adds the next part of the file.
+    pub(crate) fn add(&mut self, part: &[u8]) {
         let missing = HEAD_BYTES.saturating_sub(self.head.len()).min(part.len());
         self.head.extend_from_slice(part.get(..missing).unwrap_or_default());
-        let behind = part.len().saturating_sub(END_BYTES);
-        self.end.extend_from_slice(part.get(behind..).unwrap_or_default());
+        let skipped = part.len().saturating_sub(END_BYTES);
+        self.end.extend_from_slice(part.get(skipped..).unwrap_or_default());
         self.end.drain(..self.end.len().saturating_sub(END_BYTES));
     }
 
@@ -155,27 +67,71 @@ impl Ends {
 
     fn span(&self, identity: &Identity, is_newest: bool) -> Result<Span, StorageError> {
         let Self { name, bytes, head, end } = self;
-        if let Some((first, _)) = pack_range(name) {
-            let pack = PackHeader::decode(head, identity).map_err(|bad| bad.of(name, first))?;
-            return Ok(Span::of_pack(name, *bytes, &pack));
+        let (name, bytes) = (name.clone(), *bytes);
+        if let Some((first, _)) = pack_range(&name) {
+            let pack = PackHeader::decode(head, identity).map_err(|bad| bad.of(&name, first))?;
+            let PackHeader { first, next, chain, .. } = pack;
+            let (next, chain_before, chain_after) = (Some(next), None, Some(chain));
+            return Ok(Span { name, bytes, first, next, chain_before, chain_after });
         }
-        let first = journal_first(name).unwrap_or_default();
+        let first = journal_first(&name).unwrap_or_default();
         match JournalHeader::decode(head, identity) {
-            Ok(header) => Ok(Span::of_journal(name, *bytes, &header, end, identity.seed())),
-            // A start removes the file of a rotation that was cut short.
-            Err(_) if is_newest => Ok(Span::of_unfinished(name, first)),
-            Err(bad) => Err(bad.of(name, first)),
+            Ok(header) => Ok(Span::of_journal(name, bytes, &header, end, identity.seed())),
+            // A crash cut its rotation short, and the next start removes it.
+            Err(_) if is_newest => {
+                let (next, chain_before, chain_after) = (None, None, None);
+                Ok(Span { name, bytes, first, next, chain_before, chain_after })
+            }
+            Err(bad) => Err(bad.of(&name, first)),
         }
     }
 }
 
-/// Checks the record files of an export, in whatever order they come.
+/// The range of a record file, and the chain values at its ends.
+#[derive(Debug, Clone)]
+struct Span {
+    name: String,
+    bytes: u64,
+    first: u64,
+    /// The sequence after its range, if the file says so.
+    next: Option<u64>,
+    /// The chain value that a journal file continues.
+    chain_before: Option<u64>,
+    /// The chain value that the journal file after it continues.
+    chain_after: Option<u64>,
+}
+
+impl Span {
+    fn of_journal(
+        name: String,
+        bytes: u64,
+        header: &JournalHeader,
+        end: &[u8],
+        seed: Seed,
+    ) -> Self {
+        let (next, chain_after) = if bytes <= JOURNAL_HEADER_BYTES as u64 {
+            (Some(header.first), Some(header.chain))
+        } else {
+            match frame::decode(end, seed) {
+                Ok(seal) if seal.header.count == 0 => {
+                    (Some(seal.header.sequence), Some(seal.chain))
+                }
+                Ok(_) | Err(_) => (None, frame::chain_at_end(end)),
+            }
+        };
+        let chain_before = Some(header.chain);
+        Self { name, bytes, first: header.first, next, chain_before, chain_after }
+    }
+}
+
+/// Checks that these record files, in any order, cover every sequence from 1 on.
 ///
 /// # Errors
-/// As [`check`]; [`StorageError::Missing`] where there are none.
-pub(crate) fn check_exported(files: &[Ends], identity: &Identity) -> Result<(), StorageError> {
+/// [`StorageError::Missing`] if no file covers some sequences; [`StorageError::Damaged`] if two
+/// files do not continue one another.
+pub(crate) fn check(files: &[Ends], identity: &Identity) -> Result<(), StorageError> {
     let names = files.iter().map(|file| file.name.clone()).collect();
-    let Listed { packs, journals, .. } = list_files(names);
+    let RecordFiles { packs, journals, .. } = RecordFiles::among(names);
     let newest = journals.last().map(|(_, name)| name.clone());
     let journals = journals.into_iter().map(|(_, name)| name);
     let mut spans = Vec::new();
@@ -188,11 +144,36 @@ pub(crate) fn check_exported(files: &[Ends], identity: &Identity) -> Result<(), 
         return Err(StorageError::Missing(none));
     }
     spans.sort_by_key(|span| span.first);
-    check(&spans)
+    check_spans(&spans)
 }
 
-fn damaged(file: &str, offset: u64, sequence: u64, why: Damage) -> StorageError {
-    StorageError::Damaged { file: file.to_owned(), offset, sequence, why }
+fn check_spans(spans: &[Span]) -> Result<(), StorageError> {
+    let mut before: Option<&Span> = None;
+    for span in spans {
+        let expected = before.map_or(Some(1), |before| before.next);
+        if let Some(first) = expected.filter(|expected| *expected < span.first) {
+            let last = Some(span.first.saturating_sub(1));
+            let followed_by = Some(span.name.clone());
+            return Err(StorageError::Missing(MissingRecords { first, last, followed_by }));
+        }
+        if expected.is_some_and(|expected| expected > span.first) {
+            return Err(StorageError::damaged(&span.name, 0, span.first, Damage::Chain));
+        }
+        if let Some(before) = before
+            && let (Some(after), Some(begins)) = (before.chain_after, span.chain_before)
+            && after != begins
+        {
+            return Err(if before.next.is_some() {
+                StorageError::damaged(&span.name, 0, span.first, Damage::Chain)
+            } else {
+                // Its last durable record is not at its end.
+                let sequence = span.first.saturating_sub(1);
+                StorageError::damaged(&before.name, before.bytes, sequence, Damage::EndsEarly)
+            });
+        }
+        before = Some(span);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -213,19 +194,16 @@ mod tests {
         let header = |first, chain| JournalHeader { identity, first, chain };
         let after = header(2, chain_after(chain));
         [
-            Span::of_journal("before", bytes, &header(1, 0), end, seed),
-            Span::of_journal("after", JOURNAL_HEADER_BYTES as u64, &after, &[], seed),
+            Span::of_journal("before".to_owned(), bytes, &header(1, 0), end, seed),
+            Span::of_journal("after".to_owned(), JOURNAL_HEADER_BYTES as u64, &after, &[], seed),
         ]
     }
 
     #[test]
     fn a_file_that_was_closed_on_a_full_disk_needs_no_seal() {
-        check(&pair_without_a_seal(|chain| chain)).unwrap();
-        let error = check(&pair_without_a_seal(|chain| chain + 1)).unwrap_err();
-        let early = Damage::EndsEarly;
-        assert!(
-            matches!(&error, StorageError::Damaged { file, why, .. } if file == "before" && *why == early),
-            "{error}"
-        );
+        check_spans(&pair_without_a_seal(|chain| chain)).unwrap();
+        let error = check_spans(&pair_without_a_seal(|chain| chain + 1)).unwrap_err();
+        let StorageError::Damaged { file, why, .. } = error else { panic!("{error}") };
+        assert_eq!((file.as_str(), why), ("before", Damage::EndsEarly));
     }
 }

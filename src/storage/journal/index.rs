@@ -1,20 +1,12 @@
-//! The sparse index of one journal file: where to begin looking for a sequence.
+//! The sparse index of one record file: from which frame on to search for a sequence.
 //!
-//! One entry of 16 bytes for about each 4 KiB of the file. It is derived and can be rebuilt from
-//! the frame headers; the writer extends that of the live file.
+//! It has an entry of 16 bytes for about each 4 KiB of the file. It can be rebuilt from the frame
+//! headers; the writer extends that of the live file.
 
-use crate::storage::header::{JOURNAL_HEADER_BYTES, Seed};
-use crate::storage::journal::frame::{BadFrame, FRAME_HEADER_BYTES, FrameHeader, decode_header};
-use crate::storage::journal::pack::PACK_HEADER_BYTES;
-use crate::storage::journal::records::JournalFile;
-use crate::storage::journal::window::Window;
-use crate::storage::{Damage, StorageError};
+use crate::storage::journal::frame::FrameHeader;
 
-/// The distance of two entries in bytes of the file, at least.
+/// The least distance of two entries in bytes of the file.
 pub(crate) const STRIDE_BYTES: u64 = 4096;
-
-/// How much of a file is read at a time when its index is built.
-const BUILD_CHUNK_BYTES: usize = 256 << 10;
 
 /// Sequences and offsets of some records of a file, both ascending.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,28 +19,24 @@ pub(crate) struct SparseIndex {
 }
 
 impl SparseIndex {
-    /// The index of a file without frames.
-    pub(crate) fn new(first: u64) -> Self {
-        Self { entries: Vec::new(), next: first, end: JOURNAL_HEADER_BYTES as u64 }
+    /// The index of a file without frames, by its first sequence and the length of its header.
+    pub(crate) fn new(first: u64, header_bytes: usize) -> Self {
+        Self { entries: Vec::new(), next: first, end: header_bytes as u64 }
     }
 
-    /// The index of a pack without frames.
-    pub(crate) fn of_pack(first: u64) -> Self {
-        Self { end: PACK_HEADER_BYTES as u64, ..Self::new(first) }
-    }
-
-    /// Takes up the frame that begins at the present end.
+    /// Adds the frame that begins at `end`.
     pub(crate) fn push(&mut self, header: &FrameHeader) {
         let last = self.entries.last().map(|(_, offset)| *offset);
-        if header.count > 0 && last.is_none_or(|last| self.end >= last.saturating_add(STRIDE_BYTES))
-        {
+        let is_due = last.is_none_or(|last| self.end >= last.saturating_add(STRIDE_BYTES));
+        if header.count > 0 && is_due {
             self.entries.push((header.sequence, self.end));
         }
         self.next = header.next_sequence();
         self.end = self.end.saturating_add(header.frame_bytes() as u64);
     }
 
-    /// Where to begin hopping for `sequence`; `None` when the file does not reach it.
+    /// The offset of a frame at or shortly before that of `sequence`; `None` if no frame of the
+    /// file can have it.
     pub(crate) fn locate(&self, sequence: u64) -> Option<u64> {
         if sequence >= self.next {
             return None;
@@ -56,49 +44,6 @@ impl SparseIndex {
         let after = self.entries.partition_point(|(first, _)| *first <= sequence);
         let (_, offset) = self.entries.get(after.checked_sub(1)?)?;
         Some(*offset)
-    }
-
-    /// Builds the index of a closed file by hopping over its frame headers. The payloads are
-    /// verified when they are read.
-    ///
-    /// Cost: one sequential read of the file's headers (of the whole file when records are small).
-    pub(crate) fn build(file: &JournalFile, seed: Seed) -> Result<Self, StorageError> {
-        let mut index = file.empty_index();
-        let length = file.file.len()?;
-        let mut window = Window::new(&*file.file, BUILD_CHUNK_BYTES);
-        while index.end < length {
-            let bytes = window.at(index.end, FRAME_HEADER_BYTES)?;
-            let header = decode_header(bytes, seed)
-                .map_err(Damage::Frame)
-                .and_then(|header| index.check_next(file, &header, length).map(|()| header));
-            match header {
-                Ok(header) => index.push(&header),
-                Err(why) => {
-                    return Err(StorageError::Damaged {
-                        file: file.name.clone(),
-                        offset: index.end,
-                        sequence: index.next,
-                        why,
-                    });
-                }
-            }
-        }
-        Ok(index)
-    }
-
-    fn check_next(
-        &self,
-        file: &JournalFile,
-        header: &FrameHeader,
-        length: u64,
-    ) -> Result<(), Damage> {
-        if !file.continues(self.next, header.sequence) {
-            return Err(Damage::Chain);
-        }
-        if self.end.saturating_add(header.frame_bytes() as u64) > length {
-            return Err(Damage::Frame(BadFrame::Short));
-        }
-        Ok(())
     }
 }
 
@@ -108,7 +53,7 @@ mod tests {
 
     #[test]
     fn an_entry_stands_for_about_four_kibibytes_and_begins_before_its_sequences() {
-        let mut index = SparseIndex::new(1);
+        let mut index = SparseIndex::new(1, 60);
         let mut offsets = vec![0];
         for sequence in 1..=1_000 {
             let header =

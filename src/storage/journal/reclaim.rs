@@ -1,30 +1,32 @@
-//! Gives back the space of records that are no longer needed, while the journal is written.
+//! Reclaims the space of records that are no longer needed, while the journal is written.
 //!
-//! A *sweep* goes over the closed files of the journal and the packs, oldest first, and rewrites
-//! them as packs with only what the floor above still needs. Files of which all is needed stay as
-//! they are. Each pack is durable and read back before readers get it, and readers have it before
-//! the files that it takes the place of are removed: a crash between leaves both, and the start
-//! removes the older ones. Readers with a pinned list go on reading files that are removed.
+//! A *sweep* visits the closed files of the journal and the packs, oldest first, and rewrites them
+//! as packs with only the records that are still needed; the caller decides which. Files whose
+//! records are all needed stay. A pack is durable and read back before it is published to readers,
+//! and only then are the files that it replaces removed: after a crash in between both exist, and
+//! the next start removes the older ones. Pinned readers continue to read removed files.
 //!
-//! Oldest first matters: a record that only forgets older ones (a removal) may go because all that
-//! it forgets has gone before, in the same sweep or an earlier one. So the records alone always
-//! lead to the state, whatever becomes of the snapshots.
+//! The order matters: a record that only removes older documents may go because the records of
+//! those documents have gone before it, in this sweep or an earlier one. So the records alone
+//! always lead to the state, even without any snapshot.
 //!
-//! Knows no content and no clock. Cost: a read of every file, a write of what is needed where
-//! anything is not. Room needed on the disk: one pack. Tested by a crash at every operation.
+//! Knows no content and no clock. Cost: reads every file, and rewrites those with records that are
+//! not needed. Needs free disk space for one pack. Tested by a crash at every operation.
 
 use std::sync::Arc;
 
+use crate::storage::disk::Disk;
+use crate::storage::error::StorageError;
+use crate::storage::header::Identity;
+use crate::storage::journal::frame::RecordRef;
 use crate::storage::journal::pack::PackWriter;
-use crate::storage::journal::records::Piece;
-use crate::storage::journal::scan::RecordRef;
-use crate::storage::{Disk, Extent, Identity, Records, StorageError};
+use crate::storage::journal::reader::{ClosedFile, Extent, Records};
 
-/// Hands to the second argument what is still needed of a record: the record itself, a part of it
-/// (first and count lie within the record's), or nothing.
+/// Passes to the second argument what is still needed of a record: the record itself, parts whose
+/// changes lie within its range, or nothing.
 pub type Keep<'a> = dyn FnMut(RecordRef<'_>, &mut dyn FnMut(RecordRef<'_>)) + 'a;
 
-/// Told how many bytes were gone over; answers whether to go on. It may wait.
+/// Receives the number of bytes read since the last call; returns whether to continue. It may wait.
 pub type Pace<'a> = dyn FnMut(u64) -> bool + 'a;
 
 /// How much of the files is needed.
@@ -32,47 +34,47 @@ pub type Pace<'a> = dyn FnMut(u64) -> bool + 'a;
 pub struct Usage {
     /// Bytes of the files.
     pub bytes: u64,
-    /// What they would have if they held only what is needed.
+    /// The bytes of only the needed records.
     pub live_bytes: u64,
 }
 
-/// What a survey found.
+/// The result of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Surveyed {
-    /// Of the files that were looked at.
+    /// The usage of the surveyed files.
     pub usage: Usage,
     /// The sequence after them.
     pub next: u64,
 }
 
-/// What a sweep is asked to do.
+/// Which files a sweep rewrites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SweepRange {
-    /// Files before this sequence are done.
+    /// Files before this sequence are already swept.
     pub from: u64,
-    /// Only files that end before this sequence are touched.
+    /// Only files that end before this sequence are swept.
     pub next: u64,
-    /// A pack gets about so many bytes.
+    /// The approximate size of a pack.
     pub pack_bytes: u64,
 }
 
-/// How far a sweep is.
+/// The progress of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
-    /// A part is done; go on.
+    /// A part is done; continue.
     UpTo {
         /// Everything before this sequence is done.
         next: u64,
-        /// How many bytes were given back.
+        /// How many bytes were reclaimed.
         freed: u64,
     },
     /// There is nothing more.
     Done,
-    /// It was told to stop; what it was at is as it was.
+    /// The caller stopped it; the current files are unchanged.
     Stopped,
 }
 
-/// Rewrites what has been written; there is one of these at work.
+/// Sweeps the files of a journal. Only one may sweep at a time.
 #[derive(Debug, Clone)]
 pub struct Reclaimer {
     disk: Arc<dyn Disk>,
@@ -85,17 +87,17 @@ impl Reclaimer {
         Self { disk, identity, records }
     }
 
-    /// The size of all files, the one that is written to included.
+    /// The size of all files, including the live one.
     pub fn extent(&self) -> Extent {
         self.records.extent()
     }
 
-    /// The bytes of the longest frame written since the journal was opened, for each of its changes.
+    /// See [`Records::longest_written`].
     pub fn longest_written(&self) -> u64 {
         self.records.longest_written()
     }
 
-    /// How much of the closed files that end before `next` is needed; `None` when told to stop.
+    /// How much of the closed files that end before `next` is needed; `None` if `pace` stops it.
     ///
     /// # Errors
     /// [`StorageError::Damaged`], [`StorageError::Io`].
@@ -106,44 +108,44 @@ impl Reclaimer {
         pace: &mut Pace<'_>,
     ) -> Result<Option<Surveyed>, StorageError> {
         let mut surveyed = Surveyed { usage: Usage::default(), next: 1 };
-        for piece in self.records.closed_pieces(1, next) {
-            let Some(live) = self.live(&piece, keep, pace)? else { return Ok(None) };
-            surveyed.usage.bytes += piece.file.length();
+        for closed in self.records.closed_files(1, next) {
+            let Some(live) = self.live(&closed, keep, pace)? else { return Ok(None) };
+            surveyed.usage.bytes += closed.file.length();
             surveyed.usage.live_bytes += live.bytes;
-            surveyed.next = piece.next;
+            surveyed.next = closed.next;
         }
         Ok(Some(surveyed))
     }
 
-    /// Makes the next pack of a sweep. `keep` must speak of a state that is durable and that no later
-    /// call goes behind.
+    /// Writes the next pack of a sweep. `keep` must decide by a durable state, and no later call by
+    /// an older one.
     ///
     /// # Errors
-    /// [`StorageError::Damaged`], [`StorageError::Io`]: what was there is there still.
-    /// [`StorageError::Poisoned`]: a pack took its name, and whether it has it after a power cut is
-    /// not known. Nothing may be written to the directory any more.
+    /// After [`StorageError::Damaged`] and [`StorageError::Io`] all files are unchanged. After
+    /// [`StorageError::Poisoned`] it is unknown whether a pack keeps its new name after a power
+    /// cut, so nothing may be written to the directory any more.
     pub fn sweep(
         &self,
         range: SweepRange,
         keep: &mut Keep<'_>,
         pace: &mut Pace<'_>,
     ) -> Result<Sweep, StorageError> {
-        let mut packed = Packed { writer: None, pieces: Vec::new(), gains: false, chain: 0 };
-        for piece in self.records.closed_pieces(range.from, range.next) {
-            let Some(live) = self.live(&piece, keep, pace)? else {
+        let mut packed = Packed { writer: None, files: Vec::new(), gains: false, chain: 0 };
+        for closed in self.records.closed_files(range.from, range.next) {
+            let Some(live) = self.live(&closed, keep, pace)? else {
                 return packed.abandon();
             };
-            // A small file is copied for the sake of its neighbours.
-            let stays = live.is_all && piece.file.length() >= range.pack_bytes / 2;
-            if stays && packed.pieces.is_empty() {
+            // A small file whose records are all needed is merged with its neighbours.
+            let stays = live.is_all && closed.file.length() >= range.pack_bytes / 2;
+            if stays && packed.files.is_empty() {
                 continue;
             }
             let full = packed.writer.as_ref().is_some_and(|w| w.bytes() >= range.pack_bytes);
             if stays || full {
                 break;
             }
-            packed.gains |= !live.is_all || !packed.pieces.is_empty();
-            match self.copy(&mut packed, piece, keep, pace) {
+            packed.gains |= !live.is_all || !packed.files.is_empty();
+            match self.copy(&mut packed, closed, keep, pace) {
                 Ok(true) => {}
                 Ok(false) => return packed.abandon(),
                 Err(error) => {
@@ -155,15 +157,15 @@ impl Reclaimer {
         self.install(packed)
     }
 
-    /// What is needed of a file; `None` when told to stop.
+    /// What is needed of a file; `None` if `pace` stops it.
     fn live(
         &self,
-        piece: &Piece,
+        closed: &ClosedFile,
         keep: &mut Keep<'_>,
         pace: &mut Pace<'_>,
     ) -> Result<Option<Live>, StorageError> {
         let (mut all_bytes, mut kept_bytes, mut is_all) = (0, 0, true);
-        let chain = self.each(piece, pace, &mut |record| {
+        let chain = self.each(closed, pace, &mut |record| {
             let mut kept = false;
             keep(record, &mut |part| {
                 kept_bytes += part.frame_bytes();
@@ -173,24 +175,24 @@ impl Reclaimer {
             is_all &= kept;
             Ok(())
         })?;
-        let rest = piece.file.length().saturating_sub(all_bytes);
+        let rest = closed.file.length().saturating_sub(all_bytes);
         Ok(chain.map(|_| Live { bytes: rest + kept_bytes, is_all }))
     }
 
-    /// Copies what is needed of a file behind what is packed; false when told to stop.
+    /// Appends what is needed of a file to the pack; false if `pace` stops it.
     fn copy<'s>(
         &'s self,
         packed: &mut Packed<'s>,
-        piece: Piece,
+        closed: ClosedFile,
         keep: &mut Keep<'_>,
         pace: &mut Pace<'_>,
     ) -> Result<bool, StorageError> {
         let begun = match packed.writer.take() {
             Some(writer) => writer,
-            None => PackWriter::create(&*self.disk, self.identity, piece.file.first)?,
+            None => PackWriter::create(&*self.disk, self.identity, closed.file.first())?,
         };
         let writer = packed.writer.insert(begun);
-        let chain = self.each(&piece, pace, &mut |record| {
+        let chain = self.each(&closed, pace, &mut |record| {
             let mut written = Ok(());
             keep(record, &mut |part| {
                 if written.is_ok() {
@@ -200,32 +202,32 @@ impl Reclaimer {
             written
         })?;
         let Some(chain) = chain else { return Ok(false) };
-        packed.chain = piece.file.pack.map_or(chain, |pack| pack.chain);
-        packed.pieces.push(piece);
+        packed.chain = closed.file.pack().map_or(chain, |pack| pack.chain);
+        packed.files.push(closed);
         Ok(true)
     }
 
-    /// Visits the records of a file at the pace of the caller; the chain value of its last frame, or
-    /// `None` when told to stop.
+    /// Visits the records of a file. Returns the chain value of its last frame, or `None` if `pace`
+    /// stops it.
     fn each(
         &self,
-        piece: &Piece,
+        closed: &ClosedFile,
         pace: &mut Pace<'_>,
         visit: &mut dyn FnMut(RecordRef<'_>) -> Result<(), StorageError>,
     ) -> Result<Option<u64>, StorageError> {
-        let (mut gone_over, mut goes_on) = (0, true);
-        let chain = piece.file.walk(piece.next, self.records.seed(), &mut |record| {
-            gone_over += record.frame_bytes();
-            if gone_over >= PACE_BYTES {
-                goes_on &= pace(std::mem::take(&mut gone_over));
+        let (mut bytes_read, mut continues) = (0, true);
+        let chain = closed.file.walk(closed.next, self.records.seed(), &mut |record| {
+            bytes_read += record.frame_bytes();
+            if bytes_read >= PACE_BYTES {
+                continues &= pace(std::mem::take(&mut bytes_read));
             }
-            if goes_on { visit(record) } else { Ok(()) }
+            if continues { visit(record) } else { Ok(()) }
         })?;
-        Ok((goes_on && pace(gone_over)).then_some(chain))
+        Ok((continues && pace(bytes_read)).then_some(chain))
     }
 
     fn install(&self, packed: Packed<'_>) -> Result<Sweep, StorageError> {
-        let (Some(writer), Some(last)) = (packed.writer, packed.pieces.last()) else {
+        let (Some(writer), Some(last)) = (packed.writer, packed.files.last()) else {
             return Ok(Sweep::Done);
         };
         let next = last.next;
@@ -235,35 +237,35 @@ impl Reclaimer {
         }
         let pack = Arc::new(writer.finish(next, packed.chain)?);
         self.records.replace(&pack, next);
-        let old = packed.pieces.iter().filter(|piece| piece.file.name != pack.name);
-        old.map(|piece| self.disk.remove(&piece.file.name))
+        let old = packed.files.iter().filter(|closed| closed.file.name != pack.name);
+        old.map(|closed| self.disk.remove(&closed.file.name))
             .collect::<Result<Vec<()>, _>>()
             .and_then(|_| self.disk.sync_directory())
             .map_err(StorageError::fatal)?;
-        let before: u64 = packed.pieces.iter().map(|piece| piece.file.length()).sum();
+        let before: u64 = packed.files.iter().map(|closed| closed.file.length()).sum();
         Ok(Sweep::UpTo { next, freed: before.saturating_sub(pack.length()) })
     }
 }
 
-/// The pace is asked about after so many bytes.
+/// `pace` is called after this many bytes.
 const PACE_BYTES: u64 = 1 << 20;
 
 /// What is needed of a file.
 struct Live {
-    /// What it would have if it held nothing else.
+    /// The bytes of only the needed records.
     bytes: u64,
-    /// Whether that is every record as it is.
+    /// Whether every record is needed unchanged.
     is_all: bool,
 }
 
-/// A pack in the making.
+/// A pack that is being written.
 struct Packed<'a> {
     writer: Option<PackWriter<'a>>,
-    /// What it takes the place of.
-    pieces: Vec<Piece>,
-    /// Whether something goes by it, or files become fewer.
+    /// The files that it replaces.
+    files: Vec<ClosedFile>,
+    /// Whether it is smaller than those files, or fewer.
     gains: bool,
-    /// The chain value that the file after these begins with.
+    /// The chain value that the file after them continues.
     chain: u64,
 }
 

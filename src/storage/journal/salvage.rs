@@ -1,39 +1,44 @@
-//! Looks at the files of the journal one by one, damaged ones too, and saves what can be read.
+//! Examines the files of the journal one by one, also damaged ones, and saves what can be read.
 //!
-//! For an operator whose directory is refused: [`crate::storage::scan()`] says only where the first damage is.
-//! Nothing here is for a directory in use. What can be saved of a damaged file are its intact
-//! frames, found at whatever byte they begin; [`Finding::repair`] puts them into a pack, which takes
-//! the place of the file. The damaged file stays under the name `<name>.damaged`.
+//! For an operator whose directory is refused: [`crate::storage::scan()`] reports only the first
+//! damage. The directory must not be in use. What can be saved of a damaged file are its intact
+//! frames, wherever they begin; [`Finding::repair`] writes them to a pack, which replaces the file.
+//! A copy of the damaged file stays under the name `<name>.damaged`.
 //!
-//! Cost: a read of every file; one file's frames are in memory at a time. Tested by damage of every
-//! sort to small directories, and by what they open to afterwards.
+//! Cost: reads every file; the frames of one damaged file are in memory at a time. Tested by damage
+//! of every kind to small directories, and by what is stored after the repair.
 
-use std::sync::{Arc, RwLock};
+use std::ops::Range;
+use std::sync::Arc;
 
-use crate::storage::header::{JOURNAL_HEADER_BYTES, JournalHeader, journal_first};
-use crate::storage::journal::frame::{Decoded, FRAME_HEADER_BYTES, MAGIC, decode, decode_header};
-use crate::storage::journal::pack::{PACK_HEADER_BYTES, PackHeader, PackWriter, pack_range};
-use crate::storage::journal::records::JournalFile;
-use crate::storage::journal::scan::{Listed, RecordRef, list_files, scan, scan_newest};
+use crate::storage::disk::{Disk, DiskFile, read_in_pieces};
+use crate::storage::error::{MissingRecords, StorageError};
+use crate::storage::header::Identity;
+use crate::storage::journal::file::JournalFile;
+use crate::storage::journal::frame::{FRAME_HEADER_BYTES, MAGIC, Record, RecordRef};
+use crate::storage::journal::header::{
+    JOURNAL_HEADER_BYTES, JournalHeader, PACK_HEADER_BYTES, PackHeader, RecordHeader,
+};
+use crate::storage::journal::pack::PackWriter;
+use crate::storage::journal::recovery::{scan, scan_newest};
 use crate::storage::journal::window::Window;
-use crate::storage::sealed::{remove_if_there, temporary_name};
-use crate::storage::{Disk, DiskFile, Identity, MissingRecords, Record, StorageError};
+use crate::storage::names::{RecordFiles, journal_first, pack_range, temporary_name};
 
-/// How much is searched at a time.
+/// The size of a read.
 const CHUNK_BYTES: usize = 256 << 10;
-/// What a damaged file is called afterwards.
+/// The suffix of damaged files that were put aside.
 const DAMAGED_SUFFIX: &str = ".damaged";
 
 /// One file of the journal, or the gap where one is missing.
 #[derive(Debug)]
 pub struct Finding {
-    /// Its name; none where a file is missing.
+    /// Its name; `None` where a file is missing.
     pub name: Option<String>,
     /// Whether it is a pack.
     pub is_pack: bool,
     /// The first sequence of its range.
     pub first: u64,
-    /// The sequence after its range; of a damaged newest file, after the last one known of.
+    /// The sequence after its range; for a damaged newest file, after the last known sequence.
     pub next: u64,
     /// Its length in bytes.
     pub bytes: u64,
@@ -41,13 +46,13 @@ pub struct Finding {
     pub changes: u64,
     /// What is wrong with it.
     pub damage: Option<StorageError>,
-    /// Changes that had a record and have none that can be read, at most.
+    /// The largest number of changes whose records may be lost.
     pub lost: u64,
     chain: u64,
 }
 
-/// Looks at every file, oldest first. Changes up to `durable_upto` are known to have had a record, from
-/// a snapshot. `progress` is told how many bytes were read.
+/// Looks at every file, oldest first. Changes up to `durable_upto` are known to have had a record,
+/// from a snapshot. `progress` receives the number of bytes read since the last call.
 ///
 /// # Errors
 /// [`StorageError::Io`]; damage is among the findings.
@@ -57,7 +62,7 @@ pub fn examine(
     durable_upto: u64,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Vec<Finding>, StorageError> {
-    let Listed { packs, journals, .. } = list_files(disk.list()?);
+    let RecordFiles { packs, journals, .. } = RecordFiles::among(disk.list()?);
     let packs = packs.into_iter().filter_map(|name| Some((pack_range(&name)?, name)));
     let journals = journals.into_iter().map(|(first, name)| ((first, 0), name));
     let mut files: Vec<_> = packs.chain(journals).collect();
@@ -70,8 +75,8 @@ pub fn examine(
         }
         let after = files.get(position + 1).map(|((first, _), _)| *first);
         let next = if *end > 0 { Some(*end) } else { after };
-        let range = Range { first: *first, next, durable_upto };
-        let finding = look(disk, identity, name, range)?;
+        let wanted = Expected { first: *first, next, durable_upto };
+        let finding = examine_file(disk, identity, name, wanted)?;
         progress(finding.bytes);
         expected = finding.next;
         findings.push(finding);
@@ -79,7 +84,7 @@ pub fn examine(
     if expected <= durable_upto {
         findings.push(Finding::gap(expected, durable_upto.saturating_add(1), None));
     }
-    // Where no file is wrong by itself they may be wrong together.
+    // Files that are intact by themselves may still not belong together.
     if findings.iter().all(|finding| finding.damage.is_none())
         && let Err(error) = scan(disk, identity, 0, &mut |_| ())
     {
@@ -111,8 +116,8 @@ impl Finding {
         }
     }
 
-    /// Puts what can be read of a damaged file into a pack that takes its place, once a copy of the file
-    /// is aside. `chain` is what the file after it begins with, where there is one.
+    /// Replaces a damaged file by a pack of what can be read of it, after copying the file to
+    /// another name. `chain` is the value that the file after it continues, if there is one.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -123,7 +128,7 @@ impl Finding {
         chain: Option<u64>,
     ) -> Result<(), StorageError> {
         let records = match &self.name {
-            Some(name) => intact(&*disk.open(name)?, identity, (self.first, self.next))?.records,
+            Some(name) => intact(&*disk.open(name)?, identity, self.first..self.next)?.records,
             None => Vec::new(),
         };
         if let Some(name) = &self.name {
@@ -136,7 +141,7 @@ impl Finding {
             }
             drop(writer.finish(self.next, chain.unwrap_or(self.chain))?);
         }
-        // A pack that takes the place of a pack has its name.
+        // A pack that replaces a pack has its name.
         if let Some(name) = self.name.as_ref().filter(|_| !self.is_pack) {
             disk.remove(name)?;
         }
@@ -144,28 +149,19 @@ impl Finding {
     }
 }
 
-/// Copies a file to a name of its own; durable when it returns.
+/// Copies a file to the name of a damaged one, durably.
 fn copy_aside(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
     let aside = name_aside(disk, name)?;
     let temporary = temporary_name(&aside);
-    remove_if_there(disk, &temporary)?;
+    disk.remove_if_present(&temporary)?;
     let (from, to) = (disk.open(name)?, disk.create(&temporary)?);
-    let mut buffer = vec![0; CHUNK_BYTES];
-    let mut offset = 0;
-    loop {
-        let read = from.read_at(offset, &mut buffer)?;
-        if read == 0 {
-            break;
-        }
-        to.write_at(offset, buffer.get(..read).unwrap_or_default())?;
-        offset += read as u64;
-    }
+    read_in_pieces(&*from, 0..from.len()?, |offset, piece| to.write_at(offset, piece))?;
     to.sync_data()?;
     disk.rename(&temporary, &aside)?;
     disk.sync_directory()
 }
 
-/// What a damaged file is called afterwards: a name that nothing has.
+/// An unused name for a damaged file that is put aside.
 ///
 /// # Errors
 /// [`StorageError::Io`].
@@ -185,38 +181,32 @@ pub fn chain_of(disk: &dyn Disk, identity: &Identity, name: &str) -> Option<u64>
     JournalHeader::decode(&bytes, identity).ok().map(|header| header.chain)
 }
 
-/// What a file is to hold.
+/// Which sequences a file should have.
 #[derive(Clone, Copy)]
-struct Range {
+struct Expected {
     first: u64,
-    /// The sequence after it; none for the file that was written to.
+    /// The sequence after it; `None` for the newest journal file.
     next: Option<u64>,
-    /// Changes up to here had a record.
+    /// Changes up to this sequence had a record.
     durable_upto: u64,
 }
 
-fn look(
+fn examine_file(
     disk: &dyn Disk,
     identity: &Identity,
     name: &str,
-    Range { first, next, durable_upto }: Range,
+    Expected { first, next, durable_upto }: Expected,
 ) -> Result<Finding, StorageError> {
     let file: Arc<dyn DiskFile> = Arc::from(disk.open(name)?);
     let bytes = file.len()?;
-    let (is_pack, seed) = (pack_range(name).is_some(), identity.seed());
-    let mut header = [0; PACK_HEADER_BYTES];
-    file.read_at(0, &mut header)?;
-    let (pack, header_error) = if is_pack {
-        match PackHeader::decode(&header, identity) {
-            Ok(pack) => (Some(pack), None),
-            Err(bad) => (None, Some(bad.of(name, first))),
-        }
+    let is_pack = pack_range(name).is_some();
+    let mut head = [0; PACK_HEADER_BYTES];
+    file.read_at(0, &mut head)?;
+    let header = if is_pack {
+        PackHeader::decode(&head, identity).map(RecordHeader::Pack)
     } else {
-        (None, JournalHeader::decode(&header, identity).err().map(|bad| bad.of(name, first)))
+        JournalHeader::decode(&head, identity).map(RecordHeader::Journal)
     };
-    if let Some(error @ StorageError::Refused { .. }) = header_error {
-        return Err(error);
-    }
     let mut finding = Finding {
         name: Some(name.to_owned()),
         is_pack,
@@ -224,60 +214,71 @@ fn look(
         next: next.unwrap_or(first),
         bytes,
         changes: 0,
-        damage: header_error,
+        damage: None,
         lost: 0,
-        chain: pack.map_or(0, |pack| pack.chain),
+        chain: 0,
     };
-    let walked = JournalFile {
-        name: name.to_owned(),
-        first,
-        file: Arc::clone(&file),
-        bytes,
-        index: RwLock::new(None),
-        pack,
-    };
-    if finding.damage.is_none() {
-        let mut changes = 0;
-        let mut count = |record: RecordRef<'_>| {
-            changes += u64::from(record.count);
-            Ok(())
-        };
-        match (walked.walk(next.unwrap_or(0), seed, &mut count), next) {
-            (Ok(chain), Some(_)) => finding.chain = if is_pack { finding.chain } else { chain },
-            (Err(error @ StorageError::Io { .. }), _) => return Err(error),
-            (Err(error), Some(_)) => finding.damage = Some(error),
-            // The newest one may end in a torn tail: the scan tells that from damage.
-            (_, None) => {
-                let before = first.saturating_sub(1);
-                match scan_newest(disk, identity, before.max(durable_upto)) {
-                    Ok(tail) => {
-                        changes = tail.last.saturating_sub(before);
-                        finding.next = tail.last.saturating_add(1).max(first);
-                        finding.chain = tail.chain;
-                    }
-                    Err(error @ StorageError::Io { .. }) => return Err(error),
-                    Err(error) => finding.damage = Some(error),
-                }
+    let mut pack_changes = None;
+    match header.map_err(|bad| bad.of(name, first)) {
+        Ok(header) => {
+            if let RecordHeader::Pack(pack) = &header {
+                (finding.chain, pack_changes) = (pack.chain, Some(pack.changes));
             }
+            let file = JournalFile::new(name.to_owned(), header, Arc::clone(&file), bytes);
+            finding.walk(disk, identity, &file, Expected { first, next, durable_upto })?;
         }
-        finding.changes = changes;
+        Err(error @ StorageError::Refused { .. }) => return Err(error),
+        Err(error) => finding.damage = Some(error),
     }
     if finding.damage.is_some() {
-        let intact = intact(&*file, identity, (first, next.unwrap_or(u64::MAX)))?;
+        let intact = intact(&*file, identity, first..next.unwrap_or(u64::MAX))?;
         finding.changes = intact.records.iter().map(|record| u64::from(record.count)).sum();
         let end = intact.end.max(durable_upto.saturating_add(1));
         finding.next = next.unwrap_or(end);
-        let had = pack.map_or(finding.next - first, |pack| pack.changes);
+        let had = pack_changes.unwrap_or(finding.next.saturating_sub(first));
         finding.lost = had.saturating_sub(finding.changes);
     }
     Ok(finding)
+}
+
+impl Finding {
+    /// Reads a whole file and notes its changes, its chain value and its damage.
+    fn walk(
+        &mut self,
+        disk: &dyn Disk,
+        identity: &Identity,
+        file: &JournalFile,
+        Expected { first, next, durable_upto }: Expected,
+    ) -> Result<(), StorageError> {
+        let walked = if let Some(next) = next {
+            file.walk(next, identity.seed(), &mut |record| {
+                self.changes += u64::from(record.count);
+                Ok(())
+            })
+        } else {
+            // The newest file may end in a torn tail; recovery distinguishes that from damage.
+            let before = first.saturating_sub(1);
+            scan_newest(disk, identity, before.max(durable_upto)).map(|tail| {
+                self.changes = tail.last.saturating_sub(before);
+                self.next = tail.last.saturating_add(1).max(first);
+                tail.chain
+            })
+        };
+        match walked {
+            Ok(chain) if !self.is_pack => self.chain = chain,
+            Ok(_) => {}
+            Err(error @ StorageError::Io { .. }) => return Err(error),
+            Err(error) => self.damage = Some(error),
+        }
+        Ok(())
+    }
 }
 
 /// What can be read of a file.
 struct Intact {
     /// In their order.
     records: Vec<Record>,
-    /// The sequence after all that its frames speak of.
+    /// The sequence after the last one that a frame mentions.
     end: u64,
 }
 
@@ -285,9 +286,10 @@ struct Intact {
 fn intact(
     file: &dyn DiskFile,
     identity: &Identity,
-    (mut first, next): (u64, u64),
+    range: Range<u64>,
 ) -> Result<Intact, StorageError> {
-    let (seed, length, mut end) = (identity.seed(), file.len()?, first);
+    let (seed, length) = (identity.seed(), file.len()?);
+    let (mut first, mut end) = (range.start, range.start);
     let mut window = Window::new(file, CHUNK_BYTES);
     let (mut records, mut offset) = (Vec::new(), 0);
     while offset < length {
@@ -297,22 +299,19 @@ fn intact(
             continue;
         };
         offset += skip as u64;
-        let header = decode_header(window.at(offset, FRAME_HEADER_BYTES)?, seed);
-        let needed = header.map_or(FRAME_HEADER_BYTES, |header| header.frame_bytes());
-        match decode(window.at(offset, needed)?, seed) {
-            Decoded::Complete(frame) => {
-                let header = frame.header;
-                end = end.max(header.next_sequence()).max(header.durable_upto.saturating_add(1));
-                if header.count > 0 && header.sequence >= first && header.next_sequence() <= next {
-                    first = header.next_sequence();
-                    let payload = frame.payload.to_vec();
-                    let (first, count) = (header.sequence, header.count);
-                    records.push(Record { first, count, payload });
-                }
-                offset += needed as u64;
-            }
-            Decoded::Incomplete { .. } | Decoded::Bad(_) => offset += 1,
+        let Ok(frame) = window.frame(offset, seed)? else {
+            offset += 1;
+            continue;
+        };
+        let header = frame.header;
+        end = end.max(header.next_sequence()).max(header.durable_upto.saturating_add(1));
+        let in_range = header.sequence >= first && header.next_sequence() <= range.end;
+        if let Some(record) = frame.record().filter(|_| in_range) {
+            first = header.next_sequence();
+            let RecordRef { first, count, payload } = record;
+            records.push(Record { first, count, payload: payload.to_vec() });
         }
+        offset += header.frame_bytes() as u64;
     }
     Ok(Intact { records, end })
 }

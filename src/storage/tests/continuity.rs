@@ -1,12 +1,12 @@
-//! Promise: no record file is missing, cut or swapped unnoticed, whatever a snapshot holds. Method: each
-//! file of small journals, with packs and without, removed, cut and renamed, then a start from the first
-//! sequence and one from the last; the same for the files of an export.
+//! Promise: no record file is missing, cut or swapped unnoticed, whatever a snapshot contains.
+//! Method: removes, cuts and renames each file of small journals, with packs and without, then
+//! recovers from the first sequence and from the last; does the same with the files of an export.
 
 use super::*;
 use crate::storage::export::{ExportFile, check_files, read_export, write_export};
-use crate::storage::header::journal_first;
-use crate::storage::journal::pack::pack_range;
 use crate::storage::journal::reclaim::{Sweep, SweepRange};
+use crate::storage::names::journal_first;
+use crate::storage::names::pack_range;
 use crate::storage::{Damage, Disk, MissingRecords};
 
 const FILE_BYTES: u64 = 2_048;
@@ -132,7 +132,7 @@ fn an_export_is_whole_only_with_every_record_file() {
         for without in 0..files.len() {
             let mut files = files.clone();
             let removed = files.remove(without);
-            // What the newest file held, nothing else knows.
+            // Nothing else knows what the newest file contained.
             if removed.name == newest {
                 continue;
             }

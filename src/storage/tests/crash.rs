@@ -1,7 +1,8 @@
-//! Promise: after any crash the journal holds a prefix of what was accepted, with everything that
-//! was answered, byte for byte. Method: seeded lives of a journal on a simulated disk, each ended by
-//! a power cut or a kill at a random operation, also during recovery, and a bit flipped after each; and mutants, each of which
-//! the same harness must catch, or it proves nothing. A failing seed is printed and replays.
+//! Promise: after any crash the journal has a prefix of what was accepted, with everything that was
+//! acknowledged, byte for byte. Method: seeded lives of a journal on a simulated disk, each ended
+//! by a power cut or a kill at a random operation, also during recovery, with a bit flipped after
+//! each. The same harness must catch each mutant, or it proves nothing. A failing seed is printed
+//! and replays.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ enum Mutant {
 struct Model {
     /// Every accepted record: its first sequence, count, payload.
     accepted: Vec<(u64, u32, Vec<u8>)>,
-    answered: u64,
+    acknowledged: u64,
 }
 
 impl Model {
@@ -45,11 +46,14 @@ impl Model {
             return Err("wrong records were recovered".to_owned());
         }
         self.accepted.truncate(records.len());
-        if tail.last != self.last() || tail.last < self.answered {
-            return Err(format!("answered up to {}, recovered up to {}", self.answered, tail.last));
+        if tail.last != self.last() || tail.last < self.acknowledged {
+            return Err(format!(
+                "acknowledged up to {}, recovered up to {}",
+                self.acknowledged, tail.last
+            ));
         }
-        // Whoever looks them up now has been told of them.
-        self.answered = tail.last;
+        // From now on readers can see them.
+        self.acknowledged = tail.last;
         Ok(())
     }
 }
@@ -139,26 +143,26 @@ fn live(
     dice: &mut Dice,
     mutant: Mutant,
 ) -> Result<(), Ended> {
-    // Until `open` has made it durable, a recovered tail is not answered.
-    let answered = model.answered;
+    // Until `open` has made it durable, a recovered tail is not acknowledged.
+    let acknowledged = model.acknowledged;
     let tail = recovered(disk, model)?;
     let file_bytes = [6_000, 60_000][dice.below(2)];
     let options = JournalOptions { file_bytes };
-    let recovered_upto = std::mem::replace(&mut model.answered, answered);
+    let recovered_upto = std::mem::replace(&mut model.acknowledged, acknowledged);
     let mut journal = Journal::open(Arc::new(disk.clone()), identity(), tail, options)?;
-    model.answered = recovered_upto;
+    model.acknowledged = recovered_upto;
     for _ in 0..40 {
         match dice.below(10) {
             0..4 => accept(&mut journal, model, dice)?,
             4..7 => {
                 journal.flush()?;
                 if mutant == Mutant::NoSync {
-                    model.answered = model.last();
+                    model.acknowledged = model.last();
                 }
             }
-            7 if mutant != Mutant::NoSync => model.answered = journal.sync()?,
+            7 if mutant != Mutant::NoSync => model.acknowledged = journal.sync()?,
             8 => journal.seal()?,
-            _ => read_answered(&journal, model, dice)?,
+            _ => read_acknowledged(&journal, model, dice)?,
         }
     }
     Ok(())
@@ -175,11 +179,11 @@ fn accept(journal: &mut Journal, model: &mut Model, dice: &mut Dice) -> Result<(
     Ok(())
 }
 
-fn read_answered(journal: &Journal, model: &Model, dice: &mut Dice) -> Result<(), Ended> {
-    if model.answered == 0 {
+fn read_acknowledged(journal: &Journal, model: &Model, dice: &mut Dice) -> Result<(), Ended> {
+    if model.acknowledged == 0 {
         return Ok(());
     }
-    let sequence = 1 + dice.below(model.answered as usize) as u64;
+    let sequence = 1 + dice.below(model.acknowledged as usize) as u64;
     let record = journal.records().read(sequence)?;
     let read = (record.first, record.count, record.payload);
     let covered = read.0 <= sequence && sequence < read.0 + u64::from(read.1);
@@ -190,7 +194,7 @@ fn read_answered(journal: &Journal, model: &Model, dice: &mut Dice) -> Result<()
 }
 
 #[test]
-fn every_crash_leaves_a_prefix_with_everything_answered() {
+fn every_crash_leaves_a_prefix_with_everything_acknowledged() {
     for seed in 0..SEEDS {
         if let Err(what) = campaign(seed, Mutant::Healthy) {
             panic!("seed {seed}: {what}");

@@ -1,12 +1,13 @@
-//! Promise: damage is told from a torn tail, and neither is ever a wrong or a missing answer.
-//! Method: every bit of a small journal flipped, every cut of its end, tails of zeros and garbage,
-//! files missing, and groups that reached the disk in another order.
+//! Promise: damage is distinguished from a torn tail, and neither ever gives a wrong or missing
+//! answer. Method: flips every bit of a small journal, cuts its end at every byte, adds tails of
+//! zeros and garbage, removes files, and reorders the writes of a group.
 
 use super::*;
-use crate::storage::header::{JOURNAL_HEADER_BYTES, journal_name};
 use crate::storage::journal::frame;
 use crate::storage::journal::frame::FrameHeader;
-use crate::storage::{Damage, Records, Refusal};
+use crate::storage::journal::header::JOURNAL_HEADER_BYTES;
+use crate::storage::names::journal_name;
+use crate::storage::{BadFrame, Damage, Records, Refusal};
 
 /// Where the frames of a file begin, and its end.
 fn frame_starts(bytes: &[u8]) -> Vec<usize> {
@@ -234,7 +235,7 @@ fn a_payload_cannot_pass_for_a_claim_of_another_directory() {
 fn a_bad_frame_at_or_before_the_snapshot_is_damage() {
     let (disk, first_at) = two_groups(false);
     disk.edit(&journal_name(1), |bytes| bytes.truncate(first_at + 3));
-    let short = Damage::Frame(frame::BadFrame::Short);
+    let short = Damage::Frame(BadFrame::Short);
     assert_eq!(damage_of(recover(&disk, 2)), (first_at as u64, 1, short));
     disk.edit(&journal_name(1), |bytes| bytes.truncate(first_at));
     assert_eq!(damage_of(recover(&disk, 2)).2, Damage::EndsEarly);
@@ -348,7 +349,7 @@ fn a_renamed_file_is_damage() {
 }
 
 #[test]
-fn a_claim_is_found_at_whatever_byte_it_begins() {
+fn a_claim_is_found_wherever_it_begins() {
     // The header behind the damage crosses the end of the first piece that is searched.
     for straddle in 0..60 {
         let disk = SimulatedDisk::new();
@@ -442,7 +443,7 @@ fn an_impossible_kind_or_length_is_refused_before_anything_is_allocated() {
         let fits = crc32c::crc32c_append(identity().seed().0 as u32, covered);
         crc[..4].copy_from_slice(&fits.to_le_bytes());
         let bad = frame::decode_header(&bytes, identity().seed());
-        assert_eq!(bad, Err(frame::BadFrame::HeaderFields), "{value} at {field}");
+        assert_eq!(bad, Err(BadFrame::HeaderFields), "{value} at {field}");
     }
 }
 
@@ -456,7 +457,7 @@ fn an_intact_header_that_says_the_impossible_is_no_frame() {
         let mut bytes = Vec::new();
         frame::encode(&mut bytes, identity().seed(), &header, payload.as_bytes());
         let bad = frame::decode_header(&bytes, identity().seed());
-        assert_eq!(bad, Err(frame::BadFrame::HeaderFields), "{header:?}");
+        assert_eq!(bad, Err(BadFrame::HeaderFields), "{header:?}");
     }
 }
 

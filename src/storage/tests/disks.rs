@@ -1,5 +1,5 @@
 //! Promise: the simulated disk behaves as the real one, and forgets exactly what was not synced.
-//! Method: the same expectations on both, then crashes of the simulated one.
+//! Method: runs the same checks on both, then crashes the simulated one.
 
 use super::*;
 use crate::storage::disk::simulated::{Failure, Faults, Operation};
@@ -15,7 +15,7 @@ fn behaves_as_a_disk(disk: &dyn Disk) {
     assert_eq!(buffer, *b"\0\0abc\x09\x09\x09\x09\x09");
     assert_eq!(file.read_at(100, &mut buffer).unwrap(), 0);
     file.reserve(6, 10_000).unwrap();
-    assert_eq!(file.len().unwrap(), 6, "room is not length");
+    assert_eq!(file.len().unwrap(), 6, "reserved space is not length");
     file.truncate(4).unwrap();
     file.sync_data().unwrap();
     assert_eq!(disk.open("b").unwrap().len().unwrap(), 4);

@@ -1,4 +1,4 @@
-//! Promise: a failed write or sync is never retried, and a full disk is met before anything is
+//! Promise: a failed write or sync is never retried, and a full disk is noticed before anything is
 //! decided. Method: faults of the simulated disk.
 
 use super::*;
@@ -53,7 +53,7 @@ fn what_a_failed_sync_left_in_the_page_cache_is_durable_once_recovered() {
 }
 
 #[test]
-fn a_full_disk_refuses_a_group_and_writes_resume_when_there_is_room() {
+fn a_full_disk_refuses_a_group_and_writes_resume_when_there_is_space() {
     let disk = SimulatedDisk::new();
     let mut journal = open(&disk, 1 << 20).unwrap();
     let capacity = |bytes| {
@@ -106,7 +106,7 @@ fn a_group_after_a_rotation_that_failed_for_room_can_be_torn() {
         let disk = SimulatedDisk::new();
         let mut journal = open(&disk, 1_000).unwrap();
         let mut dice = Dice::new(4);
-        // The new file is created, has no room for its header, and is removed again.
+        // The new file is created, has no space for its header, and is removed again.
         disk.set_faults(failing(Operation::Reserve, Failure::Full));
         let first = append(&mut journal, &mut dice, 1_200);
         journal.sync().unwrap();
@@ -168,16 +168,16 @@ fn a_seal_without_room_is_left_out() {
 }
 
 #[test]
-fn a_power_cut_at_each_operation_of_a_rotation_keeps_everything_answered() {
+fn a_power_cut_at_each_operation_of_a_rotation_keeps_everything_acknowledged() {
     for at in 1..40 {
         let disk = SimulatedDisk::new();
         disk.set_faults(Faults { crash_at_operation: Some(at), ..Faults::default() });
-        let mut answered = 0;
+        let mut acknowledged = 0;
         let mut run = || -> Result<(), StorageError> {
             let mut journal = open(&disk, 500)?;
             for _ in 0..6 {
                 journal.append(&[1; 200], 1)?;
-                answered = journal.sync()?;
+                acknowledged = journal.sync()?;
                 journal.seal()?;
             }
             Ok(())
@@ -185,9 +185,9 @@ fn a_power_cut_at_each_operation_of_a_rotation_keeps_everything_answered() {
         let _ended = run();
         for seed in 0..50 {
             let disk = disk.crash(seed);
-            assert!(recover(&disk, 0).unwrap().0.last >= answered, "operation {at}");
+            assert!(recover(&disk, 0).unwrap().0.last >= acknowledged, "operation {at}");
             let journal = open(&disk, 500).unwrap();
-            assert!(journal.next_sequence() > answered);
+            assert!(journal.next_sequence() > acknowledged);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Promise: files of format version 1 are read for ever. Method: files stored once under
-//! `tests/fixtures/storage`, compared with what is written and read now.
+//! Promise: every later version reads files of format version 1. Method: compares files stored once
+//! in `tests/fixtures/storage` with what is written and read now.
 
 use std::io::Write;
 
 use super::*;
-use crate::storage::header::journal_name;
+use crate::storage::names::journal_name;
 use crate::storage::{FileKind, SealedReader, SealedWriter};
 
 const JOURNAL: &[u8] = include_bytes!("../../../tests/fixtures/storage/journal-v1.log");

@@ -1,5 +1,5 @@
-//! The promises of the floor, kept from outside: what is answered is there, what is wrong is
-//! refused. Each file opens with its promise and its method.
+//! Tests of the promises of storage: what was acknowledged is there, and damage is refused. Each
+//! file begins with its promise and its method.
 
 mod continuity;
 mod crash;

@@ -1,11 +1,12 @@
-//! Promise: a sweep gives back what is not needed and nothing else, whenever the power goes, and
-//! readers with a pinned list see no difference. Method: a small journal swept with a crash at
-//! every operation; every bit of a pack flipped, every cut; a pack in the hands of a slow reader.
+//! Promise: a sweep reclaims what is not needed and nothing else, whenever the power is cut, and
+//! pinned readers see no difference. Method: sweeps a small journal with a crash at every
+//! operation; flips every bit of a pack and cuts it at every byte; reads a pack slowly while it is
+//! replaced.
 
 use super::*;
+use crate::storage::Records;
 use crate::storage::disk::simulated::Faults;
 use crate::storage::journal::reclaim::{Keep, Reclaimer, Sweep, SweepRange, Usage};
-use crate::storage::journal::records::Records;
 use crate::storage::{Damage, Disk, RecordRef};
 
 const FILE_BYTES: u64 = 1_500;
@@ -34,7 +35,7 @@ fn needed_of(records: &[Remembered]) -> Vec<Remembered> {
 /// The sequence after the last closed file.
 fn closed(disk: &SimulatedDisk) -> u64 {
     let newest = journal_files(disk).pop().unwrap();
-    crate::storage::header::journal_first(&newest).unwrap()
+    crate::storage::names::journal_first(&newest).unwrap()
 }
 
 fn packs(disk: &SimulatedDisk) -> Vec<String> {
@@ -88,10 +89,10 @@ fn a_sweep_keeps_what_is_needed_and_pinned_readers_see_no_difference() {
     let changes: u64 = needed_of(&old).iter().chain(&new).map(|r| u64::from(r.count)).sum();
     assert_eq!(after.changes, changes);
     assert!(after.bytes < before.bytes && after.packs > 0, "{after:?}");
-    // What was foretold is what is left, but for the headers and ends of files.
+    // The survey predicted the size, except for the headers and ends of files.
     let rest = before.bytes - usage.bytes;
-    let foretold = usage.live_bytes + rest;
-    assert!(after.bytes.abs_diff(foretold) <= 200 * before.files, "{usage:?} {after:?}");
+    let predicted = usage.live_bytes + rest;
+    assert!(after.bytes.abs_diff(predicted) <= 200 * before.files, "{usage:?} {after:?}");
 
     let names = disk.list().unwrap();
     assert_eq!(names.len() as u64, after.files, "what was packed is removed: {names:?}");
@@ -118,8 +119,8 @@ fn a_second_sweep_of_what_is_all_needed_changes_nothing_that_is_read() {
     assert_reads(&journal.records(), &needed_of(&old));
 }
 
-/// Parts of a record may take more bytes than it did: what is not needed goes all the same, since the
-/// record that forgets it may go in the same sweep.
+/// Parts of a record may take more bytes than it did: what is not needed goes all the same, since
+/// the record that forgets it may go in the same sweep.
 #[test]
 fn what_is_not_needed_goes_even_where_the_rest_takes_more_bytes() {
     let disk = SimulatedDisk::new();
@@ -142,7 +143,7 @@ fn what_is_not_needed_goes_even_where_the_rest_takes_more_bytes() {
 }
 
 #[test]
-fn a_sweep_that_is_told_to_stop_leaves_everything() {
+fn a_stopped_sweep_changes_nothing() {
     let (disk, written) = written_journal(60, FILE_BYTES);
     let next = closed(&disk);
     let journal = open(&disk, FILE_BYTES).unwrap();
@@ -172,16 +173,17 @@ fn a_crash_at_every_operation_of_a_sweep_loses_nothing_that_is_needed() {
             for needed in needed_of(&written) {
                 let last = needed.first + u64::from(needed.count);
                 let covers = |r: &&Remembered| r.first <= needed.first;
-                let held = records.iter().rfind(covers).unwrap();
-                let is_whole = written.contains(held) && held.first + u64::from(held.count) >= last;
-                assert!(*held == needed || is_whole, "{operation}/{seed}: {needed:?}, {held:?}");
+                let found = records.iter().rfind(covers).unwrap();
+                let is_whole =
+                    written.contains(found) && found.first + u64::from(found.count) >= last;
+                assert!(*found == needed || is_whole, "{operation}/{seed}: {needed:?}, {found:?}");
             }
             // And it goes on from there.
             let journal = open(&after, FILE_BYTES).unwrap();
             sweep(&journal, next).unwrap();
             let names = after.list().unwrap();
             assert!(names.iter().all(|name| !name.starts_with("journal-") || {
-                crate::storage::header::journal_first(name).unwrap() >= next
+                crate::storage::names::journal_first(name).unwrap() >= next
             }));
         }
         if swept.is_ok() {

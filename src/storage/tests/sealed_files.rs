@@ -1,5 +1,6 @@
-//! Promise: a sealed file is read as it was written or refused by name; a power cut leaves the old
-//! file or the new one. Method: flips, cuts, extensions, swaps, foreign files, simulated crashes.
+//! Promise: a sealed file is read as it was written or refused with its name, and a power cut
+//! leaves the old file or the new one. Method: flips, cuts, extensions, swaps, files of other
+//! directories, simulated crashes.
 
 use std::io::{Read, Write};
 
@@ -206,7 +207,7 @@ fn lying_syncs_are_caught_by_the_same_method() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_the_temporary_file_can_be_removed() {
+fn a_full_disk_is_reported_and_the_temporary_file_can_be_removed() {
     let disk = SimulatedDisk::new();
     disk.set_faults(Faults { capacity_bytes: Some(100_000), ..Faults::default() });
     let mut writer =

@@ -28,7 +28,7 @@ use crate::text::hashing::tally::Tally;
 const PIECE: usize = 2_048;
 
 /// Room behind the segment, so that eight bytes can be read from every place of it.
-const PAD: usize = squeeze::ROOM;
+const PAD: usize = squeeze::SLACK;
 
 /// The bytes of a word that a string of 0 to [`SHORT_MAX`] has.
 const LOW_BYTES: [u64; SHORT_MAX + 1] = {

@@ -7,7 +7,7 @@
 //! 16 KiB and 8 bytes a key. Tested against a map of the standard library.
 
 use crate::kernel::Simd;
-use crate::kernel::places::{self, Places, WORDS, place};
+use crate::kernel::bitmap::{self, Bitmap, WORDS, position};
 
 /// So many keys are watched: one of sixteen shares its place by chance then.
 pub(crate) const KEYS_MAX: usize = 4_096;
@@ -16,8 +16,8 @@ pub(crate) const KEYS_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(crate) struct Repeats {
     keys: Vec<u64>,
-    taken: Box<Places>,
-    again: Box<Places>,
+    taken: Box<Bitmap>,
+    again: Box<Bitmap>,
 }
 
 impl Repeats {
@@ -41,7 +41,7 @@ impl Repeats {
         all.extend_from_slice(keys);
         let (taken, again) = (&mut **taken, &mut **again);
         for &key in keys {
-            let (word, bit) = place(key);
+            let (word, bit) = position(key);
             again[word] |= taken[word] & bit;
             taken[word] |= bit;
         }
@@ -54,8 +54,8 @@ impl Repeats {
 
     /// Every occurrence of the keys that came more than once, and of a few others.
     pub(crate) fn suspects(&self) -> Vec<u64> {
-        let mut suspects = vec![0; self.keys.len() + places::ROOM];
-        let count = places::marked(Simd::best(), &self.keys, &self.again, &mut suspects);
+        let mut suspects = vec![0; self.keys.len() + bitmap::SLACK];
+        let count = bitmap::marked(Simd::best(), &self.keys, &self.again, &mut suspects);
         suspects.truncate(count);
         suspects
     }

@@ -1,9 +1,8 @@
-//! The bytes of a simulated file: a durable image and what was done since, and what a power cut
-//! makes of them.
+//! The bytes of a simulated file: a durable image, the changes since, and what a power cut leaves.
 
 use crate::storage::disk::simulated::dice::Dice;
 
-/// The unit in which a disk writes without tearing.
+/// A disk writes a sector whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Default)]
@@ -47,15 +46,17 @@ impl Contents {
         self.unsynced.push(change);
     }
 
-    pub(crate) fn after_power_cut(&self, mood: Mood, dice: &mut Dice) -> Vec<u8> {
+    pub(crate) fn after_power_cut(&self, mode: CrashMode, dice: &mut Dice) -> Vec<u8> {
         let mut bytes = self.durable.clone();
-        let kept = mood.kept(self.unsynced.len(), dice);
+        let kept = mode.kept(self.unsynced.len(), dice);
         for (position, change) in self.unsynced.iter().enumerate() {
-            let fate = match mood {
-                Mood::Each => Fate::roll(dice),
-                Mood::All | Mood::Nothing | Mood::Prefix if position < kept => Fate::Kept,
-                Mood::Prefix if position == kept => Fate::Torn,
-                Mood::All | Mood::Nothing | Mood::Prefix => Fate::Lost,
+            let fate = match mode {
+                CrashMode::Each => Fate::roll(dice),
+                CrashMode::All | CrashMode::Nothing | CrashMode::Prefix if position < kept => {
+                    Fate::Kept
+                }
+                CrashMode::Prefix if position == kept => Fate::Torn,
+                CrashMode::All | CrashMode::Nothing | CrashMode::Prefix => Fate::Lost,
             };
             match (fate, change) {
                 (Fate::Kept, change) => change.apply(&mut bytes),
@@ -111,17 +112,17 @@ fn tear(bytes: &mut Vec<u8>, offset: usize, written: &[u8], dice: &mut Dice) {
     }
 }
 
-/// How a power cut treats the unsynced operations as a whole, so that the plain cases are as
-/// frequent as the wild ones.
+/// What a power cut does with the unsynced operations; the simple cases are as frequent as the wild
+/// ones.
 #[derive(Clone, Copy)]
-pub(crate) enum Mood {
+pub(crate) enum CrashMode {
     All,
     Nothing,
     Prefix,
     Each,
 }
 
-impl Mood {
+impl CrashMode {
     pub(crate) fn roll(dice: &mut Dice) -> Self {
         match dice.below(8) {
             0 => Self::All,

@@ -1,6 +1,6 @@
-//! The seeded generator of the simulation.
+//! The random numbers of the simulation.
 
-/// A seeded generator (`SplitMix64`), for simulated disks and the tests that use them.
+/// A seeded generator (`SplitMix64`) for simulated disks and tests.
 #[derive(Debug, Clone)]
 pub struct Dice {
     state: u64,
@@ -24,7 +24,7 @@ impl Dice {
     /// A number below `bound`, about evenly.
     ///
     /// # Panics
-    /// When `bound` is 0.
+    /// If `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.roll() % bound as u64) as usize
     }

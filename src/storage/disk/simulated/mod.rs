@@ -1,14 +1,14 @@
 //! A disk in memory that forgets what was not synced. For tests; the service never uses it.
 //!
-//! It keeps, for each file and for the directory, a durable image and the operations since the
-//! last sync. [`SimulatedDisk::crash`] is a power cut: each of those operations is kept, lost or torn
-//! as a seed decides; of the directory's a prefix is kept. The same seed gives the same disk.
-//! [`SimulatedDisk::kill`] is the death of the process: nothing is lost, nothing is durable.
-//! [`Faults`] makes operations fail, cuts the power at the N-th of them, limits the capacity, and
-//! has the two lies that a test harness must be able to catch.
+//! For each file and for the directory it stores a durable image and the operations since the last
+//! sync. [`SimulatedDisk::crash`] simulates a power cut: a seed decides which of those operations
+//! of a file are kept, lost or torn; of the directory's operations it keeps a prefix. The same seed
+//! gives the same disk. [`SimulatedDisk::kill`] simulates the death of the process: nothing is lost
+//! and nothing becomes durable. [`Faults`] makes operations fail, cuts the power at the N-th of
+//! them, limits the capacity, and contains the two mutants that a test harness must catch.
 //!
-//! A failed sync loses what it should have synced for good, though it can still be read: that is
-//! what Linux does, and why a sync is never tried again.
+//! After a failed sync, the data can still be read but never becomes durable. Linux behaves like
+//! this, which is why the service never retries a sync.
 
 #![expect(
     clippy::indexing_slicing,
@@ -21,18 +21,20 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::storage::{Disk, DiskFile, StorageError};
+use crate::storage::disk::{Disk, DiskFile};
+use crate::storage::error::StorageError;
 
 mod contents;
 mod dice;
 
-use crate::storage::disk::simulated::contents::{Change, Contents, Mood};
-pub use crate::storage::disk::simulated::dice::Dice;
+pub use dice::Dice;
 
-/// What is shown as free when there is no limit.
+use contents::{Change, Contents, CrashMode};
+
+/// The free space of a disk without a limit.
 const UNLIMITED_BYTES: u64 = 1 << 40;
 
-/// The operations that change something; reads are not counted.
+/// The operations that change the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// [`Disk::create`].
@@ -56,26 +58,26 @@ pub enum Operation {
 /// How an operation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// EIO. A write leaves a part of its bytes; a sync loses some of what it should have synced.
+    /// EIO. A write leaves a part of its bytes; a sync loses some of the unsynced data.
     Io,
     /// ENOSPC. A write leaves a part of its bytes.
     Full,
 }
 
-/// What goes wrong from now on.
+/// What fails from now on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// The n-th operation of a sort fails (from 1, counted since the faults were set).
+    /// The N-th operation of a kind fails (from 1, counted since the faults were set).
     pub fail: Vec<(Operation, u64, Failure)>,
     /// Decides what a failed sync loses.
     pub seed: u64,
-    /// The power goes in the N-th operation of any sort (from 1); all later ones fail.
+    /// The power is cut in the N-th operation of any kind (from 1); all later ones fail.
     pub crash_at_operation: Option<u64>,
-    /// No more than this many bytes in all files together.
+    /// The largest size of all files together.
     pub capacity_bytes: Option<u64>,
-    /// A mutant: `sync_data` says yes and does nothing.
+    /// A mutant: `sync_data` succeeds and does nothing.
     pub lying_sync: bool,
-    /// A mutant: `sync_directory` says yes and does nothing.
+    /// A mutant: `sync_directory` succeeds and does nothing.
     pub lying_directory_sync: bool,
 }
 
@@ -91,7 +93,7 @@ struct State {
     next_file: u64,
     names: BTreeMap<String, u64>,
     durable_names: BTreeMap<String, u64>,
-    /// The directory's operations since its last sync.
+    /// The operations on the directory since its last sync.
     unsynced: Vec<NameChange>,
     faults: Faults,
     counts: BTreeMap<Operation, u64>,
@@ -111,27 +113,27 @@ impl SimulatedDisk {
         Self::default()
     }
 
-    /// Sets what goes wrong from now on, and counts operations from 0 again.
+    /// Sets what fails from now on, and resets the counts of operations.
     pub fn set_faults(&self, faults: Faults) {
         let mut state = self.state();
         state.faults = faults;
         state.counts.clear();
     }
 
-    /// How many changing operations were tried since the faults were set.
+    /// How many operations were tried since the faults were set, without reads.
     pub fn operations(&self) -> u64 {
         self.state().counts.values().sum()
     }
 
-    /// The disk after a power cut: unsynced operations are kept, lost or torn by `seed`. All
-    /// handles on this one fail from now on; capacity and lies are those of the disk and stay.
+    /// The disk after a power cut: `seed` decides which unsynced operations are kept, lost or torn.
+    /// All handles on this disk fail from now on; the new one has the same capacity and mutants.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         let mut state = self.state();
         state.power_is_off = true;
         let mut dice = Dice::new(seed);
-        let mood = Mood::roll(&mut dice);
-        let kept = mood.kept(state.unsynced.len(), &mut dice);
+        let mode = CrashMode::roll(&mut dice);
+        let kept = mode.kept(state.unsynced.len(), &mut dice);
         let mut names = state.durable_names.clone();
         for change in &state.unsynced[..kept] {
             change.apply(&mut names);
@@ -139,7 +141,7 @@ impl SimulatedDisk {
         let mut after = state.survivor();
         for (number, contents) in &state.files {
             if names.values().any(|named| named == number) {
-                let bytes = contents.after_power_cut(mood, &mut dice);
+                let bytes = contents.after_power_cut(mode, &mut dice);
                 after.files.insert(
                     *number,
                     Contents { durable: bytes.clone(), bytes, ..Contents::default() },
@@ -151,8 +153,8 @@ impl SimulatedDisk {
         Self::from_state(after)
     }
 
-    /// The disk after the process died: everything written is there, unsynced still. All handles
-    /// on this one fail from now on.
+    /// The disk after the process died: everything written is there, but still unsynced. All
+    /// handles on this disk fail from now on.
     #[must_use]
     pub fn kill(&self) -> Self {
         let mut state = self.state();
@@ -181,7 +183,7 @@ impl SimulatedDisk {
         Self::from_state(after)
     }
 
-    /// An independent disk with what is durable now and nothing else: what every power cut leaves.
+    /// An independent disk with only what is durable now, which every power cut leaves.
     #[must_use]
     pub fn durable(&self) -> Self {
         let state = self.state();
@@ -195,8 +197,8 @@ impl SimulatedDisk {
         Self::from_state(after)
     }
 
-    /// Changes the bytes of a file behind everyone's back, durably: bit rot, or an operator. Puts
-    /// the file there when it is not.
+    /// Changes the bytes of a file durably, as bit rot or an operator would. Creates the file if it
+    /// does not exist.
     pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let number = match state.names.get(name) {
@@ -286,7 +288,7 @@ impl Disk for SimulatedDisk {
 }
 
 impl State {
-    /// A disk without files and with the lasting properties of this one.
+    /// An empty disk with the capacity and the mutants of this one.
     fn survivor(&self) -> Self {
         Self {
             next_file: self.next_file,
@@ -320,7 +322,7 @@ impl State {
         Ok(())
     }
 
-    /// Counts the operation and decides whether it fails.
+    /// Counts the operation, and fails it if that is planned.
     fn begin(&mut self, operation: Operation, name: &str) -> Result<(), StorageError> {
         self.check_power(name)?;
         let count = self.counts.entry(operation).or_default();
@@ -338,7 +340,7 @@ impl State {
         Ok(())
     }
 
-    /// Cuts the power in the operation that was just done, if it is its turn.
+    /// Cuts the power in the operation that was just done, if that is planned.
     fn finish(&mut self, name: &str) -> Result<(), StorageError> {
         let tried: u64 = self.counts.values().sum();
         self.power_is_off = self.faults.crash_at_operation.is_some_and(|at| tried >= at);
@@ -385,7 +387,7 @@ struct SimulatedFile {
 }
 
 impl SimulatedFile {
-    /// The state and the contents, after the operation was counted.
+    /// The state, after the operation was counted.
     fn begin(&self, operation: Operation) -> Result<MutexGuard<'_, State>, StorageError> {
         let mut state = self.disk.state();
         state.begin(operation, &self.name)?;
@@ -408,11 +410,11 @@ impl DiskFile for SimulatedFile {
         let free = state.free_bytes();
         let contents = self.contents(&mut state);
         let offset = offset as usize;
-        let room = contents.occupied().saturating_add(free) as usize;
-        let fits = bytes.len().min(room.saturating_sub(offset));
+        let space = contents.occupied().saturating_add(free) as usize;
+        let fits = bytes.len().min(space.saturating_sub(offset));
         let written = match &begun {
             Ok(()) => fits,
-            // No write begins when the power is off; any other failed one leaves a part.
+            // Without power no write begins; any other failed one leaves a part.
             Err(_) if state.power_is_off => return begun,
             Err(_) => fits / 2,
         };

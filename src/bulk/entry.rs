@@ -1,0 +1,78 @@
+//! What a reader yields: entries, and those that cannot be read.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::fingerprint::Fingerprint;
+
+/// The longest document or line in bytes, after decompression. Longer ones are reported and
+/// skipped.
+pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+
+/// One document as its file holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Where the document is.
+    pub place: Place,
+    /// The id that the file gives it; the path for a file that is one document.
+    pub id: Option<String>,
+    /// The content.
+    pub body: Body,
+}
+
+/// The four forms of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// Plain text.
+    Text(String),
+    /// HTML, decoded to UTF-8.
+    Html(String),
+    /// Tokens with their weights, in the order of the file.
+    Features(Vec<(String, f64)>),
+    /// A fingerprint that another program computed.
+    Fingerprint(Fingerprint),
+}
+
+/// An entry that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {why}")]
+pub struct BadEntry {
+    /// Where the entry is.
+    pub place: Place,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A place in the input, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file; `-` is the standard input. All lines of a file share the path.
+    pub path: Arc<Path>,
+    /// The line, counted from 1, in a file of one entry a line.
+    pub line: Option<u64>,
+}
+
+impl Place {
+    pub(super) fn file(path: &Path) -> Self {
+        Self { path: path.into(), line: None }
+    }
+
+    pub(super) fn bad(self, why: impl fmt::Display) -> BadEntry {
+        BadEntry { place: self, why: why.to_string() }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self.path == *"-" {
+            f.write_str("standard input")?;
+        } else {
+            write!(f, "{}", self.path.display())?;
+        }
+        match self.line {
+            Some(line) => write!(f, " line {line}"),
+            None => Ok(()),
+        }
+    }
+}
