@@ -21,10 +21,10 @@ use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
 use nearprint::cli::measure::process;
 use nearprint::cli::measure::progress::Progress;
-use nearprint::config::Settings;
 use nearprint::engine::Stats;
 use nearprint::fingerprint::Distance;
 use nearprint::machine::change::PACKED_MAX;
+use nearprint::server::Settings;
 
 const BATCH: &str = "a packed batch";
 

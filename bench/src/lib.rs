@@ -42,7 +42,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use nearprint::cli::{is_closed_pipe, trouble};
+use nearprint::cli::error_report::{self, is_closed_pipe};
 
 use crate::report::Report;
 use crate::verify::Verdict;
@@ -79,8 +79,8 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", trouble::for_people(&error));
-            ExitCode::from(trouble::exit_code(&error))
+            eprintln!("{}", error_report::render(&error));
+            ExitCode::from(error_report::exit_code(&error))
         }
     }
 }

@@ -11,14 +11,15 @@ use tokio::runtime::{self, Runtime};
 use crate::data::{Queries, Stored};
 use crate::latency::Latencies;
 use crate::verify::Verdict;
+use nearprint::cli::error_report::ErrorReport;
 use nearprint::cli::measure::clock::{Stopwatch, pause};
 use nearprint::cli::measure::process;
 use nearprint::cli::measure::progress::Progress;
-use nearprint::cli::trouble::Trouble;
-use nearprint::config::{Config, Settings};
+use nearprint::config::Config;
 use nearprint::engine::{Admission, Engine, PackedInserted, Pending, Stats};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::change::PACKED_MAX;
+use nearprint::server::Settings;
 
 /// As many packed batches are under way as the service has of one request.
 pub(super) const BATCHES_AHEAD: usize = 4;
@@ -41,7 +42,7 @@ impl Scratch {
         let path = parent.unwrap_or_else(|| Path::new(".")).join(name);
         fs::create_dir_all(&path).map_err(|error| {
             let what = format!("cannot create {}", path.display());
-            Trouble::new(what, "name a directory with room: --data-dir DIR").because(error)
+            ErrorReport::new(what, "name a directory with room: --data-dir DIR").because(error)
         })?;
         Ok(Self(path))
     }

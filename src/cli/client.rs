@@ -15,7 +15,7 @@ use ureq::http::Response;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body, RequestBuilder};
 
-use super::trouble::Trouble;
+use super::error_report::ErrorReport;
 
 /// Where a service listens that was started without a configuration.
 pub(super) const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
@@ -222,15 +222,15 @@ impl Client {
             let refused = format!("{} refused {path}: {problem}", self.server);
             if matches!(status, 401 | 403) {
                 let next = "send a token that allows it: NEARPRINT_TOKEN=TOKEN or --token TOKEN";
-                return Err(Trouble::new(refused, next).into());
+                return Err(ErrorReport::new(refused, next).into());
             }
             bail!(refused);
         }
         unreachable!("the last attempt returns")
     }
 
-    fn unreachable(&self, error: ureq::Error) -> Trouble {
-        Trouble::new(
+    fn unreachable(&self, error: ureq::Error) -> ErrorReport {
+        ErrorReport::new(
             format!("no answer from a nearprint service at {}", self.server),
             "start one with `nearprint serve`, or name another with --server URL",
         )

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use super::trouble::Trouble;
+use super::error_report::ErrorReport;
 use crate::bulk::{self, Body};
 use crate::fingerprint::Fingerprint;
 use crate::recipe::{Recipe, UnknownRecipe};
@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path, html: bool) -> Result<Body> {
     let named = || format!("cannot read {}", path.display());
     bulk::read_document(path, html).with_context(named)?.ok_or_else(|| {
         let next = "name a text or an HTML file";
-        Trouble::new(format!("{} is a binary file", path.display()), next).into()
+        ErrorReport::new(format!("{} is a binary file", path.display()), next).into()
     })
 }
 
@@ -101,7 +101,7 @@ pub(super) fn of_argument(argument: &str, html: bool, as_text: bool) -> Result<B
         return Ok(verbatim());
     }
     let what = format!("{argument:?} is neither a file nor a fingerprint of 16 hex digits");
-    Err(Trouble::new(what, "to use the words themselves as a text, pass --text").into())
+    Err(ErrorReport::new(what, "to use the words themselves as a text, pass --text").into())
 }
 
 #[cfg(test)]

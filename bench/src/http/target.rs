@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 
 use crate::connection::{Connection, Request};
 use crate::scratch;
-use nearprint::cli::trouble::Trouble;
-use nearprint::config::Settings;
+use nearprint::cli::error_report::ErrorReport;
 use nearprint::engine::Engine;
-use nearprint::{metrics, server};
+use nearprint::metrics;
+use nearprint::server::{self, Settings};
 
 /// A service to ask.
 pub(super) struct Target {
@@ -50,9 +50,9 @@ impl Target {
             runtime.block_on(async move {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
                 tell.send(listener.local_addr()?)?;
-                let options = (settings.server, settings.http);
                 // Whoever drops the other end wants it to stop as well.
-                server::run(listener, serving, options, async { drop(stopped.await) }).await?;
+                let stopped = async { drop(stopped.await) };
+                server::run(listener, serving, settings.server, settings.http, stopped).await?;
                 Ok(())
             })
         });
@@ -73,7 +73,7 @@ impl Target {
         Ok(Connection::open(&self.address).map_err(|error| {
             let what = format!("no answer from a nearprint service at {}", self.address);
             let next = "start one with `nearprint serve`, or leave --url away";
-            Trouble::new(what, next).because(error)
+            ErrorReport::new(what, next).because(error)
         })?)
     }
 

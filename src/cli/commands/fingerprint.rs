@@ -42,11 +42,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     for file in files {
         if let Err(error) = print(args, file, out) {
             // A closed pipe ends the run; a bad file only its own line.
-            if crate::cli::is_closed_pipe(&error) || files.len() == 1 {
+            if crate::cli::error_report::is_closed_pipe(&error) || files.len() == 1 {
                 return Err(error);
             }
             failed += 1;
-            eprintln!("{}", crate::cli::trouble::for_people(&error));
+            eprintln!("{}", crate::cli::error_report::render(&error));
         }
     }
     if failed > 0 {

@@ -11,20 +11,20 @@ const BYTES_MAX: usize = 512 << 10;
 
 /// Some documents in the order of their files, and what could not be read between them.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// The documents.
-    pub(super) documents: Vec<Entry>,
+    pub(crate) documents: Vec<Entry>,
     /// What was found among them that is no document.
-    pub(super) bad: Vec<BadEntry>,
+    pub(crate) bad: Vec<BadEntry>,
 }
 
 /// Cuts a stream of documents into batches.
-pub(super) struct Batches {
+pub(crate) struct Batches {
     documents: Documents,
 }
 
 impl Batches {
-    pub(super) fn new(documents: Documents) -> Self {
+    pub(crate) fn new(documents: Documents) -> Self {
         Self { documents }
     }
 }

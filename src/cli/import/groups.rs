@@ -18,7 +18,7 @@ const WIDTH_MIN: usize = 60;
 
 /// The groups found so far.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     numbers: HashMap<Box<str>, u32>,
     nodes: Vec<Node>,
     without_id: u64,
@@ -45,7 +45,7 @@ struct Group<'a> {
 
 impl Groups {
     /// Joins the documents of a batch with their hits.
-    pub(super) fn add(&mut self, documents: &[Entry], replies: &[Result<Reply, String>]) {
+    pub(crate) fn add(&mut self, documents: &[Entry], replies: &[Result<Reply, String>]) {
         for (document, reply) in documents.iter().zip(replies) {
             if let Ok(reply) = reply {
                 self.join(document.id.as_deref(), reply);
@@ -130,7 +130,7 @@ impl Groups {
     }
 
     /// Prints a table of the `count` largest groups.
-    pub(super) fn print(mut self, count: usize, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn print(mut self, count: usize, out: &mut dyn Write) -> io::Result<()> {
         let width = terminal_width().unwrap_or(WIDTH_DEFAULT).max(WIDTH_MIN);
         let groups = self.largest(count);
         if groups.is_empty() {

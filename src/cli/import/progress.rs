@@ -11,7 +11,7 @@ use crate::bulk::BytesRead;
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shows on the standard error how far an import is.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bytes: BytesRead,
     total: Option<u64>,
     started: Instant,
@@ -22,7 +22,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Of an input of `total` bytes, where that is known.
-    pub(super) fn new(total: Option<u64>, bytes: BytesRead) -> Self {
+    pub(crate) fn new(total: Option<u64>, bytes: BytesRead) -> Self {
         Self {
             bytes,
             total,
@@ -33,7 +33,7 @@ impl Progress {
     }
 
     /// So many documents are done.
-    pub(super) fn at(&mut self, documents: u64) {
+    pub(crate) fn at(&mut self, documents: u64) {
         let elapsed = now().duration_since(self.started);
         if let Some(bar) = &self.bar {
             bar.set_message(speed(documents, elapsed));
@@ -49,7 +49,7 @@ impl Progress {
     }
 
     /// Everything is done; the summary follows.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }
