@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use nearprint::cli::measure::random::Stream;
+use crate::random::Stream;
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::permutation::Permutation;
 use nearprint::index::plan::SMALL_MAX;

@@ -22,6 +22,7 @@
 #![expect(clippy::print_stderr, reason = "a command speaks to people")]
 
 mod arguments;
+mod clock;
 mod connection;
 pub mod data;
 mod http;
@@ -30,7 +31,10 @@ mod latency;
 mod lookup;
 mod machine;
 mod mixed;
+mod process;
+mod progress;
 pub mod prose;
+pub mod random;
 mod report;
 mod scratch;
 mod text;
@@ -69,6 +73,8 @@ enum What {
     Text(text::Args),
     /// Requests over loopback connections
     Http(http::Args),
+    /// Serve a bare axum server, for `http --bare`
+    Bare(http::BareArgs),
 }
 
 /// Runs the command line of the process.
@@ -93,6 +99,7 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         What::Verified(args) => (verified::run(args)?, args.json),
         What::Text(args) => (text::run(args), args.json),
         What::Http(args) => (http::run(args)?, args.data.json),
+        What::Bare(args) => return http::serve_bare(args),
     };
     finish(&report, json, out)
 }

@@ -118,17 +118,17 @@ impl Row {
 
     /// With the mean and the quantiles of measured times.
     pub(super) fn times(self, times: &Latencies, times_of: &'static str) -> Self {
-        Self { mean_ns: times.mean_ns().map(float), ..self.quantiles(times, times_of) }
+        Self { mean_ns: times.mean_ns(), ..self.quantiles(times, times_of) }
     }
 
     /// With the quantiles of measured times; the mean is known better.
     pub(super) fn quantiles(self, times: &Latencies, times_of: &'static str) -> Self {
         Self {
             times_of,
-            p50_ns: times.per_mille_ns(500),
-            p99_ns: times.per_mille_ns(990),
-            p999_ns: times.per_mille_ns(999),
-            max_ns: times.per_mille_ns(1_000),
+            p50_ns: times.quantile_ns(0.5),
+            p99_ns: times.quantile_ns(0.99),
+            p999_ns: times.quantile_ns(0.999),
+            max_ns: times.quantile_ns(1.0),
             ..self
         }
     }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::runtime::{self, Runtime};
 
+use crate::clock::{Stopwatch, pause};
 use crate::data::{Queries, Stored};
 use crate::latency::Latencies;
+use crate::process;
+use crate::progress::Progress;
 use crate::verify::Verdict;
 use nearprint::cli::error_report::ErrorReport;
-use nearprint::cli::measure::clock::{Stopwatch, pause};
-use nearprint::cli::measure::process;
-use nearprint::cli::measure::progress::Progress;
 use nearprint::config::Config;
 use nearprint::engine::{Admission, Engine, PackedInserted, Pending, Stats};
 use nearprint::fingerprint::{Distance, Fingerprint};

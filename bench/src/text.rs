@@ -10,14 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use crate::arguments::threads;
+use crate::clock::{Stopwatch, overhead_ns};
 use crate::latency::Latencies;
+use crate::progress::Progress;
 use crate::prose::{self, Kind};
 use crate::report::{Report, Row};
 use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::clock::{Stopwatch, overhead_ns};
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::per_second;
-use nearprint::cli::measure::progress::Progress;
 use nearprint::text::recipes::np1::WINDOW;
 use nearprint::text::{self, Wanted};
 

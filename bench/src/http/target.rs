@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::connection::{Connection, Request};
+use crate::connection::{self, Connection};
 use crate::scratch;
 use nearprint::cli::error_report::ErrorReport;
 use nearprint::engine::Engine;
@@ -89,9 +89,9 @@ impl Target {
     }
 
     fn stats(&self) -> Result<Value> {
-        let mut connection = self.connect()?;
-        let reply = connection.ask(&Request::get("/v1/stats")).context("no statistics")?;
-        Ok(serde_json::from_slice(reply)?)
+        let mut client = self.connect()?;
+        let reply = client.send(connection::get("/v1/stats")).context("no statistics")?;
+        Ok(serde_json::from_slice(&reply)?)
     }
 
     /// Stops it, if it is in this process.
