@@ -27,8 +27,8 @@ impl Stopwatch {
     }
 }
 
-/// The time that a pair of readings shows with nothing between them, in nanoseconds. It is subtracted
-/// from each single measurement.
+/// The time that a pair of readings shows with nothing between them, in nanoseconds. It is
+/// subtracted from each single measurement.
 pub(super) fn overhead_ns() -> u64 {
     let mut readings: Vec<u64> = (0..READINGS).map(|_| Stopwatch::start().ns()).collect();
     readings.sort_unstable();

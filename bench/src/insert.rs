@@ -1,9 +1,9 @@
-//! `bench insert`: an engine on a disk takes fingerprints in packed batches, each on the disk when
-//! it is answered (the default durability).
+//! `nearprint-bench insert`: inserts packed batches into an engine on a disk, with the default
+//! durability.
 //!
-//! The rate is told for each tenth of the growth, since merges make later ones slower than the
-//! first. Memory is told at its peak, which merges make, and settled. Then, on an index of the full
-//! size: packed check-and-inserts, half of which find a near-duplicate, and a restart.
+//! The rate is reported for each tenth of the growth, because merges make later ones slower. Memory
+//! is reported at its peak, during merges, and settled. Then, at the full size: packed
+//! check-and-inserts, half of which find a near-duplicate, and a restart.
 
 use std::path::PathBuf;
 
@@ -83,7 +83,7 @@ fn measure(args: &Args, stored: &Stored, settings: &Settings, report: &mut Repor
     Ok(index_bytes)
 }
 
-/// Inserts everything; when each tenth was on the disk, and the times of batches.
+/// Inserts everything. Returns when each tenth was on the disk, and the times of batches.
 fn grow(driven: &Driven, stored: &Stored) -> Result<(Vec<Grown>, Latencies)> {
     let count = stored.count();
     let progress = Progress::of("storing fingerprints", count);

@@ -1,25 +1,25 @@
-//! `nearprint-bench`: measures the service and its parts on this machine, and next to them what the
-//! machine can do at all.
+//! `nearprint-bench`: measures the service and its parts on this machine, and the speed of the
+//! memory that limits them.
 //!
 //! ```text
 //!   lookup    look-ups of an index in this process: time, memory, and whether they are right
 //!   insert    packed inserts on a disk: the rate while the index grows, memory, a restart
-//!   mixed     single look-ups at rest, beside inserts, beside a long packed query
+//!   mixed     single look-ups at rest, during inserts, during a long packed query
 //!   verified  single queries with sketches, whose hits are read from the journal and compared
 //!   text      from a text to its fingerprint and sketch
-//!   http      the same over loopback connections, beside the same work in this process
+//!   http      requests over loopback connections, compared with the same work in this process and
+//!             with a bare axum server
 //! ```
 //!
-//! Each prints one table (or with `--json` one object) on the standard output, and its progress on
-//! the standard error. What is stored and asked is drawn from `--seed`, so that a run can be
-//! repeated; answers are verified, and a wrong one ends the command with 1. To measure on some cores
-//! only, start it (or the service) under `taskset`. [`data`] and [`prose`] are public because the benches
-//! of `cargo bench` measure the same things. What `nearprint plan` measures as well is in
-//! [`nearprint::cli::measure`].
+//! Each prints one table (or with `--json` one object) on standard output, and its progress on
+//! standard error. Data and queries are drawn from `--seed`, so that a run can be repeated. Replies
+//! are verified, and a wrong one ends the command with 1. To measure on some cores only, start it
+//! (or the service) under `taskset`. [`data`] and [`prose`] are public for the Criterion
+//! benches. `nearprint plan` shares [`nearprint::cli::measure`].
 //!
 //! Tested at tiny sizes on the real binary by `tests/command.rs`, without a look at a time.
 
-#![expect(clippy::print_stderr, reason = "a command speaks to people")]
+#![expect(clippy::print_stderr, reason = "a command prints messages for people")]
 
 mod arguments;
 mod clock;
@@ -65,7 +65,7 @@ enum What {
     Lookup(lookup::Args),
     /// Packed inserts into a data directory, memory, a restart
     Insert(insert::Args),
-    /// Single look-ups while something else goes on
+    /// Single look-ups under other load
     Mixed(mixed::Args),
     /// Single queries whose hits are verified by their sketches
     Verified(verified::Args),

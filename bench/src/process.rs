@@ -28,8 +28,8 @@ fn memory() -> Option<Memory> {
     Some(Memory { resident: status.vmrss? * 1024, peak: status.vmhwm? * 1024 })
 }
 
-/// The memory of this process once it no longer falls: the allocator keeps what was freed for about a
-/// second.
+/// The memory of this process once it no longer falls: the allocator keeps what was freed for about
+/// a second.
 pub(super) fn settled_memory() -> Option<Memory> {
     let (mut settled, mut calm) = (memory()?, 0);
     while calm < CALM_LOOKS {
@@ -47,8 +47,8 @@ pub(super) fn forget_peak() {
     drop(Process::myself().and_then(|process| process.clear_refs(ClearRefs::PeakRSS)));
 }
 
-/// The time of this thread on a core, in nanoseconds. Other work on the machine does not count, except
-/// for its effect on the caches.
+/// The time of this thread on a core, in nanoseconds. Other work on the machine does not count,
+/// except for its effect on the caches.
 pub(super) fn thread_cpu_ns() -> Option<u64> {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     let task = Process::myself().and_then(|process| process.task_from_tid(thread));

@@ -7,8 +7,8 @@ use comfy_table::{CellAlignment, Table, presets};
 /// A column: its heading, and the cell of a row.
 pub type Column<T> = (&'static str, fn(&T) -> String);
 
-/// Writes a table with headings. The first column is left-aligned, the others are right-aligned, and a
-/// column without content is left out.
+/// Writes a table with headings. The first column is left-aligned, the others are right-aligned,
+/// and a column without content is left out.
 ///
 /// # Errors
 /// Those of the formatter.

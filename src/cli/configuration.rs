@@ -1,4 +1,5 @@
-//! Loads the configuration of a command, and advises what to do when it, or the service with it, fails.
+//! Loads the configuration of a command, and advises what to do when it, or the service with it,
+//! fails.
 
 use crate::cli::error_report::ErrorReport;
 use crate::config::{Config, ConfigError, Sources};

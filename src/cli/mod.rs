@@ -1,8 +1,8 @@
 //! The command line: one file a subcommand, in `commands`.
 //!
-//! Results go to standard output, everything else to standard error. An error says what failed, why,
-//! and what to do next ([`error_report`]). The exit code is 0 when the command succeeded, 1 when it
-//! failed, 2 for a wrong command line; `import` also has 3.
+//! Results go to standard output, everything else to standard error. An error says what failed,
+//! why, and what to do next ([`error_report`]). The exit code is 0 when the command succeeded, 1
+//! when it failed, 2 for a wrong command line; `import` also has 3.
 //!
 //! Only this module prints and uses `anyhow`. Tested by `tests/cli_commands.rs` on the real binary.
 

@@ -107,8 +107,8 @@ pub struct LogKeys {
 }
 
 impl Config {
-    /// The effective configuration as TOML, every key, for `check-config`. Tokens are struck out, even
-    /// though only their digests are configured.
+    /// The effective configuration as TOML, every key, for `check-config`. Tokens are struck out,
+    /// even though only their digests are configured.
     pub fn effective(&self) -> String {
         let mut shown = self.clone();
         if !shown.access.tokens.is_empty() {

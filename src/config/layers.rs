@@ -112,7 +112,8 @@ fn merge_file(merged: &mut Table, path: &Path) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Sets a key from text: to a number or boolean if its default is one, otherwise to the text itself.
+/// Sets a key from text: to a number or boolean if its default is one, otherwise to the text
+/// itself.
 fn set_text(merged: &mut Table, key: &str, text: &str, origin: &str) -> Result<(), ConfigError> {
     let is_text = matches!(value_of(merged, key), Some(Value::String(_)));
     let scalar = || format!("value = {text}").parse::<Table>().ok()?.remove("value");

@@ -1,9 +1,9 @@
 //! The accept loop: a limited number of connections, each closed when it is too slow.
 //!
 //! A connection above `server.connections_max` takes the permit of the oldest one that has not
-//! completed a request yet ([`Permits`]). If there is none, a surplus connection is read for a single
-//! request: probes are answered, and everything else is refused with 503. The few surplus permits are
-//! taken over in the same way, so a crowd never keeps a probe waiting.
+//! completed a request yet ([`Permits`]). If there is none, a surplus connection is read for a
+//! single request: probes are answered, and everything else is refused with 503. The few surplus
+//! permits are taken over in the same way, so a crowd never keeps a probe waiting.
 
 use std::future::poll_fn;
 use std::io;
@@ -148,8 +148,8 @@ impl Handler {
         protocol
             .timer(TokioTimer::new())
             .max_buf_size(BUFFER_BYTES_MAX)
-            // A client may close its half once it has sent its request. hyper then reads nothing while
-            // the request is answered, so `until_reset` watches for clients that have left.
+            // A client may close its half once it has sent its request. hyper then reads nothing
+            // while the request is answered, so `until_reset` watches for clients that have left.
             .half_close(true)
             // `TimeoutStream` is stricter, but hyper polls idle connections only with this set.
             .header_read_timeout(options.header_timeout + options.idle_timeout);
@@ -241,8 +241,8 @@ fn socket(stream: TcpStream) -> Socket {
     Socket::new(stream)
 }
 
-/// Drives a connection to its end. If its client resets it while a request is answered, the connection
-/// is dropped, and the handler of the request with it.
+/// Drives a connection to its end. If its client resets it while a request is answered, the
+/// connection is dropped, and the handler of the request with it.
 async fn until_reset(connection: impl Future, socket: &Socket, phase: &Phase) {
     let mut connection = pin!(connection);
     poll_fn(|cx| {

@@ -1,13 +1,13 @@
-//! File descriptors: a process without any left cannot write its journal, so connections may not take
-//! them all.
+//! File descriptors: a process without any left cannot write its journal, so connections may not
+//! take them all.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors reserved for files; half of all if there are fewer than twice as many.
 const FILES_RESERVED: u64 = 1_024;
 
-/// Raises the limit of this process as far as possible. Returns `asked`, or the number of connections
-/// that the limit has room for, if that is less.
+/// Raises the limit of this process as far as possible. Returns `asked`, or the number of
+/// connections that the limit has room for, if that is less.
 pub(super) fn connections_max(asked: usize) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };

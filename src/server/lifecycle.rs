@@ -23,8 +23,8 @@ const BACKLOG: u32 = 1_024;
 /// megabytes, which are wasted on a client that never reads.
 const SEND_BUFFER_BYTES: u32 = 256 * 1_024;
 
-/// Threads for long texts and for reading records. More would only compete with the async threads for
-/// the cores; work that finds none free waits.
+/// Threads for long texts and for reading records. More would only compete with the async threads
+/// for the cores; work that finds none free waits.
 const BLOCKING_THREADS_MAX: usize = 64;
 
 /// How often the metrics fold recorded samples into their buckets.

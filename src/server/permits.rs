@@ -1,11 +1,12 @@
-//! Permits for connections: how many there are, and which connection loses its own when all are taken.
+//! Permits for connections: how many there are, and which connection loses its own when all are
+//! taken.
 //!
 //! When all permits are taken, the connection that has waited longest without completing its first
 //! request is closed to make room. So a crowd of silent connections keeps nobody out, and a client
 //! that has made a request is never closed for another.
 //!
-//! The accept loop owns [`Permits`], and requests never touch it: the [`Phase`] of a connection says
-//! whether it has made a request.
+//! The accept loop owns [`Permits`], and requests never touch it: the [`Phase`] of a connection
+//! says whether it has made a request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,8 +46,8 @@ impl Permits {
         Self { free: Arc::new(Semaphore::new(count)), new: VecDeque::new(), sweep_at: SWEEP_MIN }
     }
 
-    /// A free permit, or that of the oldest connection without a request, which is closed. `None` when
-    /// every connection has made a request. Waits only for an aborted task to end.
+    /// A free permit, or that of the oldest connection without a request, which is closed. `None`
+    /// when every connection has made a request. Waits only for an aborted task to end.
     pub(super) async fn acquire(&mut self) -> Option<Permit> {
         let free = Arc::clone(&self.free);
         let permit = if let Ok(permit) = free.try_acquire_owned() {

@@ -1,4 +1,5 @@
-//! What a connection is doing. The accept loop, the stream and the service of a connection share it.
+//! What a connection is doing. The accept loop, the stream and the service of a connection share
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

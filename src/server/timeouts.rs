@@ -1,5 +1,5 @@
-//! A stream with timeouts: for a client that does not finish its request head, is idle too long, reads
-//! nothing of its reply, or does not close the connection after the last one.
+//! A stream with timeouts: for a client that does not finish its request head, is idle too long,
+//! reads nothing of its reply, or does not close the connection after the last one.
 //!
 //! The phase of the connection, which the service around it sets, says which of them applies. The
 //! handler that reads a body limits the time of the body.
@@ -20,8 +20,8 @@ use super::phase::{BUSY, HEAD, IDLE, LINGERING, NEW, Phase};
 /// How long a client may take to read the last reply and close.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A socket that the task of a connection watches while hyper owns the [`TimeoutStream`] over it. One
-/// task uses both, so the lock is never contended.
+/// A socket that the task of a connection watches while hyper owns the [`TimeoutStream`] over it.
+/// One task uses both, so the lock is never contended.
 #[derive(Debug, Clone)]
 pub(super) struct Socket(Arc<Mutex<TcpStream>>);
 
@@ -140,8 +140,8 @@ impl AsyncWrite for TimeoutStream {
         Pin::new(&mut *self.socket.lock()).poll_flush(cx)
     }
 
-    /// Ends the written half, then reads for a moment what the client still sends: if a socket is closed
-    /// with unread bytes, the operating system discards the reply that is on its way.
+    /// Ends the written half, then reads for a moment what the client still sends: if a socket is
+    /// closed with unread bytes, the operating system discards the reply that is on its way.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let mut rest = [0; 4_096];
@@ -162,8 +162,8 @@ impl AsyncWrite for TimeoutStream {
 
 /// The timeout of one thing that a stream waits for.
 ///
-/// It starts when the wait begins in a phase, and does not restart with each byte: a client that sends
-/// one byte a second is as slow as one that sends none. The timer is made once and reset.
+/// It starts when the wait begins in a phase, and does not restart with each byte: a client that
+/// sends one byte a second is as slow as one that sends none. The timer is made once and reset.
 #[derive(Debug, Default)]
 struct Deadline {
     timer: Option<Pin<Box<Sleep>>>,

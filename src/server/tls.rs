@@ -63,8 +63,8 @@ impl Tls {
         Ok(Self { source, config })
     }
 
-    /// Reads the files again; new connections get the new certificate. After an error the old one stays
-    /// in effect.
+    /// Reads the files again; new connections get the new certificate. After an error the old one
+    /// stays in effect.
     pub(super) fn reload(&self) -> Result<(), TlsError> {
         self.config.store(read(&self.source)?);
         Ok(())

@@ -1,5 +1,6 @@
-//! A bare axum server with the shapes of two routes of the service, `GET /healthz` and the JSON query:
-//! the most that the service could reach with its HTTP library. It reads and discards any other body.
+//! A bare axum server with the shapes of two routes of the service, `GET /healthz` and the JSON
+//! query: the most that the service could reach with its HTTP library. It reads and discards any
+//! other body.
 
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};

@@ -1,9 +1,9 @@
-//! `nearprint-bench http`: requests over loopback connections that are kept alive, compared with the same
-//! work in this process, and with a bare axum server that has the same routes.
+//! `nearprint-bench http`: requests over loopback connections that are kept alive, compared with
+//! the same work in this process, and with a bare axum server that has the same routes.
 //!
 //! Without `--url` the service runs in this process, on a free port and a fresh data directory, and
-//! shares its cores with the clients, as the bare server does. With `--url` and `--bare` both run already,
-//! best on cores of their own:
+//! shares its cores with the clients, as the bare server does. With `--url` and `--bare` both run
+//! already, best on cores of their own:
 //!
 //! ```text
 //! taskset -c 0 nearprint serve --listen 127.0.0.1:7900 --data fresh &
@@ -76,7 +76,8 @@ pub(super) struct Args {
     /// Measure this service, and store fingerprints in it, instead of one in this process
     #[arg(long, value_name = "URL", conflicts_with = "data_dir")]
     url: Option<String>,
-    /// Compare with this server, which `nearprint-bench bare` started, instead of one in this process
+    /// Compare with this server, which `nearprint-bench bare` started, instead of one in this
+    /// process
     #[arg(long, value_name = "URL", requires = "url")]
     bare: Option<String>,
     /// Make the data directory below this one; it is removed at the end [default: .]
@@ -276,8 +277,8 @@ impl Bench<'_> {
         Ok(self.single(self.row("single JSON check-and-inserts").at(distance), &sent))
     }
 
-    /// Pages of English, each new and with an id; then the same bodies to a route of the service that
-    /// does not look at them, and to the bare server, which discards them.
+    /// Pages of English, each new and with an id; then the same bodies to a route of the service
+    /// that does not look at them, and to the bare server, which discards them.
     fn pages(&mut self, distance: Distance) -> Result<Pages> {
         let progress = Progress::during("writing pages");
         let seed = self.args.data.seed.wrapping_add(distance.get().into());

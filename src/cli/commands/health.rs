@@ -13,7 +13,7 @@ use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
 use crate::server::Settings;
 
-/// How long an answer may take.
+/// How long the reply may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The arguments of `health`.

@@ -1,8 +1,8 @@
 //! `import`: many documents into a running service, or straight into a data directory.
 //!
-//! Files are read on a thread of their own; documents travel in batches of bounded size, one after
-//! the other, so that the order of the files is the order of effect (of two documents with one id
-//! the later stays). Memory is a few batches, whatever the input; `--groups` adds one name for each
+//! A thread of its own reads the files. Documents are stored in batches of bounded size, one after
+//! the other, so that they take effect in the order of the files (the later of two documents with
+//! one id stays). Memory is a few batches, whatever the input; `--groups` adds a name for each
 //! document that has a near-duplicate.
 
 use std::io::Write;
@@ -29,7 +29,7 @@ const BATCHES_WAITING_MAX: usize = 2;
 
 /// The exit code of a run that found nothing to import.
 const NOTHING_READ: u8 = 3;
-/// The exit code of a command line that makes no sense.
+/// The exit code of a wrong command line.
 const USAGE: u8 = 2;
 
 const EXIT_CODES: &str = "\
@@ -43,15 +43,15 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXIT_CODES,
-    // Options that say how to check need one of these.
+    // The options of the check require one of these.
     group = clap::ArgGroup::new("checking").args(["check", "groups"]).multiple(true),
 )]
 pub(crate) struct Args {
-    /// Files and folders; - is the standard input. Of a folder, texts, HTML, manual pages and NDJSON
+    /// Files and folders; - is standard input. In folders, texts, HTML, manual pages and NDJSON
     /// files are read
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// What the files hold, whatever their names and first bytes say
+    /// The format of the files, whatever their names and first bytes say
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// The service to store them in
@@ -95,7 +95,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
     let reader = thread::spawn(move || {
         for batch in Batches::new(documents) {
             if sender.send(batch).is_err() {
-                // Nobody stores any more; the reason is told over there.
+                // The other side has stopped storing, and reports why.
                 return;
             }
         }
@@ -110,7 +110,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
         anyhow::Ok(())
     });
     if outcome.is_ok() {
-        // After a failure it may hang on a silent standard input; the process ends without it.
+        // After a failure the reader may block on standard input; the process ends without it.
         reader.join().expect("the reader does not panic");
     }
     sink.finish();

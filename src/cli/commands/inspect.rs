@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// The files that hold the records: range of sequences, records, damage
+    /// The files with the records: range of sequences, records, damage
     Journal(offline::Data),
     /// The files of each snapshot, with their sizes
     Snapshot(offline::Data),

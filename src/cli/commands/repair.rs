@@ -1,4 +1,4 @@
-//! `repair`: makes a damaged data directory open again, after saying what that costs.
+//! `repair`: makes a damaged data directory usable again, after saying what will be lost.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -13,7 +13,7 @@ use crate::cli::offline::{self, bar};
 pub(crate) struct Args {
     #[command(flatten)]
     data: offline::Data,
-    /// Do it without asking
+    /// Repair without confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Asks, where somebody is there to answer.
+/// Asks for confirmation; without a terminal the answer is no.
 fn agreed(out: &mut dyn Write) -> Result<bool> {
     let input = io::stdin();
     if !input.is_terminal() {

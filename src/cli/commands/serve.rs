@@ -1,4 +1,4 @@
-//! `serve`: the service itself.
+//! `serve`: runs the service.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! `snapshot`: what snapshots there are, whether they are whole, and the whole directory as one file.
+//! `snapshot`: lists and verifies snapshots; exports the whole directory as one file, and restores
+//! it.
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
@@ -12,7 +13,7 @@ use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, Table, bar, damage_report};
 use crate::engine::open::offline::{SnapshotFound, restore, verify_export};
 
-/// What is added to the name of an export that is not whole yet.
+/// The suffix of an export that is not complete yet.
 const PARTIAL_SUFFIX: &str = ".partial";
 
 /// The arguments of `snapshot`.
@@ -148,7 +149,7 @@ fn export(
     let sink = sink.into_inner().map_err(|error| cannot_write(&partial).because(error))?;
     sink.sync_all()?;
     drop(sink);
-    // What came over the network counts when it is whole.
+    // An export counts once it has been verified, as it may come over the network.
     let mut source = BufReader::new(open(&partial)?);
     let whole = verify_export(&mut source).map_err(|error| not_whole(&partial).because(error))?;
     #[expect(

@@ -1,20 +1,18 @@
-//! Batches: as many documents as travel together.
+//! Batches: the documents that are sent together.
 
 use crate::bulk::{BadEntry, Body, Documents, Entry};
 
-/// At most this many documents travel together.
+/// The maximum number of documents in a batch.
 const DOCUMENTS_MAX: usize = 256;
-/// A batch is full at this many bytes of content. The service answers while it reads; a batch
-/// this small and its replies fit in the buffers of a connection, so that neither side can wait
-/// for the other for ever.
+/// A batch is full at this many bytes of content. The service replies while it reads; a batch this
+/// small and its replies fit in the buffers of a connection, so that the two sides cannot deadlock.
 const BYTES_MAX: usize = 512 << 10;
 
 /// Some documents in the order of their files, and what could not be read between them.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The documents.
     pub(crate) documents: Vec<Entry>,
-    /// What was found among them that is no document.
+    /// The entries among them that are no documents.
     pub(crate) bad: Vec<BadEntry>,
 }
 

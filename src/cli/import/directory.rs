@@ -69,7 +69,7 @@ impl Directory {
         &self,
         documents: Vec<Result<Document, String>>,
     ) -> Result<Vec<Result<Reply, String>>> {
-        // All of a batch are begun before the first is waited for, so that they share a sync.
+        // All writes of a batch begin before the first is awaited, so that they share a sync.
         let mut begun = Vec::with_capacity(documents.len());
         for document in documents {
             begun.push(match document {
@@ -94,7 +94,7 @@ impl Directory {
     }
 }
 
-/// A write that has its place in the queue.
+/// A write in the engine's queue.
 enum Begun {
     Insert(Pending<Written>),
     Check(Pending<Checked>),
@@ -125,7 +125,7 @@ impl Sink for Directory {
     }
 }
 
-/// What the command line says, or else the configuration.
+/// The options of the command line; the configuration has the defaults.
 fn query_options(settings: &Settings, import: &Options) -> Result<QueryOptions> {
     let defaults = &settings.http.defaults;
     let distance = match import.distance {
@@ -145,7 +145,7 @@ fn query_options(settings: &Settings, import: &Options) -> Result<QueryOptions> 
     })
 }
 
-/// Makes the fingerprints of a batch on all cores, in its order.
+/// Makes the fingerprints of a batch on all cores, in order.
 fn analyse_all(entries: &[Entry], method: Method) -> Vec<Result<Document, String>> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = entries.len().div_ceil(threads).max(1);

@@ -6,7 +6,7 @@ pub(crate) struct Options {
     /// Look for near-duplicates first, and do not store a document that is one
     #[arg(long)]
     pub(crate) check: bool,
-    /// With --check: what becomes of a duplicate
+    /// With --check: what to do with a duplicate
     #[arg(long, value_enum, default_value_t = OnDuplicate::Skip, requires = "checking")]
     pub(crate) on_duplicate: OnDuplicate,
     /// With --check: the largest distance of a near-duplicate

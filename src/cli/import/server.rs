@@ -14,7 +14,7 @@ use crate::cli::document;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
 
-/// How often lines are sent again that the service was too busy for.
+/// How often lines are sent to a service that is too busy for them.
 const ROUNDS_MAX: usize = 60;
 
 /// A running service.
@@ -60,7 +60,7 @@ impl Server {
         if replies.len() == lines.len() { Ok(replies) } else { Err(self.cut_off().into()) }
     }
 
-    /// The reply to a document, or why it was not stored; an error if none of them is any more.
+    /// The reply to a document, or why it was not stored; an error if the import cannot go on.
     fn settled(&self, answer: Option<Reply>) -> Result<Result<Reply, String>> {
         let server = self.client.server();
         let Some(mut reply) = answer else {

@@ -1,4 +1,4 @@
-//! What became of the documents of an import, in numbers and first reasons.
+//! The summary of an import: the outcomes in numbers, and the first reasons of failures.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use indicatif::HumanCount;
 use super::batch::Batch;
 use crate::cli::reply::Reply;
 
-/// At most this many different reasons are kept; further ones count without their text.
+/// The maximum number of different reasons; further ones count without their text.
 const REASONS_MAX: usize = 20;
-/// This many of them are shown.
+/// The number of reasons shown.
 const REASONS_SHOWN_MAX: usize = 5;
 
 /// The counts of an import.
@@ -32,12 +32,11 @@ struct Reason {
 }
 
 impl Summary {
-    /// How many documents and bad entries were read.
+    /// The number of documents and bad entries.
     pub(crate) fn read(&self) -> u64 {
         self.read
     }
 
-    /// How many of them failed.
     pub(crate) fn failed(&self) -> u64 {
         self.failed
     }

@@ -1,10 +1,10 @@
 //! The speed of this machine's memory, from which the cost model of the index predicts look-ups.
 //!
-//! One thread measures arrays like those of the tables (on 2 MiB pages, if the kernel grants them). A
-//! look-up loads random cache lines. At best each costs as much as an independent one, at worst as a
-//! dependent one, whose address is known only once the line before it has arrived. The cost depends on
-//! how much of the array fits in the caches, so several sizes are measured. The quickest of several
-//! passes counts, because other work on the machine only adds time.
+//! One thread measures arrays like those of the tables (on 2 MiB pages, if the kernel grants them).
+//! A look-up loads random cache lines. At best each costs as much as an independent one, at worst
+//! as a dependent one, whose address is known only once the line before it has arrived. The cost
+//! depends on how much of the array fits in the caches, so several sizes are measured. The quickest
+//! of several passes counts, because other work on the machine only adds time.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,13 +18,14 @@ use crate::index::memory::array::Array;
 use crate::index::tables::line::Line;
 use crate::kernel;
 
-/// Array sizes that are measured in addition to the index: about an L2, an L3, and far more than both.
+/// Array sizes that are measured in addition to the index: about an L2, an L3, and far more than
+/// both.
 const SIZES_BYTES: [u64; 3] = [4 << 20, 64 << 20, 1 << 30];
 /// The smallest array that is measured; it has huge pages.
 const BYTES_MIN: u64 = SIZES_BYTES[0];
 
-/// Passes for each figure. A pass takes about a millisecond: long enough for the clock, and short enough
-/// that some are not interrupted.
+/// Passes for each figure. A pass takes about a millisecond: long enough for the clock, and short
+/// enough that some are not interrupted.
 const PASSES: usize = 32;
 /// Lines loaded in a pass, independent and dependent.
 const INDEPENDENT_LINES: u64 = 1 << 18;
@@ -132,8 +133,8 @@ fn dependent_line_ns(array: &[u64]) -> f64 {
     })
 }
 
-/// Prefetches `together` lines at each of some random places while the ones before are read; the time
-/// for each place.
+/// Prefetches `together` lines at each of some random places while the ones before are read; the
+/// time for each place.
 fn prefetched_lines_ns(array: &[u64], together: u32) -> f64 {
     let lines: &[Line] = bytemuck::cast_slice(array);
     let mut at = Walk::new(&array[..array.len() - LINE]);
@@ -154,8 +155,8 @@ fn prefetched_lines_ns(array: &[u64], together: u32) -> f64 {
     })
 }
 
-/// A random walk over the lines of an array, a few cycles a step. It continues from pass to pass, or
-/// the lines of one pass would be in a cache during the next.
+/// A random walk over the lines of an array, a few cycles a step. It continues from pass to pass,
+/// or the lines of one pass would be in a cache during the next.
 struct Walk {
     state: u64,
     lines: u128,
