@@ -7,11 +7,11 @@ help:
 	@echo "make test         formatting, lints, all tests, documentation, a run of the release binary"
 	@echo "make torture      the long tests of docs/reliability.md: PERCENT of the release figures (100), STEPS of them"
 	@echo "make siege        slow clients, overload, the cost of durability: figures of a release build"
-	@echo "make container-test  build the image and hold a container to its promises (Debian, root)"
+	@echo "make container-test  build the image and test the promises of a container (Debian, root)"
 	@echo "make figures      measure a release build with COUNT fingerprints (10m): the figures of README.md"
-	@echo "make bench        measure it quickly, and compare with the last time (Criterion)"
-	@echo "make bench-peers  nearprint beside mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
-	@echo "make quality      what each recipe finds of the labelled set (QUALITY_SET, PAGES): docs/quality.md"
+	@echo "make bench        measure it quickly, and compare with the last run (Criterion)"
+	@echo "make bench-peers  compare nearprint with mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
+	@echo "make quality      the recall of each recipe on the labelled set (QUALITY_SET, PAGES): docs/quality.md"
 	@echo "make build        the release binary, target/release/nearprint"
 
 run:

@@ -1,16 +1,17 @@
-//! What the allocator is told when a process begins, so that memory which is free goes back to the
-//! system.
+//! Makes jemalloc return free memory to the system, also from a process that is idle.
 //!
-//! `.cargo/config.toml` says how jemalloc is built; programs name it as their global allocator.
+//! `.cargo/config.toml` configures how jemalloc is built; programs name it as their global
+//! allocator.
 
-/// As in `.cargo/config.toml`: from here on, memory goes back to the system when it is freed.
+/// Allocations from this size on are returned as soon as they are freed (`.cargo/config.toml`).
 const LARGE_BYTES: usize = 2 << 20;
 
-/// Starts the thread of the allocator that gives back what has been free for a tenth of a second, also
-/// from threads that allocate nothing any more.
+/// Starts the allocator's thread, which returns what has been free for a tenth of a second, also of
+/// threads that no longer allocate.
 pub fn give_back_when_idle() {
-    // What is large is left to that thread as well, unless something large was made before it began.
+    // A large allocation before the thread starts; otherwise large memory is left to that thread,
+    // too.
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE_BYTES)));
-    // Without it memory is given back later.
-    let _begun = tikv_jemalloc_ctl::background_thread::write(true);
+    // Without the thread, memory is returned later.
+    let _started = tikv_jemalloc_ctl::background_thread::write(true);
 }

@@ -1,6 +1,6 @@
 //! The `nearprint` command: the command line, one call, the exit code.
 
-/// It gives back to the system what is free.
+/// Returns free memory to the system; glibc keeps it.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -1,7 +1,7 @@
-//! Logs: structured lines on standard error, as text for people or JSON for collectors.
+//! The log: structured lines on standard error, as text for people or JSON for collectors.
 //!
-//! What is logged is decided where it happens (one line a request in [`crate::http`]); no line ever
-//! holds the text of a document, an id or a fingerprint that a client sent.
+//! Modules log where things happen (one line a request in [`crate::http`]). No line contains the
+//! text of a document, or an id or fingerprint that a client sent.
 
 use std::io::{self, BufWriter, IsTerminal as _, Stderr, Write};
 use std::sync::{OnceLock, mpsc};
@@ -11,16 +11,16 @@ use std::time::Duration;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt;
 
-/// What is written.
+/// What is logged, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How a line looks.
+    /// The format of a line.
     pub format: Format,
     /// The least important level that is written.
     pub level: tracing::Level,
 }
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For people; coloured on a terminal.
@@ -29,20 +29,20 @@ pub enum Format {
     Json,
 }
 
-/// So many lines wait to be written at most; what comes then is lost.
+/// The maximum number of lines that wait to be written; further ones are lost.
 pub const LINES_WAITING_MAX: usize = 8_192;
 
-/// How long lines gather: one write and one wake-up for all of them. Of 60,000 requests a second, 600
-/// come meanwhile, few of [`LINES_WAITING_MAX`].
-const GATHERING: Duration = Duration::from_millis(10);
+/// How long lines are gathered, so that they share one write and one wake-up. At 60,000 requests a
+/// second 600 lines arrive meanwhile, a small part of [`LINES_WAITING_MAX`].
+const GATHER_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The lines that were lost.
+/// Counts lost lines.
 static LOST: OnceLock<ErrorCounter> = OnceLock::new();
 
-/// How long the end of the process waits for the lines that wait to be written.
-const LAST_LINES: Duration = Duration::from_secs(1);
+/// How long the end of the process waits for the last lines to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Writes what waits when it is dropped; what nobody takes within a second is lost.
+/// Writes the waiting lines when it is dropped. Lines that nobody reads within a second are lost.
 #[must_use = "lines are written until it is dropped"]
 #[derive(Debug)]
 pub struct Log(Option<WorkerGuard>);
@@ -50,28 +50,28 @@ pub struct Log(Option<WorkerGuard>);
 impl Drop for Log {
     fn drop(&mut self) {
         let guard = self.0.take();
-        let (ended, end) = mpsc::channel::<()>();
-        // Where nobody reads the log, the guard says so on standard output; where that is closed, it
-        // panics, which standard error is told: it may never return.
-        let ends = thread::Builder::new().spawn(move || {
+        let (done, flushed) = mpsc::channel::<()>();
+        // If nobody reads the log, dropping the guard may block for ever: it prints a message on
+        // standard output, and if that is closed, panics with a message on standard error.
+        let spawned = thread::Builder::new().spawn(move || {
             drop(guard);
-            drop(ended);
+            drop(done);
         });
-        if ends.is_ok() {
-            let _disconnected_or_late = end.recv_timeout(LAST_LINES);
+        if spawned.is_ok() {
+            let _disconnected_or_late = flushed.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
 
-/// Standard error as the thread that writes sees it, which flushes when no line waits: those that come
-/// then wait for it in their queue, instead of each waking it.
+/// Standard error with a buffer. The writing thread flushes it when no line waits, and then pauses,
+/// so that lines arriving meanwhile wait in the queue instead of each waking the thread.
 #[derive(Debug)]
-struct Gathered(BufWriter<Stderr>);
+struct Buffered(BufWriter<Stderr>);
 
-/// What is written at once; more lines are several writes.
-const GATHERED_BYTES: usize = 64 << 10;
+/// The buffer size; more bytes take several writes.
+const BUFFER_BYTES: usize = 64 << 10;
 
-impl Write for Gathered {
+impl Write for Buffered {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -81,7 +81,7 @@ impl Write for Gathered {
             return Ok(());
         }
         self.0.flush()?;
-        thread::park_timeout(GATHERING);
+        thread::park_timeout(GATHER_INTERVAL);
         Ok(())
     }
 }
@@ -89,32 +89,32 @@ impl Write for Gathered {
 /// Starts logging for the whole process. A second call changes nothing, so that tests may start
 /// several servers.
 ///
-/// A thread of its own writes, so that no request waits for whoever reads the log.
+/// A thread of its own writes, so that no request waits for a slow reader of the log.
 pub fn init(options: Options) -> Log {
     let (waiting, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(LINES_WAITING_MAX)
         .thread_name("log")
-        .finish(Gathered(BufWriter::with_capacity(GATHERED_BYTES, io::stderr())));
+        .finish(Buffered(BufWriter::with_capacity(BUFFER_BYTES, io::stderr())));
     let lost = waiting.error_counter();
     let lines = fmt()
         .with_max_level(options.level)
         .with_target(false)
         .with_writer(waiting)
-        // A line that cannot be written (the log's disk is full) is lost. Saying so on standard
+        // A line that cannot be written (the log's disk is full) is lost. Reporting it on standard
         // error would panic in the middle of a request.
         .log_internal_errors(false);
-    let begun = match options.format {
+    let initialized = match options.format {
         Format::Text => lines.with_ansi(io::stderr().is_terminal()).try_init(),
         Format::Json => lines.json().flatten_event(true).try_init(),
     };
-    // An error says that a subscriber is already there, which is what was asked for.
-    if begun.is_ok() {
+    // An error means that a subscriber is installed already.
+    if initialized.is_ok() {
         LOST.get_or_init(|| lost);
     }
     Log(Some(guard))
 }
 
-/// How many lines were lost because too many waited.
+/// The number of lines that were lost because too many waited.
 pub fn lines_lost() -> u64 {
     LOST.get().map_or(0, |lost| lost.dropped_lines() as u64)
 }

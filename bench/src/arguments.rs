@@ -10,10 +10,10 @@ use nearprint::bulk::{Body, Documents, Format};
 use nearprint::cli::measure::arguments::{count, distance};
 use nearprint::fingerprint::{Distance, Fingerprint};
 
-/// How many fingerprints are stored if nothing else is said.
+/// The default number of stored fingerprints.
 const COUNT_DEFAULT: u64 = 1_000_000;
 
-/// What is stored and how it is asked for.
+/// The stored fingerprints and the look-ups.
 #[derive(Debug, clap::Args)]
 pub(super) struct Data {
     /// How many fingerprints are stored; several sizes are measured one after the other: 1m,10m
@@ -29,7 +29,7 @@ pub(super) struct Data {
         value_parser = distance
     )]
     pub(super) distance: Vec<Distance>,
-    /// What is stored and asked is drawn from it; the same seed repeats a run
+    /// The seed of data and queries; the same seed repeats a run
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
     /// Store these fingerprints (16 hex digits a line) instead of random ones
@@ -41,7 +41,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// What is stored, one set a size.
+    /// The fingerprints to store, one set for each size.
     pub(super) fn stored(&self) -> Result<Vec<Stored>> {
         let Some(file) = &self.file else {
             let random = |&count: &u64| Stored::random(count, self.seed);
@@ -58,13 +58,13 @@ impl Data {
         counts.iter().map(first).collect()
     }
 
-    /// The sizes that were asked for, or the default.
+    /// The sizes of the command line, or the default.
     pub(super) fn counts(&self) -> &[u64] {
         if self.count.is_empty() { &[COUNT_DEFAULT] } else { &self.count }
     }
 }
 
-/// The fingerprints of a file, of which there must be one.
+/// The fingerprints of a file; at least one.
 fn of_file(file: PathBuf) -> Result<Arc<[Fingerprint]>> {
     let named = format!("cannot read {} as a list of fingerprints", file.display());
     let mut all = Vec::new();

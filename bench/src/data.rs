@@ -1,26 +1,25 @@
-//! What the benches store and ask: seeded, so that a run can be repeated.
+//! The data and queries of the benchmarks, from a seed, so that a run can be repeated.
 //!
-//! A [`Stream`] is a random bijection of the numbers, so that a random set needs no memory beside
-//! the index, and still tells of any fingerprint whether it belongs to it: an oracle that shares
-//! nothing with the index.
+//! A [`Stream`] is a random bijection of the numbers. A random set therefore needs no memory, and
+//! still knows whether a fingerprint belongs to it: an oracle that shares nothing with the index.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use nearprint::cli::measure::random::Stream;
+use crate::random::Stream;
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::permutation::Permutation;
 use nearprint::index::plan::SMALL_MAX;
 use nearprint::index::view::{Shape, View};
 
-/// How many events the deltas of a built view hold: several times the default of a service, which
-/// builds quicker, and makes no difference afterwards.
+/// Events in each delta of a built view: several times the default of a service, which builds
+/// faster and makes no difference afterwards.
 const DELTA_EVENTS: usize = 65_536;
 
 /// The secret of the permutation of a built view.
 const PERMUTATION_SECRET: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Bits that tell a query without a plant from every stored fingerprint of a list, as a rule.
+/// The distance of a query without a plant from the stored fingerprints of a list, as a rule.
 const BITS_APART: Range<u64> = 8..17;
 
 /// The most bits in which a member of the adversarial cluster differs from its template.
@@ -51,7 +50,7 @@ impl Dice {
         range.start + ((u128::from(self.roll()) * width) >> 64) as u64
     }
 
-    /// The fingerprint with exactly so many bits flipped.
+    /// The fingerprint with exactly `bits` bits flipped.
     fn flipped(&mut self, fingerprint: Fingerprint, bits: u64) -> Fingerprint {
         let mut flips = 0_u64;
         while u64::from(flips.count_ones()) < bits {
@@ -100,7 +99,8 @@ impl Stored {
     }
 
     /// A third each of what tables with sorted keys like least: fingerprints that share half of
-    /// their bits; a cluster around one template, a fifth of which is that template; small integers.
+    /// their bits; a cluster around one template, a fifth of which is that template; small
+    /// integers.
     pub fn adversarial(count: u64, seed: u64) -> Self {
         let mut dice = Dice::of("adversarial", seed);
         let template = Fingerprint::new(dice.roll());
@@ -169,7 +169,7 @@ impl Stored {
         }
     }
 
-    /// The same as a set that tells what belongs to it. Sorts a copy of a list.
+    /// The same as a set with a membership test. Sorts a copy of a list.
     pub fn members(&self) -> Members {
         match &self.source {
             Source::Random(stream) => Members::Random(*stream, self.count()),
@@ -181,7 +181,7 @@ impl Stored {
         }
     }
 
-    /// A query without a plant: for a list one that leads to the same places, but lies apart.
+    /// A query without a plant; for a list, one that visits the same lines but is farther away.
     fn apart(&self, near: Fingerprint, dice: &mut Dice) -> Fingerprint {
         match self.source {
             Source::Random(_) => Fingerprint::new(dice.roll()),
@@ -193,7 +193,7 @@ impl Stored {
     }
 }
 
-/// Which fingerprints are stored, without the index.
+/// Which fingerprints are stored, without asking the index.
 #[derive(Debug)]
 pub enum Members {
     /// The first numbers of a stream.
@@ -212,12 +212,12 @@ impl Members {
     }
 }
 
-/// Queries: half of them near a stored fingerprint, at each distance as often, half of them random.
+/// Queries: half are near a stored fingerprint, evenly at each distance; half are random.
 #[derive(Debug, Default)]
 pub struct Queries {
     /// The queries.
     pub fingerprints: Vec<Fingerprint>,
-    /// For each the stored fingerprint that it was planted beside.
+    /// For each query, the stored fingerprint that it was planted near.
     pub plants: Vec<Option<Fingerprint>>,
 }
 
@@ -269,7 +269,7 @@ pub fn view_of(count: u64, seed: u64, distance_max: Distance) -> View {
     view_holding(&Stored::random(count, seed), distance_max, |_| ())
 }
 
-/// An index of these fingerprints, settled into one segment; `at` is told how many were taken.
+/// An index of these fingerprints, settled into one segment; calls `at` with the number taken.
 pub fn view_holding(stored: &Stored, distance_max: Distance, mut at: impl FnMut(u64)) -> View {
     let permutation = Arc::new(Permutation::from_secret(PERMUTATION_SECRET));
     let shape =

@@ -1,30 +1,30 @@
-//! `bench insert`: an engine on a disk takes fingerprints in packed batches, each on the disk when
-//! it is answered (the default durability).
+//! `nearprint-bench insert`: inserts packed batches into an engine on a disk, with the default
+//! durability.
 //!
-//! The rate is told for each tenth of the growth, since merges make later ones slower than the
-//! first. Memory is told at its peak, which merges make, and settled. Then, on an index of the full
-//! size: packed check-and-inserts, half of which find a near-duplicate, and a restart.
+//! The rate is reported for each tenth of the growth, because merges make later ones slower. Memory
+//! is reported at its peak, during merges, and settled. Then, at the full size: packed
+//! check-and-inserts, half of which find a near-duplicate, and a restart.
 
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
 use crate::arguments::Data;
+use crate::clock::Stopwatch;
 use crate::data::Stored;
 use crate::latency::Latencies;
+use crate::process;
+use crate::progress::Progress;
 use crate::report::{Fact, Report, Row};
 use crate::scratch::{self, Driven, Scratch, index_bytes};
 use crate::verify::Verdict;
 use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::clock::Stopwatch;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
-use nearprint::cli::measure::process;
-use nearprint::cli::measure::progress::Progress;
-use nearprint::config::Settings;
 use nearprint::engine::Stats;
 use nearprint::fingerprint::Distance;
 use nearprint::machine::change::PACKED_MAX;
+use nearprint::server::Settings;
 
 const BATCH: &str = "a packed batch";
 
@@ -83,7 +83,7 @@ fn measure(args: &Args, stored: &Stored, settings: &Settings, report: &mut Repor
     Ok(index_bytes)
 }
 
-/// Inserts everything; when each tenth was on the disk, and the times of batches.
+/// Inserts everything. Returns when each tenth was on the disk, and the times of batches.
 fn grow(driven: &Driven, stored: &Stored) -> Result<(Vec<Grown>, Latencies)> {
     let count = stored.count();
     let progress = Progress::of("storing fingerprints", count);

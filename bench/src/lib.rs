@@ -1,27 +1,28 @@
-//! `nearprint-bench`: measures the service and its parts on this machine, and next to them what the
-//! machine can do at all.
+//! `nearprint-bench`: measures the service and its parts on this machine, and the speed of the
+//! memory that limits them.
 //!
 //! ```text
 //!   lookup    look-ups of an index in this process: time, memory, and whether they are right
 //!   insert    packed inserts on a disk: the rate while the index grows, memory, a restart
-//!   mixed     single look-ups at rest, beside inserts, beside a long packed query
+//!   mixed     single look-ups at rest, during inserts, during a long packed query
 //!   verified  single queries with sketches, whose hits are read from the journal and compared
 //!   text      from a text to its fingerprint and sketch
-//!   http      the same over loopback connections, beside the same work in this process
+//!   http      requests over loopback connections, compared with the same work in this process and
+//!             with a bare axum server
 //! ```
 //!
-//! Each prints one table (or with `--json` one object) on the standard output, and its progress on
-//! the standard error. What is stored and asked is drawn from `--seed`, so that a run can be
-//! repeated; answers are verified, and a wrong one ends the command with 1. To measure on some cores
-//! only, start it (or the service) under `taskset`. [`data`] and [`prose`] are public because the benches
-//! of `cargo bench` measure the same things. What `nearprint plan` measures as well is in
-//! [`nearprint::cli::measure`].
+//! Each prints one table (or with `--json` one object) on standard output, and its progress on
+//! standard error. Data and queries are drawn from `--seed`, so that a run can be repeated. Replies
+//! are verified, and a wrong one ends the command with 1. To measure on some cores only, start it
+//! (or the service) under `taskset`. [`data`] and [`prose`] are public for the Criterion
+//! benches. `nearprint plan` shares [`nearprint::cli::measure`].
 //!
 //! Tested at tiny sizes on the real binary by `tests/command.rs`, without a look at a time.
 
-#![expect(clippy::print_stderr, reason = "a command speaks to people")]
+#![expect(clippy::print_stderr, reason = "a command prints messages for people")]
 
 mod arguments;
+mod clock;
 mod connection;
 pub mod data;
 mod http;
@@ -30,7 +31,10 @@ mod latency;
 mod lookup;
 mod machine;
 mod mixed;
+mod process;
+mod progress;
 pub mod prose;
+pub mod random;
 mod report;
 mod scratch;
 mod text;
@@ -42,7 +46,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use nearprint::cli::{is_closed_pipe, trouble};
+use nearprint::cli::error_report::{self, is_closed_pipe};
 
 use crate::report::Report;
 use crate::verify::Verdict;
@@ -61,7 +65,7 @@ enum What {
     Lookup(lookup::Args),
     /// Packed inserts into a data directory, memory, a restart
     Insert(insert::Args),
-    /// Single look-ups while something else goes on
+    /// Single look-ups under other load
     Mixed(mixed::Args),
     /// Single queries whose hits are verified by their sketches
     Verified(verified::Args),
@@ -69,6 +73,8 @@ enum What {
     Text(text::Args),
     /// Requests over loopback connections
     Http(http::Args),
+    /// Serve a bare axum server, for `http --bare`
+    Bare(http::BareArgs),
 }
 
 /// Runs the command line of the process.
@@ -79,8 +85,8 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", trouble::for_people(&error));
-            ExitCode::from(trouble::exit_code(&error))
+            eprintln!("{}", error_report::render(&error));
+            ExitCode::from(error_report::exit_code(&error))
         }
     }
 }
@@ -93,6 +99,7 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         What::Verified(args) => (verified::run(args)?, args.json),
         What::Text(args) => (text::run(args), args.json),
         What::Http(args) => (http::run(args)?, args.data.json),
+        What::Bare(args) => return http::serve_bare(args),
     };
     finish(&report, json, out)
 }

@@ -1,11 +1,11 @@
-//! `bench lookup`: look-ups of an index in this process, without engine, disk or network.
+//! `nearprint-bench lookup`: look-ups of an index in this process, without engine, disk or network.
 //!
-//! For each size and distance an index is built and asked: half of the queries are planted beside a
-//! stored fingerprint, at each distance as often; the others are random. Every answer is verified
-//! afterwards ([`verify`]). Single look-ups wait for each other; of a batch several are under way at
-//! a time. The mean is that of the quickest of several passes without a clock in the loop, since
-//! others on the machine only ever add; the quantiles come from a pass in which each is timed, less
-//! what reading the clock costs.
+//! An index is built for each size and distance. Half of the queries are planted near a stored
+//! fingerprint, evenly at each distance; the others are random. Every answer is verified afterwards
+//! ([`verify`]). Single look-ups run one after the other; in a batch several are in flight. The
+//! mean is that of the quickest of several passes without a clock in the loop, because other work
+//! on the machine only adds time. The quantiles come from a pass that times each look-up, less the
+//! cost of the clock.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -14,16 +14,16 @@ use std::thread;
 use anyhow::Result;
 
 use crate::arguments::{Data, threads};
+use crate::clock::{Stopwatch, overhead_ns};
 use crate::data::{Queries, Stored, view_holding};
 use crate::latency::Latencies;
+use crate::process;
+use crate::progress::Progress;
 use crate::report::{Fact, Model, Report, Row};
 use crate::verify;
 use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::clock::{Stopwatch, overhead_ns};
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::cli::measure::process;
-use nearprint::cli::measure::progress::Progress;
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::cost::Estimate;
 use nearprint::index::plan::Plans;
@@ -33,13 +33,13 @@ const QUERIES_DEFAULT: u64 = 1_000_000;
 /// Queries into the cluster have thousands of hits each.
 const QUERIES_ADVERSARIAL: u64 = 20_000;
 
-/// How often a loop is measured; the quickest pass counts.
+/// Passes of a loop; the quickest counts.
 const PASSES: usize = 3;
 
-/// The kernel counts the time on a core a few milliseconds late.
-const CPU_TOLD_FROM_NS: u64 = 100_000_000;
+/// Shorter passes have no processor time, because the kernel counts it a few milliseconds late.
+const CPU_KNOWN_FROM_NS: u64 = 100_000_000;
 
-/// The quantiles of a batch are those of parts of it with so many queries.
+/// The number of queries in the parts of a batch whose times make the quantiles.
 const PART: usize = 1_000;
 
 const NOTES: [&str; 3] = [
@@ -62,7 +62,7 @@ pub(super) struct Args {
     /// How many queries [default: 1m, with --adversarial 20k]
     #[arg(long, value_name = "N", value_parser = count)]
     queries: Option<u64>,
-    /// Also look up on so many threads together
+    /// Also look up on this many threads together
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     threads: usize,
 }
@@ -98,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-/// Notes beside each mean of one thread what the model says, with the limits of this run.
+/// Adds the prediction of the model to each mean of one thread, with the limits of this run.
 fn predict(report: &mut Report) {
     let costs = limits::costs(&report.limits);
     for row in &mut report.results {
@@ -272,6 +272,6 @@ fn at_once<T: Send>(
     let ended_ns = shares.iter().map(|share| share.ended_ns).max().unwrap_or_default();
     let ns = ended_ns - begun_ns;
     let cpu_ns = shares.iter().map(|share| share.cpu_ns).sum();
-    let pass = Pass { ns, cpu_ns: if ns < CPU_TOLD_FROM_NS { None } else { cpu_ns } };
+    let pass = Pass { ns, cpu_ns: if ns < CPU_KNOWN_FROM_NS { None } else { cpu_ns } };
     (pass, shares.into_iter().map(|share| share.done).collect())
 }

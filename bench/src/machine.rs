@@ -6,7 +6,7 @@ use std::thread;
 
 use serde::Serialize;
 
-/// Of the many features of a processor, those that look-ups, hashes and text could profit from.
+/// The processor features that look-ups, hashes and text analysis could use.
 const FEATURES: &[&str] = &[
     "popcnt",
     "bmi1",
@@ -23,12 +23,12 @@ const FEATURES: &[&str] = &[
     "crc32",
 ];
 
-/// A machine, as far as it says.
+/// A machine.
 #[derive(Debug, Serialize)]
 pub(super) struct Machine {
     /// The name of the processor.
     pub(super) cpu: String,
-    /// Those of its features that matter here.
+    /// Its features that matter here.
     pub(super) features: Vec<String>,
     /// How many cores this process may use: `taskset` leaves fewer.
     pub(super) cores: usize,
@@ -56,7 +56,7 @@ fn features(flags: &str) -> Vec<String> {
     FEATURES.iter().filter(has).map(|&feature| feature.to_owned()).collect()
 }
 
-/// The first of these fields that there is.
+/// The first of these fields that exists.
 fn field<'a>(cpuinfo: &'a str, names: &[&str]) -> Option<&'a str> {
     let of_name = |name: &&str| {
         let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));

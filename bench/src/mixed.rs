@@ -1,10 +1,9 @@
-//! `bench mixed`: how long single look-ups take while something else goes on.
+//! `nearprint-bench mixed`: the latency of single look-ups under other load.
 //!
-//! Reader threads ask the engine as the service does for a request with a fingerprint, one look-up
-//! after the other: at rest; while a writer inserts packed batches, so that deltas fill up and
-//! segments are merged; while a packed query that never ends is worked on, as the service works on
-//! one. Where there are fewer cores than threads, the quantiles show how
-//! long the system lets a reader wait for its turn.
+//! Reader threads query the engine as the service does for a request with a fingerprint, one
+//! look-up after the other: at rest; while a writer inserts packed batches, so that deltas fill up
+//! and segments are merged; and during an endless packed query. With fewer cores than threads, the
+//! quantiles show how long the operating system makes a reader wait for a core.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,17 +16,17 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::runtime;
 
 use crate::arguments::{Data, threads};
+use crate::clock::{Stopwatch, pause};
 use crate::data::{Members, Queries, Stored};
 use crate::latency::Latencies;
+use crate::progress::Progress;
+use crate::random::Stream;
 use crate::report::{Report, Row};
 use crate::scratch::{self, BATCHES_AHEAD, Driven, Scratch, index_bytes};
 use crate::verify::Verdict;
 use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::clock::{Stopwatch, pause};
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::cli::measure::progress::Progress;
-use nearprint::cli::measure::random::Stream;
 use nearprint::document::Document;
 use nearprint::engine::QueryOptions;
 use nearprint::fingerprint::{Distance, Fingerprint};
@@ -35,8 +34,7 @@ use nearprint::index::view::Near;
 use nearprint::machine::change::PACKED_MAX;
 use nearprint::machine::query::{Criteria, Hit};
 
-/// So many hits of a look-up are listed: the most that a request may ask for, so that a plant is
-/// among them.
+/// Listed hits of a look-up: the maximum of a request, so that a plant is among them.
 const LIMIT: usize = 1_000;
 
 /// The arguments of `bench mixed`.
@@ -58,7 +56,7 @@ pub(super) struct Args {
     data_dir: Option<PathBuf>,
 }
 
-/// A filled engine and who asks it.
+/// A filled engine and its readers.
 struct Mixture<'a> {
     driven: &'a Driven,
     queries: &'a Queries,
@@ -194,7 +192,7 @@ impl Mixture<'_> {
         self.members.contain(fingerprint) || fresh()
     }
 
-    /// Inserts all the time; so many a second.
+    /// Inserts all the time; returns the rate a second.
     fn insert(&self) -> Result<f64> {
         let begun = Stopwatch::start();
         let mut inserted = 0;
@@ -209,7 +207,7 @@ impl Mixture<'_> {
         Ok(per_second(done, begun.ns()))
     }
 
-    /// Looks up packed batches all the time; so many fingerprints a second.
+    /// Looks up packed batches all the time; returns the fingerprints a second.
     fn query(&self) -> Result<f64> {
         let begun = Stopwatch::start();
         let engine = &self.driven.engine;

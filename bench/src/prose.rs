@@ -1,9 +1,9 @@
-//! Texts to measure the recipe with: they mean nothing, but are put together as texts are.
+//! Generated texts to measure recipes with: without meaning, but with the statistics of texts.
 //!
-//! Common words come more often than rare ones, sentences and paragraphs have ordinary lengths, and
-//! every script has its punctuation. HTML has what surrounds the text of a page. The lists are
-//! small, so the texts have fewer distinct features than real ones of their length: figures for
-//! real documents are a little lower.
+//! Common words are more frequent than rare ones, sentences and paragraphs have ordinary lengths,
+//! and each script has its punctuation. HTML has the usual parts around the text. The word lists
+//! are small, so the texts have fewer distinct features than real ones of their length, and real
+//! documents are a little slower.
 
 use std::fmt::Write;
 
@@ -53,7 +53,7 @@ const CHARACTERS: &str = "\u{7684}\u{4e00}\u{662f}\u{4e86}\u{6211}\u{4e0d}\u{4eb
 const COMMA: char = '\u{ff0c}';
 const STOP: char = '\u{3002}';
 
-/// A text of at least so many bytes, and a sentence more at most.
+/// A text of at least `bytes` bytes, and at most one sentence more.
 pub fn document(kind: Kind, bytes: usize, seed: u64) -> String {
     let mut dice = Dice::of("prose", seed);
     match kind {

@@ -1,4 +1,4 @@
-//! What a bench prints: one table for people, or one JSON object with the same figures.
+//! The report of a benchmark: one table for people, or one JSON object with the same figures.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use nearprint::cli::measure::numbers::{bytes, count, float, number, time};
 use nearprint::fingerprint::Distance;
 use nearprint::index::cost::Estimate;
 
-/// Everything a bench found out.
+/// The results of a benchmark.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     /// Its name on the command line.
@@ -23,11 +23,11 @@ pub(super) struct Report {
     /// What repeats the run.
     pub(super) seed: u64,
     machine: Machine,
-    /// What the memory can do at all.
+    /// The speed of the memory.
     pub(super) limits: Vec<Limit>,
     /// What was timed.
     pub(super) results: Vec<Row>,
-    /// What else was found out.
+    /// Other results.
     pub(super) facts: Vec<Fact>,
     /// Whether the answers were right; `None` where there are none.
     pub(super) verification: Option<Verdict>,
@@ -47,7 +47,7 @@ pub(super) struct Row {
     pub(super) distance: Option<u8>,
     /// What `per_second` counts.
     pub(super) unit: &'static str,
-    /// So many of them a second.
+    /// The rate a second.
     pub(super) per_second: f64,
     /// The same in 10^6 bytes of input.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,13 +104,13 @@ impl Row {
         Self { distance: Some(distance.get()), ..self }
     }
 
-    /// So many a second.
+    /// With a rate.
     pub(super) fn rate(self, per_second: f64, unit: &'static str) -> Self {
         Self { unit, per_second, ..self }
     }
 
-    /// With what was predicted for the mean, which is held against the time on a core where it is
-    /// known: what others on the machine take is not for a model to foresee.
+    /// With the predicted mean. It is compared with the time on a core if that is known, because a
+    /// model cannot predict other load on the machine.
     pub(super) fn predicted(self, ns: f64) -> Self {
         let of_predicted = self.cpu_ns.or(self.mean_ns).map(|took_ns| took_ns / ns);
         Self { predicted_ns: Some(ns), of_predicted, ..self }
@@ -118,28 +118,28 @@ impl Row {
 
     /// With the mean and the quantiles of measured times.
     pub(super) fn times(self, times: &Latencies, times_of: &'static str) -> Self {
-        Self { mean_ns: times.mean_ns().map(float), ..self.quantiles(times, times_of) }
+        Self { mean_ns: times.mean_ns(), ..self.quantiles(times, times_of) }
     }
 
     /// With the quantiles of measured times; the mean is known better.
     pub(super) fn quantiles(self, times: &Latencies, times_of: &'static str) -> Self {
         Self {
             times_of,
-            p50_ns: times.per_mille_ns(500),
-            p99_ns: times.per_mille_ns(990),
-            p999_ns: times.per_mille_ns(999),
-            max_ns: times.per_mille_ns(1_000),
+            p50_ns: times.quantile_ns(0.5),
+            p99_ns: times.quantile_ns(0.99),
+            p999_ns: times.quantile_ns(0.999),
+            max_ns: times.quantile_ns(1.0),
             ..self
         }
     }
 }
 
-/// Something that was found out besides times.
+/// A result that is not a time.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Fact {
     /// What it is about.
     pub(super) what: String,
-    /// With so many stored fingerprints.
+    /// The number of stored fingerprints.
     pub(super) count: u64,
     /// A number or a text.
     pub(super) value: Value,

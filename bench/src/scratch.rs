@@ -1,4 +1,4 @@
-//! An engine on a data directory of its own, which goes away with it.
+//! An engine on a temporary data directory.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -8,29 +8,30 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::runtime::{self, Runtime};
 
+use crate::clock::{Stopwatch, pause};
 use crate::data::{Queries, Stored};
 use crate::latency::Latencies;
+use crate::process;
+use crate::progress::Progress;
 use crate::verify::Verdict;
-use nearprint::cli::measure::clock::{Stopwatch, pause};
-use nearprint::cli::measure::process;
-use nearprint::cli::measure::progress::Progress;
-use nearprint::cli::trouble::Trouble;
-use nearprint::config::{Config, Settings};
+use nearprint::cli::error_report::ErrorReport;
+use nearprint::config::Config;
 use nearprint::engine::{Admission, Engine, PackedInserted, Pending, Stats};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::change::PACKED_MAX;
+use nearprint::server::Settings;
 
-/// As many packed batches are under way as the service has of one request.
+/// Packed batches in flight at a time, as many as the service has of one request.
 pub(super) const BATCHES_AHEAD: usize = 4;
 
-/// Nothing may change for this long before an index counts as settled. Keepers begin to merge
-/// further one second after the last write.
+/// An index has settled when nothing changed for this long. Further merges begin one second after
+/// the last write.
 const CALM: Duration = Duration::from_millis(2_500);
-/// And so much of this time at most may the threads of the process have worked.
+/// The most that the threads of the process may have worked in this time.
 const CALM_CPU_NS_MAX: u64 = 250_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A fresh directory; removed with all its files on drop. A bench that is killed leaves it behind.
+/// A fresh directory, removed with all its files on drop. A killed benchmark leaves it behind.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
 
@@ -41,7 +42,7 @@ impl Scratch {
         let path = parent.unwrap_or_else(|| Path::new(".")).join(name);
         fs::create_dir_all(&path).map_err(|error| {
             let what = format!("cannot create {}", path.display());
-            Trouble::new(what, "name a directory with room: --data-dir DIR").because(error)
+            ErrorReport::new(what, "name a directory with room: --data-dir DIR").because(error)
         })?;
         Ok(Self(path))
     }
@@ -78,8 +79,8 @@ impl Driven {
         Ok(Self { engine, runtime: runtime::Builder::new_current_thread().build()? })
     }
 
-    /// Stores fingerprints in packed batches of at most [`PACKED_MAX`]; `at` is told how many are on
-    /// the disk. The latencies are those of whole batches.
+    /// Stores fingerprints in packed batches of at most [`PACKED_MAX`]; calls `at` with the number
+    /// on the disk. The latencies are those of whole batches.
     pub(super) fn insert(
         &self,
         batches: impl IntoIterator<Item = Vec<Fingerprint>>,
@@ -114,8 +115,8 @@ impl Driven {
         self.settle()
     }
 
-    /// Packed check-and-inserts, and whether they found what they should. The latencies are those
-    /// of whole batches.
+    /// Packed check-and-inserts, and the verdict on their replies. The latencies are those of whole
+    /// batches.
     pub(super) fn check_and_insert(
         &self,
         queries: &Queries,

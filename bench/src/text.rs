@@ -1,23 +1,23 @@
-//! `bench text`: from a text to its fingerprint and its sketch, by the recipe `np1`.
+//! `nearprint-bench text`: from a text to its fingerprint and sketch, by the recipe `np1`.
 //!
-//! Calls what the HTTP layer calls for a text or a page that is decoded already: normalising,
-//! features, fingerprint, sketch; for HTML also taking the text out. The first part of each is also
-//! measured by itself. The texts are generated ([`prose`]). Each thread works through all of them
-//! again and again.
+//! Calls the functions that the HTTP layer calls for a decoded text or page: normalisation,
+//! features, fingerprint, sketch; for HTML also the extraction of the text. The first part of each
+//! is also measured by itself. The texts are generated ([`prose`]). Each thread repeats all of
+//! them.
 
 use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
 
 use crate::arguments::threads;
+use crate::clock::{Stopwatch, overhead_ns};
 use crate::latency::Latencies;
+use crate::progress::Progress;
 use crate::prose::{self, Kind};
 use crate::report::{Report, Row};
 use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::clock::{Stopwatch, overhead_ns};
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::per_second;
-use nearprint::cli::measure::progress::Progress;
 use nearprint::text::recipes::np1::WINDOW;
 use nearprint::text::{self, Wanted};
 
@@ -50,7 +50,7 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-/// What is done to documents of a kind again and again.
+/// Work on documents of a kind.
 #[derive(Clone, Copy)]
 struct Task {
     kind: Kind,

@@ -1,11 +1,12 @@
-//! `bench verified`: single queries with sketches, whose hits are verified from the journal.
+//! `nearprint-bench verified`: single queries with sketches, whose hits are verified from the
+//! journal.
 //!
-//! Stored are families of near documents, each with an id and a sketch: fingerprints within three bits
-//! of a center, every other one with the sketch of its family, the rest with one of their own (the
-//! false neighbours of a large collection). A query asks the engine as the service does for a text:
-//! half with the center and the sketch of a family, so that the records of all its members are read and
-//! compared, half with fingerprints of nobody. The journal is in the page cache, as it was just
-//! written.
+//! The stored documents form families, each document with an id and a sketch. Their fingerprints
+//! are within three bits of a center. Every other one has the sketch of its family, the rest have
+//! their own (like the false neighbours in a large collection). The engine is queried as for a
+//! text: half of the queries have the center and sketch of a family, so that the records of all its
+//! members are read and compared; half match nothing. The journal is in the page cache, because it
+//! was just written.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,24 +14,24 @@ use std::path::PathBuf;
 use anyhow::Result;
 use tokio::runtime;
 
+use crate::clock::Stopwatch;
 use crate::data::Dice;
 use crate::latency::Latencies;
+use crate::progress::Progress;
+use crate::random::Stream;
 use crate::report::{Report, Row};
 use crate::scratch::{Driven, Scratch, index_bytes};
 use crate::verify::Verdict;
 use nearprint::cli::measure::arguments::{count, distance};
-use nearprint::cli::measure::clock::Stopwatch;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::cli::measure::progress::Progress;
-use nearprint::cli::measure::random::Stream;
 use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Admission, QueryOptions};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::query::{Criteria, Hit, Verification};
 use nearprint::sketch::{MinResemblance, Sketch};
 
-/// So many documents are near each other.
+/// The number of documents in a family.
 const FAMILY: u64 = 10;
 
 /// Writes waiting for their sync at a time.

@@ -1,8 +1,9 @@
-//! Whether what was found is right: none missed, none false.
+//! Verifies answers: no hit is missed, and none is false.
 //!
-//! Each planted fingerprint must be among the answers. Each answer must lie at the distance it
-//! says, within the distance asked, and be stored by what [`super::data::Members`] say, which share
-//! nothing with the index. For a few queries all stored fingerprints are compared one by one. Not timed.
+//! Each planted fingerprint must be among the answers. Each answer must have the distance that it
+//! claims, within that of the query, and be stored according to [`super::data::Members`], which
+//! share nothing with the index. A few queries are compared with all stored fingerprints one by
+//! one. Not timed.
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -11,10 +12,10 @@ use crate::data::{Queries, Stored};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::view::{Near, View};
 
-/// So many queries are held against all stored fingerprints, one by one.
+/// Queries that are compared with all stored fingerprints, one by one.
 const SCANNED: usize = 32;
 
-/// What became of the answers.
+/// The verdict on some answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Verdict {
     /// Answers looked at: of single look-ups, of batches.
@@ -70,8 +71,8 @@ impl Verdict {
         self.wrong += found.iter().filter(|near| !is_true(near)).count() as u64;
     }
 
-    /// The answer to one query of a batch: the distance of the nearest, held against what a single
-    /// look-up found, or where there was none, against the plant.
+    /// The answer to one query of a batch: the distance of the nearest, compared with the result
+    /// of a single look-up, or with the plant where there was none.
     pub(super) fn check_nearest(&mut self, said: Option<Distance>, truth: Option<Distance>) {
         self.checked += 1;
         self.hits += u64::from(said.is_some());

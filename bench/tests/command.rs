@@ -210,7 +210,9 @@ fn http_tells_requests_and_what_the_same_costs_without() {
     let expected = [
         "packed inserts",
         "GET /healthz",
+        "GET /healthz of a bare axum server",
         "single JSON queries",
+        "single JSON queries of a bare axum server",
         "single JSON check-and-inserts",
         "check-and-inserts of 8 KB pages",
         "GET /healthz with the same pages",
@@ -218,9 +220,11 @@ fn http_tells_requests_and_what_the_same_costs_without() {
         "packed queries",
         "the same in this process",
     ];
-    assert_eq!(rows(&report)[..9], expected);
+    assert_eq!(rows(&report)[..11], expected);
     for ratio in [
+        "GET /healthz to a bare axum server",
         "single queries to GET /healthz",
+        "single queries to a bare axum server",
         "pages checked and inserted to the same to /healthz",
         "packed queries to the same in this process",
     ] {

@@ -1,4 +1,4 @@
-//! Speaking to a running service: requests, their retries, and refusals in words.
+//! A client of a running service: requests, retries, and the text of refusals.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -15,20 +15,20 @@ use ureq::http::Response;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body, RequestBuilder};
 
-use super::trouble::Trouble;
+use super::error_report::ErrorReport;
 
-/// Where a service listens that was started without a configuration.
+/// Where a service without a configuration listens.
 pub(super) const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
 
-/// How often a request is repeated that the service was too busy for.
+/// How often a request is sent to a service that is too busy for it.
 const ATTEMPTS_MAX: u32 = 60;
-/// The longest single wait, whatever the service asks for.
+/// The longest single wait, whatever `Retry-After` says.
 const WAIT_SECONDS_MAX: u64 = 30;
 
-/// What it takes to be let in.
+/// The options that a service with tokens or TLS needs.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Credentials {
-    /// The token to send, where the service asks for one
+    /// The token to send, if the service requires one
     #[arg(long, value_name = "TOKEN", env = "NEARPRINT_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// Trust the certificates of this PEM file instead of those of public authorities
@@ -36,7 +36,7 @@ pub(super) struct Credentials {
     ca_file: Option<PathBuf>,
 }
 
-/// Refuses `--token` and `--ca-file` where a command speaks to no service that they could be for.
+/// Refuses `--token` and `--ca-file` if a command connects to no service that could use them.
 ///
 /// Clap's own `requires` would also refuse the variables, which may be set for other commands.
 pub(super) fn check_credentials_are_sent(
@@ -76,7 +76,7 @@ pub(super) struct Client {
     authorization: Option<String>,
 }
 
-/// What of a problem document is shown.
+/// The shown fields of a problem document.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Problem {
@@ -94,7 +94,7 @@ impl Problem {
         matches!(self.status, 429 | 503)
     }
 
-    /// It is the service that has a problem, not the document: the next one will meet it too.
+    /// The service has a problem, not the document, so the next document will fail as well.
     pub(super) fn is_of_the_service(&self) -> bool {
         self.status >= 500
     }
@@ -124,8 +124,8 @@ impl Client {
         Ok(Self { authorization, ..Self::with_tls(server, tls.unwrap_or_default()) })
     }
 
-    /// For a probe of a service on this machine: who it is needs no proof, for nothing is sent that
-    /// is worth anything, and its certificate is not for an address of the loopback.
+    /// For a probe of a service on this machine. Its certificate is not verified: it is not for a
+    /// loopback address, and the probe sends no secret.
     pub(super) fn of_this_machine(server: &str) -> Self {
         Self::with_tls(server, TlsConfig::builder().disable_verification(true).build())
     }
@@ -147,14 +147,13 @@ impl Client {
     }
 
     /// Adds the token.
-    fn let_in<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+    fn authorized<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
         match &self.authorization {
             Some(authorization) => request.header("authorization", authorization),
             None => request,
         }
     }
 
-    /// The address it speaks to.
     pub(super) fn server(&self) -> &str {
         &self.server
     }
@@ -162,13 +161,14 @@ impl Client {
     /// Gets a path; any status but 200 is an error.
     pub(super) fn get(&self, path: &str) -> Result<String> {
         let mut response =
-            self.until_admitted(|url| self.let_in(self.agent.get(url)).call(), path)?;
+            self.until_admitted(|url| self.authorized(self.agent.get(url)).call(), path)?;
         Ok(response.body_mut().read_to_string()?)
     }
 
-    /// Gets a path and copies what comes.
+    /// Gets a path and copies the body.
     pub(super) fn copy(&self, path: &str, sink: &mut dyn Write) -> Result<u64> {
-        let response = self.until_admitted(|url| self.let_in(self.agent.get(url)).call(), path)?;
+        let response =
+            self.until_admitted(|url| self.authorized(self.agent.get(url)).call(), path)?;
         let body = response.into_body().into_with_config().limit(u64::MAX);
         Ok(io::copy(&mut body.reader(), sink)?)
     }
@@ -183,15 +183,15 @@ impl Client {
 
     /// Posts a JSON object and reads the reply.
     pub(super) fn post_json(&self, path: &str, body: &Value) -> Result<Value> {
-        let send = |url: &str| self.let_in(self.agent.post(url)).send_json(body);
+        let send = |url: &str| self.authorized(self.agent.post(url)).send_json(body);
         let mut response = self.until_admitted(send, path)?;
         Ok(response.body_mut().read_json()?)
     }
 
-    /// Posts lines of JSON; the lines of the reply, as they come.
+    /// Posts lines of JSON; the lines of the reply, as they arrive.
     pub(super) fn post_ndjson(&self, path: &str, body: &[u8]) -> Result<impl BufRead + use<>> {
         let send = |url: &str| {
-            let request = self.let_in(self.agent.post(url));
+            let request = self.authorized(self.agent.post(url));
             request.content_type("application/x-ndjson").send(body)
         };
         let response = self.until_admitted(send, path)?;
@@ -222,15 +222,15 @@ impl Client {
             let refused = format!("{} refused {path}: {problem}", self.server);
             if matches!(status, 401 | 403) {
                 let next = "send a token that allows it: NEARPRINT_TOKEN=TOKEN or --token TOKEN";
-                return Err(Trouble::new(refused, next).into());
+                return Err(ErrorReport::new(refused, next).into());
             }
             bail!(refused);
         }
         unreachable!("the last attempt returns")
     }
 
-    fn unreachable(&self, error: ureq::Error) -> Trouble {
-        Trouble::new(
+    fn unreachable(&self, error: ureq::Error) -> ErrorReport {
+        ErrorReport::new(
             format!("no answer from a nearprint service at {}", self.server),
             "start one with `nearprint serve`, or name another with --server URL",
         )
@@ -260,7 +260,7 @@ fn retry_after(response: &Response<Body>) -> Duration {
     Duration::from_secs(seconds.unwrap_or(1).min(WAIT_SECONDS_MAX))
 }
 
-/// Waits as long as the service asked for.
+/// Waits before a retry.
 #[expect(
     clippy::disallowed_methods,
     reason = "Retry-After names a time; there is no event to wait for"

@@ -1,12 +1,14 @@
-//! Rows in columns, as `bench` and `plan` print them.
+//! Tables without lines, as `plan`, `inspect`, `snapshot` and the benchmark program print them.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
-/// A column: its heading, and what it shows of a row.
+use comfy_table::{CellAlignment, Table, presets};
+
+/// A column: its heading, and the cell of a row.
 pub type Column<T> = (&'static str, fn(&T) -> String);
 
-/// Writes a table with a heading: the first column to the left, the others to the right, those
-/// without content not at all.
+/// Writes a table with headings. The first column is left-aligned, the others are right-aligned,
+/// and a column without content is left out.
 ///
 /// # Errors
 /// Those of the formatter.
@@ -15,24 +17,18 @@ pub fn write_columns<T>(
     columns: &[Column<T>],
     rows: &[T],
 ) -> fmt::Result {
-    let cells = |&(heading, show): &Column<T>| {
-        let shown: Vec<String> = rows.iter().map(show).collect();
-        shown
-            .iter()
-            .any(|cell| !cell.is_empty())
-            .then(|| [vec![heading.to_owned()], shown].concat())
-    };
-    let columns: Vec<Vec<String>> = columns.iter().filter_map(cells).collect();
-    for line in 0..=rows.len() {
-        let mut text = String::new();
-        for (place, column) in columns.iter().enumerate() {
-            let width = column.iter().map(String::len).max().unwrap_or_default();
-            match place {
-                0 => write!(text, "{:<width$}", column[line])?,
-                _ => write!(text, "  {:>width$}", column[line])?,
-            }
-        }
-        writeln!(f, "{}", text.trim_end())?;
+    let has_content = |(_, show): &&Column<T>| rows.iter().any(|row| !show(row).is_empty());
+    let columns: Vec<&Column<T>> = columns.iter().filter(has_content).collect();
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(columns.iter().map(|(heading, _)| *heading));
+    table.add_rows(rows.iter().map(|row| columns.iter().map(move |(_, show)| show(row))));
+    for (number, column) in table.column_iter_mut().enumerate() {
+        let (left, alignment) = match number {
+            0 => (0, CellAlignment::Left),
+            _ => (2, CellAlignment::Right),
+        };
+        column.set_padding((left, 0)).set_cell_alignment(alignment);
     }
-    Ok(())
+    writeln!(f, "{}", table.trim_fmt())
 }

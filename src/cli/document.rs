@@ -1,11 +1,11 @@
-//! A document of the command line: its wire form, its analysis, and where it comes from.
+//! A document on the command line: where it comes from, its analysis, and its JSON.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use super::trouble::Trouble;
+use super::error_report::ErrorReport;
 use crate::bulk::{self, Body};
 use crate::fingerprint::Fingerprint;
 use crate::recipe::{Recipe, UnknownRecipe};
@@ -31,7 +31,7 @@ pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
 /// How documents become fingerprints, on the command line.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(super) struct MethodArgs {
-    /// What makes a fingerprint of a text: np1, np1-5, words-N[-stop], keywords-N[-wL]
+    /// The recipe that makes fingerprints of texts: np1, np1-5, words-N[-stop], keywords-N[-wL]
     #[arg(long, value_name = "ID", default_value_t, value_parser = recipe)]
     recipe: Recipe,
     /// Which text of a page of HTML counts: visible or main (the article alone)
@@ -53,7 +53,7 @@ fn extract(name: &str) -> Result<Extract, &'static str> {
     Extract::named(name).ok_or("it is visible or main")
 }
 
-/// Makes the fingerprint of a body; one that comes as such has no features to count.
+/// Makes the fingerprint of a body; a bare fingerprint has no features to count.
 pub(super) fn analyse(body: &Body, method: Method) -> Result<Analysis, NoFingerprint> {
     match source(body) {
         Ok(source) => text::analyse(&source, method, Wanted::ALL),
@@ -63,7 +63,7 @@ pub(super) fn analyse(body: &Body, method: Method) -> Result<Analysis, NoFingerp
     }
 }
 
-/// What a body is made a fingerprint of, or the fingerprint that it is.
+/// The source of the fingerprint of a body, or the fingerprint that it is.
 pub(super) fn source(body: &Body) -> Result<Source<'_>, Fingerprint> {
     match body {
         Body::Text(text) => Ok(Source::Text(text.into())),
@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path, html: bool) -> Result<Body> {
     let named = || format!("cannot read {}", path.display());
     bulk::read_document(path, html).with_context(named)?.ok_or_else(|| {
         let next = "name a text or an HTML file";
-        Trouble::new(format!("{} is a binary file", path.display()), next).into()
+        ErrorReport::new(format!("{} is a binary file", path.display()), next).into()
     })
 }
 
@@ -101,7 +101,7 @@ pub(super) fn of_argument(argument: &str, html: bool, as_text: bool) -> Result<B
         return Ok(verbatim());
     }
     let what = format!("{argument:?} is neither a file nor a fingerprint of 16 hex digits");
-    Err(Trouble::new(what, "to use the words themselves as a text, pass --text").into())
+    Err(ErrorReport::new(what, "to use the words themselves as a text, pass --text").into())
 }
 
 #[cfg(test)]

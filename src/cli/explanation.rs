@@ -1,4 +1,5 @@
-//! Explanations for people: the heaviest features, the bits that tip, and why two documents differ.
+//! Explanations for people: the heaviest features, the bits that flip first, and why two documents
+//! differ.
 
 use std::fmt;
 

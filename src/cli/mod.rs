@@ -1,42 +1,37 @@
-//! The command line: one file a subcommand.
+//! The command line: one file a subcommand, in `commands`.
 //!
-//! Results go to the standard output, everything else to the standard error. An error says what
-//! did not work, why, and what to do next ([`trouble`]). The exit code is 0 when the command did
-//! its work, 1 when it did not, 2 for a command line that makes no sense; `import` also has 3.
+//! Results go to standard output, everything else to standard error. An error says what failed,
+//! why, and what to do next ([`error_report`]). The exit code is 0 when the command succeeded, 1
+//! when it failed, 2 for a wrong command line; `import` also has 3.
 //!
-//! This is the only room that prints, and the only one that uses `anyhow`: nothing below needs to
-//! tell people apart from programs. Tested by `tests/cli_commands.rs` on the real binary.
+//! Only this module prints and uses `anyhow`. Tested by `tests/cli_commands.rs` on the real binary.
 
-#![expect(clippy::print_stderr, reason = "speaking to people is what this room is for")]
+#![expect(clippy::print_stderr, reason = "a command line prints messages for people")]
 
 mod client;
 pub mod columns;
 mod commands;
+mod configuration;
 mod document;
+pub mod error_report;
 mod explanation;
 mod import;
 pub mod measure;
+mod offline;
 mod reply;
-mod stopped;
-pub mod trouble;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::cli::commands::check_config;
-use crate::cli::commands::compare;
-use crate::cli::commands::fingerprint;
-use crate::cli::commands::health;
-use crate::cli::commands::inspect;
-use crate::cli::commands::plan;
-use crate::cli::commands::query;
-use crate::cli::commands::repair;
-use crate::cli::commands::serve;
-use crate::cli::commands::snapshot;
-use crate::cli::commands::token;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-/// What a command without a subcommand is told.
+use commands::{
+    check_config, compare, fingerprint, health, inspect, plan, query, repair, serve, snapshot,
+    token,
+};
+use error_report::is_closed_pipe;
+
+/// Printed when no command is named.
 const OVERVIEW: &str = "\
 nearprint finds near-duplicate documents: texts whose 64-bit SimHash fingerprints differ in few bits.
 
@@ -62,7 +57,7 @@ enum Command {
     /// Run the service
     Serve(serve::Args),
     /// Store many documents: NDJSON, lines of hex, folders of text and HTML
-    Import(import::Args),
+    Import(commands::import::Args),
     /// Ask a running service what is stored near a document
     Query(query::Args),
     /// Print the fingerprints of files
@@ -95,8 +90,8 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", trouble::for_people(&error));
-            ExitCode::from(trouble::exit_code(&error))
+            eprintln!("{}", error_report::render(&error));
+            ExitCode::from(error_report::exit_code(&error))
         }
     }
 }
@@ -117,7 +112,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             drop(out);
             return serve::run(args);
         }
-        Command::Import(args) => import::run(args, &mut out),
+        Command::Import(args) => commands::import::run(args, &mut out),
         Command::Query(args) => query::run(&args, &mut out),
         Command::Fingerprint(args) => fingerprint::run(&args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
@@ -131,14 +126,6 @@ fn run(command: Command) -> anyhow::Result<()> {
     }?;
     out.flush()?;
     Ok(())
-}
-
-/// `nearprint ... | head` ends the reader first; that is no failure.
-pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

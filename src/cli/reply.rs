@@ -1,4 +1,4 @@
-//! The replies of the service, as far as the command line reads them.
+//! The fields of the service's replies that the command line reads.
 
 use serde::Deserialize;
 
@@ -10,15 +10,15 @@ use super::client::Problem;
 pub(super) struct Reply {
     /// The fingerprint of the document that was sent.
     pub(super) fingerprint: String,
-    /// It came as a text too short to trust a distance above 0.
+    /// The text was too short to trust a distance above 0.
     pub(super) short: bool,
     /// `inserted`, `duplicate`, `already_present`, `replaced`; empty for a query.
     pub(super) outcome: String,
     /// Whether the document is stored now.
     pub(super) stored: bool,
-    /// What is stored near it, nearest first.
+    /// Stored fingerprints near it, nearest first.
     pub(super) hits: Vec<Hit>,
-    /// How many there are, listed or not.
+    /// The number of hits, listed or not.
     pub(super) hit_count: u64,
     /// The line was refused.
     pub(super) error: Option<Problem>,

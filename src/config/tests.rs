@@ -1,10 +1,12 @@
-//! The layers, the ranges and the messages of the configuration; every key is changed and seen.
+//! The layers, the ranges and the messages of the configuration. Every key is changed and observed.
 
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::engine::Durability;
+use crate::server::Settings;
+use crate::telemetry;
 
 fn with(environment: &[(&str, &str)]) -> Sources {
     let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.into());

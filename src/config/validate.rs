@@ -1,4 +1,4 @@
-//! From the raw keys to the options of the rooms: every range, and the relations between keys.
+//! Checks every range and the relations between keys, and makes the options of each module.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -7,10 +7,12 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Config, ConfigError, Settings};
+use super::error::ConfigError;
+use super::keys::Config;
 use crate::engine::{self, Durability};
 use crate::fingerprint::Distance;
 use crate::recipe::{Recipe, UnknownRecipe};
+use crate::server::Settings;
 use crate::text::Extract;
 use crate::{access, http, server, telemetry};
 
@@ -18,24 +20,30 @@ const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;
 const HOUR_MS: u64 = 3_600_000;
 const WEEK_MS: u64 = 604_800_000;
-/// One hit with ten ids of the largest size, whose every character may need an escape.
+/// Room for one hit with ten ids of the largest size, every character of which may need an escape.
 const REPLY_BYTES_MIN: u64 = 1 << 17;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-pub(super) fn settings(config: &Config) -> Result<Settings, ConfigError> {
-    let listen = listen(config)?;
-    let access = access_source(config)?;
-    if !access.is_on() && !listen.ip().is_loopback() {
-        return Err(ConfigError::NoTokens { listen });
+impl Config {
+    /// Checks every range and every relation between keys.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] names the key and its range.
+    pub fn validated(&self) -> Result<Settings, ConfigError> {
+        let listen = listen(self)?;
+        let access = access_source(self)?;
+        if !access.is_on() && !listen.ip().is_loopback() {
+            return Err(ConfigError::NoTokens { listen });
+        }
+        Ok(Settings {
+            listen,
+            server: server_options(self, access)?,
+            http: http_options(self)?,
+            engine: engine_options(self)?,
+            log: log_options(self)?,
+        })
     }
-    Ok(Settings {
-        listen,
-        server: server_options(config, access)?,
-        http: http_options(config)?,
-        engine: engine_options(config)?,
-        log: log_options(config)?,
-    })
 }
 
 fn listen(config: &Config) -> Result<SocketAddr, ConfigError> {
@@ -185,7 +193,7 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
     })
 }
 
-/// What is left of the memory for everything when bodies and replies take all that they may.
+/// The memory that is left for the index when bodies and replies take their maximum.
 fn memory_of_index(config: &Config) -> Result<u64, ConfigError> {
     let all = config.engine.memory_bytes_max;
     if all == 0 {

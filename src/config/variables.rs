@@ -1,14 +1,14 @@
-//! Which variables of the environment are configuration, which belong to others, and which are
+//! Which environment variables are configuration, which belong to other programs, and which are
 //! misspelt.
 
 use std::ffi::OsStr;
 
 use strsim::levenshtein as edits;
 
-/// How each variable of this program begins.
+/// The prefix of all our variables.
 pub(super) const PREFIX: &str = "NEARPRINT_";
 /// What separates section and key in the name of a variable.
-pub(super) const SEPARATOR: &str = "__";
+const SEPARATOR: &str = "__";
 
 /// The variables that commands read as defaults of their options; a test of `cli` compares them
 /// with the options.
@@ -17,21 +17,21 @@ pub const OPTION_VARIABLES: [&str; 2] = ["NEARPRINT_TOKEN", "NEARPRINT_CA_FILE"]
 /// The variables of this project's own tests, which start the service in their environment.
 const TEST_PREFIXES: [&str; 3] = ["NEARPRINT_TEST_", "NEARPRINT_SIMULATION_", "NEARPRINT_BLESS"];
 
-/// The section and the key that a variable sets; `None` if its name lacks the separator.
-pub(super) fn key_of(name: &str) -> Option<(String, String)> {
+/// The key that a variable sets, as `section.key`; `None` if its name lacks the separator.
+pub(super) fn key_of(name: &str) -> Option<String> {
     let (section, key) = name.strip_prefix(PREFIX)?.split_once(SEPARATOR)?;
-    Some((section.to_ascii_lowercase(), key.to_ascii_lowercase()))
+    Some(format!("{section}.{key}").to_ascii_lowercase())
 }
 
-/// Whether a variable that begins with [`PREFIX`] is known, but is not configuration.
-pub(super) fn is_of_others(name: &str, value: &OsStr) -> bool {
+/// Whether a variable begins with [`PREFIX`], but is read by somebody else.
+pub(super) fn is_ignored(name: &str, value: &OsStr) -> bool {
     OPTION_VARIABLES.contains(&name)
         || TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || is_service_link(name, value)
 }
 
 /// Whether a container platform sets the variable. Kubernetes gives every container the addresses
-/// of the services in its namespace, so those of a service called `nearprint` begin like ours:
+/// of the services in its namespace, so those of a service called `nearprint` have our prefix:
 /// `NEARPRINT_SERVICE_HOST`, `NEARPRINT_SERVICE_PORT_HTTP`, `NEARPRINT_PORT=tcp://10.0.0.1:7878`,
 /// `NEARPRINT_PORT_7878_TCP_ADDR`.
 fn is_service_link(name: &str, value: &OsStr) -> bool {

@@ -1,9 +1,9 @@
-//! The accept loop: connections within their number, each closed when it is too slow.
+//! The accept loop: a limited number of connections, each closed when it is too slow.
 //!
-//! A connection above `server.connections_max` takes the place of the oldest one that has not
-//! completed a request yet ([`Places`]). Where there is none, it is read for a single request:
-//! probes are answered, and everything else is refused with 503. There are few such connections,
-//! whose places are given up in the same way; so a crowd never keeps a probe waiting.
+//! A connection above `server.connections_max` takes the permit of the oldest one that has not
+//! completed a request yet ([`Permits`]). If there is none, a surplus connection is read for a
+//! single request: probes are answered, and everything else is refused with 503. The few surplus
+//! permits are taken over in the same way, so a crowd never keeps a probe waiting.
 
 use std::future::poll_fn;
 use std::io;
@@ -26,45 +26,46 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use super::Options;
-use super::patience::{Patient, Phase, Socket};
-use super::places::{Place, Places};
+use super::options::Options;
+use super::permits::{Permit, Permits};
+use super::phase::Phase;
+use super::timeouts::{Socket, TimeoutStream};
 use super::tls::Tls;
 use crate::http::{self, Guarded};
 use crate::metrics;
 
-/// How long the loop rests when the operating system has no descriptor left.
+/// How long the loop pauses when the operating system has no descriptor left.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
-/// The most that a connection keeps of what it has read: a head must fit into it.
+/// The read buffer of a connection, into which the head of a request must fit.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// Connections above `server.connections_max` that are read for a probe.
+/// Surplus connections, which are read for a probe.
 const SURPLUS_MAX: usize = 64;
 
-/// How long such a connection may take, from its start to its end.
+/// The lifetime of a surplus connection.
 const SURPLUS_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// The running accept loop.
-pub(super) struct Accepting {
+pub(super) struct AcceptLoop {
     stop: watch::Sender<()>,
     task: JoinHandle<GracefulShutdown>,
 }
 
-impl Accepting {
+impl AcceptLoop {
     pub(super) fn start(
         listener: TcpListener,
         router: Router,
         tls: Option<Arc<Tls>>,
         options: Options,
     ) -> Self {
-        let (stop, stopped) = watch::channel(());
-        let task = tokio::spawn(accept(listener, Door::new(router, tls, options), stopped));
+        let (stop, stopping) = watch::channel(());
+        let task = tokio::spawn(accept(listener, Handler::new(router, tls, options), stopping));
         Self { stop, task }
     }
 
-    /// Accepts nothing more and waits for the connections there are; false if they took longer
-    /// than `grace`.
+    /// Accepts nothing more and waits for the open connections; false if they took longer than
+    /// `grace`.
     pub(super) async fn stop(self, grace: Duration) -> bool {
         // Dropping the sender is the signal.
         drop(self.stop);
@@ -78,43 +79,49 @@ impl Accepting {
 
 async fn accept(
     listener: TcpListener,
-    door: Arc<Door>,
-    mut stopped: watch::Receiver<()>,
+    handler: Arc<Handler>,
+    mut stopping: watch::Receiver<()>,
 ) -> GracefulShutdown {
     let connections = GracefulShutdown::new();
-    let mut regular = Places::new(door.options.connections_max);
-    let mut surplus = Places::new(SURPLUS_MAX);
+    let mut regular = Permits::new(handler.options.connections_max);
+    let mut surplus = Permits::new(SURPLUS_MAX);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stopped.changed() => return connections,
+            _ = stopping.changed() => return connections,
         };
         let Ok((stream, _)) = accepted else {
-            // Out of descriptors, or the client is gone already: neither ends the service.
+            // Out of descriptors, or the client has left already: neither ends the service.
             tokio::time::sleep(EXHAUSTED_PAUSE).await;
             continue;
         };
-        let (places, place, answers) = if let Some(place) = regular.take().await {
-            (&mut regular, place, Answers::All)
-        } else if let Some(place) = surplus.take().await {
-            (&mut surplus, place, Answers::Probe)
+        let (permits, permit, answers) = if let Some(permit) = regular.acquire().await {
+            (&mut regular, permit, Answers::All)
+        } else if let Some(permit) = surplus.acquire().await {
+            (&mut surplus, permit, Answers::Probe)
         } else {
             metrics::connection_turned_away();
             continue;
         };
-        let phase = place.phase().clone();
-        let (door, stopping) = (Arc::clone(&door), stopped.clone());
-        let visit = Visit { place, answers, watcher: connections.watcher() };
-        let task = tokio::spawn(async move { door.serve(stream, visit, stopping).await });
-        places.occupied(phase, task.abort_handle());
+        let phase = permit.phase().clone();
+        let connection = Connection {
+            permit,
+            answers,
+            watcher: connections.watcher(),
+            stopping: stopping.clone(),
+        };
+        let handler = Arc::clone(&handler);
+        let task = tokio::spawn(async move { handler.serve(stream, connection).await });
+        permits.register(phase, task.abort_handle());
     }
 }
 
-/// One connection: its place, and what it may ask.
-struct Visit {
-    place: Place,
+/// An accepted connection.
+struct Connection {
+    permit: Permit,
     answers: Answers,
     watcher: Watcher,
+    stopping: watch::Receiver<()>,
 }
 
 /// Which requests of a connection are answered.
@@ -126,8 +133,8 @@ enum Answers {
     Probe,
 }
 
-/// What all connections share.
-struct Door {
+/// Serves connections; shared by all of them.
+struct Handler {
     router: Router,
     tls: Option<Arc<Tls>>,
     options: Options,
@@ -135,45 +142,40 @@ struct Door {
     one_request: http1::Builder,
 }
 
-impl Door {
+impl Handler {
     fn new(router: Router, tls: Option<Arc<Tls>>, options: Options) -> Arc<Self> {
         let mut protocol = http1::Builder::new();
         protocol
             .timer(TokioTimer::new())
             .max_buf_size(BUFFER_BYTES_MAX)
-            // A client that has sent its request may close its half. hyper then reads nothing while
-            // a request is answered, so `until_reset` watches for clients that are gone.
+            // A client may close its half once it has sent its request. hyper then reads nothing
+            // while the request is answered, so `until_reset` watches for clients that have left.
             .half_close(true)
-            // `Patient` is stricter; but only with this set does hyper poll idle connections.
+            // `TimeoutStream` is stricter, but hyper polls idle connections only with this set.
             .header_read_timeout(options.header_timeout + options.idle_timeout);
         let mut one_request = protocol.clone();
         one_request.keep_alive(false);
         Arc::new(Self { router, tls, options, protocol, one_request })
     }
 
-    /// Serves a connection within its time.
-    async fn serve(&self, stream: TcpStream, visit: Visit, stopping: watch::Receiver<()>) {
-        let Visit { place, answers, watcher } = visit;
-        let open = metrics::ConnectionOpen::new();
-        let served = self.answer(stream, (place.phase(), answers), watcher, stopping);
+    async fn serve(&self, stream: TcpStream, connection: Connection) {
+        let answers = connection.answers;
+        let served = self.answer(stream, connection);
         match answers {
             Answers::All => served.await,
             Answers::Probe => drop(timeout(SURPLUS_TIME_MAX, served).await),
         }
-        drop((open, place));
     }
 
     /// Answers the requests of a connection until it ends. An error is the client's: it left, was
-    /// too slow, or spoke no HTTP.
-    async fn answer(
-        &self,
-        stream: TcpStream,
-        (phase, answers): (&Phase, Answers),
-        watcher: Watcher,
-        stopping: watch::Receiver<()>,
-    ) {
+    /// too slow, or did not speak HTTP.
+    async fn answer(&self, stream: TcpStream, connection: Connection) {
+        let Connection { permit, answers, watcher, stopping } = connection;
+        // Dropped before the permit, so that the metric never shows more than the maximum.
+        let _open = metrics::ConnectionOpen::new();
+        let phase = permit.phase();
         let socket = socket(stream);
-        let stream = Patient::new(socket.clone(), phase.clone(), &self.options);
+        let stream = TimeoutStream::new(socket.clone(), phase.clone(), &self.options);
         match &self.tls {
             None => {
                 let connection = self.connection(stream, phase.clone(), answers);
@@ -192,12 +194,12 @@ impl Door {
     async fn shake_hands(
         &self,
         tls: &Tls,
-        stream: Patient,
+        stream: TimeoutStream,
         mut stopping: watch::Receiver<()>,
-    ) -> Option<tokio_rustls::server::TlsStream<Patient>> {
-        let shaken = timeout(self.options.header_timeout, tls.acceptor().accept(stream));
+    ) -> Option<tokio_rustls::server::TlsStream<TimeoutStream>> {
+        let handshake = timeout(self.options.header_timeout, tls.acceptor().accept(stream));
         tokio::select! {
-            shaken = shaken => shaken.ok()?.ok(),
+            stream = handshake => stream.ok()?.ok(),
             _ = stopping.changed() => None,
         }
     }
@@ -213,7 +215,7 @@ impl Door {
             let busy = phase.busy();
             let router = router.clone();
             async move {
-                // Another connection has its place already.
+                // Another connection has taken the permit.
                 let busy = busy.ok_or(io::ErrorKind::ConnectionAborted)?;
                 let answer = if answers == Answers::All || http::is_probe(request.uri().path()) {
                     let Ok(reply) = router.oneshot(request.map(Body::new)).await;
@@ -234,13 +236,13 @@ impl Door {
 }
 
 fn socket(stream: TcpStream) -> Socket {
-    // Replies are written whole; waiting to fill a packet only delays them.
+    // Replies are written whole, so waiting to fill a packet would only delay them.
     drop(stream.set_nodelay(true));
     Socket::new(stream)
 }
 
-/// Drives a connection to its end. When its client resets it while a request is answered, the
-/// connection is dropped, and the handler with it: nobody waits for the reply.
+/// Drives a connection to its end. If its client resets it while a request is answered, the
+/// connection is dropped, and the handler of the request with it.
 async fn until_reset(connection: impl Future, socket: &Socket, phase: &Phase) {
     let mut connection = pin!(connection);
     poll_fn(|cx| {

@@ -1,24 +1,24 @@
-//! File descriptors: a process that has none left cannot write its journal, so connections leave
-//! some over.
+//! File descriptors: a process without any left cannot write its journal, so connections may not
+//! take them all.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Of many descriptors so many are kept for files, of few the half.
-const FILES_KEPT: u64 = 1_024;
+/// Descriptors reserved for files; half of all if there are fewer than twice as many.
+const FILES_RESERVED: u64 = 1_024;
 
-/// Raises the limit of this process as far as it may go. Returns `asked`, or how many connections
-/// the limit has room for, if that is fewer.
+/// Raises the limit of this process as far as possible. Returns `asked`, or the number of
+/// connections that the limit has room for, if that is less.
 pub(super) fn connections_max(asked: usize) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
     let limit = if setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
-    // No limit at all is `None`.
+    // `None` is no limit at all.
     limit.map_or(asked, |limit| usize::try_from(room(limit)).map_or(asked, |room| asked.min(room)))
 }
 
-/// How many of `limit` descriptors connections may have.
+/// How many of `limit` descriptors connections may take.
 fn room(limit: u64) -> u64 {
-    (limit - FILES_KEPT.min(limit / 2)).max(1)
+    (limit - FILES_RESERVED.min(limit / 2)).max(1)
 }
 
 #[cfg(test)]

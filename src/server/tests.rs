@@ -1,4 +1,4 @@
-//! Connections over real sockets, whose handler waits until the test lets it answer.
+//! Connections over real sockets; the handler of a request waits until the test lets it answer.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::Options;
-use super::accept::Accepting;
+use super::accept::AcceptLoop;
+use super::options::Options;
 use crate::access;
 
 /// No test waits longer than this; no timeout of the server is as short.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// A request whose body was read, and which waits for its answer.
+/// A request whose body was read and which waits for its reply.
 struct Waiting {
     answer: oneshot::Sender<()>,
     /// Fails as soon as the handler is gone.
@@ -30,33 +30,33 @@ struct Waiting {
 struct Server {
     address: std::net::SocketAddr,
     waiting: mpsc::UnboundedReceiver<Waiting>,
-    _accepting: Accepting,
+    _accepting: AcceptLoop,
 }
 
 impl Server {
     async fn start() -> Self {
         let options = Options {
-            header_timeout: 2 * PATIENCE,
-            idle_timeout: 2 * PATIENCE,
-            reply_timeout: 2 * PATIENCE,
+            header_timeout: 2 * DEADLINE,
+            idle_timeout: 2 * DEADLINE,
+            reply_timeout: 2 * DEADLINE,
             connections_max: 10,
-            shutdown_grace: PATIENCE,
+            shutdown_grace: DEADLINE,
             access: access::TokenSource::default(),
             tls: None,
         };
-        let (tell, waiting) = mpsc::unbounded_channel();
+        let (arrived, waiting) = mpsc::unbounded_channel();
         let router = Router::new().fallback(async move |body: Body| {
             if body.collect().await.is_err() {
                 return StatusCode::BAD_REQUEST;
             }
             let ((answer, answered), (_here, dropped)) = (oneshot::channel(), oneshot::channel());
-            tell.send(Waiting { answer, dropped }).unwrap();
+            arrived.send(Waiting { answer, dropped }).unwrap();
             answered.await.unwrap();
             StatusCode::NO_CONTENT
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let accepting = Accepting::start(listener, router, None, options);
+        let accepting = AcceptLoop::start(listener, router, None, options);
         Self { address, waiting, _accepting: accepting }
     }
 
@@ -65,10 +65,10 @@ impl Server {
     }
 
     async fn waiting(&mut self) -> Waiting {
-        timeout(PATIENCE, self.waiting.recv()).await.unwrap().unwrap()
+        timeout(DEADLINE, self.waiting.recv()).await.unwrap().unwrap()
     }
 
-    /// A request from its start to its end: the server has met what came before it.
+    /// A complete request: once it is answered, the server has processed what came before it.
     async fn one_request(&mut self) {
         let mut other = self.connect().await;
         other.write_all(GET.as_bytes()).await.unwrap();
@@ -80,7 +80,7 @@ impl Server {
 async fn head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        head.push(timeout(PATIENCE, stream.read_u8()).await.unwrap().unwrap());
+        head.push(timeout(DEADLINE, stream.read_u8()).await.unwrap().unwrap());
     }
     String::from_utf8(head).unwrap()
 }
@@ -88,7 +88,7 @@ async fn head(stream: &mut TcpStream) -> String {
 /// What comes until the server closes the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut rest = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
+    timeout(DEADLINE, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
     rest
 }
 
@@ -143,7 +143,7 @@ async fn a_reset_drops_the_handler() {
         let waiting = server.waiting().await;
         client.set_zero_linger().unwrap();
         drop(client);
-        let dropped = timeout(PATIENCE, waiting.dropped).await;
+        let dropped = timeout(DEADLINE, waiting.dropped).await;
         assert!(dropped.expect("the handler goes on for nobody").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! TLS of the accept loop: the certificate, read from two files, and read again on demand.
+//! TLS: the certificate and its key, read from two files at the start and again on demand.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use tokio_rustls::TlsAcceptor;
 /// Where the certificate is.
 #[derive(Debug, Clone)]
 pub struct TlsSource {
-    /// The certificate and those that lead to a root, PEM.
+    /// The certificate with its chain to a root, PEM.
     pub certificate: PathBuf,
     /// Its private key, PEM.
     pub key: PathBuf,
 }
 
-/// Why there is no certificate.
+/// Why the certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -27,25 +27,25 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file is not PEM, or holds something else.
+    /// A file is not PEM, or contains something else.
     #[error("{} is not PEM with {wanted}: {source}", path.display())]
     NotPem {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// What it should contain.
         wanted: &'static str,
-        /// What is wrong.
+        /// The parser's error.
         source: pem::Error,
     },
-    /// Certificate and key are no pair, or of a kind that is not supported.
+    /// Certificate and key do not belong together, or are of an unsupported kind.
     #[error("{} cannot be used with its key: {source}", path.display())]
     Unusable {
         /// The certificate.
         path: PathBuf,
-        /// What is wrong.
+        /// The error of the TLS library.
         source: rustls::Error,
     },
 }
@@ -63,8 +63,8 @@ impl Tls {
         Ok(Self { source, config })
     }
 
-    /// Reads the files again; connections from now on get the new certificate. After an error the
-    /// old one stays in effect.
+    /// Reads the files again; new connections get the new certificate. After an error the old one
+    /// stays in effect.
     pub(super) fn reload(&self) -> Result<(), TlsError> {
         self.config.store(read(&self.source)?);
         Ok(())

@@ -48,8 +48,8 @@ impl Server {
                 let engine = Engine::open(settings.engine).unwrap();
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 told.send(listener.local_addr().unwrap()).unwrap();
-                let options = (settings.server, settings.http);
-                server::run(listener, engine, options, async { drop(stopped.await) }).await
+                let stopped = async { drop(stopped.await) };
+                server::run(listener, engine, settings.server, settings.http, stopped).await
             })
         });
         let address = address.recv().unwrap();

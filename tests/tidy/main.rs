@@ -16,16 +16,6 @@ use imports::{Crate, Edges};
 /// Files in circles of imports that are still to be removed. The test fails on a file in a circle that
 /// is not listed, and on a listed file that is in no circle, so the list can only shrink.
 const KNOWN_CIRCLES: &[&str] = &[
-    "src/cli/commands/check_config.rs",
-    "src/cli/commands/fingerprint.rs",
-    "src/cli/commands/serve.rs",
-    "src/cli/import/directory.rs",
-    "src/cli/import/mod.rs",
-    "src/cli/import/server.rs",
-    "src/cli/mod.rs",
-    "src/config/layers.rs",
-    "src/config/mod.rs",
-    "src/config/validate.rs",
     "src/http/batch/mod.rs",
     "src/http/batch/packed.rs",
     "src/http/batch/pieces.rs",
@@ -52,10 +42,6 @@ const KNOWN_CIRCLES: &[&str] = &[
     "src/http/routes/snapshots.rs",
     "src/http/routes/stats.rs",
     "src/http/service.rs",
-    "src/server/accept.rs",
-    "src/server/mod.rs",
-    "src/server/patience.rs",
-    "src/server/places.rs",
     "src/text/mod.rs",
     "src/text/recipes/np1.rs",
     "src/text/recipes/weighted.rs",
@@ -64,13 +50,11 @@ const KNOWN_CIRCLES: &[&str] = &[
 
 /// As [`KNOWN_CIRCLES`], for folders.
 const KNOWN_FOLDER_CIRCLES: &[&str] = &[
-    "src/config",
     "src/http/batch",
     "src/http/routes",
     "src/index/compaction",
     "src/index/levels",
     "src/index/view",
-    "src/server",
 ];
 
 /// Words that the project does not use because its readers do not know them; in lower case. Add one
@@ -124,7 +108,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         "config",
         &["access", "engine", "fingerprint", "http", "recipe", "server", "telemetry", "text"],
     ),
-    ("server", &["access", "config", "engine", "http", "metrics", "telemetry"]),
+    ("server", &["access", "engine", "http", "metrics", "telemetry"]),
     (
         "cli",
         &[

@@ -1,51 +1,54 @@
-//! `bench http`: requests over loopback connections that are kept alive, and beside them the same
-//! work in this process.
+//! `nearprint-bench http`: requests over loopback connections that are kept alive, compared with
+//! the same work in this process, and with a bare axum server that has the same routes.
 //!
 //! Without `--url` the service runs in this process, on a free port and a fresh data directory, and
-//! shares its cores with the clients. With `--url` it is one that runs already, best on cores of its
-//! own:
+//! shares its cores with the clients, as the bare server does. With `--url` and `--bare` both run
+//! already, best on cores of their own:
 //!
 //! ```text
 //! taskset -c 0 nearprint serve --listen 127.0.0.1:7900 --data fresh &
-//! taskset -c 1 nearprint-bench http --url http://127.0.0.1:7900
+//! taskset -c 0 nearprint-bench bare --listen 127.0.0.1:7901 &
+//! taskset -c 1 nearprint-bench http --url http://127.0.0.1:7900 --bare http://127.0.0.1:7901
 //! ```
 //!
-//! Either way it is filled first, over HTTP: so name no service whose documents matter. Requests
-//! come from as many threads as there are connections, each waiting for its reply.
+//! Either way the service is filled first, over HTTP, so name none whose documents matter. Each
+//! connection has a thread, which sends a request when the reply to the one before has arrived.
 
+mod bare;
 mod client;
-mod discarding;
 mod target;
 
 use std::path::PathBuf;
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use hyper::Method;
 use serde_json::json;
 
-use self::client::{Asked, Clients};
-use self::discarding::Discarding;
+use self::bare::Bare;
+use self::client::{Clients, Sent};
 use self::target::Target;
 use crate::arguments::{Data, threads};
-use crate::connection::Request;
+use crate::clock::Stopwatch;
+use crate::connection::{self, get, post};
 use crate::data::{Queries, Stored};
 use crate::latency::Latencies;
 use crate::machine;
+use crate::progress::Progress;
 use crate::prose;
+use crate::random::Stream;
 use crate::report::{Fact, Report, Row};
 use crate::scratch::{self, Scratch};
 use crate::verify::Verdict;
 use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::clock::Stopwatch;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::cli::measure::progress::Progress;
-use nearprint::cli::measure::random::Stream;
 use nearprint::engine::Engine;
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::change::PACKED_MAX;
 
-/// So many fingerprints are inserted by one request: 8 MB.
+/// Fingerprints inserted by one request: 8 MB.
 const INSERTED_AT_A_TIME: usize = 1_000_000;
 
 const JSON: &str = "application/json";
@@ -53,12 +56,12 @@ const PACKED: &str = "application/octet-stream";
 const REQUEST: &str = "a request";
 const BATCH: &str = "a batch";
 
-/// The arguments of `bench http`.
+/// The arguments of `http`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) data: Data,
-    /// How many connections ask single requests at a time, each on a thread of its own
+    /// How many connections send single requests at a time, each on a thread of its own
     #[arg(long, value_name = "N", default_value = "16", value_parser = threads)]
     threads: usize,
     /// How many queries make a packed batch; single queries are taken from the same
@@ -73,15 +76,34 @@ pub(super) struct Args {
     /// Measure this service, and store fingerprints in it, instead of one in this process
     #[arg(long, value_name = "URL", conflicts_with = "data_dir")]
     url: Option<String>,
+    /// Compare with this server, which `nearprint-bench bare` started, instead of one in this
+    /// process
+    #[arg(long, value_name = "URL", requires = "url")]
+    bare: Option<String>,
     /// Make the data directory below this one; it is removed at the end [default: .]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
-/// One filled service and what it is asked.
+/// The arguments of `bare`.
+#[derive(Debug, clap::Args)]
+pub(super) struct BareArgs {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7901")]
+    listen: String,
+}
+
+/// Serves the bare server until the process ends.
+pub(super) fn serve_bare(args: &BareArgs) -> Result<()> {
+    bare::serve_at(&args.listen)
+}
+
+/// A filled service and the bare server beside it.
 struct Bench<'a> {
     args: &'a Args,
     target: &'a Target,
+    /// `None` with a service that runs already, and no bare server next to it.
+    bare: Option<&'a Target>,
     stored: &'a Stored,
     report: &'a mut Report,
 }
@@ -99,6 +121,9 @@ pub(super) fn run(args: &Args) -> Result<Report> {
         None => Some(Scratch::below(args.data_dir.as_deref())?),
     };
     let distance_max = args.data.distance.iter().copied().max().unwrap_or_default();
+    let here = if args.url.is_none() { Some(Bare::start()?) } else { None };
+    let running = args.bare.as_deref().map(Target::running).transpose()?;
+    let bare = running.as_ref().or(here.as_ref().map(Bare::target));
     let mut indexes_bytes = Vec::new();
     for stored in &sets {
         let target = match (&args.url, &scratch) {
@@ -109,7 +134,7 @@ pub(super) fn run(args: &Args) -> Result<Report> {
             }
             (None, None) => unreachable!("without a URL there is a directory"),
         };
-        let mut bench = Bench { args, target: &target, stored, report: &mut report };
+        let mut bench = Bench { args, target: &target, bare, stored, report: &mut report };
         indexes_bytes.push(bench.run()?);
         target.stop()?;
     }
@@ -121,11 +146,12 @@ pub(super) fn run(args: &Args) -> Result<Report> {
 struct Pages {
     stored: f64,
     unread: f64,
-    discarded: f64,
+    /// By the bare server, if there is one.
+    discarded: Option<f64>,
 }
 
 impl Bench<'_> {
-    /// Everything about one service; the memory of its index in bytes.
+    /// Measures one service; the memory of its index in bytes.
     fn run(&mut self) -> Result<u64> {
         self.insert()?;
         self.target.settle()?;
@@ -140,7 +166,9 @@ impl Bench<'_> {
             self.ratio("check-and-inserts to GET /healthz", checked, health);
             let Pages { stored, unread, discarded } = self.pages(distance)?;
             self.ratio("pages checked and inserted to the same to /healthz", stored, unread);
-            self.ratio("pages checked and inserted to pages discarded", stored, discarded);
+            if let Some(discarded) = discarded {
+                self.ratio("pages checked and inserted to pages discarded", stored, discarded);
+            }
             let packed = self.packed_queries(&queries, distance)?;
             if let Some(engine) = self.target.engine() {
                 let here = self.in_process(engine, &queries, distance)?;
@@ -171,9 +199,9 @@ impl Bench<'_> {
         let mut times = Latencies::new();
         let (mut done, mut ns) = (0, 0);
         for batch in self.stored.batches(INSERTED_AT_A_TIME) {
-            let request = Request::post("/v1/insert/batch", PACKED, &packed(&batch));
+            let request = post("/v1/insert/batch", PACKED, packed(&batch));
             let begun = Stopwatch::start();
-            connection.ask(&request).context("a packed insert failed")?;
+            connection.send(request).context("a packed insert failed")?;
             times.record(begun.ns());
             ns += begun.ns();
             done += batch.len() as u64;
@@ -184,107 +212,133 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn clients(&self, doing: &str) -> Clients<'_> {
-        let _progress = Progress::during(&format!("asking {doing}"));
+    fn clients<'b>(&'b self, target: &'b Target, doing: &str) -> Clients<'b> {
+        let _progress = Progress::during(&format!("sending {doing}"));
         let Args { threads, seconds, .. } = *self.args;
-        Clients { target: self.target, threads, seconds, requests: u64::MAX }
+        Clients { target, threads, seconds, requests: u64::MAX }
     }
 
-    /// What the server can do at all: requests a second.
+    /// `GET /healthz`, the least that a request costs: requests a second. Then the same to the bare
+    /// server.
     fn health(&mut self) -> Result<f64> {
-        let request = Request::get("/healthz");
-        let asked = self.clients("GET /healthz").ask(|_| request.clone(), |_, _| true)?;
-        Ok(self.single(self.row("GET /healthz"), &asked))
+        let send =
+            |target| self.clients(target, "GET /healthz").send(|_| get("/healthz"), |_, _| true);
+        let sent = send(self.target)?;
+        let bare = self.bare.map(send).transpose()?;
+        let rate = self.single(self.row("GET /healthz"), &sent);
+        if let Some(bare) = bare {
+            let bare = self.single(self.row("GET /healthz of a bare axum server"), &bare);
+            self.ratio("GET /healthz to a bare axum server", rate, bare);
+        }
+        Ok(rate)
     }
 
+    /// Single JSON queries: requests a second. Then the same to the bare server.
     fn single_queries(&mut self, queries: &Queries, distance: Distance) -> Result<f64> {
         let path = format!("/v1/query?distance={distance}");
         let count = queries.fingerprints.len() as u64;
         let request = |number: u64| {
             let query = queries.fingerprints[(number % count) as usize];
-            Request::post(&path, JSON, format!(r#"{{"fingerprint":"{query}"}}"#).as_bytes())
+            post(&path, JSON, format!(r#"{{"fingerprint":"{query}"}}"#))
         };
-        // At most ten hits are listed; that there is one must show.
+        // At most ten hits are listed, so only their absence shows an error.
         let found = |number: u64, reply: &[u8]| {
             let planted = queries.plants[(number % count) as usize].is_some();
             let none = reply.windows(NO_HITS.len()).any(|part| part == NO_HITS);
             !(planted && none)
         };
-        let asked = self.clients("single queries").ask(request, found)?;
-        let (checked, missed) = (asked.times.count(), asked.wrong);
+        let sent = self.clients(self.target, "single queries").send(request, found)?;
+        let bare = self.bare.map(|bare| {
+            self.clients(bare, "the same to a bare axum server").send(request, |_, _| true)
+        });
+        let bare = bare.transpose()?;
+        let (checked, missed) = (sent.times.count(), sent.wrong);
         self.report.verified(Verdict { checked, missed, ..Verdict::default() });
-        Ok(self.single(self.row("single JSON queries").at(distance), &asked))
+        let rate = self.single(self.row("single JSON queries").at(distance), &sent);
+        if let Some(bare) = bare {
+            let row = self.row("single JSON queries of a bare axum server").at(distance);
+            let bare = self.single(row, &bare);
+            self.ratio("single queries to a bare axum server", rate, bare);
+        }
+        Ok(rate)
     }
 
-    /// Each brings a new fingerprint with an id, and waits for the disk.
+    /// Each request brings a new fingerprint with an id, and waits for the disk.
     fn check_and_inserts(&mut self, distance: Distance) -> Result<f64> {
         let path = format!("/v1/check-and-insert?distance={distance}");
         let fresh = Stream::of("fresh", self.args.data.seed.wrapping_add(distance.get().into()));
         let request = |number: u64| {
             let one = Fingerprint::new(fresh.number(number));
             let body = format!(r#"{{"id":"bench-{distance}-{number}","fingerprint":"{one}"}}"#);
-            Request::post(&path, JSON, body.as_bytes())
+            post(&path, JSON, body)
         };
-        let asked = self.clients("single check-and-inserts").ask(request, |_, _| true)?;
-        Ok(self.single(self.row("single JSON check-and-inserts").at(distance), &asked))
+        let sent =
+            self.clients(self.target, "single check-and-inserts").send(request, |_, _| true)?;
+        Ok(self.single(self.row("single JSON check-and-inserts").at(distance), &sent))
     }
 
-    /// Pages of English, each new and with an id; the same bodies to a route of the service that discards
-    /// them; and to a server that does nothing else.
+    /// Pages of English, each new and with an id; then the same bodies to a route of the service
+    /// that does not look at them, and to the bare server, which discards them.
     fn pages(&mut self, distance: Distance) -> Result<Pages> {
         let progress = Progress::during("writing pages");
         let seed = self.args.data.seed.wrapping_add(distance.get().into());
         let page = |number: u64| prose::unlike(PAGE_BYTES, seed ^ number << 20);
-        let bodies: Vec<String> = (0..self.args.pages)
+        let bodies: Vec<Bytes> = (0..self.args.pages)
             .map(|number| {
                 let id = format!("page-{distance}-{number}");
-                json!({"id": id, "text": page(number)}).to_string()
+                json!({"id": id, "text": page(number)}).to_string().into()
             })
             .collect();
         drop(progress);
-        // None is sent twice to one route: the second time it would be a retry, which is neither journaled
-        // nor waited for.
-        let clients = |doing| Clients { requests: self.args.pages, ..self.clients(doing) };
-        let of = |number: u64| bodies[number as usize].as_bytes();
-        let insert = |number| Request::post("/v1/check-and-insert", JSON, of(number));
-        let unread = |number| Request::get_with("/healthz", JSON, of(number));
+        // No page is sent twice to one route: the second time it would be a retry, which is neither
+        // journaled nor waited for.
+        let clients =
+            |target, doing| Clients { requests: self.args.pages, ..self.clients(target, doing) };
+        let body = |number: u64| bodies[number as usize].clone();
+        let insert = |number| post("/v1/check-and-insert", JSON, body(number));
+        let unread = |number| connection::request(Method::GET, "/healthz", JSON, body(number));
+        let discard = |number| post("/discard", JSON, body(number));
         let is_new = |_, reply: &[u8]| reply.windows(INSERTED.len()).any(|part| part == INSERTED);
-        let stored = clients("check-and-inserts of pages").ask(insert, is_new)?;
+        let stored = clients(self.target, "check-and-inserts of pages").send(insert, is_new)?;
         let new = 100.0 * ratio(stored.times.count() - stored.wrong, stored.times.count());
-        let unread = clients("GET /healthz with pages").ask(unread, |_, _| true)?;
-        let discarding = Discarding::start()?;
-        let discarded = Clients { target: discarding.target(), ..clients("pages discarded") };
-        let discarded = discarded.ask(insert, |_, _| true)?;
+        let unread = clients(self.target, "GET /healthz with pages").send(unread, |_, _| true)?;
+        let discarded = self
+            .bare
+            .map(|bare| clients(bare, "pages to a bare axum server").send(discard, |_, _| true))
+            .transpose()?;
         let row = self.row("check-and-inserts of 8 KB pages").at(distance);
         let stored = self.single(row, &stored);
         let unread = self.single(self.row("GET /healthz with the same pages"), &unread);
-        let discarded = self.single(self.row("the same pages, read and discarded"), &discarded);
+        let discarded = discarded.map(|discarded| {
+            self.single(self.row("the same pages, read and discarded"), &discarded)
+        });
         self.report.facts.push(Fact::number("pages that were new", self.stored.count(), new, "%"));
         Ok(Pages { stored, unread, discarded })
     }
 
-    fn single(&mut self, row: Row, asked: &Asked) -> f64 {
-        let rate = per_second(asked.times.count(), asked.ns);
-        self.report.results.push(row.rate(rate, "requests").times(&asked.times, REQUEST));
+    /// Reports single requests; how many a second.
+    fn single(&mut self, row: Row, sent: &Sent) -> f64 {
+        let rate = per_second(sent.times.count(), sent.ns);
+        self.report.results.push(row.rate(rate, "requests").times(&sent.times, REQUEST));
         rate
     }
 
     /// All queries in one request, again and again over one connection.
     fn packed_queries(&mut self, queries: &Queries, distance: Distance) -> Result<f64> {
-        let _progress = Progress::during("asking packed queries");
+        let _progress = Progress::during("sending packed queries");
         let path = format!("/v1/query/batch?distance={distance}");
-        let request = Request::post(&path, PACKED, &packed(&queries.fingerprints));
+        let request = post(&path, PACKED, packed(&queries.fingerprints));
         let mut connection = self.target.connect()?;
         let mut times = Latencies::new();
         let mut verdict = Verdict::default();
         let begun = Stopwatch::start();
         let mut ns = 0;
         while times.count() == 0 || begun.elapsed().as_secs() < self.args.seconds {
-            let asked = Stopwatch::start();
-            let reply = connection.ask(&request).context("a packed query failed")?;
-            times.record(asked.ns());
-            ns += asked.ns();
-            verdict.check_packed(queries, reply, distance);
+            let sent = Stopwatch::start();
+            let reply = connection.send(request.clone()).context("a packed query failed")?;
+            times.record(sent.ns());
+            ns += sent.ns();
+            verdict.check_packed(queries, &reply, distance);
         }
         self.report.verified(verdict);
         let rate = per_second(times.count() * queries.fingerprints.len() as u64, ns);
@@ -293,7 +347,7 @@ impl Bench<'_> {
         Ok(rate)
     }
 
-    /// The same queries without HTTP, on one thread and on all cores; the latter, a second.
+    /// The same queries without HTTP, on one thread and on all cores; the latter rate.
     fn in_process(
         &mut self,
         engine: &Engine,
@@ -314,16 +368,15 @@ impl Bench<'_> {
     }
 }
 
-/// How long a page is.
 const PAGE_BYTES: usize = 8_192;
 
-/// How a reply says that nothing was found.
+/// The part of a reply that says that nothing was found.
 const NO_HITS: &[u8] = br#""hit_count":0"#;
 
-/// How a reply says that the document was stored.
+/// The part of a reply that says that the document was stored.
 const INSERTED: &[u8] = br#""outcome":"inserted""#;
 
-/// So many fingerprints a second, in pieces as the service looks them up.
+/// Fingerprints a second, looked up in pieces of the service's size.
 fn nearest_rate(
     engine: &Engine,
     (queries, distance): (&Queries, Distance),

@@ -1,4 +1,4 @@
-//! The service that is measured: one in this process, or one that runs already.
+//! The measured service: in this process, or one that runs already.
 
 use std::fs;
 use std::sync::{Mutex, mpsc};
@@ -8,12 +8,12 @@ use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::connection::{Connection, Request};
+use crate::connection::{self, Connection};
 use crate::scratch;
-use nearprint::cli::trouble::Trouble;
-use nearprint::config::Settings;
+use nearprint::cli::error_report::ErrorReport;
 use nearprint::engine::Engine;
-use nearprint::{metrics, server};
+use nearprint::metrics;
+use nearprint::server::{self, Settings};
 
 /// A service to ask.
 pub(super) struct Target {
@@ -43,20 +43,20 @@ impl Target {
         metrics::install();
         let engine = Engine::open(settings.engine.clone()).context("the engine does not start")?;
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = mpsc::channel();
+        let (bound, address) = mpsc::channel();
         let serving = engine.clone();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             runtime.block_on(async move {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-                tell.send(listener.local_addr()?)?;
-                let options = (settings.server, settings.http);
-                // Whoever drops the other end wants it to stop as well.
-                server::run(listener, serving, options, async { drop(stopped.await) }).await?;
+                bound.send(listener.local_addr()?)?;
+                // Dropping the sender stops the server as well.
+                let stopped = async { drop(stopped.await) };
+                server::run(listener, serving, settings.server, settings.http, stopped).await?;
                 Ok(())
             })
         });
-        let Ok(address) = told.recv() else {
+        let Ok(address) = address.recv() else {
             let ended = thread.join().expect("a server that does not start does not panic");
             return Err(ended.err().unwrap_or_else(|| anyhow!("the server ended")));
         };
@@ -72,8 +72,8 @@ impl Target {
     pub(super) fn connect(&self) -> Result<Connection> {
         Ok(Connection::open(&self.address).map_err(|error| {
             let what = format!("no answer from a nearprint service at {}", self.address);
-            let next = "start one with `nearprint serve`, or leave --url away";
-            Trouble::new(what, next).because(error)
+            let next = "start one with `nearprint serve`, or leave out --url";
+            ErrorReport::new(what, next).because(error)
         })?)
     }
 
@@ -89,9 +89,9 @@ impl Target {
     }
 
     fn stats(&self) -> Result<Value> {
-        let mut connection = self.connect()?;
-        let reply = connection.ask(&Request::get("/v1/stats")).context("no statistics")?;
-        Ok(serde_json::from_slice(reply)?)
+        let mut client = self.connect()?;
+        let reply = client.send(connection::get("/v1/stats")).context("no statistics")?;
+        Ok(serde_json::from_slice(&reply)?)
     }
 
     /// Stops it, if it is in this process.
@@ -102,12 +102,11 @@ impl Target {
     }
 }
 
-/// Writes the log as a service does, a line a request, to where nobody reads it: it is part of what
-/// a request costs.
+/// Logs a line for each request to /dev/null, because the line is part of the cost of a request.
 fn log_to_nowhere(settings: &Settings) -> Result<()> {
     let nowhere = fs::OpenOptions::new().write(true).open("/dev/null")?;
     let lines = tracing_subscriber::fmt().with_max_level(settings.log.level).with_target(false);
-    // There is one already if several sizes are measured.
+    // With several sizes it is installed already.
     drop(lines.with_ansi(false).with_writer(Mutex::new(nowhere)).try_init());
     Ok(())
 }

@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Read both as HTML
     #[arg(long)]
     html: bool,
-    /// Take both arguments themselves as texts
+    /// Treat both arguments as texts, not as names of files
     #[arg(long)]
     text: bool,
     #[command(flatten)]

@@ -41,12 +41,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let mut failed = 0;
     for file in files {
         if let Err(error) = print(args, file, out) {
-            // A closed pipe ends the run; a bad file only its own line.
-            if crate::cli::is_closed_pipe(&error) || files.len() == 1 {
+            // A closed pipe ends the run; a bad file affects only its own line.
+            if crate::cli::error_report::is_closed_pipe(&error) || files.len() == 1 {
                 return Err(error);
             }
             failed += 1;
-            eprintln!("{}", crate::cli::trouble::for_people(&error));
+            eprintln!("{}", crate::cli::error_report::render(&error));
         }
     }
     if failed > 0 {

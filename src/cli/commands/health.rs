@@ -8,11 +8,12 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::cli::client::{Client, Credentials};
-use crate::cli::commands::check_config;
-use crate::cli::trouble::Trouble;
-use crate::config::{Settings, Sources};
+use crate::cli::configuration;
+use crate::cli::error_report::ErrorReport;
+use crate::config::Sources;
+use crate::server::Settings;
 
-/// How long an answer may take.
+/// How long the reply may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The arguments of `health`.
@@ -41,14 +42,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         200 => Ok(writeln!(out, "ok")?),
         status => {
             let what = format!("{}{path} answers with status {status}", client.server());
-            Err(Trouble::new(what, "look at the log of the service").into())
+            Err(ErrorReport::new(what, "look at the log of the service").into())
         }
     }
 }
 
 /// Where a service of this configuration can be reached from this machine.
 fn configured(file: Option<PathBuf>) -> Result<String> {
-    let settings = check_config::load(&Sources::of_process(file))?.validated()?;
+    let (_, settings) = configuration::load(&Sources::of_process(file))?;
     Ok(url(&settings))
 }
 

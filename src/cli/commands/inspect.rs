@@ -6,8 +6,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::cli::columns::{Column, write_columns};
-use crate::cli::stopped;
-use crate::cli::stopped::{Table, bar, trouble_with};
+use crate::cli::offline::{self, Table, bar, damage_report};
 use crate::engine::open::offline::Finding;
 
 /// The arguments of `inspect`.
@@ -19,10 +18,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// The files that hold the records: range of sequences, records, damage
-    Journal(stopped::Data),
+    /// The files with the records: range of sequences, records, damage
+    Journal(offline::Data),
     /// The files of each snapshot, with their sizes
-    Snapshot(stopped::Data),
+    Snapshot(offline::Data),
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
@@ -49,7 +48,7 @@ pub(crate) fn table(files: &[Finding]) -> impl fmt::Display {
     Table(move |f: &mut fmt::Formatter<'_>| write_columns(f, COLUMNS, files))
 }
 
-fn journal(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+fn journal(data: &offline::Data, out: &mut dyn Write) -> Result<()> {
     let stopped = data.open()?;
     let progress = bar("reading records", stopped.bytes()?);
     let files = stopped.journal(&mut |bytes| progress.inc(bytes))?;
@@ -62,10 +61,10 @@ fn journal(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
     if damage.is_empty() {
         return Ok(());
     }
-    Err(trouble_with(data, stopped::damaged_files(damage.len())).into())
+    Err(damage_report(data, offline::damaged_files(damage.len())).into())
 }
 
-fn snapshot(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+fn snapshot(data: &offline::Data, out: &mut dyn Write) -> Result<()> {
     let stopped = data.open()?;
     for found in stopped.snapshots()? {
         match &found.manifest {

@@ -1,9 +1,10 @@
-//! One file for each command of `nearprint`.
+//! One file a command of `nearprint`; `serve`, `import` and `query` are the ones most used.
 
 pub(crate) mod check_config;
 pub(crate) mod compare;
 pub(crate) mod fingerprint;
 pub(crate) mod health;
+pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod plan;
 pub(crate) mod query;

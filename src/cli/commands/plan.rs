@@ -1,9 +1,10 @@
-//! `plan`: what an index of some size will cost, before there is one.
+//! `plan`: estimates the memory and latency of an index of a given size.
 //!
-//! The model is [`crate::index::cost`]; what lines cost is measured on this machine first, unless
-//! `--no-measure` takes the figures of the machine that nearprint was made on. The choice of an index
-//! is not a matter of the size ([`crate::index::plan`] says why), so it stands beside what else
-//! would be exact, and where the model prefers something else, it says so.
+//! The model is [`crate::index::cost`]. It takes the cost of cache lines as measured on this
+//! machine, or with `--no-measure` on the machine that nearprint was developed on. nearprint's
+//! choice of tables does not depend on the size ([`crate::index::plan`] says why), so it is listed
+//! with the alternatives that would be exact as well, and a note says if the model prefers one of
+//! them.
 
 use std::fmt;
 use std::io::Write;
@@ -21,10 +22,10 @@ use crate::index::compaction::policy;
 use crate::index::cost::{self, Costs, Estimate};
 use crate::index::plan::{Plan, Plans, SMALL_MAX};
 
-/// The largest count that is estimated: eight thousand processes of the largest kind.
+/// The largest count that is estimated: eight thousand of the largest processes.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 
-/// No larger array is measured; what lies beyond follows from the smaller ones.
+/// The largest array that is measured; larger ones are extrapolated.
 const MEASURED_BYTES_MAX: u64 = 1 << 30;
 
 /// The arguments of `plan`.
@@ -63,11 +64,11 @@ struct Answer {
     count: u64,
     distance: u8,
     memory_bytes: Option<u64>,
-    /// What the memory of this machine can do; empty where it was not measured.
+    /// The speed of this machine's memory; empty if it was not measured.
     limits: Vec<Limit>,
     /// The plan of an index of nearprint.
     choice: String,
-    /// The quickest of those that fit; `None` where nothing does.
+    /// The quickest plan that fits; `None` if none does.
     best: Option<String>,
     /// The choice first.
     plans: Vec<Row>,
@@ -82,12 +83,12 @@ struct Row {
     cells: f64,
     lines: f64,
     bytes: u64,
-    /// Together with what a merge of all takes while it works.
+    /// With the memory that a merge of everything needs in addition.
     merging_bytes: u64,
     bytes_a_fingerprint: f64,
     single_ns: f64,
     batch_ns: f64,
-    /// Into the memory, if there is a limit, and into a segment.
+    /// It fits in the memory, if there is a limit, and in a segment.
     fits: bool,
     is_choice: bool,
     is_best: bool,
@@ -126,6 +127,7 @@ fn measured(args: &Args) -> Vec<Limit> {
     let estimate =
         Estimate::of(plans.for_count(args.count), args.count, args.distance, &Costs::default());
     let all = whole(estimate.table_bytes * float(args.count));
+    eprintln!("measuring the memory of this machine; --no-measure skips it");
     limits::measure(&[all.min(MEASURED_BYTES_MAX)])
 }
 
@@ -162,7 +164,7 @@ impl Row {
     }
 }
 
-/// What a reader should know besides the figures.
+/// Notes on the figures.
 fn notes(args: &Args, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
     let (chosen, most) = (&rows[0], policy::MERGED_MAX);

@@ -1,4 +1,4 @@
-//! `query`: what a running service has near a document.
+//! `query`: looks a document up in a running service.
 
 use std::io::Write;
 
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// The largest distance, 0 to the maximum of the service
     #[arg(long, value_name = "BITS")]
     distance: Option<u8>,
-    /// List at most so many hits
+    /// The maximum number of hits to list
     #[arg(long, value_name = "COUNT")]
     limit: Option<u16>,
     /// How much of the text must agree, 0 to 1; 0 switches the check off

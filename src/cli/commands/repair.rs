@@ -1,20 +1,19 @@
-//! `repair`: makes a damaged data directory open again, after saying what that costs.
+//! `repair`: makes a damaged data directory usable again, after saying what will be lost.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::Result;
 
 use crate::cli::commands::inspect;
-use crate::cli::stopped;
-use crate::cli::stopped::bar;
-use crate::cli::trouble::Trouble;
+use crate::cli::error_report::ErrorReport;
+use crate::cli::offline::{self, bar};
 
 /// The arguments of `repair`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    data: stopped::Data,
-    /// Do it without asking
+    data: offline::Data,
+    /// Repair without confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "copies of damaged files stay in the directory as <name>.damaged")?;
     if !args.yes && !agreed(out)? {
         let next = "restore an export instead, or run it again with --yes";
-        return Err(Trouble::new("nothing was changed", next).into());
+        return Err(ErrorReport::new("nothing was changed", next).into());
     }
     stopped.repair(&plan)?;
     let directory = args.data.directory.display();
@@ -63,7 +62,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Asks, where somebody is there to answer.
+/// Asks for confirmation; without a terminal the answer is no.
 fn agreed(out: &mut dyn Write) -> Result<bool> {
     let input = io::stdin();
     if !input.is_terminal() {

@@ -1,4 +1,5 @@
-//! `snapshot`: what snapshots there are, whether they are whole, and the whole directory as one file.
+//! `snapshot`: lists and verifies snapshots; exports the whole directory as one file, and restores
+//! it.
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
@@ -8,12 +9,11 @@ use anyhow::Result;
 
 use crate::cli::client::{Client, Credentials};
 use crate::cli::columns::{Column, write_columns};
-use crate::cli::stopped;
-use crate::cli::stopped::{Table, bar, trouble_with};
-use crate::cli::trouble::Trouble;
+use crate::cli::error_report::ErrorReport;
+use crate::cli::offline::{self, Table, bar, damage_report};
 use crate::engine::open::offline::{SnapshotFound, restore, verify_export};
 
-/// What is added to the name of an export that is not whole yet.
+/// The suffix of an export that is not complete yet.
 const PARTIAL_SUFFIX: &str = ".partial";
 
 /// The arguments of `snapshot`.
@@ -26,11 +26,11 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// List the snapshots of a stopped service's data directory
-    List(stopped::Data),
+    List(offline::Data),
     /// Read and verify snapshots and records of a stopped service, or an exported file
     Verify {
         #[command(flatten)]
-        data: stopped::Data,
+        data: offline::Data,
         /// Verify this exported file instead of a data directory
         #[arg(long, value_name = "FILE", conflicts_with = "data")]
         export: Option<PathBuf>,
@@ -45,14 +45,14 @@ enum Action {
         #[command(flatten)]
         credentials: Credentials,
         #[command(flatten)]
-        data: stopped::Data,
+        data: offline::Data,
     },
     /// Put an exported file into an empty data directory
     Restore {
         /// The exported file
         file: PathBuf,
         #[command(flatten)]
-        data: stopped::Data,
+        data: offline::Data,
     },
 }
 
@@ -75,16 +75,16 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 
 const COLUMNS: &[Column<SnapshotFound>] = &[
     ("snapshot", |found| found.name.clone()),
-    ("sequence", |found| stopped::shown(&found.manifest, |m| m.sequence.to_string())),
-    ("documents", |found| stopped::shown(&found.manifest, |m| m.documents.to_string())),
+    ("sequence", |found| offline::shown(&found.manifest, |m| m.sequence.to_string())),
+    ("documents", |found| offline::shown(&found.manifest, |m| m.documents.to_string())),
     ("files", |found| found.files.len().to_string()),
-    ("bytes", |found| stopped::shown(&found.manifest, |m| m.bytes.to_string())),
+    ("bytes", |found| offline::shown(&found.manifest, |m| m.bytes.to_string())),
     ("taken (ms since 1970)", |found| {
-        stopped::shown(&found.manifest, |m| m.taken_at_ms.to_string())
+        offline::shown(&found.manifest, |m| m.taken_at_ms.to_string())
     }),
 ];
 
-fn list(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+fn list(data: &offline::Data, out: &mut dyn Write) -> Result<()> {
     let stopped = data.open()?;
     let snapshots = stopped.snapshots()?;
     if snapshots.is_empty() {
@@ -96,7 +96,7 @@ fn list(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn verify(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+fn verify(data: &offline::Data, out: &mut dyn Write) -> Result<()> {
     let stopped = data.open()?;
     let mut bad = 0;
     for SnapshotFound { name, .. } in stopped.snapshots()? {
@@ -122,7 +122,7 @@ fn verify(data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
     progress.finish_and_clear();
     match bad {
         0 => Ok(()),
-        bad => Err(trouble_with(data, stopped::damaged_files(bad)).into()),
+        bad => Err(damage_report(data, offline::damaged_files(bad)).into()),
     }
 }
 
@@ -140,7 +140,7 @@ fn export(
 ) -> Result<()> {
     if file.exists() {
         let what = format!("{} exists already", file.display());
-        return Err(Trouble::new(what, "choose a name that is not taken").into());
+        return Err(ErrorReport::new(what, "choose a name that is not taken").into());
     }
     let partial = PathBuf::from(format!("{}{PARTIAL_SUFFIX}", file.display()));
     let sink = File::options().create(true).truncate(true).write(true).open(&partial);
@@ -149,7 +149,7 @@ fn export(
     let sink = sink.into_inner().map_err(|error| cannot_write(&partial).because(error))?;
     sink.sync_all()?;
     drop(sink);
-    // What came over the network counts when it is whole.
+    // An export counts once it has been verified, as it may come over the network.
     let mut source = BufReader::new(open(&partial)?);
     let whole = verify_export(&mut source).map_err(|error| not_whole(&partial).because(error))?;
     #[expect(
@@ -161,13 +161,13 @@ fn export(
     Ok(())
 }
 
-fn restore_file(file: &Path, data: &stopped::Data, out: &mut dyn Write) -> Result<()> {
+fn restore_file(file: &Path, data: &offline::Data, out: &mut dyn Write) -> Result<()> {
     let source = open(file)?;
     let progress = bar("restoring", source.metadata()?.len());
     let mut source = BufReader::new(progress.wrap_read(source));
     let restored = restore(&mut source, &data.directory).map_err(|error| {
         let next = "choose an empty directory with --data DIR, or another export";
-        Trouble::new(format!("{} is not restored", file.display()), next).because(error)
+        ErrorReport::new(format!("{} is not restored", file.display()), next).because(error)
     })?;
     progress.finish_and_clear();
     writeln!(
@@ -181,17 +181,26 @@ fn restore_file(file: &Path, data: &stopped::Data, out: &mut dyn Write) -> Resul
 }
 
 #[expect(clippy::disallowed_methods, reason = "the user's file, not one of the data directory")]
-fn open(file: &Path) -> Result<File, Trouble> {
+fn open(file: &Path) -> Result<File, ErrorReport> {
     File::open(file).map_err(|error| {
-        Trouble::new(format!("cannot read {}", file.display()), "look at the name and its rights")
-            .because(error)
+        ErrorReport::new(
+            format!("cannot read {}", file.display()),
+            "look at the name and its rights",
+        )
+        .because(error)
     })
 }
 
-fn cannot_write(file: &Path) -> Trouble {
-    Trouble::new(format!("cannot write {}", file.display()), "look for room on the disk and rights")
+fn cannot_write(file: &Path) -> ErrorReport {
+    ErrorReport::new(
+        format!("cannot write {}", file.display()),
+        "look for room on the disk and rights",
+    )
 }
 
-fn not_whole(file: &Path) -> Trouble {
-    Trouble::new(format!("{} is not whole", file.display()), "export again, or use an older export")
+fn not_whole(file: &Path) -> ErrorReport {
+    ErrorReport::new(
+        format!("{} is not whole", file.display()),
+        "export again, or use an older export",
+    )
 }

@@ -1,4 +1,4 @@
-//! `token`: a new token for the service, and the line that lets it in.
+//! `token`: makes a token for the service, and its line for the file of tokens.
 
 use std::io::Write;
 use std::num::NonZero;
@@ -10,19 +10,19 @@ use crate::access::{Scopes, Token};
 /// The arguments of `token`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Whose token it is; for those who read the file, not a secret
+    /// The name of the token, for readers of the file; not a secret
     #[arg(default_value = "client", value_parser = name)]
     name: String,
-    /// What it may be used for: read, write, admin, with commas
+    /// What the token allows: read, write, admin, separated by commas
     #[arg(long, value_name = "SCOPES", default_value = "read,write")]
     scopes: Scopes,
-    /// How many requests a second it may send, if not as many as the configuration says
+    /// The maximum number of requests a second, if not that of the configuration
     #[arg(long, value_name = "REQUESTS")]
     rate: Option<NonZero<u32>>,
 }
 
-/// The line goes to the standard output, so that it can be appended to a file; the token itself is
-/// shown to whoever made it, once.
+/// The line goes to standard output, so that it can be appended to a file. The token is shown once,
+/// on standard error.
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let token = Token::generate().context("the operating system has no random numbers")?;
     let rate = args.rate.map_or_else(String::new, |rate| format!(" rate={rate}"));
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// One word that is no comment.
+/// Reads a name: one word that does not begin a comment.
 fn name(text: &str) -> Result<String, &'static str> {
     let whole = !text.is_empty() && !text.starts_with('#');
     if whole && !text.contains(|c: char| c.is_whitespace() || c == ';') {

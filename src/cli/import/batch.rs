@@ -1,30 +1,28 @@
-//! Batches: as many documents as travel together.
+//! Batches: the documents that are sent together.
 
 use crate::bulk::{BadEntry, Body, Documents, Entry};
 
-/// At most this many documents travel together.
+/// The maximum number of documents in a batch.
 const DOCUMENTS_MAX: usize = 256;
-/// A batch is full at this many bytes of content. The service answers while it reads; a batch
-/// this small and its replies fit in the buffers of a connection, so that neither side can wait
-/// for the other for ever.
+/// A batch is full at this many bytes of content. The service replies while it reads; a batch this
+/// small and its replies fit in the buffers of a connection, so that the two sides cannot deadlock.
 const BYTES_MAX: usize = 512 << 10;
 
 /// Some documents in the order of their files, and what could not be read between them.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
-    /// The documents.
-    pub(super) documents: Vec<Entry>,
-    /// What was found among them that is no document.
-    pub(super) bad: Vec<BadEntry>,
+pub(crate) struct Batch {
+    pub(crate) documents: Vec<Entry>,
+    /// The entries among them that are no documents.
+    pub(crate) bad: Vec<BadEntry>,
 }
 
 /// Cuts a stream of documents into batches.
-pub(super) struct Batches {
+pub(crate) struct Batches {
     documents: Documents,
 }
 
 impl Batches {
-    pub(super) fn new(documents: Documents) -> Self {
+    pub(crate) fn new(documents: Documents) -> Self {
         Self { documents }
     }
 }

@@ -7,58 +7,60 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use tokio::runtime::{self, Runtime};
 
-use super::{How, OnDuplicate, Sink};
+use super::options::{OnDuplicate, Options};
+use super::sink::Sink;
 use crate::bulk::Entry;
-use crate::cli::commands::check_config;
+use crate::cli::configuration;
 use crate::cli::document as local;
+use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::{Hit, Reply};
-use crate::cli::trouble::Trouble;
-use crate::config::{Settings, Sources};
+use crate::config::Sources;
 use crate::document::{Document, DocumentId};
 use crate::engine::{
     Admission, Checked, Engine, Findings, Pending, QueryOptions, Refused, WriteOutcome, Written,
 };
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::query::{Criteria, Verification};
+use crate::server::Settings;
 use crate::sketch::MinResemblance;
 use crate::text::Method;
 
 /// An open data directory.
-pub(super) struct Directory {
+pub(crate) struct Directory {
     engine: Engine,
     runtime: Runtime,
     method: Method,
-    options: QueryOptions,
-    how: How,
+    query: QueryOptions,
+    options: Options,
 }
 
 impl Directory {
     /// Opens (or creates) the directory; a service that runs on it holds its lock.
-    pub(super) fn open(data: &Path, config: Option<&Path>, how: How) -> Result<Self> {
+    pub(crate) fn open(data: &Path, config: Option<&Path>, options: Options) -> Result<Self> {
         let mut sources = Sources::of_process(config.map(Path::to_path_buf));
         sources.data = Some(data.to_path_buf());
-        let settings = check_config::load(&sources)?.validated()?;
-        let options = query_options(&settings, &how)?;
+        let (_, settings) = configuration::load(&sources)?;
+        let query = query_options(&settings, &options)?;
         let defaults = &settings.http.defaults;
         let method = Method { recipe: defaults.recipe, extract: defaults.extract };
         let engine = Engine::open(settings.engine).map_err(|error| {
             let what = format!("cannot open the data directory {}", data.display());
             let next = "if a service runs on it, import through the service: --server URL";
-            Trouble::new(what, next).because(error)
+            ErrorReport::new(what, next).because(error)
         })?;
         let runtime = runtime::Builder::new_current_thread().build()?;
-        Ok(Self { engine, runtime, method, options, how })
+        Ok(Self { engine, runtime, method, query, options })
     }
 
     async fn begin(&self, document: Document) -> Result<Begun, Refused> {
-        if !self.how.check {
+        if !self.options.check {
             let pending = self.engine.begin_insert(document, Admission::Wait).await?;
             return Ok(Begun::Insert(pending));
         }
-        let store_duplicates = self.how.on_duplicate == OnDuplicate::Insert;
+        let store_duplicates = self.options.on_duplicate == OnDuplicate::Insert;
         let pending = self
             .engine
-            .begin_check_and_insert(document, self.options, store_duplicates, Admission::Wait)
+            .begin_check_and_insert(document, self.query, store_duplicates, Admission::Wait)
             .await?;
         Ok(Begun::Check(pending))
     }
@@ -67,7 +69,7 @@ impl Directory {
         &self,
         documents: Vec<Result<Document, String>>,
     ) -> Result<Vec<Result<Reply, String>>> {
-        // All of a batch are begun before the first is waited for, so that they share a sync.
+        // All writes of a batch begin before the first is awaited, so that they share a sync.
         let mut begun = Vec::with_capacity(documents.len());
         for document in documents {
             begun.push(match document {
@@ -92,7 +94,7 @@ impl Directory {
     }
 }
 
-/// A write that has its place in the queue.
+/// A write in the engine's queue.
 enum Begun {
     Insert(Pending<Written>),
     Check(Pending<Checked>),
@@ -123,27 +125,27 @@ impl Sink for Directory {
     }
 }
 
-/// What the command line says, or else the configuration.
-fn query_options(settings: &Settings, how: &How) -> Result<QueryOptions> {
+/// The options of the command line; the configuration has the defaults.
+fn query_options(settings: &Settings, import: &Options) -> Result<QueryOptions> {
     let defaults = &settings.http.defaults;
-    let distance = match how.distance {
+    let distance = match import.distance {
         Some(bits) => match Distance::new(bits) {
             Some(distance) if distance <= defaults.distance_max => distance,
             _ => bail!("--distance {bits} is above {}", defaults.distance_max),
         },
         None => defaults.distance,
     };
-    let part = how.min_similarity.unwrap_or(defaults.min_similarity);
+    let part = import.min_similarity.unwrap_or(defaults.min_similarity);
     if !(0.0..=1.0).contains(&part) {
         bail!("--min-similarity {part} is not within 0 to 1");
     }
     Ok(QueryOptions {
         criteria: Criteria { distance, min_resemblance: MinResemblance::of_similarity(part) },
-        limit: usize::from(how.limit),
+        limit: usize::from(import.limit),
     })
 }
 
-/// Makes the fingerprints of a batch on all cores, in its order.
+/// Makes the fingerprints of a batch on all cores, in order.
 fn analyse_all(entries: &[Entry], method: Method) -> Vec<Result<Document, String>> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = entries.len().div_ceil(threads).max(1);

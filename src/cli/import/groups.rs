@@ -1,8 +1,9 @@
-//! Groups of near-duplicates: what the replies of an import connect, directly or over others.
+//! Groups of near-duplicates: the documents that the replies of an import connect, directly or
+//! through others.
 //!
-//! A union-find over the documents that have a hit; one that has none costs nothing. A document is
-//! joined with the oldest document of each hit that counts. Since a small distance is not
-//! transitive, two members of a group may lie farther apart than the look-up distance.
+//! A union-find over the documents with a hit; a document without one costs nothing. A document
+//! joins the oldest document of each hit that counts. Small distances are not transitive, so two
+//! members of a group may be farther apart than the look-up distance.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -10,7 +11,7 @@ use std::io::{self, Write};
 use crate::bulk::Entry;
 use crate::cli::reply::Reply;
 
-/// How many members are shown beside the representative.
+/// Members shown in addition to the representative.
 const MEMBERS_SHOWN_MAX: usize = 2;
 /// The width of a table that does not go to a terminal.
 const WIDTH_DEFAULT: usize = 120;
@@ -18,7 +19,7 @@ const WIDTH_MIN: usize = 60;
 
 /// The groups found so far.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     numbers: HashMap<Box<str>, u32>,
     nodes: Vec<Node>,
     without_id: u64,
@@ -29,7 +30,7 @@ struct Node {
     name: Box<str>,
     /// Towards the root of the group, which points to itself.
     parent: u32,
-    /// From its nearest hit when it came; `None` for one that was there before its group.
+    /// To its nearest hit on arrival; `None` for a document that was stored before its group began.
     distance: Option<u8>,
 }
 
@@ -37,15 +38,15 @@ struct Node {
 #[derive(Debug, PartialEq, Eq)]
 struct Group<'a> {
     size: usize,
-    /// How many members came at each distance from the nearest document before them.
+    /// The number of members at each distance to the nearest document before them.
     distances: Vec<(u8, usize)>,
-    /// The oldest first.
+    /// Oldest first.
     names: Vec<&'a str>,
 }
 
 impl Groups {
     /// Joins the documents of a batch with their hits.
-    pub(super) fn add(&mut self, documents: &[Entry], replies: &[Result<Reply, String>]) {
+    pub(crate) fn add(&mut self, documents: &[Entry], replies: &[Result<Reply, String>]) {
         for (document, reply) in documents.iter().zip(replies) {
             if let Ok(reply) = reply {
                 self.join(document.id.as_deref(), reply);
@@ -130,7 +131,7 @@ impl Groups {
     }
 
     /// Prints a table of the `count` largest groups.
-    pub(super) fn print(mut self, count: usize, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn print(mut self, count: usize, out: &mut dyn Write) -> io::Result<()> {
         let width = terminal_width().unwrap_or(WIDTH_DEFAULT).max(WIDTH_MIN);
         let groups = self.largest(count);
         if groups.is_empty() {
@@ -157,7 +158,7 @@ impl Groups {
     }
 }
 
-/// The end of a long name, which tells more than the start of a path.
+/// The end of a long name, which says more than the start of a path.
 fn shortened(name: &str, room: usize) -> String {
     let length = name.chars().count();
     if length <= room {

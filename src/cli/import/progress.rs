@@ -1,4 +1,4 @@
-//! How far an import is: a bar on a terminal, a plain line now and then elsewhere.
+//! The progress of an import: a bar on a terminal, a line every few seconds elsewhere.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::bulk::BytesRead;
 
-/// Between two plain lines.
+/// The time between two lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Shows on the standard error how far an import is.
-pub(super) struct Progress {
+/// Shows the progress of an import on standard error.
+pub(crate) struct Progress {
     bytes: BytesRead,
     total: Option<u64>,
     started: Instant,
@@ -21,8 +21,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of an input of `total` bytes, where that is known.
-    pub(super) fn new(total: Option<u64>, bytes: BytesRead) -> Self {
+    /// For an input of `total` bytes, if that is known.
+    pub(crate) fn new(total: Option<u64>, bytes: BytesRead) -> Self {
         Self {
             bytes,
             total,
@@ -32,8 +32,8 @@ impl Progress {
         }
     }
 
-    /// So many documents are done.
-    pub(super) fn at(&mut self, documents: u64) {
+    /// Shows how many documents are done.
+    pub(crate) fn at(&mut self, documents: u64) {
         let elapsed = now().duration_since(self.started);
         if let Some(bar) = &self.bar {
             bar.set_message(speed(documents, elapsed));
@@ -48,8 +48,8 @@ impl Progress {
         }
     }
 
-    /// Everything is done; the summary follows.
-    pub(super) fn end(self) {
+    /// Removes the bar; the summary follows.
+    pub(crate) fn end(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }
@@ -74,7 +74,7 @@ fn speed(documents: u64, elapsed: Duration) -> String {
     )
 }
 
-/// The time for the rest at the speed so far; `None` before anything was read.
+/// The remaining time at the speed so far; `None` before anything was read.
 fn remaining(read: u64, total: u64, elapsed: Duration) -> Option<Duration> {
     let millis = elapsed.as_millis() * u128::from(total.saturating_sub(read));
     let millis = millis.checked_div(u128::from(read))?;

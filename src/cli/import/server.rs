@@ -6,40 +6,41 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::{How, OnDuplicate, Sink};
+use super::options::{OnDuplicate, Options};
+use super::sink::Sink;
 use crate::bulk::Entry;
 use crate::cli::client::{self, Client, Problem};
 use crate::cli::document;
+use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
-use crate::cli::trouble::Trouble;
 
-/// How often lines are sent again that the service was too busy for.
+/// How often lines are sent to a service that is too busy for them.
 const ROUNDS_MAX: usize = 60;
 
 /// A running service.
-pub(super) struct Server {
+pub(crate) struct Server {
     client: Client,
-    how: How,
+    options: Options,
 }
 
 impl Server {
-    pub(super) fn new(client: Client, how: How) -> Self {
-        Self { client, how }
+    pub(crate) fn new(client: Client, options: Options) -> Self {
+        Self { client, options }
     }
 
     /// A document with its options, as one line of a batch.
     fn line(&self, entry: &Entry) -> String {
         let mut fields = document::to_wire(entry.id.as_deref(), &entry.body);
         let mut option = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-        if self.how.check {
-            option("limit", json!(self.how.limit));
-            if let Some(distance) = self.how.distance {
+        if self.options.check {
+            option("limit", json!(self.options.limit));
+            if let Some(distance) = self.options.distance {
                 option("distance", json!(distance));
             }
-            if let Some(part) = self.how.min_similarity {
+            if let Some(part) = self.options.min_similarity {
                 option("min_similarity", json!(part));
             }
-            if self.how.on_duplicate == OnDuplicate::Insert {
+            if self.options.on_duplicate == OnDuplicate::Insert {
                 option("on_duplicate", json!("insert"));
             }
         }
@@ -48,7 +49,8 @@ impl Server {
 
     /// Sends some lines and reads as many replies.
     fn send(&self, lines: &[&str]) -> Result<Vec<Reply>> {
-        let path = if self.how.check { "/v1/check-and-insert/batch" } else { "/v1/insert/batch" };
+        let path =
+            if self.options.check { "/v1/check-and-insert/batch" } else { "/v1/insert/batch" };
         let body = lines.join("\n");
         let mut replies = Vec::with_capacity(lines.len());
         for line in self.client.post_ndjson(path, body.as_bytes())?.lines() {
@@ -58,7 +60,7 @@ impl Server {
         if replies.len() == lines.len() { Ok(replies) } else { Err(self.cut_off().into()) }
     }
 
-    /// The reply to a document, or why it was not stored; an error if none of them is any more.
+    /// The reply to a document, or why it was not stored; an error if the import cannot go on.
     fn settled(&self, answer: Option<Reply>) -> Result<Result<Reply, String>> {
         let server = self.client.server();
         let Some(mut reply) = answer else {
@@ -71,8 +73,8 @@ impl Server {
         }
     }
 
-    fn cut_off(&self) -> Trouble {
-        Trouble::new(
+    fn cut_off(&self) -> ErrorReport {
+        ErrorReport::new(
             format!("{} stopped in the middle of a batch", self.client.server()),
             "look at its log, start it again, and repeat the import: documents with an id that \
              are already there are not stored twice",
@@ -115,9 +117,8 @@ mod tests {
 
     use super::*;
     use crate::bulk::{Body, Place};
-    use crate::cli::import::{How, OnDuplicate};
 
-    const HOW: How = How {
+    const OPTIONS: Options = Options {
         check: true,
         on_duplicate: OnDuplicate::Insert,
         distance: Some(2),
@@ -142,7 +143,7 @@ mod tests {
             };
             replies.iter().map(answer).collect()
         });
-        (Server::new(client, HOW), bodies)
+        (Server::new(client, OPTIONS), bodies)
     }
 
     fn read_body(stream: &mut TcpStream) -> String {

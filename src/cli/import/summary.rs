@@ -1,20 +1,20 @@
-//! What became of the documents of an import, in numbers and first reasons.
+//! The summary of an import: the outcomes in numbers, and the first reasons of failures.
 
 use std::fmt;
 
 use indicatif::HumanCount;
 
-use super::Batch;
+use super::batch::Batch;
 use crate::cli::reply::Reply;
 
-/// At most this many different reasons are kept; further ones count without their text.
+/// The maximum number of different reasons; further ones count without their text.
 const REASONS_MAX: usize = 20;
-/// This many of them are shown.
+/// The number of reasons shown.
 const REASONS_SHOWN_MAX: usize = 5;
 
 /// The counts of an import.
 #[derive(Debug, Default)]
-pub(super) struct Summary {
+pub(crate) struct Summary {
     read: u64,
     stored: u64,
     duplicates: u64,
@@ -32,18 +32,17 @@ struct Reason {
 }
 
 impl Summary {
-    /// How many documents and bad entries were read.
-    pub(super) fn read(&self) -> u64 {
+    /// The number of documents and bad entries.
+    pub(crate) fn read(&self) -> u64 {
         self.read
     }
 
-    /// How many of them failed.
-    pub(super) fn failed(&self) -> u64 {
+    pub(crate) fn failed(&self) -> u64 {
         self.failed
     }
 
     /// Counts a batch and its replies.
-    pub(super) fn add(&mut self, batch: &Batch, replies: &[Result<Reply, String>]) {
+    pub(crate) fn add(&mut self, batch: &Batch, replies: &[Result<Reply, String>]) {
         for bad in &batch.bad {
             self.fail(&bad.why, bad.place.to_string());
         }

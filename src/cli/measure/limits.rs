@@ -1,37 +1,36 @@
-//! What the memory of this machine can do at all: the figures that a look-up is held against.
+//! The speed of this machine's memory, from which the cost model of the index predicts look-ups.
 //!
-//! Measured by one thread on arrays like those of the tables (advised to be on 2 MiB pages). A
-//! look-up loads random cache lines: at best each costs as much as an independent one, at worst as
-//! a dependent one, whose address is known only when the line before it has come. How much that is
-//! depends on how much of the array the caches hold, so several sizes are measured. Of several
-//! passes the quickest counts: others on the machine only ever add.
+//! One thread measures arrays like those of the tables (on 2 MiB pages, if the kernel grants them).
+//! A look-up loads random cache lines. At best each costs as much as an independent one, at worst
+//! as a dependent one, whose address is known only once the line before it has arrived. The cost
+//! depends on how much of the array fits in the caches, so several sizes are measured. The quickest
+//! of several passes counts, because other work on the machine only adds time.
 
 use std::hint::black_box;
+use std::time::Instant;
 
+use procfs::process::Process;
 use serde::Serialize;
 
-use crate::cli::measure::clock::Stopwatch;
 use crate::cli::measure::numbers::{float, ratio};
-use crate::cli::measure::process;
-use crate::cli::measure::progress::Progress;
-use crate::cli::measure::random::Stream;
 use crate::index::cost::{Costs, LineCost};
 use crate::index::memory::array::Array;
 use crate::index::tables::line::Line;
 use crate::kernel;
 
-/// What is measured besides the size of the index: about an L2, an L3, and far more than both.
+/// Array sizes that are measured in addition to the index: about an L2, an L3, and far more than
+/// both.
 const SIZES_BYTES: [u64; 3] = [4 << 20, 64 << 20, 1 << 30];
-/// Of a smaller index the limits are those of the smallest array that has huge pages.
+/// The smallest array that is measured; it has huge pages.
 const BYTES_MIN: u64 = SIZES_BYTES[0];
 
-/// How often each figure is measured. A pass takes about a millisecond: long enough for the clock,
-/// short enough that some are not interrupted.
+/// Passes for each figure. A pass takes about a millisecond: long enough for the clock, and short
+/// enough that some are not interrupted.
 const PASSES: usize = 32;
 /// Lines loaded in a pass, independent and dependent.
 const INDEPENDENT_LINES: u64 = 1 << 18;
 const DEPENDENT_LINES: u64 = 1 << 14;
-/// Words read in a pass, in sequence; the next pass goes on behind them.
+/// Words read in sequence in a pass; the next pass continues after them.
 const SEQUENTIAL_WORDS: usize = 1 << 20;
 
 /// Words of a cache line.
@@ -44,22 +43,22 @@ const PREFETCHED: usize = 128;
 pub struct Limit {
     /// The size of the array.
     pub array_bytes: u64,
-    /// How much of it the kernel put on huge pages, 0 to 1, where it says so.
+    /// The part of it on huge pages, 0 to 1; `None` where the kernel does not say.
     pub huge_pages: Option<f64>,
-    /// A random line, when many loads are under way.
+    /// A random line while many loads are in flight.
     pub independent_line_ns: f64,
-    /// A random line, when its address is known only after the one before.
+    /// A random line whose address is known only after the one before.
     pub dependent_line_ns: f64,
-    /// A random line that was prefetched together with others, as look-ups do.
+    /// A random line that was prefetched with others, as in look-ups.
     pub prefetched_line_ns: f64,
-    /// The line behind one, when both were prefetched.
+    /// The next line, when both were prefetched.
     pub next_line_ns: f64,
     /// Reading the array from its start, 10^9 bytes a second.
     pub sequential_gb_s: f64,
 }
 
 impl Limit {
-    /// The same for the cost model of the index.
+    /// These figures as the cost model of the index takes them.
     fn line_cost(&self) -> LineCost {
         LineCost {
             bytes: float(self.array_bytes),
@@ -79,10 +78,7 @@ pub fn costs(limits: &[Limit]) -> Costs {
 ///
 /// Cost: the memory of one array at a time, and about a second for each GiB.
 pub fn measure(indexes_bytes: &[u64]) -> Vec<Limit> {
-    let sizes = sizes(indexes_bytes);
-    let progress = Progress::of("measuring the memory", sizes.len() as u64);
-    let mut done = 0..;
-    sizes.into_iter().inspect(|_| progress.at(done.next().unwrap_or_default())).map(limit).collect()
+    sizes(indexes_bytes).into_iter().map(limit).collect()
 }
 
 fn sizes(indexes_bytes: &[u64]) -> Vec<u64> {
@@ -96,9 +92,9 @@ fn sizes(indexes_bytes: &[u64]) -> Vec<u64> {
 }
 
 fn limit(bytes: u64) -> Limit {
-    let huge_before = process::huge_page_bytes();
+    let huge_before = huge_page_bytes();
     let array = filled(bytes);
-    let huge = huge_before.zip(process::huge_page_bytes());
+    let huge = huge_before.zip(huge_page_bytes());
     let prefetched_line_ns = prefetched_lines_ns(&array, 1);
     Limit {
         array_bytes: bytes,
@@ -115,9 +111,10 @@ fn limit(bytes: u64) -> Limit {
 /// are all the same page of zeros.
 fn filled(bytes: u64) -> Array<u64> {
     let mut array = Array::zeros(bytes as usize / size_of::<u64>());
-    let stream = Stream::of("limits", 0);
-    for (i, line) in (0..).zip(array.chunks_exact_mut(LINE)) {
-        line[0] = stream.number(i);
+    let mut state = 0;
+    for line in array.chunks_exact_mut(LINE) {
+        state = next_random(state);
+        line[0] = state;
     }
     array
 }
@@ -136,7 +133,7 @@ fn dependent_line_ns(array: &[u64]) -> f64 {
     })
 }
 
-/// Prefetches `together` lines at each of some random places, while those before them are read: the
+/// Prefetches `together` lines at each of some random places while the ones before are read; the
 /// time for each place.
 fn prefetched_lines_ns(array: &[u64], together: u32) -> f64 {
     let lines: &[Line] = bytemuck::cast_slice(array);
@@ -158,8 +155,8 @@ fn prefetched_lines_ns(array: &[u64], together: u32) -> f64 {
     })
 }
 
-/// A random walk over the lines of an array, a few cycles a step. It goes on from pass to pass, or
-/// the lines of the first would lie in a cache during the second.
+/// A random walk over the lines of an array, a few cycles a step. It continues from pass to pass,
+/// or the lines of one pass would be in a cache during the next.
 struct Walk {
     state: u64,
     lines: u128,
@@ -170,16 +167,23 @@ impl Walk {
         Self { state: 1, lines: (array.len() / LINE) as u128 }
     }
 
-    /// The first word of the next line. It depends on `loaded`, and still never runs in a circle.
+    /// The first word of the next line. It depends on `loaded`, but never runs in a circle.
     fn next(&mut self, loaded: u64) -> usize {
-        // The generator of Knuth's MMIX; its upper bits are good, and the line is made of these.
-        self.state = self
-            .state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.state = next_random(self.state);
         let random = self.state.wrapping_add(loaded);
         ((u128::from(random) * self.lines) >> 64) as usize * LINE
     }
+}
+
+/// The generator of Knuth's MMIX. Its upper bits are good, and only these decide the line.
+const fn next_random(state: u64) -> u64 {
+    state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+}
+
+/// The bytes of this process on huge pages.
+fn huge_page_bytes() -> Option<u64> {
+    let rollup = Process::myself().ok()?.smaps_rollup().ok()?;
+    rollup.memory_map_rollup.0.first()?.extension.map.get("AnonHugePages").copied()
 }
 
 fn sequential_gb_s(array: &[u64]) -> f64 {
@@ -195,9 +199,10 @@ fn sequential_gb_s(array: &[u64]) -> f64 {
 /// The nanoseconds for each of `steps`, in the quickest of some passes.
 fn quickest_ns(steps: u64, mut pass: impl FnMut() -> u64) -> f64 {
     let passes = (0..PASSES).map(|_| {
-        let begun = Stopwatch::start();
+        #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
+        let begun = Instant::now();
         black_box(pass());
-        begun.ns()
+        begun.elapsed().as_nanos() as u64
     });
     ratio(passes.min().unwrap_or_default().max(1), steps)
 }

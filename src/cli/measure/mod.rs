@@ -1,10 +1,6 @@
-//! Measuring this machine: `plan` says what an index costs here, and the benchmark program
-//! (`bench/`) prints the same next to its figures.
+//! Measures the memory of this machine for `plan`, and formats figures. The benchmark program
+//! (`bench/`) prints the same figures next to its own.
 
 pub mod arguments;
-pub mod clock;
 pub mod limits;
 pub mod numbers;
-pub mod process;
-pub mod progress;
-pub mod random;

@@ -38,8 +38,8 @@ impl Stream {
     }
 }
 
-/// What an odd number is multiplied by to give 1 modulo 2^64: Newton's iteration, which doubles the
-/// right bits each time, from the three that every odd number has right.
+/// The inverse of an odd number modulo 2^64, by Newton's iteration. It starts with the three low
+/// bits, which every odd number has right, and doubles the number of right bits each time.
 const fn inverse(odd: u64) -> u64 {
     let mut x = odd;
     let mut right_bits = 3;

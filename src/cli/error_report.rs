@@ -1,34 +1,35 @@
-//! Errors for people: what did not work, why, and what to do next.
+//! Error reports for people: what failed, why, and what to do next.
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 
-/// A failure with a way out of it.
+/// An error with advice.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct ErrorReport {
     what: String,
     next: String,
     why: Option<anyhow::Error>,
     code: u8,
 }
 
-/// The exit code of a command that did not do its work.
+/// The exit code of a command that failed.
 const FAILURE: u8 = 1;
 
-impl Trouble {
-    /// `what` did not work; `next` is what the reader can do about it.
+impl ErrorReport {
+    /// `what` failed; `next` is what the reader can do about it.
     pub fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
         Self { what: what.into(), next: next.into(), why: None, code: FAILURE }
     }
 
-    /// Keeps the cause, which is shown between the two.
+    /// Adds the cause, which is shown between the two.
     #[must_use]
     pub fn because(mut self, why: impl Into<anyhow::Error>) -> Self {
         self.why = Some(why.into());
         self
     }
 
-    /// Ends the process with this exit code instead of 1.
+    /// Sets an exit code other than 1.
     #[must_use]
     pub fn with_code(mut self, code: u8) -> Self {
         self.code = code;
@@ -38,39 +39,47 @@ impl Trouble {
 
 /// The exit code of a process that ends with this error.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
-    of(error).map_or(FAILURE, |trouble| trouble.code)
+    report_in(error).map_or(FAILURE, |report| report.code)
 }
 
-fn of(error: &anyhow::Error) -> Option<&Trouble> {
+fn report_in(error: &anyhow::Error) -> Option<&ErrorReport> {
     error.chain().find_map(|cause| cause.downcast_ref())
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ErrorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
 }
 
-impl Error for Trouble {
+impl Error for ErrorReport {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.why.as_ref().map(|why| why.as_ref() as _)
     }
 }
 
-/// An error as it is printed, without its last line end.
-pub fn for_people(error: &anyhow::Error) -> String {
-    let mut said = error.to_string();
-    let mut lines = vec![format!("error: {said}")];
+/// `nearprint ... | head` ends the reader first; that is no failure.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// The text of an error, a line each for what, why and next; without a final line end.
+pub fn render(error: &anyhow::Error) -> String {
+    let mut shown = error.to_string();
+    let mut lines = vec![format!("error: {shown}")];
     for cause in error.chain().skip(1) {
         let why = cause.to_string();
         // Many libraries repeat their cause in their own message.
-        if !said.contains(&why) {
+        if !shown.contains(&why) {
             lines.push(format!("  why: {why}"));
         }
-        said = why;
+        shown = why;
     }
-    if let Some(trouble) = of(error) {
-        lines.push(format!("  next: {}", trouble.next));
+    if let Some(report) = report_in(error) {
+        lines.push(format!("  next: {}", report.next));
     }
     lines.join("\n")
 }
@@ -80,11 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_why_and_next_stand_on_a_line_each() {
-        let trouble = Trouble::new("cannot reach the server", "start it")
+    fn what_why_and_next_have_a_line_each() {
+        let report = ErrorReport::new("cannot reach the server", "start it")
             .because(anyhow::anyhow!("connection refused").context("connect: connection refused"));
         assert_eq!(
-            for_people(&trouble.into()),
+            render(&report.into()),
             concat!(
                 "error: cannot reach the server\n",
                 "  why: connect: connection refused\n",

@@ -1,16 +1,16 @@
-//! How far a bench is: a bar on a terminal, one line a step elsewhere.
+//! The progress of a benchmark: a bar on a terminal, a line for each step elsewhere.
 
 use std::io::IsTerminal;
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-/// A step of a bench, shown on the standard error.
+/// A step of a benchmark, shown on standard error.
 #[derive(Debug)]
-pub struct Progress(Option<ProgressBar>);
+pub(super) struct Progress(Option<ProgressBar>);
 
 impl Progress {
     /// A step with a length, such as fingerprints to store.
-    pub fn of(doing: &str, total: u64) -> Self {
+    pub(super) fn of(doing: &str, total: u64) -> Self {
         if !std::io::stderr().is_terminal() {
             eprintln!("{doing}: {}", HumanCount(total));
             return Self(None);
@@ -21,8 +21,8 @@ impl Progress {
         Self(Some(bar.with_message(doing.to_owned())))
     }
 
-    /// A step that ends when it ends.
-    pub fn during(doing: &str) -> Self {
+    /// A step of unknown length.
+    pub(super) fn during(doing: &str) -> Self {
         if !std::io::stderr().is_terminal() {
             eprintln!("{doing}");
             return Self(None);
@@ -33,8 +33,8 @@ impl Progress {
         Self(Some(bar))
     }
 
-    /// So much of it is done.
-    pub fn at(&self, done: u64) {
+    /// Shows how much is done.
+    pub(super) fn at(&self, done: u64) {
         if let Some(bar) = &self.0 {
             bar.set_position(done);
         }

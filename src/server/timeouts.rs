@@ -1,12 +1,11 @@
-//! A stream that loses patience: with a client that does not finish its request head, is idle for
-//! too long, takes nothing of its reply, or does not close after the last one.
+//! A stream with timeouts: for a client that does not finish its request head, is idle too long,
+//! reads nothing of its reply, or does not close the connection after the last one.
 //!
-//! Which of these is the case follows from the phase of the connection, which the service around
-//! it sets. The time a body may take is the business of the handler that reads it.
+//! The phase of the connection, which the service around it sets, says which of them applies. The
+//! handler that reads a body limits the time of the body.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -15,87 +14,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::Options;
-
-/// Waiting for the rest of a request head.
-const HEAD: u8 = 0;
-/// A request is being answered.
-const BUSY: u8 = 1;
-/// Between requests.
-const IDLE: u8 = 2;
-
-/// After the last reply.
-const LINGERING: u8 = 3;
-/// A new connection, waiting for the first request head.
-const NEW: u8 = 4;
-/// Closed to make room for another connection.
-const EVICTED: u8 = 5;
-/// The connection is gone.
-const ENDED: u8 = 6;
+use super::options::Options;
+use super::phase::{BUSY, HEAD, IDLE, LINGERING, NEW, Phase};
 
 /// How long a client may take to read the last reply and close.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// What a connection is doing.
-#[derive(Debug, Clone)]
-pub(super) struct Phase(Arc<AtomicU8>);
-
-impl Phase {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(AtomicU8::new(NEW)))
-    }
-
-    /// A request has come; it is answered when the returned value is dropped. `None` where it comes
-    /// after the connection was evicted or has ended.
-    pub(super) fn busy(&self) -> Option<Busy> {
-        let before = self.0.swap(BUSY, Ordering::Relaxed);
-        let is_over = matches!(before, EVICTED | ENDED);
-        (!is_over).then(|| Busy(self.clone()))
-    }
-
-    /// Whether no request has come yet.
-    pub(super) fn is_new(&self) -> bool {
-        self.get() == NEW
-    }
-
-    /// Evicts a connection that has made no request yet; false where it has, or has ended.
-    pub(super) fn evict(&self) -> bool {
-        self.0.compare_exchange(NEW, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    /// The connection has ended.
-    pub(super) fn end(&self) {
-        self.set(ENDED);
-    }
-
-    /// Whether a request is being answered.
-    pub(super) fn is_busy(&self) -> bool {
-        self.get() == BUSY
-    }
-
-    // Relaxed: the number guards nothing else. Only an eviction comes from another task, and each
-    // of its outcomes is right.
-    fn get(&self) -> u8 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, phase: u8) {
-        self.0.store(phase, Ordering::Relaxed);
-    }
-}
-
-/// A request under way.
-#[derive(Debug)]
-pub(super) struct Busy(Phase);
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.set(IDLE);
-    }
-}
-
-/// A socket that the task of a connection watches while hyper owns the [`Patient`] over it. One
-/// task uses both, so nobody ever waits for the lock.
+/// A socket that the task of a connection watches while hyper owns the [`TimeoutStream`] over it.
+/// One task uses both, so the lock is never contended.
 #[derive(Debug, Clone)]
 pub(super) struct Socket(Arc<Mutex<TcpStream>>);
 
@@ -121,7 +47,7 @@ impl Socket {
 
 /// A stream with deadlines.
 #[derive(Debug)]
-pub(super) struct Patient {
+pub(super) struct TimeoutStream {
     socket: Socket,
     phase: Phase,
     header_timeout: Duration,
@@ -131,7 +57,7 @@ pub(super) struct Patient {
     write_deadline: Deadline,
 }
 
-impl Patient {
+impl TimeoutStream {
     pub(super) fn new(socket: Socket, phase: Phase, options: &Options) -> Self {
         Self {
             socket,
@@ -158,7 +84,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -174,7 +100,7 @@ impl AsyncRead for Patient {
             }
             return read;
         }
-        let patience = match phase {
+        let limit = match phase {
             NEW | HEAD => this.header_timeout,
             IDLE => this.idle_timeout,
             _ => {
@@ -182,12 +108,12 @@ impl AsyncRead for Patient {
                 return Poll::Pending;
             }
         };
-        ready!(this.read_deadline.poll(cx, phase, patience));
+        ready!(this.read_deadline.poll(cx, phase, limit));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimeoutStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -214,12 +140,12 @@ impl AsyncWrite for Patient {
         Pin::new(&mut *self.socket.lock()).poll_flush(cx)
     }
 
-    /// Ends what is written, then reads for a moment what the client still sends: when a socket is
-    /// closed with bytes unread, the operating system takes back the reply that is on its way.
+    /// Ends the written half, then reads for a moment what the client still sends: if a socket is
+    /// closed with unread bytes, the operating system discards the reply that is on its way.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let mut rest = [0; 4_096];
-        // The second time there may be nobody left to be told.
+        // On a second call the client may be gone.
         if ready!(Pin::new(&mut *this.socket.lock()).poll_shutdown(cx)).is_err() {
             return Poll::Ready(Ok(()));
         }
@@ -234,9 +160,9 @@ impl AsyncWrite for Patient {
     }
 }
 
-/// The end of patience for one thing that is waited for.
+/// The timeout of one thing that a stream waits for.
 ///
-/// It starts when the thing is first waited for in a phase, not anew with each byte: a client that
+/// It starts when the wait begins in a phase, and does not restart with each byte: a client that
 /// sends one byte a second is as slow as one that sends none. The timer is made once and reset.
 #[derive(Debug, Default)]
 struct Deadline {
@@ -249,10 +175,10 @@ impl Deadline {
         self.armed_for = None;
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, phase: u8, patience: Duration) -> Poll<()> {
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+    fn poll(&mut self, cx: &mut Context<'_>, phase: u8, limit: Duration) -> Poll<()> {
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
         if self.armed_for != Some(phase) {
-            timer.as_mut().reset(Instant::now() + patience);
+            timer.as_mut().reset(Instant::now() + limit);
             self.armed_for = Some(phase);
         }
         timer.as_mut().poll(cx)

@@ -1,11 +1,11 @@
-//! What the commands share that work on the data directory of a stopped service.
+//! Shared by the commands that work on the data directory of a stopped service.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::trouble::Trouble;
+use super::error_report::ErrorReport;
 use crate::engine::open::offline::Stopped;
 
 /// Which data directory.
@@ -17,33 +17,32 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// Takes the directory.
-    pub(super) fn open(&self) -> Result<Stopped, Trouble> {
+    /// Opens the directory and takes its lock.
+    pub(super) fn open(&self) -> Result<Stopped, ErrorReport> {
         Stopped::open(&self.directory).map_err(|error| {
             let next = "stop the service that uses it (or export from it: nearprint snapshot export \
                         --server URL), or name another one: --data DIR";
             let what = format!("cannot look at {}", self.directory.display());
-            Trouble::new(what, next).because(error)
+            ErrorReport::new(what, next).because(error)
         })
     }
 }
 
-/// How many files are damaged, in words.
 pub(super) fn damaged_files(count: usize) -> String {
     if count == 1 { "a file is damaged".to_owned() } else { format!("{count} files are damaged") }
 }
 
-/// Damage was found; says what leads on.
-pub(super) fn trouble_with(data: &Data, what: String) -> Trouble {
+/// Reports damage and the ways out of it.
+pub(super) fn damage_report(data: &Data, what: String) -> ErrorReport {
     let directory = data.directory.display();
     let next = format!(
         "restore an export (nearprint snapshot restore FILE --data DIR), or see what a repair would \
          lose: nearprint repair --data {directory}"
     );
-    Trouble::new(what, next)
+    ErrorReport::new(what, next)
 }
 
-/// A bar for so many bytes, on a terminal only.
+/// A progress bar over bytes, on a terminal only.
 pub(super) fn bar(doing: &'static str, bytes: u64) -> ProgressBar {
     let template = "{msg}  {bar:30} {percent:>3}%  {binary_bytes_per_sec}, {eta} left";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
@@ -51,7 +50,7 @@ pub(super) fn bar(doing: &'static str, bytes: u64) -> ProgressBar {
     bar.with_style(style.progress_chars("=> ")).with_message(doing)
 }
 
-/// What a fact shows, or that it cannot be read.
+/// A value of a file, or that the file is damaged.
 pub(super) fn shown<T, E>(fact: &Result<T, E>, show: impl FnOnce(&T) -> String) -> String {
     fact.as_ref().map_or_else(|_| "damaged".to_owned(), show)
 }

@@ -1,0 +1,55 @@
+//! Loads the configuration of a command, and advises what to do when it, or the service with it,
+//! fails.
+
+use crate::cli::error_report::ErrorReport;
+use crate::config::{Config, ConfigError, Sources};
+use crate::server::{ServeError, Settings};
+
+/// Loads and checks a configuration.
+pub(super) fn load(sources: &Sources) -> Result<(Config, Settings), ErrorReport> {
+    let load = || {
+        let config = Config::load(sources)?;
+        let settings = config.validated()?;
+        Ok((config, settings))
+    };
+    load().map_err(|error| {
+        let next = match &error {
+            ConfigError::NoTokens { .. } => {
+                "make a token and its line with `nearprint token >> FILE`, and name that file: \
+                 NEARPRINT_ACCESS__TOKENS_FILE=FILE; or listen on 127.0.0.1"
+            }
+            ConfigError::Unreadable { .. }
+            | ConfigError::NotToml { .. }
+            | ConfigError::UnknownKey { .. }
+            | ConfigError::UnknownVariables(_)
+            | ConfigError::NotUtf8 { .. }
+            | ConfigError::WrongKind { .. }
+            | ConfigError::Missing { .. }
+            | ConfigError::OutOfRange { .. } => {
+                "config/default.toml lists every key with its range"
+            }
+        };
+        ErrorReport::new("the configuration is not right", next).because(error)
+    })
+}
+
+/// Adds advice to the error of a service that does not start, or stopped.
+pub(super) fn serve_error(error: ServeError) -> ErrorReport {
+    let next = match &error {
+        ServeError::Runtime(_) => "look at the limits of this process: ulimit -a",
+        ServeError::Listen { .. } => "choose another address: --listen 127.0.0.1:PORT",
+        ServeError::Access(_) => {
+            "make a token and its line with `nearprint token`; config/default.toml explains [access]"
+        }
+        ServeError::Tls(_) => {
+            "name a certificate and its key, both PEM: server.tls_certificate_file, server.tls_key_file"
+        }
+        ServeError::Open(_) => {
+            "if another process uses the directory, stop it, or choose another one: --data DIR"
+        }
+        ServeError::StorageFailed => {
+            "look at the disk, then start the service again: it recovers what was answered"
+        }
+    };
+    ErrorReport::new("the service does not run", next).because(error)
+}

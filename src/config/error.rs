@@ -1,0 +1,99 @@
+//! Why a configuration is refused.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("{} is not TOML: {message}", path.display())]
+    NotToml {
+        /// The file.
+        path: PathBuf,
+        /// What the TOML parser says, with line and column.
+        message: String,
+    },
+    /// A key that does not exist.
+    #[error("unknown key `{key}` in {origin}; did you mean `{nearest}`?")]
+    UnknownKey {
+        /// The key, as `section.key`.
+        key: String,
+        /// The file, variable or flag.
+        origin: String,
+        /// The known key with the most similar name.
+        nearest: String,
+    },
+    /// Variables that begin with `NEARPRINT_`, and that nothing reads.
+    #[error("{}", unknown_variables(.0))]
+    UnknownVariables(Vec<UnknownVariable>),
+    /// A variable whose value is not text.
+    #[error("the value of the variable {name} is not UTF-8")]
+    NotUtf8 {
+        /// The variable.
+        name: String,
+    },
+    /// A value of the wrong kind.
+    #[error("`{key}` in {origin} must be {expected}, not {found}")]
+    WrongKind {
+        /// The key.
+        key: String,
+        /// The file, variable or flag.
+        origin: String,
+        /// The kind that the key takes.
+        expected: &'static str,
+        /// The kind that was given.
+        found: &'static str,
+    },
+    /// The service would listen on a public address without tokens.
+    #[error(
+        "`server.listen` is {listen}, where others can reach it, but no tokens are configured \
+         (access.tokens_file)"
+    )]
+    NoTokens {
+        /// The address.
+        listen: SocketAddr,
+    },
+    /// A key that has no effect without another one.
+    #[error("`{given}` is set, so `{missing}` must be set as well")]
+    Missing {
+        /// The key that is set.
+        given: &'static str,
+        /// The key that is not.
+        missing: &'static str,
+    },
+    /// A value outside the range of its key.
+    #[error("`{key}` is {value}; it must be {range}")]
+    OutOfRange {
+        /// The key.
+        key: &'static str,
+        /// The value that was given.
+        value: String,
+        /// The values that are allowed.
+        range: String,
+    },
+}
+
+/// An environment variable that begins with `NEARPRINT_`, and that nothing reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownVariable {
+    /// Its name.
+    pub name: String,
+    /// The known variable with the most similar name.
+    pub nearest: String,
+}
+
+fn unknown_variables(variables: &[UnknownVariable]) -> String {
+    let sentence = |UnknownVariable { name, nearest }: &UnknownVariable| {
+        format!("unknown variable {name}; did you mean {nearest}?")
+    };
+    variables.iter().map(sentence).collect::<Vec<_>>().join(" ")
+}

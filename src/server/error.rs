@@ -1,0 +1,36 @@
+//! Why the server does not start, or stops by itself.
+
+use std::net::SocketAddr;
+
+use super::tls::TlsError;
+use crate::access::AccessError;
+use crate::engine::OpenError;
+
+/// Why the server does not start, or stops by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The runtime cannot be built.
+    #[error("cannot start the runtime: {0}")]
+    Runtime(std::io::Error),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The tokens cannot be read.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The certificate cannot be read.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The data directory cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A write, a sync or a thread of the engine failed. Everything acknowledged is on disk, and a
+    /// restart recovers it.
+    #[error("storage or the engine failed, so the service stopped; the log says why")]
+    StorageFailed,
+}

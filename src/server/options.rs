@@ -1,0 +1,41 @@
+//! What the server needs to know, as the configuration gives it after checking every range.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::tls::TlsSource;
+use crate::{access, engine, http, telemetry};
+
+/// Everything that a running service needs, in the types of the modules it goes to.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Connections, tokens and the certificate.
+    pub server: Options,
+    /// Bodies, limits and defaults of requests.
+    pub http: http::Options,
+    /// The engine.
+    pub engine: engine::Options,
+    /// The log.
+    pub log: telemetry::Options,
+}
+
+/// Connections and their timeouts, the tokens and the certificate.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long the head of a request, or a TLS handshake, may take.
+    pub header_timeout: Duration,
+    /// How long a connection may be idle between requests.
+    pub idle_timeout: Duration,
+    /// How long a client may read nothing of its reply.
+    pub reply_timeout: Duration,
+    /// The maximum number of open connections.
+    pub connections_max: usize,
+    /// How long accepted requests may take to finish once the service stops.
+    pub shutdown_grace: Duration,
+    /// Where the tokens are.
+    pub access: access::TokenSource,
+    /// Where the certificate is; `None` serves plain HTTP.
+    pub tls: Option<TlsSource>,
+}

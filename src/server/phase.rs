@@ -1,0 +1,78 @@
+//! What a connection is doing. The accept loop, the stream and the service of a connection share
+//! it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The connection waits for the rest of a request head.
+pub(super) const HEAD: u8 = 0;
+/// A request is being answered.
+pub(super) const BUSY: u8 = 1;
+/// The connection is between requests.
+pub(super) const IDLE: u8 = 2;
+/// The last reply is written, and the client has not closed the connection yet.
+pub(super) const LINGERING: u8 = 3;
+/// The connection is new and waits for its first request head.
+pub(super) const NEW: u8 = 4;
+/// The connection was closed to make room for another one.
+const EVICTED: u8 = 5;
+/// The connection is gone.
+const ENDED: u8 = 6;
+
+/// What a connection is doing.
+#[derive(Debug, Clone)]
+pub(super) struct Phase(Arc<AtomicU8>);
+
+impl Phase {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(AtomicU8::new(NEW)))
+    }
+
+    /// A request has arrived; it is answered until the returned value is dropped. `None` if the
+    /// connection was evicted or has ended.
+    pub(super) fn busy(&self) -> Option<Busy> {
+        let before = self.0.swap(BUSY, Ordering::Relaxed);
+        let is_over = matches!(before, EVICTED | ENDED);
+        (!is_over).then(|| Busy(self.clone()))
+    }
+
+    /// Whether no request has arrived yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.get() == NEW
+    }
+
+    /// Whether a request is being answered.
+    pub(super) fn is_busy(&self) -> bool {
+        self.get() == BUSY
+    }
+
+    /// Evicts a connection without a request so far; false if it has made one, or has ended.
+    pub(super) fn evict(&self) -> bool {
+        self.0.compare_exchange(NEW, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The connection has ended.
+    pub(super) fn end(&self) {
+        self.set(ENDED);
+    }
+
+    // Relaxed: the number guards nothing else. Only an eviction comes from another task, and both
+    // of its outcomes are right.
+    pub(super) fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self, phase: u8) {
+        self.0.store(phase, Ordering::Relaxed);
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(super) struct Busy(Phase);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.set(IDLE);
+    }
+}
