@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::recipe::Recipe;
+use crate::text::analysis::{Analysis, Wanted};
 use crate::text::features::normalise::normalise;
 use crate::text::hashing::simhash::SimHash;
+use crate::text::recipes::dispatch::{NoFingerprint, walk_features};
 use crate::text::recipes::{keywords, weighted};
-use crate::text::source::{Method, NoFingerprint, Source, analyse};
-use crate::text::{Analysis, Wanted, walk_features};
+use crate::text::source::{Method, Source, analyse};
 
 /// At most this many features of a document are named.
 pub const HEAVIEST_MAX: usize = 20;
@@ -113,7 +114,7 @@ impl Explained {
             None => Spelling::of_features(source)?,
         };
         let weights = spelling.weights();
-        let mut sums = SimHash::<f64>::default();
+        let mut sums = SimHash::default();
         for &(hash, weight) in &weights {
             sums.add(hash, weight);
         }

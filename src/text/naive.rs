@@ -14,7 +14,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{BINS, Sketch};
-use crate::text::{Analysis, EmptyDocument, Wanted, analyse_windows};
+use crate::text::analysis::{Analysis, EmptyDocument, Wanted};
+use crate::text::recipes::np1::analyse_windows;
 
 fn is_cjk(character: char) -> bool {
     let code = u32::from(character);

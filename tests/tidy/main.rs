@@ -77,10 +77,6 @@ const KNOWN_CIRCLES: &[&str] = &[
     "src/storage/journal/window.rs",
     "src/storage/names.rs",
     "src/storage/sealed.rs",
-    "src/text/mod.rs",
-    "src/text/recipes/np1.rs",
-    "src/text/recipes/weighted.rs",
-    "src/text/source.rs",
 ];
 
 /// As [`KNOWN_CIRCLES`], for folders.

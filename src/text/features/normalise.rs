@@ -14,7 +14,7 @@ use icu_normalizer::ComposingNormalizer;
 /// The normal form of a text.
 ///
 /// ```
-/// use nearprint::text::features::normalise::normalise;
+/// use nearprint::text::normalise;
 /// assert_eq!(normalise("Stra\u{df}e \u{ff34}ea"), "strasse tea");
 /// ```
 pub fn normalise(text: &str) -> Cow<'_, str> {

@@ -14,7 +14,7 @@ use std::iter;
 use crate::text::features::runs::{Run, Runs, is_kana};
 
 /// Takes the features and the tokens of a text as they are found, each kind in text order.
-pub(crate) trait Sink {
+pub(crate) trait FeatureSink {
     /// A feature, as UTF-8; called once an occurrence.
     fn feature(&mut self, feature: &[u8]);
     /// A token, as UTF-8; called once an occurrence.
@@ -22,7 +22,7 @@ pub(crate) trait Sink {
 }
 
 /// Hands the features and tokens of a normalised text to a sink, with windows of so many code points.
-pub(crate) fn walk<const WINDOW: usize>(normalised: &str, sink: &mut impl Sink) {
+pub(crate) fn walk<const WINDOW: usize>(normalised: &str, sink: &mut impl FeatureSink) {
     let mut segment = String::with_capacity(normalised.len());
     for run in Runs::of(normalised) {
         match run {
@@ -44,7 +44,7 @@ pub(crate) fn walk<const WINDOW: usize>(normalised: &str, sink: &mut impl Sink) 
 }
 
 /// All windows of a segment; the whole of it where it is shorter than one.
-fn windows<const WINDOW: usize>(segment: &str, sink: &mut impl Sink) {
+fn windows<const WINDOW: usize>(segment: &str, sink: &mut impl FeatureSink) {
     let bytes = segment.as_bytes();
     if segment.is_ascii() && bytes.len() > WINDOW {
         bytes.windows(WINDOW).for_each(|window| sink.feature(window));
@@ -60,7 +60,7 @@ fn windows<const WINDOW: usize>(segment: &str, sink: &mut impl Sink) {
 }
 
 /// The characters and pairs of a CJK run.
-fn cjk(run: &str, sink: &mut impl Sink) {
+fn cjk(run: &str, sink: &mut impl FeatureSink) {
     let mut before: Option<&str> = None;
     let mut rest = run;
     while let Some(character) = rest.chars().next() {
@@ -89,7 +89,7 @@ mod tests {
         tokens: Vec<String>,
     }
 
-    impl Sink for Seen {
+    impl FeatureSink for Seen {
         fn feature(&mut self, feature: &[u8]) {
             self.features.push(String::from_utf8(feature.to_vec()).unwrap());
         }

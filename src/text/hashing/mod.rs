@@ -5,6 +5,6 @@
 
 pub(crate) mod digest;
 pub(crate) mod repeats;
-pub mod simhash;
+pub(crate) mod simhash;
 pub(crate) mod sketching;
 pub(crate) mod tally;

@@ -22,7 +22,7 @@ pub(crate) struct Repeats {
 
 impl Repeats {
     /// For about so many keys.
-    pub(crate) fn of(expected: usize) -> Self {
+    pub(crate) fn with_capacity(expected: usize) -> Self {
         Self {
             keys: Vec::with_capacity(expected.min(KEYS_MAX)),
             taken: Box::new([0; WORDS]),
@@ -78,7 +78,7 @@ mod tests {
                 0..300,
             ),
         ) {
-            let mut repeats = Repeats::of(100);
+            let mut repeats = Repeats::with_capacity(100);
             let mut counts = BTreeMap::new();
             for keys in keys.chunks(7) {
                 prop_assert!(repeats.has_room(keys.len()));

@@ -29,11 +29,11 @@ pub(crate) struct SketchBuilder {
 
 impl SketchBuilder {
     /// For the tokens of this text; none has come yet.
-    pub(crate) fn of_tokens_from(text: &str) -> Self {
+    pub(crate) fn for_text(text: &str) -> Self {
         Self {
             least: Box::new([EMPTY; BINS]),
-            repeats: Some(Repeats::of(text.len() / 6)),
-            shingles: Tally::of_keys(0).bounded(text),
+            repeats: Some(Repeats::with_capacity(text.len() / 6)),
+            shingles: Tally::with_capacity(0).bounded_by(text),
             last_token: 0,
             tokens: 0,
         }
@@ -92,8 +92,8 @@ impl SketchBuilder {
 
     /// Says whether the tokens have to come once more: the counts of their shingles did not all fit
     /// into the memory for them. What came is kept; an element that comes again changes nothing.
-    pub(crate) fn comes_again(&mut self) -> bool {
-        let again = self.shingles.next_share();
+    pub(crate) fn needs_another_pass(&mut self) -> bool {
+        let again = self.shingles.next_partition();
         if again {
             self.tokens = 0;
         }
@@ -128,10 +128,10 @@ mod tests {
         fn a_sketch_in_little_memory_is_the_same(
             tokens in prop::collection::vec(prop_oneof![0..30_u64, any::<u64>()], 0..2_000),
         ) {
-            let whole = SketchBuilder::of_tokens_from("");
-            let mut in_shares = SketchBuilder::of_tokens_from("");
+            let whole = SketchBuilder::for_text("");
+            let mut in_shares = SketchBuilder::for_text("");
             in_shares.repeats = None;
-            in_shares.shingles = in_shares.shingles.of_slots(2 * BLOCK);
+            in_shares.shingles = in_shares.shingles.with_slots_max(2 * BLOCK);
             prop_assert_eq!(sketch(in_shares, &tokens), sketch(whole, &tokens));
         }
 
@@ -142,8 +142,8 @@ mod tests {
             more in 0..1_000_usize,
         ) {
             let tokens: Vec<u64> = tokens.iter().copied().cycle().take(KEYS_MAX - 500 + more).collect();
-            let whole = SketchBuilder::of_tokens_from("");
-            let mut counted = SketchBuilder::of_tokens_from("");
+            let whole = SketchBuilder::for_text("");
+            let mut counted = SketchBuilder::for_text("");
             counted.repeats = None;
             prop_assert_eq!(sketch(whole, &tokens), sketch(counted, &tokens));
         }
@@ -154,7 +154,7 @@ mod tests {
             for tokens in tokens.chunks(BLOCK) {
                 builder.tokens(Simd::best(), tokens);
             }
-            if !builder.comes_again() {
+            if !builder.needs_another_pass() {
                 return builder.finish();
             }
         }

@@ -4,7 +4,7 @@
 //! pieces of the text, so whoever writes the text could choose them to fall into one place; their
 //! places are therefore drawn by multiplication with a number that only this process knows, as in
 //! the maps of the standard library. No answer depends on that number. About 4 ns a key while the
-//! table fits a cache; 19 to 38 bytes a distinct key, or as much as the text ([`Tally::bounded`]).
+//! table fits a cache; 19 to 38 bytes a distinct key, or as much as the text ([`Tally::bounded_by`]).
 //! Tested against a map of the standard library.
 
 use std::hash::{BuildHasher, RandomState};
@@ -77,7 +77,7 @@ const fn slot(key: u64, count: u32) -> Slot {
 
 impl Tally {
     /// An empty table for about so many keys, if they are few.
-    pub(crate) fn of_keys(expected: usize) -> Self {
+    pub(crate) fn with_capacity(expected: usize) -> Self {
         Self {
             slots: vec![[0; 3]; slots_for(expected.min(EXPECTED_MAX))],
             slots_max: usize::MAX,
@@ -90,14 +90,14 @@ impl Tally {
 
     /// The same, in memory that is bounded by that of the text (half as much again while it grows).
     /// If its keys do not fit, it counts those of a share of them, and the text must be read again
-    /// for each other share ([`Self::next_share`]): at most some thirty times, for a text of
+    /// for each other share ([`Self::next_partition`]): at most some thirty times, for a text of
     /// single characters drawn by chance.
-    pub(crate) fn bounded(self, text: &str) -> Self {
-        self.of_slots((text.len() / size_of::<Slot>()).max(SLOTS_MAX_LEAST))
+    pub(crate) fn bounded_by(self, text: &str) -> Self {
+        self.with_slots_max((text.len() / size_of::<Slot>()).max(SLOTS_MAX_LEAST))
     }
 
     /// The same with at most so many slots, and twice as many as keys are added at a time.
-    pub(crate) fn of_slots(self, slots_max: usize) -> Self {
+    pub(crate) fn with_slots_max(self, slots_max: usize) -> Self {
         Self { slots_max, ..self }
     }
 
@@ -110,7 +110,7 @@ impl Tally {
     }
 
     /// Goes on to the keys that were not counted yet; false if there are none.
-    pub(crate) fn next_share(&mut self) -> bool {
+    pub(crate) fn next_partition(&mut self) -> bool {
         let Share { bits, number } = self.share;
         let is_last = number + 1 == 1 << bits;
         if !is_last {
@@ -227,7 +227,7 @@ mod tests {
     /// Any multiplier is a bad one for some keys: most are good for these.
     #[test]
     fn keys_chosen_to_agree_in_most_bits_still_spread() {
-        let mut tally = Tally::of_keys(EXPECTED_MAX);
+        let mut tally = Tally::with_capacity(EXPECTED_MAX);
         for shift in [0, 20, 40, 50] {
             let mut places: Vec<usize> = (1..=99_u64)
                 .map(|i| {
@@ -252,7 +252,7 @@ mod tests {
             keys in prop::collection::vec(prop_oneof![0..40_u64, any::<u64>()], 0..300),
             expected in 0..50_usize,
         ) {
-            let mut tally = Tally::of_keys(expected);
+            let mut tally = Tally::with_capacity(expected);
             let mut map = BTreeMap::new();
             for keys in keys.chunks(7) {
                 let mut earlier = [0; 7];
@@ -271,8 +271,8 @@ mod tests {
         fn a_bounded_tally_counts_every_key_in_one_of_its_shares(
             keys in prop::collection::vec(prop_oneof![0..40_u64, any::<u64>()], 0..300),
         ) {
-            let mut tally = Tally::of_keys(3).of_slots(32);
-            let mut all = Tally::of_keys(3);
+            let mut tally = Tally::with_capacity(3).with_slots_max(32);
+            let mut all = Tally::with_capacity(3);
             for keys in keys.chunks(7) {
                 all.add(keys, &mut [0; 7]);
             }
@@ -285,7 +285,7 @@ mod tests {
                 for (key, count) in tally.counts() {
                     prop_assert_eq!(counts.insert(key, count), None);
                 }
-                if !tally.next_share() {
+                if !tally.next_partition() {
                     break;
                 }
             }
