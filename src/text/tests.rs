@@ -1,4 +1,4 @@
-//! What systems of this kind get wrong, as facts about the recipe.
+//! Facts about the recipe `np1` that similar systems get wrong.
 
 use std::collections::BTreeSet;
 

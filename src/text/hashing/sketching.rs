@@ -1,10 +1,10 @@
-//! Makes the verification sketch V1 from the tokens of a text.
+//! Builds the verification sketch V1 from the tokens of a text.
 //!
 //! Every pair of neighbouring tokens is a shingle, and every occurrence of a shingle an element of
 //! 64 bits: nine choose one of 512 bins, 32 are its value. A bin keeps its least value v, and its
-//! code is 1 + v mod 3, or 0 if the bin is empty. Exact definition: `docs/recipe-np1.md`. How two
-//! sketches compare is the business of [`crate::sketch`]. About 8 ns a token. Tested by the
-//! published example, the reference sketches and a naive builder in `naive.rs`.
+//! code is 1 + v mod 3, or 0 if the bin is empty. Exact definition: `docs/recipe-np1.md`.
+//! [`crate::sketch`] compares sketches. About 8 ns a token. Tested by the published example, the
+//! reference sketches and a naive builder in `naive.rs`.
 
 use crate::kernel::Simd;
 use crate::kernel::text::{self as kernel, BLOCK, mix, shingle};
@@ -15,20 +15,19 @@ use crate::text::hashing::tally::Tally;
 /// Above every value that an element can have.
 const EMPTY: u32 = kernel::EMPTY_BIN;
 
-/// A sketch in the making.
 #[derive(Debug)]
 pub(crate) struct SketchBuilder {
     least: Box<[u32; BINS]>,
     /// The shingles of a text that has few of them.
     repeats: Option<Repeats>,
-    /// How often each came that came more than once; of a long text, each.
+    /// The counts of the shingles that occur more than once; in a long text, of all.
     shingles: Tally,
     last_token: u64,
     tokens: usize,
 }
 
 impl SketchBuilder {
-    /// For the tokens of this text; none has come yet.
+    /// A builder sized for a text.
     pub(crate) fn for_text(text: &str) -> Self {
         Self {
             least: Box::new([EMPTY; BINS]),
@@ -39,21 +38,21 @@ impl SketchBuilder {
         }
     }
 
-    /// Takes the hashes of the next tokens, at most [`BLOCK`].
+    /// Adds the hashes of the next tokens, at most [`BLOCK`].
     pub(crate) fn tokens(&mut self, simd: Simd, hashes: &[u64]) {
         let (Some(&first), Some(&last)) = (hashes.first(), hashes.last()) else { return };
         let mut shingles = [0; BLOCK];
         shingles[0] = shingle(self.last_token, first);
         kernel::mix_shingles(simd, hashes, &mut shingles[1..hashes.len()]);
-        // The first token of all has none before it.
+        // The first token of the text has none before it.
         let from = usize::from(self.tokens == 0);
         self.last_token = last;
         self.tokens += hashes.len();
         self.shingles(simd, &mut shingles[from..hashes.len()]);
     }
 
-    /// Takes the next shingles. All are taken for first occurrences until the text is at its end, or
-    /// has more than can be watched: an element that comes again changes nothing.
+    /// Adds shingles. Treats all as first occurrences until the text ends or has too many for
+    /// [`Repeats`]; adding an element twice changes nothing, so they can be counted later.
     fn shingles(&mut self, simd: Simd, shingles: &mut [u64]) {
         match &mut self.repeats {
             Some(repeats) if repeats.has_room(shingles.len()) => {
@@ -69,7 +68,7 @@ impl SketchBuilder {
         }
     }
 
-    /// Takes shingles, each with how often it came before.
+    /// Adds shingles, each with its number of earlier occurrences.
     fn count(&mut self, simd: Simd, shingles: &[u64]) {
         self.shingles.make_room(shingles.len());
         for some in shingles.chunks(BLOCK) {
@@ -81,7 +80,7 @@ impl SketchBuilder {
         }
     }
 
-    /// Makes the element of each shingle, in its place, and puts it into its bin.
+    /// Turns each shingle into its element, in place, and puts it into its bin.
     fn elements(&mut self, simd: Simd, shingles: &mut [u64], earlier: &[u32]) {
         kernel::mix_elements(simd, shingles, earlier);
         for &element in &*shingles {
@@ -90,8 +89,8 @@ impl SketchBuilder {
         }
     }
 
-    /// Says whether the tokens have to come once more: the counts of their shingles did not all fit
-    /// into the memory for them. What came is kept; an element that comes again changes nothing.
+    /// Whether the caller must add all tokens once more, because the counts of their shingles did not all
+    /// fit into memory. Nothing is lost: adding an element twice changes nothing.
     pub(crate) fn needs_another_pass(&mut self) -> bool {
         let again = self.shingles.next_partition();
         if again {
@@ -100,7 +99,7 @@ impl SketchBuilder {
         again
     }
 
-    /// The sketch; `None` if no token came.
+    /// The sketch; `None` without a token.
     pub(crate) fn finish(mut self) -> Option<Box<Sketch>> {
         match self.tokens {
             0 => return None,
@@ -135,7 +134,7 @@ mod tests {
             prop_assert_eq!(sketch(in_shares, &tokens), sketch(whole, &tokens));
         }
 
-        /// Shingles that come before it has more than can be watched count for those behind.
+        /// Shingles from before [`Repeats`] was full count for the later ones.
         #[test]
         fn a_long_text_is_counted_from_its_beginning(
             tokens in prop::collection::vec(prop_oneof![0..30_u64, any::<u64>()], 1_000..2_000),
