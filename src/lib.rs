@@ -1,16 +1,111 @@
-//! nearprint: a networked service that finds near-duplicate documents.
+//! nearprint finds near-duplicate documents, exactly and fast: as a networked service, or embedded.
 //!
 //! Send it the text of a page or a fingerprint, and it tells you whether it has already stored nearly
 //! the same. It is not a full-text search and not a cluster, and it keeps no text.
 //!
-//! The modules in reading order:
+//! # Fingerprint and sketch of a text
+//!
+//! Similar texts have fingerprints that differ in few of their 64 bits. The sketch of 128 bytes
+//! estimates how similar two texts really are.
+//!
+//! ```
+//! use nearprint::text::analyse_text;
+//!
+//! let a = analyse_text("The ferry leaves at seven in the morning and returns at noon.")?;
+//! let b = analyse_text("The ferry leaves at seven in the morning, and returns by noon!")?;
+//! assert!(a.fingerprint.distance(b.fingerprint).get() < 16);
+//! let (a, b) = (a.sketch.expect("every text has one"), b.sketch.expect("every text has one"));
+//! assert!(a.resemblance(&b).similarity() > 0.5);
+//! # Ok::<(), nearprint::text::EmptyDocument>(())
+//! ```
+//!
+//! # An exact in-memory index
+//!
+//! A [`View`](index::view::View) finds every stored fingerprint within a Hamming distance. Documents
+//! are removed by a key of their id.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use nearprint::fingerprint::{Distance, Fingerprint};
+//! use nearprint::index::levels::ids::IdKey;
+//! use nearprint::index::permutation::Permutation;
+//! use nearprint::index::view::{Put, Shape, View};
+//!
+//! let three = Distance::new(3).expect("at most 64");
+//! let mut index = View::new(Shape {
+//!     distance_max: three,
+//!     delta_events: 32_768,
+//!     small_max: 2_000_000,
+//!     permutation: Arc::new(Permutation::from_secret(7)),
+//! });
+//!
+//! let key = IdKey { high: 1, low: 0 };
+//! index.put(Fingerprint::new(0b1011), Put { id: Some(key), ..Put::default() });
+//! let near = index.near(Fingerprint::new(0), three);
+//! assert_eq!(near[0].fingerprint, Fingerprint::new(0b1011));
+//!
+//! let located = index.find_id(key).expect("it is stored");
+//! index.remove(located);
+//! index.advance();
+//! assert!(index.near(Fingerprint::new(0), three).is_empty());
+//! ```
+//!
+//! # An engine on a directory
+//!
+//! An [`Engine`](engine::Engine) journals every change and recovers after a crash. With
+//! [`Durability::Always`](engine::Durability::Always), a write is acknowledged only once it is on disk.
+//!
+//! ```
+//! use nearprint::document::Document;
+//! use nearprint::engine::{
+//!     Admission, Durability, Engine, Options, QueryOptions, SMALL_SEGMENT_MAX,
+//! };
+//! use nearprint::fingerprint::{Distance, Fingerprint};
+//! use nearprint::machine::query::Criteria;
+//! use nearprint::recipe::Recipe;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let distance = Distance::new(3).expect("at most 64");
+//! let engine = Engine::open(Options {
+//!     data: directory.path().to_owned(),
+//!     recipe: Recipe::Np1,
+//!     distance_max: distance,
+//!     lookup_threads: 0,
+//!     durability: Durability::Always,
+//!     delta_events: 32_768,
+//!     small_segment_max: SMALL_SEGMENT_MAX,
+//!     queue_changes_max: 65_536,
+//!     group_changes_max: 16_384,
+//!     journal_file_bytes: 1 << 26,
+//!     snapshot_interval_ms: 600_000,
+//!     snapshot_changes: 1_000_000,
+//!     memory_bytes_max: 0,
+//!     disk_free_bytes_min: 0,
+//! })?;
+//! let document = Document::bare(Fingerprint::new(0b1011));
+//! engine.begin_insert(document, Admission::Wait).await?.wait().await?;
+//!
+//! let criteria = Criteria { distance, min_resemblance: None };
+//! let query = Document::bare(Fingerprint::new(0));
+//! let found = engine.query(&query, QueryOptions { criteria, limit: 10 }).await?;
+//! assert!(found.duplicate);
+//! engine.close();
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
+//! # The modules in reading order
 //!
 //! ```text
 //!   values    fingerprint, sketch, document, recipe; access: tokens and their scopes
-//!   floor 1   kernel     SIMD: lines compared, text hashed
-//!             text       text -> features -> fingerprint, HTML, charsets
+//!   floor 1   kernel     SIMD: compares index lines, hashes text
+//!             text       text -> features -> fingerprint; HTML, charsets
 //!             index      exact look-ups within a Hamming distance: tables, segments, deltas
-//!   floor 2   machine    commands decided as a pure function of the changes before them
+//!   floor 2   machine    decides commands as a pure function of the changes before them
 //!             storage    journal and sealed files: checksummed bytes by sequence
 //!   floor 3   engine     one writer, many readers, group commit, recovery, snapshots
 //!   floor 4   http       the API of proto-free-api.md; server: sockets and shutdown
@@ -18,8 +113,8 @@
 //!   others    config, metrics, telemetry, allocator
 //! ```
 //!
-//! Imports go down only; `tests/tidy` checks the table of allowed imports against the code. The path of
-//! a write and of a read, step by step, is in `ARCHITECTURE.md`.
+//! Imports go down only; `tests/tidy` checks the table of allowed imports against the code.
+//! `ARCHITECTURE.md` follows the path of a write and of a read step by step.
 
 pub mod access;
 pub mod allocator;

@@ -21,7 +21,7 @@ use std::str::FromStr;
 /// ```
 /// use nearprint::recipe::Recipe;
 /// let recipe: Recipe = "words-3-stop".parse()?;
-/// assert_eq!(recipe, Recipe::Words { in_a_row: 3, stop_words: false });
+/// assert_eq!(recipe, Recipe::Words { in_a_row: 3, without_stop_words: true });
 /// assert_eq!(recipe.to_string(), "words-3-stop");
 /// assert_eq!(Recipe::default().to_string(), "np1");
 /// # Ok::<(), nearprint::recipe::UnknownRecipe>(())
@@ -37,8 +37,8 @@ pub enum Recipe {
     Words {
         /// How many words make a feature, 1 to [`WORDS_MAX`].
         in_a_row: u8,
-        /// Whether stop words count.
-        stop_words: bool,
+        /// Whether stop words are left out first.
+        without_stop_words: bool,
     },
     /// `keywords-N`, `keywords-N-wL`: the heaviest words by TF-IDF, with their weights.
     Keywords {
@@ -64,8 +64,10 @@ impl fmt::Display for Recipe {
         match self {
             Self::Np1 => f.write_str("np1"),
             Self::Np1Five => f.write_str("np1-5"),
-            Self::Words { in_a_row, stop_words: true } => write!(f, "words-{in_a_row}"),
-            Self::Words { in_a_row, stop_words: false } => write!(f, "words-{in_a_row}-stop"),
+            Self::Words { in_a_row, without_stop_words: false } => write!(f, "words-{in_a_row}"),
+            Self::Words { in_a_row, without_stop_words: true } => {
+                write!(f, "words-{in_a_row}-stop")
+            }
             Self::Keywords { heaviest, levels: None } => write!(f, "keywords-{heaviest}"),
             Self::Keywords { heaviest, levels: Some(levels) } => {
                 write!(f, "keywords-{heaviest}-w{levels}")
@@ -93,7 +95,7 @@ impl FromStr for Recipe {
             (Some("np1"), None, None, None) => Self::Np1,
             (Some("np1"), Some("5"), None, None) => Self::Np1Five,
             (Some("words"), Some(n), stop @ (None | Some("stop")), None) => {
-                Self::Words { in_a_row: number(n, WORDS_MAX)?, stop_words: stop.is_none() }
+                Self::Words { in_a_row: number(n, WORDS_MAX)?, without_stop_words: stop.is_some() }
             }
             (Some("keywords"), Some(n), levels, None) => {
                 let levels = levels.map(|levels| {

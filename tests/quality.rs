@@ -14,9 +14,7 @@ use std::path::{Path, PathBuf};
 
 use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
-use nearprint::text::features::normalise::normalise;
-use nearprint::text::recipes::np1::WINDOW;
-use nearprint::text::{Analysis, Method, Source, Wanted, analyse, analyse_text, analyse_windows};
+use nearprint::text::{Analysis, Method, Source, Wanted, analyse, analyse_text, normalise};
 
 /// Documents that name Bengali in Bengali, in a list of translations: U+09BE twice, U+0982 once.
 const FINGERPRINT_DIFFERS_BY_MARKS: [&str; 7] = [
@@ -177,7 +175,8 @@ fn the_published_vectors_come_out() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/fingerprints.tsv");
     let mut made = "name\tfingerprint\tfeatures\ttokens\tshort\tsketch\n".to_owned();
     for (name, text) in corpus() {
-        let analysis = analyse_windows::<WINDOW>(&text, Wanted::ALL).expect("every text has words");
+        let analysis = analyse(&Source::Text(text.into()), Method::default(), Wanted::ALL)
+            .expect("every text has words");
         writeln!(
             made,
             "{name}\t{}\t{}\t{}\t{}\t{}",

@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    use nearprint::text::{analyse_html, analyse_text};
+    use nearprint::text::{analyse_text, text_of_html};
 
     #[test]
     fn texts_have_the_length_and_the_script_they_should() {
@@ -173,8 +173,11 @@ mod tests {
     fn texts_have_fingerprints_that_differ() {
         let of = |kind, seed| {
             let text = document(kind, 5_000, seed);
-            let analysis =
-                if kind == Kind::Html { analyse_html(&text) } else { analyse_text(&text) };
+            let analysis = if kind == Kind::Html {
+                analyse_text(&text_of_html(&text))
+            } else {
+                analyse_text(&text)
+            };
             analysis.unwrap()
         };
         for kind in [Kind::English, Kind::Chinese, Kind::Html] {

@@ -18,8 +18,7 @@ use crate::report::{Report, Row};
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::per_second;
-use nearprint::text::recipes::np1::WINDOW;
-use nearprint::text::{self, Wanted};
+use nearprint::text::{self, Method, Source, Wanted};
 
 /// The arguments of `bench text`.
 #[derive(Debug, clap::Args)]
@@ -70,7 +69,8 @@ const TASKS: [Task; 6] = [
 
 fn fingerprint(text: &str) {
     let wanted = Wanted { sketch: false, features: false };
-    black_box(text::analyse_windows::<WINDOW>(text, wanted)).expect("generated texts have words");
+    black_box(text::analyse(&Source::Text(text.into()), Method::default(), wanted))
+        .expect("generated texts have words");
 }
 
 fn all(text: &str) {
@@ -82,7 +82,7 @@ fn visible_text(html: &str) {
 }
 
 fn all_of_html(html: &str) {
-    black_box(text::analyse_html(html)).expect("generated pages have words");
+    black_box(text::analyse_text(&text::text_of_html(html))).expect("generated pages have words");
 }
 
 /// What a thread got done.

@@ -1,31 +1,31 @@
 //! From the bytes of a document to UTF-8.
 //!
-//! The first of these that says something decides: a byte order mark; the label that came with the
-//! document (`charset=` of its content type); in HTML, the `<meta>` of its first 1,024 bytes; valid
-//! UTF-8; and last a guess by the frequencies of letters (`chardetng`, as in browsers). Bytes that
-//! are wrong in the encoding become U+FFFD, which separates words. Linear in the bytes; the text
-//! can be up to three times as long.
+//! The first of these that is present decides the encoding: a byte order mark; the label that came with
+//! the document (`charset=` of its content type); in HTML, a `<meta>` in the first 1,024 bytes; valid
+//! UTF-8; and last a guess by letter frequencies (`chardetng`, as in browsers). Bytes that are invalid
+//! in the encoding become U+FFFD, which separates words. Linear in the bytes; the text can be up to
+//! three times as long.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 
-/// Browsers look for a `<meta>` with the encoding in so many bytes.
+/// Browsers look for a `<meta>` with the encoding in this many bytes.
 const META_BYTES: usize = 1_024;
 
 /// A label names no encoding of the WHATWG standard.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown charset {label:?}")]
 pub struct UnknownCharset {
-    /// The label, as it came.
+    /// The label as received.
     pub label: String,
 }
 
-/// The text of a document.
+/// Decodes a document.
 ///
 /// # Errors
-/// [`UnknownCharset`] when the label names no known encoding, whatever else says what it is.
+/// [`UnknownCharset`] when the label names no known encoding, even if the encoding is known otherwise.
 ///
 /// # Examples
 /// ```
@@ -43,7 +43,7 @@ pub fn decode<'a>(
     let encoding = labelled
         .or_else(|| html.then(|| declared(bytes)).flatten())
         .unwrap_or_else(|| guessed(bytes));
-    // A byte order mark goes before all of these, and is taken off.
+    // `decode` lets a byte order mark override this, and removes it.
     Ok(encoding.decode(bytes).0)
 }
 
@@ -61,7 +61,7 @@ fn guessed(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Allow)
 }
 
-/// The encoding that the first `<meta>` with one declares; one that nobody knows says nothing.
+/// The encoding that a `<meta>` declares; unknown encodings are ignored.
 fn declared(html: &[u8]) -> Option<&'static Encoding> {
     let head = &html[..html.len().min(META_BYTES)];
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
@@ -95,7 +95,7 @@ fn label_in(meta: &str) -> Option<&str> {
     None
 }
 
-/// A `<meta>` that could be read in ASCII is not in UTF-16, whatever it says (as in browsers).
+/// A `<meta>` that can be read as ASCII is not in UTF-16, whatever it declares (as in browsers).
 fn readable(declared: &'static Encoding) -> &'static Encoding {
     if declared == UTF_16LE || declared == UTF_16BE {
         UTF_8
@@ -117,20 +117,20 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_goes_before_the_label() {
+    fn a_byte_order_mark_overrides_the_label() {
         assert_eq!(decoded(b"\xef\xbb\xbf\xc3\xa9", Some("latin1"), false), "\u{e9}");
         assert_eq!(decoded(b"\xff\xfea\0", Some("utf-8"), false), "a");
         assert_eq!(decoded(b"\xfe\xff\0a", None, true), "a");
     }
 
     #[test]
-    fn the_label_goes_before_the_meta_element() {
+    fn the_label_overrides_the_meta_element() {
         let html = b"<meta charset=utf-8>\xe9";
         assert_eq!(decoded(html, Some(" ISO-8859-1 "), true), "<meta charset=utf-8>\u{e9}");
     }
 
     #[test]
-    fn every_form_of_meta_element_is_read_in_html_alone() {
+    fn every_form_of_meta_element_is_read_in_html_only() {
         for meta in [
             "<meta charset=windows-1251>",
             "<META CharSet = 'Windows-1251' />",
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_about_it_valid_utf_8_is_utf_8_and_the_rest_is_guessed() {
+    fn undeclared_text_is_utf_8_if_valid_and_guessed_otherwise() {
         assert_eq!(decoded("\u{8336}\u{e9}".as_bytes(), None, false), "\u{8336}\u{e9}");
         // "Privet, eto tekst na russkom yazyke" in windows-1251; Japanese in Shift_JIS.
         let russian = b"\xcf\xf0\xe8\xe2\xe5\xf2, \xfd\xf2\xee \xf2\xe5\xea\xf1\xf2 \xed\xe0 \

@@ -1,26 +1,26 @@
-//! Says why a document has the fingerprint it has, and why two fingerprints differ.
+//! Explains why a document has its fingerprint, and why two fingerprints differ.
 //!
-//! A sum far from 0 is a bit that stays under edits; one near 0 is a bit that tips. Where two
-//! documents differ in a bit, the features decide that the one has and the other has not, or not as
-//! often. A text is walked to count features by hash, and once more to find the spelling of those
-//! that are named; so an explanation costs a few times an analysis, and no feature but those is
-//! kept.
+//! A bit whose sum is far from 0 survives edits; one whose sum is near 0 flips easily. Where two
+//! documents differ in a bit, the features that only one of them has, or has more often, decide it. One
+//! pass over a text counts features by hash, and a second finds the spelling of those that are named. So
+//! an explanation costs a few times as much as an analysis, and stores only the named features.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::recipe::Recipe;
+use crate::text::analysis::{Analysis, Wanted};
 use crate::text::features::normalise::normalise;
 use crate::text::hashing::simhash::SimHash;
+use crate::text::recipes::dispatch::{NoFingerprint, walk_features};
 use crate::text::recipes::{keywords, weighted};
-use crate::text::source::{Method, NoFingerprint, Source, analyse};
-use crate::text::{Analysis, Wanted, walk_features};
+use crate::text::source::{Method, Source, analyse};
 
 /// At most this many features of a document are named.
 pub const HEAVIEST_MAX: usize = 20;
 
-/// So many bits with the smallest sums are named.
+/// This many bits with the smallest sums are named.
 const NEAR_ZERO_MAX: usize = 8;
 
 /// Longer features are shown by their first bytes, up to this many, and an ellipsis.
@@ -42,7 +42,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// The eight bits that an edit tips most easily, with their sums, smallest first.
+    /// The eight bits that an edit flips most easily, with their sums, smallest first.
     pub fn near_zero(&self) -> Vec<(u8, f64)> {
         let mut bits: Vec<(u8, f64)> = (0..).zip(self.sums).collect();
         bits.sort_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
@@ -51,12 +51,12 @@ impl Explanation {
     }
 }
 
-/// A feature that weighs much in a document.
+/// A feature with a large weight in a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeavyFeature {
-    /// How it is spelt, normalised.
+    /// Its normalised spelling.
     pub feature: String,
-    /// Its weight; in a text, how often it occurs.
+    /// Its weight; in a text, its number of occurrences.
     pub weight: f64,
     /// Its hash.
     pub hash: u64,
@@ -65,20 +65,20 @@ pub struct HeavyFeature {
 /// A bit in which the fingerprints of two documents differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DifferingBit {
-    /// Which, 0 to 63; 0 is the least significant.
+    /// Its number, 0 to 63; 0 is the least significant.
     pub bit: u8,
     /// Its sum in each document.
     pub sums: [f64; 2],
-    /// The features that pull the sums apart most, at most [`DECIDING_MAX`].
+    /// The features that contribute most to the difference, at most [`DECIDING_MAX`].
     pub deciding: Vec<DecidingFeature>,
 }
 
-/// A feature that two documents do not have alike.
+/// A feature whose weight differs between two documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecidingFeature {
-    /// How it is spelt, normalised.
+    /// Its normalised spelling.
     pub feature: String,
-    /// Its weight in each document; 0 where it is not.
+    /// Its weight in each document; 0 where it is absent.
     pub weights: [f64; 2],
 }
 
@@ -92,10 +92,10 @@ pub struct Explained {
     spelling: Spelling,
 }
 
-/// Where the spelling of features is found.
+/// Where to find the spelling of features.
 #[derive(Debug, Clone)]
 enum Spelling {
-    /// In a normalised text, by another walk over its features.
+    /// In a normalised text, by a second pass over its features.
     Text(String, Recipe),
     /// In a list.
     List(Vec<(String, f64)>),
@@ -113,14 +113,14 @@ impl Explained {
             None => Spelling::of_features(source)?,
         };
         let weights = spelling.weights();
-        let mut sums = SimHash::<f64>::default();
+        let mut sums = SimHash::default();
         for &(hash, weight) in &weights {
             sums.add(hash, weight);
         }
         Ok(Self { analysis, sums: *sums.sums(), weights, spelling })
     }
 
-    /// What [`analyse`] says of it.
+    /// The result of [`analyse`].
     pub const fn analysis(&self) -> &Analysis {
         &self.analysis
     }
@@ -144,55 +144,64 @@ impl Explained {
 
     /// The bits in which it differs from another, least significant first, and why.
     pub fn differing_bits(&self, other: &Self) -> Vec<DifferingBit> {
-        let unlike = unlike(&self.weights, &other.weights);
+        let differing = differing(&self.weights, &other.weights);
         let bits = self.analysis.fingerprint.bits() ^ other.analysis.fingerprint.bits();
-        let chosen: Vec<(u8, Vec<Unlike>)> = (0..64)
+        let chosen: Vec<(u8, Vec<Differing>)> = (0..64)
             .filter(|bit| bits >> bit & 1 == 1)
-            .map(|bit| (bit, self.deciding(bit, &unlike)))
+            .map(|bit| (bit, self.deciding(bit, &differing)))
             .collect();
-        let named: BTreeSet<u64> =
-            chosen.iter().flat_map(|(_, unlike)| unlike).map(|unlike| unlike.hash).collect();
+        let named: BTreeSet<u64> = chosen
+            .iter()
+            .flat_map(|(_, differing)| differing)
+            .map(|differing| differing.hash)
+            .collect();
         let mut spelt = self.spelling.of(&named);
         spelt.extend(other.spelling.of(&named));
-        let features = |unlike: Vec<Unlike>| {
-            let feature = |Unlike { hash, weights }| {
+        let features = |differing: Vec<Differing>| {
+            let feature = |Differing { hash, weights }| {
                 let feature = spelt.get(&hash)?.clone();
                 Some(DecidingFeature { feature, weights })
             };
-            unlike.into_iter().filter_map(feature).collect()
+            differing.into_iter().filter_map(feature).collect()
         };
         let sums = |bit: u8| [self.sums[usize::from(bit)], other.sums[usize::from(bit)]];
         chosen
             .into_iter()
-            .map(|(bit, unlike)| DifferingBit { bit, sums: sums(bit), deciding: features(unlike) })
+            .map(|(bit, differing)| DifferingBit {
+                bit,
+                sums: sums(bit),
+                deciding: features(differing),
+            })
             .collect()
     }
 
-    /// The features that pull a bit of the two documents apart most.
-    fn deciding(&self, bit: u8, unlike: &[Unlike]) -> Vec<Unlike> {
+    /// The features that contribute most to the difference in a bit.
+    fn deciding(&self, bit: u8, differing: &[Differing]) -> Vec<Differing> {
         let mine_is_set = self.analysis.fingerprint.bits() >> bit & 1 == 1;
-        // How much a feature adds to the difference of the sums, in the direction that they differ.
-        let pull = |unlike: &Unlike| {
-            let sign = if (unlike.hash >> bit & 1 == 1) == mine_is_set { 1.0 } else { -1.0 };
-            sign * (unlike.weights[0] - unlike.weights[1])
+        // The contribution of a feature to the difference of the sums, positive in their direction.
+        let contribution = |differing: &Differing| {
+            let sign = if (differing.hash >> bit & 1 == 1) == mine_is_set { 1.0 } else { -1.0 };
+            sign * (differing.weights[0] - differing.weights[1])
         };
-        let mut pulling: Vec<Unlike> =
-            unlike.iter().copied().filter(|unlike| pull(unlike) > 0.0).collect();
-        pulling.sort_unstable_by(|a, b| pull(b).total_cmp(&pull(a)).then(a.hash.cmp(&b.hash)));
-        pulling.truncate(DECIDING_MAX);
-        pulling
+        let mut contributing: Vec<Differing> =
+            differing.iter().copied().filter(|differing| contribution(differing) > 0.0).collect();
+        contributing.sort_unstable_by(|a, b| {
+            contribution(b).total_cmp(&contribution(a)).then(a.hash.cmp(&b.hash))
+        });
+        contributing.truncate(DECIDING_MAX);
+        contributing
     }
 }
 
-/// A feature that two documents do not have alike.
+/// As [`DecidingFeature`], by its hash.
 #[derive(Debug, Clone, Copy)]
-struct Unlike {
+struct Differing {
     hash: u64,
     weights: [f64; 2],
 }
 
 /// The features whose weights differ.
-fn unlike(a: &[(u64, f64)], b: &[(u64, f64)]) -> Vec<Unlike> {
+fn differing(a: &[(u64, f64)], b: &[(u64, f64)]) -> Vec<Differing> {
     let mut weights: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
     for &(hash, weight) in a {
         weights.entry(hash).or_default()[0] = weight;
@@ -204,7 +213,7 @@ fn unlike(a: &[(u64, f64)], b: &[(u64, f64)]) -> Vec<Unlike> {
     weights
         .into_iter()
         .filter(|(_, weights)| differs(weights))
-        .map(|(hash, weights)| Unlike { hash, weights })
+        .map(|(hash, weights)| Differing { hash, weights })
         .collect()
 }
 
@@ -245,7 +254,7 @@ impl Spelling {
         }
     }
 
-    /// The spelling of the features with these hashes; of those that are there.
+    /// The spelling of those features that have one of these hashes.
     fn of(&self, hashes: &BTreeSet<u64>) -> BTreeMap<u64, String> {
         let mut spelt = BTreeMap::new();
         let mut take = |feature: &[u8]| {
@@ -262,8 +271,8 @@ impl Spelling {
     }
 }
 
-/// The spelling of a feature, or its beginning: one token may be as long as a whole text, and may
-/// decide each of the 64 bits.
+/// The spelling of a feature, truncated: one token may be as long as a whole text and decide all 64
+/// bits.
 fn shown(feature: &[u8]) -> String {
     let text = String::from_utf8_lossy(feature);
     if text.len() <= FEATURE_SHOWN_BYTES_MAX {
@@ -325,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_so_many_features_are_named() {
+    fn the_number_of_named_features_is_limited() {
         let text: String = ('a'..='z').chain('0'..='9').collect();
         let (analysis, explanation) = explanation(&np1(&text), "np1");
         assert_eq!((analysis.features, explanation.heaviest.len()), (Some(33), HEAVIEST_MAX));
@@ -343,7 +352,7 @@ mod tests {
             assert!((sums[0] > 0.0) != (sums[1] > 0.0), "bit {bit}");
             assert!((1..=DECIDING_MAX).contains(&deciding.len()));
             for DecidingFeature { feature, weights } in deciding {
-                // What the two have alike decides nothing.
+                // Features that both have equally decide nothing.
                 assert!("for two for ten".contains(feature.as_str()), "{feature:?}");
                 let hash_has = xxh3_64(feature.as_bytes()) >> bit & 1 == 1;
                 assert_eq!(hash_has == (sums[0] > sums[1]), weights[0] > weights[1]);

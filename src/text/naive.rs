@@ -1,7 +1,7 @@
-//! The recipe once more, as slowly and plainly as it is defined: the oracle of the fast one.
+//! The recipe `np1` in its plainest form: the oracle for the fast implementation.
 //!
-//! Strings for features, a map for counts, one sum after the other. It shares the Unicode tables
-//! and the hash with the fast path, and nothing else.
+//! Strings for features, a map for counts, one sum after the other. It shares only the Unicode tables
+//! and the hash with the fast implementation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{BINS, Sketch};
-use crate::text::{Analysis, EmptyDocument, Wanted, analyse_windows};
+use crate::text::analysis::{Analysis, EmptyDocument, Wanted};
+use crate::text::recipes::np1::analyse_windows;
 
 fn is_cjk(character: char) -> bool {
     let code = u32::from(character);
@@ -180,7 +181,7 @@ proptest! {
     fn the_recipe_agrees_with_its_definition(text in texts()) {
         prop_assert_eq!(analyse_windows::<4>(&text, Wanted::ALL), analysis(&text, 4));
         prop_assert_eq!(analyse_windows::<5>(&text, Wanted::ALL), analysis(&text, 5));
-        // What is not wanted takes another way, to the same fingerprint and the same number of tokens.
+        // Without sketch and count, another code path gives the same fingerprint and number of tokens.
         let bare = Wanted { sketch: false, features: false };
         let expected = analysis(&text, 4).map(|all| Analysis { sketch: None, features: None, ..all });
         prop_assert_eq!(analyse_windows::<4>(&text, bare), expected);

@@ -1,55 +1,42 @@
-//! What documents come as, and the way from each form through a recipe to its analysis.
+//! The forms in which documents come, and their analysis.
 
 use std::borrow::Cow;
 
 use crate::recipe::Recipe;
+use crate::text::analysis::{Analysis, Wanted};
+use crate::text::html::text_of_html;
 use crate::text::main_text::main_text_of_html;
-use crate::text::{
-    Analysis, BadFeatures, EmptyDocument, Wanted, analyse_by, analyse_features, html,
-};
+use crate::text::recipes::dispatch::{NoFingerprint, analyse_by};
+use crate::text::recipes::weighted::analyse_features;
 
-/// What can become a fingerprint.
+/// A document before its analysis.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source<'a> {
     /// Plain text.
     Text(Cow<'a, str>),
-    /// A page of HTML, decoded.
+    /// An HTML page, decoded ([`crate::text::charset::decode`]).
     Html(Cow<'a, str>),
-    /// Tokens with weights, as the caller gives them.
+    /// Tokens with weights that the caller chose.
     Features(Vec<(Cow<'a, str>, f64)>),
 }
 
-/// Which text of a page of HTML counts.
+/// Which text of an HTML page counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extract {
-    /// What a reader sees, without navigation and its like.
+    /// What a reader sees, without navigation and similar elements.
     #[default]
     Visible,
-    /// The article alone, where one can be told from the rest; else all that is visible.
+    /// Only the article, if the page has one; otherwise as [`Self::Visible`].
     Main,
 }
 
 /// How documents become fingerprints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Method {
-    /// The definition of text to fingerprint.
+    /// The definition of the fingerprint.
     pub recipe: Recipe,
-    /// Which text of a page counts.
+    /// Which text of an HTML page counts.
     pub extract: Extract,
-}
-
-/// A source has no fingerprint.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoFingerprint {
-    /// The text or the page has no feature.
-    #[error(transparent)]
-    Empty(#[from] EmptyDocument),
-    /// The weighted features have none.
-    #[error(transparent)]
-    Features(#[from] BadFeatures),
-    /// The recipe makes nothing of texts.
-    #[error("the recipe features takes weighted features and fingerprints, no texts")]
-    OnlyFeatures,
 }
 
 impl Extract {
@@ -58,7 +45,7 @@ impl Extract {
         [Self::Visible, Self::Main].into_iter().find(|choice| choice.name() == name)
     }
 
-    /// Its name.
+    /// `visible` or `main`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Visible => "visible",
@@ -66,18 +53,17 @@ impl Extract {
         }
     }
 
-    /// That text of a page.
-    pub(crate) fn text_of(self, page: &str) -> String {
+    fn text_of(self, page: &str) -> String {
         let main = match self {
             Self::Visible => None,
             Self::Main => main_text_of_html(page),
         };
-        main.unwrap_or_else(|| html::text_of(page))
+        main.unwrap_or_else(|| text_of_html(page))
     }
 }
 
 impl<'a> Source<'a> {
-    /// A text or the text of a page; `None` for features.
+    /// The text, or the text of the page; `None` for features.
     pub(crate) fn text(&self, extract: Extract) -> Option<Cow<'_, str>> {
         match self {
             Self::Text(text) => Some(Cow::Borrowed(text)),
@@ -86,7 +72,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Weighted features.
+    /// Weighted features, borrowed.
     pub fn features(features: &'a [(String, f64)]) -> Self {
         Self::Features(
             features.iter().map(|(token, w)| (Cow::Borrowed(token.as_str()), *w)).collect(),
@@ -94,10 +80,19 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The analysis of a source, with what is wanted of a text.
+/// Analyses a document.
 ///
 /// # Errors
-/// [`NoFingerprint`] says why there is none.
+/// [`NoFingerprint`] says why there is no fingerprint.
+///
+/// # Examples
+/// ```
+/// use nearprint::text::{Method, Source, Wanted, analyse, analyse_text};
+/// let page = Source::Html("<nav>Home</nav><p>Tea &amp; <b>b</b>read</p>".into());
+/// let analysis = analyse(&page, Method::default(), Wanted::STORED)?;
+/// assert_eq!(analysis, analyse_text("Tea & bread")?);
+/// # Ok::<(), nearprint::text::NoFingerprint>(())
+/// ```
 pub fn analyse(
     source: &Source<'_>,
     method: Method,

@@ -1,8 +1,10 @@
-//! What systems of this kind get wrong, as facts about the recipe.
+//! Facts about the recipe `np1` that similar systems get wrong.
 
 use std::collections::BTreeSet;
 
-use super::*;
+use crate::fingerprint::Fingerprint;
+use crate::text::recipes::np1::{WINDOW, analyse_windows};
+use crate::text::{EmptyDocument, Wanted, analyse_text, text_of_html};
 
 fn fingerprint(text: &str) -> Fingerprint {
     analyse_text(text).unwrap().fingerprint
@@ -89,7 +91,7 @@ fn texts_without_a_letter_or_number_have_no_fingerprint() {
         assert_eq!(analyse_text(text), Err(EmptyDocument), "{text:?}");
     }
     for html in ["", "<p></p>", "<!-- a -->", "<script>a</script>", "<img alt='a'>&nbsp;"] {
-        assert_eq!(analyse_html(html), Err(EmptyDocument), "{html:?}");
+        assert_eq!(analyse_text(&text_of_html(html)), Err(EmptyDocument), "{html:?}");
     }
 }
 
@@ -145,6 +147,6 @@ fn a_large_text_of_anything_gets_an_answer() {
         assert!(analyse_text(&text).is_ok(), "{piece:?}");
     }
     let words: String = (0..40_000).map(word).collect();
-    let all = analyse_windows::<4>(&words, Wanted::ALL).unwrap();
+    let all = analyse_windows::<WINDOW>(&words, Wanted::ALL).unwrap();
     assert!(all.features > Some(100_000));
 }

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use nearprint::text::features::normalise::normalise;
+use nearprint::text::normalise;
 
 use crate::client::{Connection, post};
 use crate::hostile_pages::page;

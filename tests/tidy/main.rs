@@ -42,10 +42,6 @@ const KNOWN_CIRCLES: &[&str] = &[
     "src/http/routes/snapshots.rs",
     "src/http/routes/stats.rs",
     "src/http/service.rs",
-    "src/text/mod.rs",
-    "src/text/recipes/np1.rs",
-    "src/text/recipes/weighted.rs",
-    "src/text/source.rs",
 ];
 
 /// As [`KNOWN_CIRCLES`], for folders.

@@ -1,13 +1,11 @@
-//! What each character becomes in a normalised text, from one table for the Basic Multilingual
-//! Plane.
+//! What each character becomes in a normalised text: one table for the Basic Multilingual Plane.
 //!
-//! Most characters become one character or a separator whatever stands around them; the table
-//! says what. The others (combining marks, Hangul letters, ligatures, what folds to several
-//! characters, everything beyond the plane) are *entangled*: what they become is for
-//! [`crate::text::features::normalise`] to say, of a stretch that begins with the character before them. The
-//! table is made from the Unicode tables when a text first needs it, in some milliseconds, and
-//! has 512 KiB, of which a text of one script touches little. Tested against those tables for
-//! every character.
+//! Most characters become one character or a separator, whatever their neighbours; the table has the
+//! result. The others (combining marks, Hangul letters, ligatures, characters that fold to several,
+//! everything beyond the plane) are *entangled*: [`normalise`] decides what becomes of them, on a
+//! stretch that begins with the character before them. The table is built from the Unicode tables on
+//! first use, in a few milliseconds. It has 512 KiB, of which a text in one script touches little.
+//! Tested against those tables for every character.
 
 use std::sync::LazyLock;
 
@@ -18,16 +16,16 @@ use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 use crate::text::features::normalise::normalise;
 use crate::text::features::runs::{Class, classify, is_kana};
 
-/// What a character is, once normalised.
+/// The kind of a normalised character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It depends on its neighbours, or becomes several characters.
+    /// Depends on its neighbours, or becomes several characters.
     Entangled,
-    /// It separates.
+    /// Separates words.
     Separator,
     /// A letter, number or mark of a word.
     Word,
-    /// A character of the CJK ranges but for kana.
+    /// A character of the CJK ranges other than kana.
     Cjk,
     /// Hiragana or katakana of the main blocks.
     Kana,
@@ -36,18 +34,17 @@ pub(crate) enum Kind {
 /// A normalised character: its kind and its spelling, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Letter {
-    /// Its UTF-8 bytes, the first one lowest; others 0.
+    /// Its UTF-8 bytes, the first one lowest; unused bytes are 0.
     pub(crate) bytes: u32,
-    /// How many they are: 1 to 4.
+    /// The number of UTF-8 bytes, 1 to 4.
     pub(crate) length: u8,
-    /// What it is.
     pub(crate) kind: Kind,
 }
 
 impl Letter {
     const ENTANGLED: Self = Self { bytes: 0, length: 0, kind: Kind::Entangled };
 
-    /// Of a character that is normalised already.
+    /// From a character that is already normalised.
     pub(crate) fn of(character: char) -> Self {
         let mut utf_8 = [0; 4];
         let length = character.encode_utf8(&mut utf_8).len() as u8;
@@ -65,7 +62,7 @@ impl Letter {
 pub(crate) struct Letters(Box<[Letter]>);
 
 impl Letters {
-    /// The table.
+    /// The table, built on first use.
     pub(crate) fn table() -> &'static Self {
         static TABLE: LazyLock<Letters> = LazyLock::new(Letters::new);
         &TABLE
@@ -75,7 +72,7 @@ impl Letters {
         let mut spelling = String::new();
         let letter = |code| match char::from_u32(code) {
             None => Letter::ENTANGLED,
-            // Han and Hangul syllables stay as they are; asking for 38,000 of them takes long.
+            // Han and Hangul syllables do not change, and looking up 38,000 of them is slow.
             Some(c @ ('\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')) => Letter::of(c),
             Some(c) => {
                 spelling.clear();
@@ -86,7 +83,7 @@ impl Letters {
         Self((0..0x1_0000).map(letter).collect())
     }
 
-    /// What the character at the beginning of some UTF-8 becomes, and how many bytes it has there.
+    /// What the first character of some UTF-8 becomes, and its length in the source.
     #[inline]
     pub(crate) fn first_of(&self, utf_8: &[u8]) -> (Letter, usize) {
         let low = |byte: u8| u32::from(byte & 0x3f);
@@ -99,14 +96,14 @@ impl Letters {
     }
 }
 
-/// What a character becomes, if it can be said without its neighbours.
+/// What a character becomes, if that does not depend on its neighbours.
 fn alone(spelling: &str) -> Letter {
     let category = CodePointMapData::<GeneralCategory>::new();
     let joins = |c: char| {
         let is_jamo = matches!(c, '\u{1100}'..='\u{11ff}' | '\u{a960}'..='\u{a97f}' | '\u{d7b0}'..='\u{d7ff}');
         is_jamo || GeneralCategoryGroup::Mark.contains(category.get(c))
     };
-    // Asked before and after folding, which makes a letter of one mark (U+0345).
+    // Checked before and after folding, because folding turns one mark (U+0345) into a letter.
     let composed = ComposingNormalizer::new_nfkc().normalize(spelling);
     let normal = normalise(spelling);
     if composed.chars().chain(normal.chars()).any(joins) {
@@ -135,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_says_what_normalising_makes_of_each_character() {
+    fn the_table_agrees_with_normalisation_for_each_character() {
         for character in ('\u{80}'..='\u{ffff}').filter(|&c| letter(c).kind != Kind::Entangled) {
             let spelling = character.to_string();
             let normal = normalise(&spelling);
@@ -150,9 +147,9 @@ mod tests {
         }
     }
 
-    /// What the stretches of [`crate::text::features::stream`] rest on.
+    /// [`crate::text::features::stream`] relies on this.
     #[test]
-    fn nothing_but_what_is_entangled_joins_what_stands_before_it() {
+    fn only_entangled_characters_combine_with_the_one_before() {
         let decompositions = CanonicalDecompositionBorrowed::new();
         let classes = CanonicalCombiningClassMapBorrowed::new();
         for character in '\0'..=char::MAX {

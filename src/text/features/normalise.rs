@@ -1,10 +1,10 @@
 //! Normalisation: Unicode NFKC, then full case folding, and no second NFKC.
 //!
-//! Knows nothing of words. Full-width letters, ligatures and composed accents become one spelling,
-//! and case goes. Linear in the text; the result can be up to eleven times as long (one code point
-//! of three bytes stands for a phrase of 33) and is nearly always as long. The tables are those of
-//! Unicode 17 (`icu_normalizer`, `icu_casemap`), compiled in: no locale, no environment. Tested by
-//! the reference fingerprints, and the fast path against the tables.
+//! Gives full-width letters, ligatures and composed accents one spelling, and removes case. Linear in the
+//! text. The result is nearly always as long as the text, and at most eleven times as long (one code point
+//! of three bytes stands for a phrase of 33). The tables are those of Unicode 17 (`icu_normalizer`,
+//! `icu_casemap`), compiled in: no locale, no environment. Tested by the reference fingerprints; the fast
+//! path for ASCII is tested against the tables.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use icu_normalizer::ComposingNormalizer;
 /// The normal form of a text.
 ///
 /// ```
-/// use nearprint::text::features::normalise::normalise;
+/// use nearprint::text::normalise;
 /// assert_eq!(normalise("Stra\u{df}e \u{ff34}ea"), "strasse tea");
 /// ```
 pub fn normalise(text: &str) -> Cow<'_, str> {
@@ -24,8 +24,8 @@ pub fn normalise(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded(&ComposingNormalizer::new_nfkc().normalize(text)))
 }
 
-/// Folds the case. No character's folding depends on its neighbours, so that stretches of ASCII,
-/// which most texts of most languages are full of, need not go through the tables.
+/// Folds the case. No character's folding depends on its neighbours, so stretches of ASCII, which are
+/// common in texts of most languages, can bypass the tables.
 fn folded(composed: &str) -> String {
     let mut folded = String::with_capacity(composed.len());
     let mut rest = composed;
@@ -41,7 +41,7 @@ fn folded(composed: &str) -> String {
     folded
 }
 
-/// Splits before the first such byte, which must begin a character.
+/// Splits before the first matching byte, which must begin a character.
 fn split_where(text: &str, begins: impl Fn(u8) -> bool) -> (&str, &str) {
     text.split_at(text.bytes().position(begins).unwrap_or(text.len()))
 }

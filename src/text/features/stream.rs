@@ -1,37 +1,37 @@
-//! Reads a text once and hands it on normalised, character by character, without a copy of it.
+//! Reads a text once and passes it on normalised, without copying it.
 //!
-//! Equal to [`crate::text::features::normalise`] followed by [`crate::text::features::runs`], for whom it is a faster way:
-//! ASCII and Han go on in stretches, other characters by a table ([`crate::text::features::letters`]).
-//! Characters that the table cannot say go through the Unicode tables, from the character before
-//! them (which may combine with them) to the next one that combines with nothing before it: to
-//! normalise such a stretch by itself gives what it becomes within the text.
+//! Equivalent to [`crate::text::features::normalise`] followed by [`crate::text::features::runs`], but
+//! faster: ASCII and Han are passed on in stretches, and other characters by a table
+//! ([`crate::text::features::letters`]). Entangled characters go through the Unicode tables in stretches:
+//! from the character before them, which may combine with them, to the next one that combines with
+//! nothing before it. Normalising such a stretch by itself gives what it becomes within the text.
 
 use crate::text::features::letters::{Kind, Letter, Letters};
 use crate::text::features::normalise::normalise;
 
-/// Takes a text as it is read.
-pub(crate) trait Reader {
-    /// A stretch of ASCII as it stands in the text, upper case and separators too.
+/// Receives a text as it is read.
+pub(crate) trait CharacterSink {
+    /// A stretch of ASCII as it stands in the text, with upper case and separators.
     fn ascii(&mut self, ascii: &[u8]);
-    /// The rest of a text, of which it takes some Han characters from the beginning, if there are
-    /// any; says how many bytes they have.
+    /// The rest of a text. Takes Han characters from its beginning, if there are any, and returns their
+    /// length in bytes.
     fn han(&mut self, rest: &[u8]) -> usize;
     /// One character, normalised.
     fn letter(&mut self, letter: Letter);
 }
 
-/// At most so many bytes are handed on at a time, so that they are still in the first cache.
+/// At most this many bytes are passed on at a time, so that they are still in the first-level cache.
 const STRETCH_MAX: usize = 4_096;
 
 /// Reads a text.
-pub(crate) fn read(text: &str, to: &mut impl Reader) {
+pub(crate) fn read(text: &str, to: &mut impl CharacterSink) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
         let rest = &bytes[at..];
         let ascii = ascii_length(&rest[..rest.len().min(STRETCH_MAX)]);
         if ascii > 0 {
-            // What follows may combine with the last of them.
+            // The next character may combine with the last of them.
             let last = usize::from(ascii < STRETCH_MAX && is_entangled(&rest[ascii..]));
             if ascii > last {
                 to.ascii(&rest[..ascii - last]);
@@ -58,9 +58,9 @@ pub(crate) fn read(text: &str, to: &mut impl Reader) {
     }
 }
 
-/// Hands on a stretch that is to be normalised as a whole, and says where it ends.
+/// Passes on a stretch that must be normalised as a whole, and returns its end.
 #[cold]
-fn entangled(text: &str, from: usize, to: &mut impl Reader) -> usize {
+fn entangled(text: &str, from: usize, to: &mut impl CharacterSink) -> usize {
     let bytes = text.as_bytes();
     let mut end = from + Letters::table().first_of(&bytes[from..]).1;
     if bytes[from].is_ascii() {
@@ -82,7 +82,7 @@ fn is_entangled(utf_8: &[u8]) -> bool {
         && Letters::table().first_of(utf_8).0.kind == Kind::Entangled
 }
 
-/// How many bytes of ASCII some bytes begin with.
+/// The number of ASCII bytes at the beginning.
 #[inline]
 pub(crate) fn ascii_length(bytes: &[u8]) -> usize {
     let is_short = bytes.first().is_none_or(|first| !first.is_ascii());

@@ -1,4 +1,4 @@
-//! Features and tokens: what a normalised text is counted by.
+//! Features and tokens of a normalised text.
 //!
 //! Consecutive word runs with no CJK run between them are joined by one space into a *segment*;
 //! each window of four code points of it is a feature (a shorter segment is one feature). Of a CJK
@@ -6,23 +6,23 @@
 //! neighbours; a CJK run of one character is one feature. A token, for the sketch and for the
 //! length, is a word run or one CJK character.
 //!
-//! Knows nothing of hashes or weights. One pass; features are slices, and the only allocation is
-//! the buffer of the current segment. Tested against a naive collector in `naive.rs`.
+//! One pass; features are slices, and the only allocation is the buffer of the current segment. Tested
+//! against a naive collector in `naive.rs`.
 
 use std::iter;
 
 use crate::text::features::runs::{Run, Runs, is_kana};
 
-/// Takes the features and the tokens of a text as they are found, each kind in text order.
-pub(crate) trait Sink {
-    /// A feature, as UTF-8; called once an occurrence.
+/// Receives the features and the tokens of a text, each kind in text order.
+pub(crate) trait FeatureSink {
+    /// One occurrence of a feature, in UTF-8.
     fn feature(&mut self, feature: &[u8]);
-    /// A token, as UTF-8; called once an occurrence.
+    /// One occurrence of a token, in UTF-8.
     fn token(&mut self, token: &[u8]);
 }
 
-/// Hands the features and tokens of a normalised text to a sink, with windows of so many code points.
-pub(crate) fn walk<const WINDOW: usize>(normalised: &str, sink: &mut impl Sink) {
+/// Passes the features and tokens of a normalised text to a sink, with windows of `WINDOW` code points.
+pub(crate) fn walk<const WINDOW: usize>(normalised: &str, sink: &mut impl FeatureSink) {
     let mut segment = String::with_capacity(normalised.len());
     for run in Runs::of(normalised) {
         match run {
@@ -43,15 +43,15 @@ pub(crate) fn walk<const WINDOW: usize>(normalised: &str, sink: &mut impl Sink) 
     windows::<WINDOW>(&segment, sink);
 }
 
-/// All windows of a segment; the whole of it where it is shorter than one.
-fn windows<const WINDOW: usize>(segment: &str, sink: &mut impl Sink) {
+/// All windows of a segment; the whole segment if it is shorter than one window.
+fn windows<const WINDOW: usize>(segment: &str, sink: &mut impl FeatureSink) {
     let bytes = segment.as_bytes();
     if segment.is_ascii() && bytes.len() > WINDOW {
         bytes.windows(WINDOW).for_each(|window| sink.feature(window));
         return;
     }
-    // Where a window starts, and where the one that starts there ends. A segment of fewer than
-    // four code points has one end, its own, and so one window; an empty one has no start.
+    // The start and the end of each window. A segment shorter than a window has one end, its own, and
+    // so one window; an empty segment has no start.
     let starts = segment.char_indices().map(|(at, _)| at);
     let ends = starts.clone().skip(WINDOW).chain(iter::once(bytes.len()));
     for (start, end) in starts.zip(ends) {
@@ -60,7 +60,7 @@ fn windows<const WINDOW: usize>(segment: &str, sink: &mut impl Sink) {
 }
 
 /// The characters and pairs of a CJK run.
-fn cjk(run: &str, sink: &mut impl Sink) {
+fn cjk(run: &str, sink: &mut impl FeatureSink) {
     let mut before: Option<&str> = None;
     let mut rest = run;
     while let Some(character) = rest.chars().next() {
@@ -89,7 +89,7 @@ mod tests {
         tokens: Vec<String>,
     }
 
-    impl Sink for Seen {
+    impl FeatureSink for Seen {
         fn feature(&mut self, feature: &[u8]) {
             self.features.push(String::from_utf8(feature.to_vec()).unwrap());
         }

@@ -1,4 +1,4 @@
-//! Makes fingerprint and sketch of a text as it is read, in blocks that the kernel works on.
+//! Computes the fingerprint and the sketch of a text while reading it, in blocks for the kernel.
 //!
 //! ```text
 //! stream -ascii, letters-> segment -windows-> hashes ----------> counts of bits -> fingerprint
@@ -6,11 +6,11 @@
 //!                                -tokens-> hashes ------+-> shingles -> sketch
 //! ```
 //!
-//! The segment and the CJK run are those of `docs/recipe-np1.md`; of a segment no more is kept than
-//! what the next windows and the current word need. Strings of up to eight bytes, which most
-//! features and tokens are, wait in blocks to be hashed together; longer ones are hashed one by one.
-//! Memory: the longest word, and the table of shingles ([`crate::text::hashing::sketching`]). Tested against
-//! the naive recipe.
+//! The segment and the CJK run are those of `docs/recipe-np1.md`; only the part of a segment that the
+//! next windows and the current word need is stored. Strings of up to eight bytes, as most features and
+//! tokens are, wait in blocks to be hashed together; longer ones are hashed one by one. Memory: the
+//! longest word, and the table of shingles ([`crate::text::hashing::sketching`]). Tested against the
+//! naive recipe.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,17 +20,17 @@ use crate::kernel::squeeze::{self, squeeze};
 use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
 use crate::text::features::letters::{Kind, Letter};
 use crate::text::features::stream;
-use crate::text::features::stream::{Reader, ascii_length};
+use crate::text::features::stream::{CharacterSink, ascii_length};
 use crate::text::hashing::sketching::SketchBuilder;
 use crate::text::hashing::tally::Tally;
 
-/// So much ASCII is squeezed at a time.
+/// This many bytes of ASCII are squeezed at a time.
 const PIECE: usize = 2_048;
 
-/// Room behind the segment, so that eight bytes can be read from every place of it.
+/// Space behind the segment, so that eight bytes can be read from every offset in it.
 const PAD: usize = squeeze::SLACK;
 
-/// The bytes of a word that a string of 0 to [`SHORT_MAX`] has.
+/// The mask of the bytes that a string of 0 to [`SHORT_MAX`] bytes uses of a word.
 const LOW_BYTES: [u64; SHORT_MAX + 1] = {
     let mut masks = [0; SHORT_MAX + 1];
     let mut length = 1;
@@ -41,16 +41,16 @@ const LOW_BYTES: [u64; SHORT_MAX + 1] = {
     masks
 };
 
-/// Takes a text and keeps what its fingerprint and its sketch are made of.
+/// Reads a text and accumulates what its fingerprint and its sketch are computed from.
 pub(crate) struct Digest<const WINDOW: usize> {
     simd: Simd,
     segment: Segment,
-    run: Run,
+    run: CjkRun,
     features: Block,
     tokens: Block,
-    /// Which tokens of the block are features as well.
+    /// Which tokens of the block are also features.
     single: [bool; BLOCK],
-    /// How many those are.
+    /// The number of those.
     singles: usize,
     ends: Box<[u32; PIECE]>,
     pub(crate) counts: BitCounts,
@@ -59,37 +59,37 @@ pub(crate) struct Digest<const WINDOW: usize> {
     pub(crate) token_count: usize,
 }
 
-/// Word runs joined by single spaces: what the windows slide over.
+/// Word runs joined by single spaces, over which the windows slide.
 #[derive(Default)]
 struct Segment {
-    /// The end of the segment as far as it was read, and [`PAD`] bytes or more of room.
+    /// The end of the segment as read so far, and at least [`PAD`] unused bytes.
     bytes: Vec<u8>,
-    /// How many bytes of it there are; the last may be a space that no word follows yet.
+    /// The used bytes; the last may be a space that no word follows yet.
     length: usize,
-    /// Where the current word begins; at the end, when none has begun.
+    /// The start of the current word; equal to `length` when none has begun.
     word: usize,
-    /// Where the next window begins.
+    /// The start of the next window.
     window: usize,
-    /// It has a window already.
+    /// Whether a window has been taken.
     has_windows: bool,
 }
 
 /// The CJK run that is being read.
 #[derive(Default)]
-struct Run {
-    /// How many characters it has; not counted beyond two.
+struct CjkRun {
+    /// The number of characters; not counted beyond two.
     characters: u8,
-    /// The last of them.
+    /// The last character.
     last: u64,
     last_length: u8,
-    /// It is a kana, and so not a feature by itself unless it stays alone.
+    /// Whether it is a kana, which is a feature by itself only if it is the whole run.
     last_is_kana: bool,
 }
 
 /// Strings that wait to be hashed.
 struct Block {
     words: [u64; BLOCK],
-    /// 0 where the word is a hash already.
+    /// 0 where the word is already a hash.
     lengths: [u8; BLOCK],
     waiting: usize,
 }
@@ -99,7 +99,7 @@ impl Block {
         Self { words: [0; BLOCK], lengths: [0; BLOCK], waiting: 0 }
     }
 
-    /// Puts a string in; says whether the block is full.
+    /// Adds a string; returns whether the block is full.
     #[inline]
     fn push(&mut self, word: u64, length: u8) -> bool {
         let at = self.waiting % BLOCK;
@@ -108,11 +108,11 @@ impl Block {
         self.waiting == BLOCK
     }
 
-    /// Puts words in, of which there is room for all. They lie one behind the other with a space
-    /// between them: the first begins at `first`, and they end so many bytes from `from`.
+    /// Adds words, for all of which there is space. They are separated by single spaces: the first begins
+    /// at `first`, and `ends` are the offsets of their ends from `from`.
     ///
-    /// All but the first are taken for short ones at first, and those that are not remembered: which
-    /// these are cannot be foreseen, so a branch for each would cost more than the rest.
+    /// Handles all but the first as short at first, and then corrects the long ones: a branch on the
+    /// length of each word would be mispredicted and cost more than the rest.
     fn push_words(&mut self, bytes: &[u8], first: usize, from: usize, ends: &[u32]) {
         let Some(&first_end) = ends.first() else { return };
         let words = &mut self.words[self.waiting..][..ends.len()];
@@ -137,12 +137,12 @@ impl Block {
         self.waiting += ends.len();
     }
 
-    /// Where the words of a stretch of Han go.
+    /// The space for the words of a stretch of Han.
     fn room(&mut self, at: usize) -> &mut [u64; HAN_MAX] {
         self.words[at..].first_chunk_mut().expect("a block has room for a stretch")
     }
 
-    /// The hashes of all that wait; none waits any more.
+    /// Hashes all waiting strings and empties the block.
     fn hash(&mut self, simd: Simd) -> &[u64] {
         let waiting = std::mem::take(&mut self.waiting);
         kernel::hash_short(simd, &mut self.words[..waiting], &self.lengths[..waiting]);
@@ -150,14 +150,14 @@ impl Block {
     }
 }
 
-/// The bytes of a string at the beginning of `bytes`, as a block takes them.
-#[expect(clippy::inline_always, reason = "a call for each word takes longer than this")]
+/// The string at the beginning of `bytes`, in the form that a block stores.
+#[expect(clippy::inline_always, reason = "a call for each word would take longer than this")]
 #[inline(always)]
 fn short(bytes: &[u8], length: usize) -> (u64, u8) {
     match bytes.first_chunk() {
         Some(first) if length <= SHORT_MAX => {
             let unused = 8 * (SHORT_MAX - length) as u32;
-            // A length of 0 does not come, so nothing is shifted by 64.
+            // The length is never 0, so nothing is shifted by 64.
             (u64::from_le_bytes(*first) << (unused & 63) >> (unused & 63), length as u8)
         }
         _ => (xxh3_64(&bytes[..length]), 0),
@@ -165,12 +165,11 @@ fn short(bytes: &[u8], length: usize) -> (u64, u8) {
 }
 
 impl<const WINDOW: usize> Digest<WINDOW> {
-    /// Nothing read yet.
     pub(crate) fn new(sketch: Option<SketchBuilder>, tally: Option<Tally>) -> Self {
         Self {
             simd: Simd::best(),
             segment: Segment::default(),
-            run: Run::default(),
+            run: CjkRun::default(),
             features: Block::new(),
             tokens: Block::new(),
             single: [false; BLOCK],
@@ -183,7 +182,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// Reads a text, once.
+    /// Reads a whole text.
     pub(crate) fn read(&mut self, text: &str) {
         stream::read(text, self);
         self.end_run();
@@ -192,7 +191,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         self.hash_tokens();
     }
 
-    /// A feature, as [`short`] gives it.
+    /// Adds a feature in the form that [`short`] returns.
     #[inline]
     fn feature(&mut self, (word, length): (u64, u8)) {
         if self.features.push(word, length) {
@@ -200,7 +199,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// A token; `single` if it is a feature as well.
+    /// Adds a token; `single` if it is also a feature.
     #[inline]
     fn token(&mut self, (word, length): (u64, u8), single: bool) {
         self.single[self.tokens.waiting % BLOCK] = single;
@@ -231,7 +230,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// A word of the segment; only a sketch needs its hash.
+    /// Adds a word of the segment; only a sketch needs its hash.
     #[inline]
     fn word(&mut self, from: usize, to: usize) {
         if self.sketch.is_some() {
@@ -242,8 +241,8 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// The current word of the segment and those behind it, whose ends were written, as so many bytes
-    /// from here.
+    /// Adds the current word of the segment and the next ones; `self.ends` has the offsets of their ends
+    /// from `from`.
     #[inline]
     fn words(&mut self, from: usize, count: usize) {
         let Some(last) = self.ends[..count].last() else { return };
@@ -268,7 +267,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// The current word of the segment ends here.
+    /// Ends the current word of the segment.
     #[inline]
     fn end_word(&mut self) {
         let Segment { length, word, .. } = self.segment;
@@ -277,7 +276,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// A CJK run or the end of the text comes.
+    /// Ends the segment, before a CJK run or at the end of the text.
     fn end_segment(&mut self) {
         if self.segment.length == 0 {
             return;
@@ -286,7 +285,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         self.windows();
         let Segment { ref bytes, window, has_windows, .. } = self.segment;
         if !has_windows {
-            // Shorter than a window, it is one feature as a whole.
+            // It is shorter than a window, and so one feature.
             let end = self.segment.end();
             let feature = short(&bytes[window..], end - window);
             self.feature(feature);
@@ -295,7 +294,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         self.segment = Segment { bytes, ..Segment::default() };
     }
 
-    /// Takes all windows of the segment as far as it was read.
+    /// Takes all windows of the segment as read so far.
     fn windows(&mut self) {
         let end = self.segment.end();
         let bytes = std::mem::take(&mut self.segment.bytes);
@@ -334,7 +333,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// Makes room for so many bytes behind the segment.
+    /// Makes space for `more` bytes behind the segment.
     fn make_room(&mut self, more: usize) {
         if self.segment.length + more + PAD <= self.segment.bytes.len() {
             return;
@@ -348,7 +347,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         segment.window -= start;
         let needed = segment.length + more + PAD;
         if needed > segment.bytes.len() {
-            // Twice, so that a long word is not moved for each piece of it.
+            // Doubled, so that a long word is not moved for each of its pieces.
             segment.bytes.resize(2 * needed, 0);
         }
     }
@@ -363,23 +362,23 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     #[inline]
     fn cjk(&mut self, letter: u64, length: u8, is_kana: bool) {
         self.token((letter, length), !is_kana);
-        let Run { characters, last, last_length, .. } = self.run;
+        let CjkRun { characters, last, last_length, .. } = self.run;
         if characters > 0 {
             self.feature((last | letter << (8 * last_length), last_length + length));
         }
         let characters = (characters + 1).min(2);
-        self.run = Run { characters, last: letter, last_length: length, last_is_kana: is_kana };
+        self.run = CjkRun { characters, last: letter, last_length: length, last_is_kana: is_kana };
     }
 }
 
 impl Segment {
-    /// Its end, without a space that no word follows.
+    /// The end without a trailing space.
     fn end(&self) -> usize {
         self.length - usize::from(self.word == self.length && self.length > 0)
     }
 }
 
-/// Counts the hashes of some features.
+/// Counts the bits and occurrences of features.
 fn count(simd: Simd, hashes: &[u64], counts: &mut BitCounts, tally: Option<&mut Tally>) {
     if hashes.is_empty() {
         return;
@@ -392,7 +391,7 @@ fn count(simd: Simd, hashes: &[u64], counts: &mut BitCounts, tally: Option<&mut 
     }
 }
 
-/// How many bytes a character has that begins with this one.
+/// The length of a character by its first byte.
 #[inline]
 const fn utf_8_length(first: u8) -> usize {
     match first {
@@ -403,7 +402,7 @@ const fn utf_8_length(first: u8) -> usize {
     }
 }
 
-impl<const WINDOW: usize> Reader for Digest<WINDOW> {
+impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
     fn ascii(&mut self, ascii: &[u8]) {
         self.end_run();
         for piece in ascii.chunks(PIECE) {
@@ -418,8 +417,8 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
         }
     }
 
-    /// As many are written as there could be, so that nothing depends on their number, and counted as
-    /// there are.
+    /// Writes as many characters as there can be, so that no branch depends on their number, and then
+    /// counts only those that are there.
     fn han(&mut self, rest: &[u8]) -> usize {
         if !begins_with_han(rest) {
             return 0;
@@ -433,8 +432,8 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
         if self.features.waiting + HAN_MAX >= BLOCK {
             self.hash_features();
         }
-        let Run { characters, last, last_length, .. } = self.run;
-        // The first of a run makes no pair with one before it.
+        let CjkRun { characters, last, last_length, .. } = self.run;
+        // The first character of a run has no pair with one before it.
         let with_last = usize::from(characters > 0);
         let (token, feature) = (self.tokens.waiting, self.features.waiting);
         let words = self.tokens.room(token);
@@ -451,7 +450,7 @@ impl<const WINDOW: usize> Reader for Digest<WINDOW> {
         self.singles += count;
         self.features.waiting += count - 1 + with_last;
         let characters = if count > 1 { 2 } else { (characters + 1).min(2) };
-        self.run = Run { characters, last: last_read, last_length: 3, last_is_kana: false };
+        self.run = CjkRun { characters, last: last_read, last_length: 3, last_is_kana: false };
         3 * count
     }
 

@@ -1,10 +1,10 @@
 //! Hashes of features, their sums, and the sketch.
 //!
-//! [`simhash`] is the definition, [`digest`] the fast path that reads a text once. [`sketching`] makes the
-//! sketch, and counts its shingles with [`tally`] and [`repeats`].
+//! [`simhash`] is the definition, and [`digest`] the fast path that reads a text once. [`sketching`]
+//! makes the sketch, and counts its shingles with [`tally`] and [`repeats`].
 
 pub(crate) mod digest;
 pub(crate) mod repeats;
-pub mod simhash;
+pub(crate) mod simhash;
 pub(crate) mod sketching;
 pub(crate) mod tally;

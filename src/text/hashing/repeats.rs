@@ -1,18 +1,18 @@
-//! Tells the keys that came once from those that may have come more often.
+//! Separates the keys that occur once from those that may occur more often.
 //!
-//! Most shingles of a text come once, and those need no place in a table ([`crate::text::hashing::tally`]).
-//! A bit in 65,536 is set for each key; one that finds its bit set is a repeat, or shares the bit by
-//! chance (one of 50 in a page of 1,400 shingles). Nothing depends on which: all keys of such a bit
-//! are [`Repeats::suspects`], and are counted exactly. No branch depends on a key: about 1.5 ns each,
-//! 16 KiB and 8 bytes a key. Tested against a map of the standard library.
+//! Most shingles of a text occur once, and need no slot in a table ([`crate::text::hashing::tally`]).
+//! Each key sets one of 65,536 bits. A key that finds its bit set is a repeat, or shares the bit by
+//! chance (one in 50 in a page of 1,400 shingles); either way all keys of that bit are
+//! [`Repeats::suspects`] and are counted exactly. No branch depends on a key: about 1.5 ns each, 16 KiB
+//! and 8 bytes a key. Tested against a map of the standard library.
 
 use crate::kernel::Simd;
 use crate::kernel::bitmap::{self, Bitmap, WORDS, position};
 
-/// So many keys are watched: one of sixteen shares its place by chance then.
+/// The largest number of keys: one in sixteen then shares its bit by chance.
 pub(crate) const KEYS_MAX: usize = 4_096;
 
-/// The keys that came so far, and which places they took once and more than once.
+/// The keys so far, and which bits were set once and more than once.
 #[derive(Debug)]
 pub(crate) struct Repeats {
     keys: Vec<u64>,
@@ -21,8 +21,8 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// For about so many keys.
-    pub(crate) fn of(expected: usize) -> Self {
+    /// For about `expected` keys.
+    pub(crate) fn with_capacity(expected: usize) -> Self {
         Self {
             keys: Vec::with_capacity(expected.min(KEYS_MAX)),
             taken: Box::new([0; WORDS]),
@@ -30,12 +30,12 @@ impl Repeats {
         }
     }
 
-    /// Whether there is room for so many more keys.
+    /// Whether `more` keys fit.
     pub(crate) const fn has_room(&self, more: usize) -> bool {
         self.keys.len() + more <= KEYS_MAX
     }
 
-    /// Takes the next keys.
+    /// Adds keys.
     pub(crate) fn add(&mut self, keys: &[u64]) {
         let Self { keys: all, taken, again } = self;
         all.extend_from_slice(keys);
@@ -47,12 +47,12 @@ impl Repeats {
         }
     }
 
-    /// Every occurrence of every key so far.
+    /// Every occurrence of every key.
     pub(crate) fn all(&self) -> &[u64] {
         &self.keys
     }
 
-    /// Every occurrence of the keys that came more than once, and of a few others.
+    /// Every occurrence of the keys that occur more than once, and of a few others.
     pub(crate) fn suspects(&self) -> Vec<u64> {
         let mut suspects = vec![0; self.keys.len() + bitmap::SLACK];
         let count = bitmap::marked(Simd::best(), &self.keys, &self.again, &mut suspects);
@@ -78,7 +78,7 @@ mod tests {
                 0..300,
             ),
         ) {
-            let mut repeats = Repeats::of(100);
+            let mut repeats = Repeats::with_capacity(100);
             let mut counts = BTreeMap::new();
             for keys in keys.chunks(7) {
                 prop_assert!(repeats.has_room(keys.len()));

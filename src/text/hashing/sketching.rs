@@ -1,10 +1,10 @@
-//! Makes the verification sketch V1 from the tokens of a text.
+//! Builds the verification sketch V1 from the tokens of a text.
 //!
 //! Every pair of neighbouring tokens is a shingle, and every occurrence of a shingle an element of
 //! 64 bits: nine choose one of 512 bins, 32 are its value. A bin keeps its least value v, and its
-//! code is 1 + v mod 3, or 0 if the bin is empty. Exact definition: `docs/recipe-np1.md`. How two
-//! sketches compare is the business of [`crate::sketch`]. About 8 ns a token. Tested by the
-//! published example, the reference sketches and a naive builder in `naive.rs`.
+//! code is 1 + v mod 3, or 0 if the bin is empty. Exact definition: `docs/recipe-np1.md`.
+//! [`crate::sketch`] compares sketches. About 8 ns a token. Tested by the published example, the
+//! reference sketches and a naive builder in `naive.rs`.
 
 use crate::kernel::Simd;
 use crate::kernel::text::{self as kernel, BLOCK, mix, shingle};
@@ -15,45 +15,44 @@ use crate::text::hashing::tally::Tally;
 /// Above every value that an element can have.
 const EMPTY: u32 = kernel::EMPTY_BIN;
 
-/// A sketch in the making.
 #[derive(Debug)]
 pub(crate) struct SketchBuilder {
     least: Box<[u32; BINS]>,
     /// The shingles of a text that has few of them.
     repeats: Option<Repeats>,
-    /// How often each came that came more than once; of a long text, each.
+    /// The counts of the shingles that occur more than once; in a long text, of all.
     shingles: Tally,
     last_token: u64,
     tokens: usize,
 }
 
 impl SketchBuilder {
-    /// For the tokens of this text; none has come yet.
-    pub(crate) fn of_tokens_from(text: &str) -> Self {
+    /// A builder sized for a text.
+    pub(crate) fn for_text(text: &str) -> Self {
         Self {
             least: Box::new([EMPTY; BINS]),
-            repeats: Some(Repeats::of(text.len() / 6)),
-            shingles: Tally::of_keys(0).bounded(text),
+            repeats: Some(Repeats::with_capacity(text.len() / 6)),
+            shingles: Tally::with_capacity(0).bounded_by(text),
             last_token: 0,
             tokens: 0,
         }
     }
 
-    /// Takes the hashes of the next tokens, at most [`BLOCK`].
+    /// Adds the hashes of the next tokens, at most [`BLOCK`].
     pub(crate) fn tokens(&mut self, simd: Simd, hashes: &[u64]) {
         let (Some(&first), Some(&last)) = (hashes.first(), hashes.last()) else { return };
         let mut shingles = [0; BLOCK];
         shingles[0] = shingle(self.last_token, first);
         kernel::mix_shingles(simd, hashes, &mut shingles[1..hashes.len()]);
-        // The first token of all has none before it.
+        // The first token of the text has none before it.
         let from = usize::from(self.tokens == 0);
         self.last_token = last;
         self.tokens += hashes.len();
         self.shingles(simd, &mut shingles[from..hashes.len()]);
     }
 
-    /// Takes the next shingles. All are taken for first occurrences until the text is at its end, or
-    /// has more than can be watched: an element that comes again changes nothing.
+    /// Adds shingles. Treats all as first occurrences until the text ends or has too many for
+    /// [`Repeats`]; adding an element twice changes nothing, so they can be counted later.
     fn shingles(&mut self, simd: Simd, shingles: &mut [u64]) {
         match &mut self.repeats {
             Some(repeats) if repeats.has_room(shingles.len()) => {
@@ -69,7 +68,7 @@ impl SketchBuilder {
         }
     }
 
-    /// Takes shingles, each with how often it came before.
+    /// Adds shingles, each with its number of earlier occurrences.
     fn count(&mut self, simd: Simd, shingles: &[u64]) {
         self.shingles.make_room(shingles.len());
         for some in shingles.chunks(BLOCK) {
@@ -81,7 +80,7 @@ impl SketchBuilder {
         }
     }
 
-    /// Makes the element of each shingle, in its place, and puts it into its bin.
+    /// Turns each shingle into its element, in place, and puts it into its bin.
     fn elements(&mut self, simd: Simd, shingles: &mut [u64], earlier: &[u32]) {
         kernel::mix_elements(simd, shingles, earlier);
         for &element in &*shingles {
@@ -90,17 +89,17 @@ impl SketchBuilder {
         }
     }
 
-    /// Says whether the tokens have to come once more: the counts of their shingles did not all fit
-    /// into the memory for them. What came is kept; an element that comes again changes nothing.
-    pub(crate) fn comes_again(&mut self) -> bool {
-        let again = self.shingles.next_share();
+    /// Whether the caller must add all tokens once more, because the counts of their shingles did not all
+    /// fit into memory. Nothing is lost: adding an element twice changes nothing.
+    pub(crate) fn needs_another_pass(&mut self) -> bool {
+        let again = self.shingles.next_partition();
         if again {
             self.tokens = 0;
         }
         again
     }
 
-    /// The sketch; `None` if no token came.
+    /// The sketch; `None` without a token.
     pub(crate) fn finish(mut self) -> Option<Box<Sketch>> {
         match self.tokens {
             0 => return None,
@@ -128,22 +127,22 @@ mod tests {
         fn a_sketch_in_little_memory_is_the_same(
             tokens in prop::collection::vec(prop_oneof![0..30_u64, any::<u64>()], 0..2_000),
         ) {
-            let whole = SketchBuilder::of_tokens_from("");
-            let mut in_shares = SketchBuilder::of_tokens_from("");
+            let whole = SketchBuilder::for_text("");
+            let mut in_shares = SketchBuilder::for_text("");
             in_shares.repeats = None;
-            in_shares.shingles = in_shares.shingles.of_slots(2 * BLOCK);
+            in_shares.shingles = in_shares.shingles.with_slots_max(2 * BLOCK);
             prop_assert_eq!(sketch(in_shares, &tokens), sketch(whole, &tokens));
         }
 
-        /// Shingles that come before it has more than can be watched count for those behind.
+        /// Shingles from before [`Repeats`] was full count for the later ones.
         #[test]
         fn a_long_text_is_counted_from_its_beginning(
             tokens in prop::collection::vec(prop_oneof![0..30_u64, any::<u64>()], 1_000..2_000),
             more in 0..1_000_usize,
         ) {
             let tokens: Vec<u64> = tokens.iter().copied().cycle().take(KEYS_MAX - 500 + more).collect();
-            let whole = SketchBuilder::of_tokens_from("");
-            let mut counted = SketchBuilder::of_tokens_from("");
+            let whole = SketchBuilder::for_text("");
+            let mut counted = SketchBuilder::for_text("");
             counted.repeats = None;
             prop_assert_eq!(sketch(whole, &tokens), sketch(counted, &tokens));
         }
@@ -154,7 +153,7 @@ mod tests {
             for tokens in tokens.chunks(BLOCK) {
                 builder.tokens(Simd::best(), tokens);
             }
-            if !builder.comes_again() {
+            if !builder.needs_another_pass() {
                 return builder.finish();
             }
         }

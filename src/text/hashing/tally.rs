@@ -1,54 +1,53 @@
-//! Counts how often each 64-bit key has come, in a table that a hostile text cannot slow down.
+//! Counts the occurrences of 64-bit keys, in a table that a hostile text cannot slow down.
 //!
 //! Open addressing with linear probing, at most five eighths full. The keys are unseeded hashes of
-//! pieces of the text, so whoever writes the text could choose them to fall into one place; their
-//! places are therefore drawn by multiplication with a number that only this process knows, as in
-//! the maps of the standard library. No answer depends on that number. About 4 ns a key while the
-//! table fits a cache; 19 to 38 bytes a distinct key, or as much as the text ([`Tally::bounded`]).
-//! Tested against a map of the standard library.
+//! pieces of the text, so its author could choose them to collide. Their positions are therefore chosen
+//! by multiplication with a random number of this process, as in the maps of the standard library. No
+//! answer depends on that number. About 4 ns a key while the table fits a cache; 19 to 38 bytes a
+//! distinct key, or as much as the text ([`Tally::bounded_by`]). Tested against a map of the standard
+//! library.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use crate::kernel;
 
-/// What places are drawn with: odd.
+/// A random odd number.
 static MULTIPLIER: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) | 1);
 
-/// Room for more keys than these is made when they come.
+/// Space for more keys is allocated only when they arrive.
 const EXPECTED_MAX: usize = 2_560;
 
-/// So many slots a table may have whatever the text: 12 MiB.
+/// A table may have this many slots however short the text: 12 MiB.
 const SLOTS_MAX_LEAST: usize = 1 << 20;
 
-/// Tables with more slots than these lie beyond the second-level cache: what will be read is
-/// fetched ahead.
+/// Larger tables do not fit into the second-level cache, so their slots are prefetched.
 const PREFETCH_FROM: usize = 1 << 17;
 
-/// How often each key has come.
+/// The number of occurrences of each key.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
-    /// A power of two of them, at least two.
+    /// Their number is a power of two, at least two.
     slots: Vec<Slot>,
     slots_max: usize,
-    /// A key times this is its place, whose high bits say its share and where its search begins.
+    /// A key times this is its position: the high bits choose its partition, the next ones its slot.
     multiplier: u64,
-    /// Only keys of this share are counted.
-    share: Share,
-    /// How many distinct keys of the share came, and of those before it.
+    /// Only keys of this partition are counted.
+    partition: Partition,
+    /// The number of distinct keys of this partition, and of those before it.
     distinct: usize,
     distinct_before: usize,
 }
 
-/// The keys whose places begin with these bits.
+/// The keys whose positions begin with these bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Share {
+struct Partition {
     bits: u32,
     number: u64,
 }
 
-impl Share {
-    /// How far behind the beginning of the share a place lies; `None` outside of it.
+impl Partition {
+    /// The offset of a position within the partition; `None` outside of it.
     #[inline]
     fn offset(self, place: u64) -> Option<u64> {
         let first = self.number.unbounded_shl(u64::BITS - self.bits);
@@ -56,15 +55,15 @@ impl Share {
         (offset <= u64::MAX >> self.bits).then_some(offset)
     }
 
-    /// By how many bits an offset is too long for the number of a slot.
+    /// The shift from an offset to the number of a slot.
     #[inline]
     const fn shift(self, slots: &[Slot]) -> u32 {
         (slots.len() - 1).leading_zeros() - self.bits
     }
 }
 
-/// The two halves of a key, and how often it came: never, in an empty slot. Together, so that
-/// most searches touch one cache line.
+/// The two halves of a key and its count, which is 0 in an empty slot. Stored together, so that most
+/// searches touch one cache line.
 type Slot = [u32; 3];
 
 const fn key_of([low, high, _]: Slot) -> u64 {
@@ -76,32 +75,32 @@ const fn slot(key: u64, count: u32) -> Slot {
 }
 
 impl Tally {
-    /// An empty table for about so many keys, if they are few.
-    pub(crate) fn of_keys(expected: usize) -> Self {
+    /// An empty table for about `expected` keys, if they are few.
+    pub(crate) fn with_capacity(expected: usize) -> Self {
         Self {
             slots: vec![[0; 3]; slots_for(expected.min(EXPECTED_MAX))],
             slots_max: usize::MAX,
             multiplier: *MULTIPLIER,
-            share: Share { bits: 0, number: 0 },
+            partition: Partition { bits: 0, number: 0 },
             distinct: 0,
             distinct_before: 0,
         }
     }
 
-    /// The same, in memory that is bounded by that of the text (half as much again while it grows).
-    /// If its keys do not fit, it counts those of a share of them, and the text must be read again
-    /// for each other share ([`Self::next_share`]): at most some thirty times, for a text of
-    /// single characters drawn by chance.
-    pub(crate) fn bounded(self, text: &str) -> Self {
-        self.of_slots((text.len() / size_of::<Slot>()).max(SLOTS_MAX_LEAST))
+    /// Limits the memory to the size of the text (half as much again while it grows). If the keys do not
+    /// fit, the table counts only one partition of them, and the text must be read again for each other
+    /// partition ([`Self::next_partition`]): at most about thirty times, for a text of random single
+    /// characters.
+    pub(crate) fn bounded_by(self, text: &str) -> Self {
+        self.with_slots_max((text.len() / size_of::<Slot>()).max(SLOTS_MAX_LEAST))
     }
 
-    /// The same with at most so many slots, and twice as many as keys are added at a time.
-    pub(crate) fn of_slots(self, slots_max: usize) -> Self {
+    /// Limits the number of slots, which must be at least twice the number of keys added at a time.
+    pub(crate) fn with_slots_max(self, slots_max: usize) -> Self {
         Self { slots_max, ..self }
     }
 
-    /// Makes room for so many keys at once, if it has none yet.
+    /// Makes space for `keys` keys at once, if the table is still empty.
     pub(crate) fn make_room(&mut self, keys: usize) {
         let slots = slots_for(keys).min(self.slots_max);
         if self.distinct == 0 && slots > self.slots.len() {
@@ -109,36 +108,36 @@ impl Tally {
         }
     }
 
-    /// Goes on to the keys that were not counted yet; false if there are none.
-    pub(crate) fn next_share(&mut self) -> bool {
-        let Share { bits, number } = self.share;
+    /// Begins the next partition; false after the last one.
+    pub(crate) fn next_partition(&mut self) -> bool {
+        let Partition { bits, number } = self.partition;
         let is_last = number + 1 == 1 << bits;
         if !is_last {
-            self.share.number += 1;
+            self.partition.number += 1;
             self.slots.fill([0; 3]);
             self.distinct_before += std::mem::take(&mut self.distinct);
         }
         !is_last
     }
 
-    /// Counts one occurrence of each key, and says how many there were before it; 0 for keys
-    /// outside the share.
+    /// Counts one occurrence of each key, and writes its number of earlier ones; 0 for keys outside the
+    /// partition.
     pub(crate) fn add(&mut self, keys: &[u64], earlier: &mut [u32]) {
         while 8 * (self.distinct + keys.len()) > 5 * self.slots.len() {
             self.grow();
         }
         let slots = &mut self.slots[..];
-        let (share, multiplier) = (self.share, self.multiplier);
-        let shift = share.shift(slots);
+        let (partition, multiplier) = (self.partition, self.multiplier);
+        let shift = partition.shift(slots);
         if slots.len() > PREFETCH_FROM {
             for key in keys {
-                let offset = share.offset(key.wrapping_mul(multiplier)).unwrap_or_default();
+                let offset = partition.offset(key.wrapping_mul(multiplier)).unwrap_or_default();
                 kernel::prefetch(slots, (offset >> shift) as u32);
             }
         }
         let mut new = 0;
         for (&key, earlier) in keys.iter().zip(earlier) {
-            let Some(offset) = share.offset(key.wrapping_mul(multiplier)) else {
+            let Some(offset) = partition.offset(key.wrapping_mul(multiplier)) else {
                 *earlier = 0;
                 continue;
             };
@@ -152,33 +151,34 @@ impl Tally {
         self.distinct += new as usize;
     }
 
-    /// How many distinct keys came.
+    /// The number of distinct keys.
     pub(crate) const fn distinct(&self) -> usize {
         self.distinct_before + self.distinct
     }
 
-    /// The keys with their counts, in no order that means anything.
+    /// The keys with their counts, in no particular order.
     #[cfg(test)]
     pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u32)> {
         let used = self.slots.iter().copied().filter(|&[.., count]| count > 0);
         used.map(|slot| (key_of(slot), slot[2]))
     }
 
-    /// Makes a larger table, or the share half as large.
+    /// Doubles the table, or halves the partition.
     #[cold]
     fn grow(&mut self) {
         let mut slots = 2 * self.slots.len();
         if slots > self.slots_max {
             slots = self.slots.len();
-            self.share = Share { bits: self.share.bits + 1, number: 2 * self.share.number };
+            self.partition =
+                Partition { bits: self.partition.bits + 1, number: 2 * self.partition.number };
         }
         self.distinct = 0;
         for old in std::mem::replace(&mut self.slots, vec![[0; 3]; slots]) {
             let place = key_of(old).wrapping_mul(self.multiplier);
-            if let Some(offset) = self.share.offset(place)
+            if let Some(offset) = self.partition.offset(place)
                 && old[2] > 0
             {
-                let home = (offset >> self.share.shift(&self.slots)) as usize;
+                let home = (offset >> self.partition.shift(&self.slots)) as usize;
                 let at = find(&self.slots, home, key_of(old));
                 self.slots[at] = old;
                 self.distinct += 1;
@@ -187,12 +187,12 @@ impl Tally {
     }
 }
 
-/// How many slots so many keys fill to five eighths.
+/// The number of slots that `keys` keys fill to five eighths.
 const fn slots_for(keys: usize) -> usize {
     (keys * 8 / 5 + 2).next_power_of_two()
 }
 
-/// The slot that has this key, or the empty one where it belongs.
+/// The slot with this key, or the empty one where it belongs.
 #[inline]
 fn find(slots: &[Slot], home: usize, key: u64) -> usize {
     let last = slots.len() - 1;
@@ -203,11 +203,11 @@ fn find(slots: &[Slot], home: usize, key: u64) -> usize {
     at
 }
 
-/// Whether a slot has a key, and another one than this.
+/// Whether a slot has a key other than this.
 ///
-/// By the signs of numbers, so that it is one branch, and one that is seldom taken (3.5 ns a
-/// shingle). Of two comparisons the compiler makes two branches, and whether a shingle of a text
-/// has come before cannot be foreseen (5.5 ns).
+/// Computed from signs, so that it is one branch that is seldom taken (3.5 ns a shingle). From two
+/// comparisons the compiler makes two branches, one of which is mispredicted because it depends on
+/// whether a shingle has occurred before (5.5 ns).
 #[inline]
 const fn is_another(slot: Slot, key: u64) -> bool {
     let difference = key_of(slot) ^ key;
@@ -224,10 +224,10 @@ mod tests {
 
     use super::*;
 
-    /// Any multiplier is a bad one for some keys: most are good for these.
+    /// Every multiplier is bad for some keys; most must be good for these.
     #[test]
     fn keys_chosen_to_agree_in_most_bits_still_spread() {
-        let mut tally = Tally::of_keys(EXPECTED_MAX);
+        let mut tally = Tally::with_capacity(EXPECTED_MAX);
         for shift in [0, 20, 40, 50] {
             let mut places: Vec<usize> = (1..=99_u64)
                 .map(|i| {
@@ -235,8 +235,8 @@ mod tests {
                     tally.multiplier =
                         (mixed ^ mixed >> 31).wrapping_mul(0x94d0_49bb_1331_11eb) | 1;
                     let home = |key: u64| {
-                        let offset = tally.share.offset(key.wrapping_mul(tally.multiplier));
-                        (offset.unwrap() >> tally.share.shift(&tally.slots)) as usize
+                        let offset = tally.partition.offset(key.wrapping_mul(tally.multiplier));
+                        (offset.unwrap() >> tally.partition.shift(&tally.slots)) as usize
                     };
                     (0..1_000).map(|i: u64| home(i << shift)).collect::<BTreeSet<_>>().len()
                 })
@@ -252,7 +252,7 @@ mod tests {
             keys in prop::collection::vec(prop_oneof![0..40_u64, any::<u64>()], 0..300),
             expected in 0..50_usize,
         ) {
-            let mut tally = Tally::of_keys(expected);
+            let mut tally = Tally::with_capacity(expected);
             let mut map = BTreeMap::new();
             for keys in keys.chunks(7) {
                 let mut earlier = [0; 7];
@@ -268,11 +268,11 @@ mod tests {
         }
 
         #[test]
-        fn a_bounded_tally_counts_every_key_in_one_of_its_shares(
+        fn a_bounded_tally_counts_every_key_in_one_partition(
             keys in prop::collection::vec(prop_oneof![0..40_u64, any::<u64>()], 0..300),
         ) {
-            let mut tally = Tally::of_keys(3).of_slots(32);
-            let mut all = Tally::of_keys(3);
+            let mut tally = Tally::with_capacity(3).with_slots_max(32);
+            let mut all = Tally::with_capacity(3);
             for keys in keys.chunks(7) {
                 all.add(keys, &mut [0; 7]);
             }
@@ -285,7 +285,7 @@ mod tests {
                 for (key, count) in tally.counts() {
                     prop_assert_eq!(counts.insert(key, count), None);
                 }
-                if !tally.next_share() {
+                if !tally.next_partition() {
                     break;
                 }
             }

@@ -30,7 +30,7 @@ use std::borrow::Cow;
 /// let text = text_of_html("<nav>Home</nav><p>Tea &amp; <b>b</b>read<p>Now");
 /// assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["Tea", "&", "bread", "Now"]);
 /// ```
-pub fn text_of(html: &str) -> String {
+pub fn text_of_html(html: &str) -> String {
     scanner::scan(&without_unclosed_comment(html)).visible_text()
 }
 

@@ -7,15 +7,6 @@ use crate::text::html::elements::{self, DROPPED, Dropped};
 /// Where a word may break.
 const SOFT_HYPHEN: char = '\u{ad}';
 
-/// Which text of a page is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// What the page says.
-    Content,
-    /// That, and what stands around it.
-    WithBoilerplate,
-}
-
 /// The text of a page, with the places to leave out.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
@@ -67,20 +58,16 @@ impl Page {
 
     /// The text that a reader sees: the content, or where there is none, what stands around it.
     pub(crate) fn visible_text(&self) -> String {
-        let content = self.text(Part::Content);
+        let content = self.text_without(|_| true);
         let has_content = content.contains(char::is_alphanumeric);
-        if has_content { content } else { self.text(Part::WithBoilerplate) }
+        if has_content { content } else { self.text_without(|why| why == Dropped::Hidden) }
     }
 
-    /// The text of the page without the parts that are not wanted. Soft hyphens go: they are
-    /// places where a word may break, not where it ends.
-    fn text(&self, wanted: Part) -> String {
-        let mut cuts: Vec<_> = self
-            .cuts
-            .iter()
-            .filter(|&&(_, why)| why == Dropped::Hidden || wanted == Part::Content)
-            .map(|(range, _)| range)
-            .collect();
+    /// The text without the elements that are dropped for a matching reason. Removes soft hyphens too:
+    /// they mark where a word may break, not where it ends.
+    fn text_without(&self, is_cut: impl Fn(Dropped) -> bool) -> String {
+        let mut cuts: Vec<_> =
+            self.cuts.iter().filter(|&&(_, why)| is_cut(why)).map(|(range, _)| range).collect();
         cuts.sort_unstable_by_key(|cut| cut.start);
         let mut text = String::with_capacity(self.text.len());
         let mut at = 0;

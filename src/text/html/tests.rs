@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
-use super::text_of;
+use super::text_of_html;
 
 fn words(html: &str) -> String {
-    text_of(html).split_whitespace().collect::<Vec<_>>().join(" ")
+    text_of_html(html).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn half_a_megabyte_of_any_nesting_is_read_to_its_end() {
         "\u{e9}<i>",
     ] {
         let html = format!("<p>first</p>{}", deep(open));
-        assert!(text_of(&html).starts_with("first\n"), "{open}");
+        assert!(text_of_html(&html).starts_with("first\n"), "{open}");
     }
     let mut closed = deep("<nav>");
     let depth = closed.len() / "<nav>".len();
@@ -158,7 +158,7 @@ fn a_page_of_any_shape_is_read_with_a_small_stack() {
     let read = move || {
         for (begin, repeated) in shapes {
             let page = format!("first<p>{begin}{}>last", repeated.repeat(BYTES / repeated.len()));
-            assert!(text_of(&page).starts_with("first\n"), "{begin}{repeated}");
+            assert!(text_of_html(&page).starts_with("first\n"), "{begin}{repeated}");
         }
     };
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(read).unwrap();
@@ -169,7 +169,7 @@ proptest! {
     #[test]
     fn any_input_gives_a_text(html in ".{0,60}", tags in markup()) {
         let both = format!("{html}{tags}{html}");
-        prop_assert!(text_of(&both).len() <= 3 * both.len());
+        prop_assert!(text_of_html(&both).len() <= 3 * both.len());
     }
 
     #[test]

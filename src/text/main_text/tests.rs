@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::gates::{self, DEPTH_MAX};
 use super::tree::{self, ATTRIBUTES_MAX, ATTRIBUTES_OF_ELEMENT_MAX, NODES_MAX};
 use super::{BYTES_MAX, main_text_of_html};
-use crate::text::html;
+use crate::text::html::text_of_html;
 
 fn article_page() -> String {
     let paragraph = "<p>The harbour was quiet in the morning &amp; the boats lay still, while the \
@@ -39,7 +39,7 @@ fn the_text_of_the_tree_is_that_of_its_html() {
     let config = Config { disable_json_ld: true, ..Config::default() };
     let article = Readability::new(page.as_str(), None, Some(config)).unwrap().parse().unwrap();
     let text = main_text_of_html(&page).unwrap();
-    assert_eq!(text.trim(), html::text_of(&article.content).trim());
+    assert_eq!(text.trim(), text_of_html(&article.content).trim());
     assert!(text.contains("harbour was quiet") && text.contains("cooperation"), "{text}");
     assert!(!text.contains("Imprint") && !text.contains("Share"), "{text}");
 }

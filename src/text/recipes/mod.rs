@@ -1,9 +1,10 @@
 //! The recipes: which features a document has, and what each of them weighs. One file a recipe family.
 //!
-//! To add one: a variant in [`crate::recipe`], a file here, a line in [`crate::text::analyse`] and a row of
-//! vectors in `tests/fixtures/recipes.tsv`.
+//! To add one: a variant in [`crate::recipe`], a file here, an arm in [`dispatch`] and a row of vectors
+//! in `tests/fixtures/recipes.tsv`.
 
+pub(crate) mod dispatch;
 pub(crate) mod keywords;
-pub mod np1;
+pub(crate) mod np1;
 pub(crate) mod weighted;
 pub(crate) mod words;

@@ -1,46 +1,23 @@
 //! The recipes `np1` and `np1-5`: from a text to its fingerprint and its sketch.
 //!
 //! A feature weighs as often as it occurs, and its hash is XXH3-64, seed 0, of its UTF-8 bytes. The
-//! recipe is a published standard with test vectors (`docs/recipe-np1.md`); nothing of it may
-//! change under this name. Linear in the text; the work is done in [`crate::text::hashing::digest`]. Tested
-//! by the vectors of `tests/corpus`, the reference fingerprints and sketches, and a naive version in
-//! `naive.rs`.
+//! recipe is a published standard with test vectors (`docs/recipe-np1.md`); nothing about it may change
+//! under this name. Linear in the text; [`Digest`] does the work. Tested by the vectors of
+//! `tests/corpus`, the reference fingerprints and sketches, and a naive version in `naive.rs`.
 
 use crate::fingerprint::Fingerprint;
+use crate::text::analysis::{Analysis, EmptyDocument, SHORT_TOKENS, Wanted};
 use crate::text::hashing::digest::Digest;
 use crate::text::hashing::sketching::SketchBuilder;
 use crate::text::hashing::tally::Tally;
-use crate::text::{Analysis, EmptyDocument};
 
-/// A text of fewer tokens is *short*: it carries too little evidence for a distance above 0.
-pub const SHORT_TOKENS: usize = 10;
+/// The length of a window of words, in code points.
+pub(crate) const WINDOW: usize = 4;
 
-/// How many code points a window of words has.
-pub const WINDOW: usize = 4;
+/// As [`WINDOW`], in the recipe `np1-5`.
+pub(crate) const WIDER_WINDOW: usize = 5;
 
-/// How many it has in the recipe `np1-5`.
-pub const WIDER_WINDOW: usize = 5;
-
-/// What is made of a text beside its fingerprint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// The verification sketch: about as much work again as the fingerprint.
-    pub sketch: bool,
-    /// The number of distinct features: several times the work of the fingerprint.
-    pub features: bool,
-}
-
-impl Wanted {
-    /// What is stored: the sketch.
-    pub const STORED: Self = Self { sketch: true, features: false };
-
-    /// Everything.
-    pub const ALL: Self = Self { sketch: true, features: true };
-}
-
-/// The fingerprint, sketch and length of a text; its features are not counted.
-///
-/// Memory: little beside the text (see [`crate::text`]).
+/// The fingerprint, sketch and length of a text by the recipe `np1`; its features are not counted.
 ///
 /// # Errors
 /// [`EmptyDocument`] when the text has no feature: no letter, number or mark.
@@ -55,71 +32,42 @@ pub fn analyse_text(text: &str) -> Result<Analysis, EmptyDocument> {
     analyse_windows::<WINDOW>(text, Wanted::STORED)
 }
 
-/// The fingerprint of a text by windows of `WINDOW` (4 to 8) code points, and what else is wanted.
+/// Analyses a text with windows of `WINDOW` (4 to 8) code points.
 ///
 /// # Errors
 /// [`EmptyDocument`] as [`analyse_text`].
-///
-/// # Examples
-/// ```
-/// use nearprint::text::{analyse_windows, Wanted};
-/// let analysis = analyse_windows::<5>("Hello, world!", Wanted::ALL)?;
-/// assert_eq!(analysis.features, Some(7));
-/// # Ok::<(), nearprint::text::EmptyDocument>(())
-/// ```
-pub fn analyse_windows<const WINDOW: usize>(
+pub(crate) fn analyse_windows<const WINDOW: usize>(
     text: &str,
     wanted: Wanted,
 ) -> Result<Analysis, EmptyDocument> {
-    Counts::of::<WINDOW>(text, wanted).map(Counts::into_analysis)
-}
-
-/// What was counted in one reading of a text.
-struct Counts {
-    /// The 64 sums, that of bit 0 first.
-    sums: [i64; 64],
-    /// How often each feature occurs, where that was wanted.
-    features: Option<Tally>,
-    sketch: Option<SketchBuilder>,
-    tokens: usize,
-}
-
-impl Counts {
-    /// Reads a text.
-    fn of<const WINDOW: usize>(text: &str, wanted: Wanted) -> Result<Self, EmptyDocument> {
-        let sketch = wanted.sketch.then(|| SketchBuilder::of_tokens_from(text));
-        let features = wanted.features.then(|| Tally::of_keys(text.len()).bounded(text));
-        let mut digest = Digest::<WINDOW>::new(sketch, features);
-        digest.read(text);
-        let (mut sketch, mut features) = (digest.sketch.take(), digest.tally.take());
-        // A large text is read again for what did not fit the memory for it.
-        while sketch.as_mut().is_some_and(SketchBuilder::comes_again) {
-            let mut again = Digest::<WINDOW>::new(sketch, None);
-            again.read(text);
-            sketch = again.sketch;
-        }
-        while features.as_mut().is_some_and(Tally::next_share) {
-            let mut again = Digest::<WINDOW>::new(None, features);
-            again.read(text);
-            features = again.tally;
-        }
-        let (tokens, counts) = (digest.token_count, &mut digest.counts);
-        let total = counts.total().cast_signed();
-        let sums = counts.ones().map(|ones| 2 * ones.cast_signed() - total);
-        if tokens == 0 {
-            return Err(EmptyDocument);
-        }
-        Ok(Self { sums, features, sketch, tokens })
+    let sketch = wanted.sketch.then(|| SketchBuilder::for_text(text));
+    let features = wanted.features.then(|| Tally::with_capacity(text.len()).bounded_by(text));
+    let mut digest = Digest::<WINDOW>::new(sketch, features);
+    digest.read(text);
+    if digest.token_count == 0 {
+        return Err(EmptyDocument);
     }
-
-    fn into_analysis(self) -> Analysis {
-        let bits = self.sums.iter().rev().fold(0, |bits, &sum| bits << 1 | u64::from(sum > 0));
-        Analysis {
-            fingerprint: Fingerprint::new(bits),
-            features: self.features.map(|features| features.distinct()),
-            tokens: self.tokens,
-            short: self.tokens < SHORT_TOKENS,
-            sketch: self.sketch.and_then(SketchBuilder::finish),
-        }
+    let (mut sketch, mut features) = (digest.sketch.take(), digest.tally.take());
+    // A large text is read again for the counts that did not fit into memory.
+    while sketch.as_mut().is_some_and(SketchBuilder::needs_another_pass) {
+        let mut again = Digest::<WINDOW>::new(sketch, None);
+        again.read(text);
+        sketch = again.sketch;
     }
+    while features.as_mut().is_some_and(Tally::next_partition) {
+        let mut again = Digest::<WINDOW>::new(None, features);
+        again.read(text);
+        features = again.tally;
+    }
+    let total = digest.counts.total();
+    let is_set = |ones: u64| u64::from(2 * ones > total);
+    let bits =
+        digest.counts.ones().into_iter().rev().fold(0, |bits, ones| bits << 1 | is_set(ones));
+    Ok(Analysis {
+        fingerprint: Fingerprint::new(bits),
+        features: features.map(|features| features.distinct()),
+        tokens: digest.token_count,
+        short: digest.token_count < SHORT_TOKENS,
+        sketch: sketch.and_then(SketchBuilder::finish),
+    })
 }

@@ -9,7 +9,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::fingerprint::Fingerprint;
-use crate::text::Analysis;
+use crate::text::analysis::Analysis;
 use crate::text::hashing::simhash::SimHash;
 
 /// Weighted features have no fingerprint.
@@ -33,18 +33,17 @@ pub enum BadFeatures {
 ///
 /// # Errors
 /// [`BadFeatures`] when there are none, when all weigh 0, or when a weight is not finite.
-///
-/// # Examples
-/// ```
-/// let analysis = nearprint::text::analyse_features([("tea", 2.0), ("pot", 0.5)])?;
-/// assert_eq!(analysis.features, Some(2));
-/// # Ok::<(), nearprint::text::BadFeatures>(())
-/// ```
-pub fn analyse_features<'a>(
+pub(crate) fn analyse_features<'a>(
     features: impl IntoIterator<Item = (&'a str, f64)>,
 ) -> Result<Analysis, BadFeatures> {
     let features = merged(features)?;
-    Ok(analysis(&features, &sums(&features)))
+    Ok(Analysis {
+        fingerprint: Fingerprint::new(sums(&features).bits()),
+        features: Some(features.len()),
+        tokens: 0,
+        short: false,
+        sketch: None,
+    })
 }
 
 /// One entry a token, in the order of the tokens; none weighs 0.
@@ -78,23 +77,12 @@ pub(crate) fn merged<'a>(
 }
 
 /// The sums of merged features.
-pub(crate) fn sums(features: &[(&str, f64)]) -> SimHash<f64> {
+fn sums(features: &[(&str, f64)]) -> SimHash {
     let mut sums = SimHash::default();
     for &(token, weight) in features {
         sums.add(xxh3_64(token.as_bytes()), weight);
     }
     sums
-}
-
-/// The analysis of merged features with these sums.
-pub(crate) fn analysis(features: &[(&str, f64)], sums: &SimHash<f64>) -> Analysis {
-    Analysis {
-        fingerprint: Fingerprint::new(sums.bits()),
-        features: Some(features.len()),
-        tokens: 0,
-        short: false,
-        sketch: None,
-    }
 }
 
 #[cfg(test)]

@@ -22,9 +22,14 @@ static STOP_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| {
 });
 
 /// Hands each feature of a normalised text to `take`, once an occurrence, in text order.
-pub(crate) fn walk(normalised: &str, in_a_row: u8, stop_words: bool, mut take: impl FnMut(&[u8])) {
-    let words: Vec<&str> =
-        words(normalised).filter(|&word| stop_words || !STOP_WORDS.contains(word)).collect();
+pub(crate) fn walk(
+    normalised: &str,
+    in_a_row: u8,
+    without_stop_words: bool,
+    mut take: impl FnMut(&[u8]),
+) {
+    let counts = |word: &&str| !(without_stop_words && STOP_WORDS.contains(*word));
+    let words: Vec<&str> = words(normalised).filter(counts).collect();
     if words.is_empty() {
         return;
     }
@@ -58,9 +63,9 @@ fn words(normalised: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    fn features(text: &str, in_a_row: u8, stop_words: bool) -> Vec<String> {
+    fn features(text: &str, in_a_row: u8, without_stop_words: bool) -> Vec<String> {
         let mut features = Vec::new();
-        walk(&normalise(text), in_a_row, stop_words, |feature| {
+        walk(&normalise(text), in_a_row, without_stop_words, |feature| {
             features.push(String::from_utf8(feature.to_vec()).unwrap());
         });
         features
@@ -69,26 +74,26 @@ mod tests {
     #[test]
     fn words_in_a_row_are_features_across_punctuation_and_scripts() {
         let text = "Tea, v2\u{7248}\u{672c}; tea!";
-        assert_eq!(features(text, 1, true), ["tea", "v2", "\u{7248}", "\u{672c}", "tea"]);
+        assert_eq!(features(text, 1, false), ["tea", "v2", "\u{7248}", "\u{672c}", "tea"]);
         assert_eq!(
-            features(text, 2, true),
+            features(text, 2, false),
             ["tea v2", "v2 \u{7248}", "\u{7248} \u{672c}", "\u{672c} tea"]
         );
     }
 
     #[test]
     fn a_text_shorter_than_a_row_is_one_feature_and_an_empty_one_has_none() {
-        assert_eq!(features("black tea", 3, true), ["black tea"]);
-        assert!(features("?!", 3, true).is_empty());
+        assert_eq!(features("black tea", 3, false), ["black tea"]);
+        assert!(features("?!", 3, false).is_empty());
     }
 
     #[test]
     fn stop_words_go_before_words_are_counted_in_rows() {
         // Of eleven languages: the, of; der; \u{7684} (of).
-        assert_eq!(features("The taste OF the tea", 2, false), ["taste tea"]);
-        assert_eq!(features("der Tee", 1, false), ["tee"]);
-        assert_eq!(features("\u{8336}\u{7684}", 1, false), ["\u{8336}"]);
-        assert!(features("of the", 1, false).is_empty());
+        assert_eq!(features("The taste OF the tea", 2, true), ["taste tea"]);
+        assert_eq!(features("der Tee", 1, true), ["tee"]);
+        assert_eq!(features("\u{8336}\u{7684}", 1, true), ["\u{8336}"]);
+        assert!(features("of the", 1, true).is_empty());
     }
 
     #[test]

@@ -1,0 +1,92 @@
+//! Which code implements each recipe.
+
+use std::collections::HashSet;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::fingerprint::Fingerprint;
+use crate::recipe::Recipe;
+use crate::text::analysis::{Analysis, EmptyDocument, Wanted};
+use crate::text::features::normalise::normalise;
+use crate::text::features::walk::{FeatureSink, walk};
+use crate::text::hashing::simhash::SimHash;
+use crate::text::recipes::keywords::keywords;
+use crate::text::recipes::np1::{WIDER_WINDOW, WINDOW, analyse_windows};
+use crate::text::recipes::weighted::{BadFeatures, analyse_features};
+use crate::text::recipes::words;
+
+/// A document has no fingerprint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoFingerprint {
+    /// The text or the page has no feature.
+    #[error(transparent)]
+    Empty(#[from] EmptyDocument),
+    /// The weighted features are invalid.
+    #[error(transparent)]
+    Features(#[from] BadFeatures),
+    /// The recipe takes no texts.
+    #[error("the recipe features takes weighted features and fingerprints, no texts")]
+    OnlyFeatures,
+}
+
+/// Analyses a text by a recipe. Tokens and sketch are the same for every recipe.
+pub(crate) fn analyse_by(
+    recipe: Recipe,
+    text: &str,
+    wanted: Wanted,
+) -> Result<Analysis, NoFingerprint> {
+    let (fingerprint, features) = match recipe {
+        Recipe::Np1 => return Ok(analyse_windows::<WINDOW>(text, wanted)?),
+        Recipe::Np1Five => return Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
+        Recipe::Words { .. } => {
+            let mut sums = SimHash::default();
+            let mut is_empty = true;
+            // Counting distinct features costs several times as much as the fingerprint.
+            let mut distinct = wanted.features.then(HashSet::new);
+            walk_features(&normalise(text), recipe, &mut |feature| {
+                let hash = xxh3_64(feature);
+                sums.add(hash, 1.0);
+                is_empty = false;
+                if let Some(distinct) = &mut distinct {
+                    distinct.insert(hash);
+                }
+            });
+            if is_empty {
+                return Err(EmptyDocument.into());
+            }
+            (Fingerprint::new(sums.bits()), distinct.map(|distinct| distinct.len()))
+        }
+        Recipe::Keywords { heaviest, levels } => {
+            let words = keywords(&normalise(text), heaviest, levels);
+            let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
+            let analysis = analyse_features(pairs).map_err(|_| EmptyDocument)?;
+            (analysis.fingerprint, analysis.features)
+        }
+        Recipe::Features => return Err(NoFingerprint::OnlyFeatures),
+    };
+    let np1 = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
+    Ok(Analysis { fingerprint, features, ..np1 })
+}
+
+/// Passes each occurrence of a feature in a normalised text to `take`. Recipes whose features are not
+/// found by walking over a text have none here.
+pub(crate) fn walk_features(normalised: &str, recipe: Recipe, take: &mut dyn FnMut(&[u8])) {
+    match recipe {
+        Recipe::Np1 => walk::<WINDOW>(normalised, &mut FeaturesOnly(take)),
+        Recipe::Np1Five => walk::<WIDER_WINDOW>(normalised, &mut FeaturesOnly(take)),
+        Recipe::Words { in_a_row, without_stop_words } => {
+            words::walk(normalised, in_a_row, without_stop_words, take);
+        }
+        Recipe::Keywords { .. } | Recipe::Features => {}
+    }
+}
+
+struct FeaturesOnly<'a>(&'a mut dyn FnMut(&[u8]));
+
+impl FeatureSink for FeaturesOnly<'_> {
+    fn feature(&mut self, feature: &[u8]) {
+        (self.0)(feature);
+    }
+
+    fn token(&mut self, _: &[u8]) {}
+}
