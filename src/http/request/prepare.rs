@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::document::{Document, DocumentId};
 use crate::engine::QueryOptions;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::http::RequestDefaults;
+use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body::{Held, Kind};
 use crate::http::request::fields;

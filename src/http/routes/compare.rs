@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
-use crate::http::RequestDefaults;
-use crate::http::openapi::{CompareRequest, Problems};
+use crate::http::description::{CompareRequest, Problems};
+use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
 use crate::http::reply::wire;
@@ -41,7 +41,7 @@ pub(crate) async fn post_compare(
         let detail = "This resource takes two documents as application/json.";
         return Err(body::unsupported(detail.to_owned()));
     }
-    let held = body::read(&service, stream).await?;
+    let held = body::read(&service.bodies, stream).await?;
     let defaults = service.options.defaults;
     let bytes = held.bytes.len();
     let work = move || compare(&held.bytes, &defaults);

@@ -10,7 +10,7 @@ use axum::http::Uri;
 use percent_encoding::percent_decode_str;
 
 use crate::document::DocumentId;
-use crate::http::openapi::Problems;
+use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::{DocumentReply, RemovedReply};
 use crate::http::request::fields::Field;

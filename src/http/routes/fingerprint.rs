@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use crate::http::batch;
 use crate::http::batch::Operation;
-use crate::http::openapi::{DocumentBody, Explain, Extraction, FingerprintRequest, Problems};
+use crate::http::description::{DocumentBody, Explain, Extraction, FingerprintRequest, Problems};
 use crate::http::problem::Problem;
 use crate::http::reply::wire::FingerprintReply;
 use crate::http::request::prepare;

@@ -7,17 +7,17 @@ use axum::response::Response;
 
 use crate::http::batch;
 use crate::http::batch::Operation;
-use crate::http::openapi::{
+use crate::http::description::{
     DocumentBody, Explain, Extraction, LookUp, Packed, Problems, QueryRequest,
 };
 use crate::http::problem::{Code, Problem};
+use crate::http::reply::counts::count_hits;
 use crate::http::reply::wire::QueryReply;
 use crate::http::request::fields::Field;
 use crate::http::request::parameters;
 use crate::http::request::prepare;
 use crate::http::request::prepare::Prepared;
 use crate::http::service::Service;
-use crate::metrics;
 
 /// What `GET /v1/query` takes.
 const PARAMETERS: &[Field] = &[
@@ -92,11 +92,4 @@ async fn answer(service: &Service, asked: &Prepared) -> Result<Response, Problem
     let (findings, share) = service.replies.hits(found).await?;
     count_hits(&findings);
     service.replies.answer(QueryReply::new(asked, &findings), share)
-}
-
-/// Counts the listed hits by distance.
-pub(crate) fn count_hits(findings: &crate::engine::Findings) {
-    for hit in &findings.hits {
-        metrics::hit(hit.distance.get());
-    }
 }

@@ -4,11 +4,7 @@
 //! them against the fields that the reader takes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
 
-use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
 use serde::Serialize;
 use utoipa::openapi::{
     ArrayBuilder, ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, Object,
@@ -16,29 +12,8 @@ use utoipa::openapi::{
 };
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 
-use super::batch::ErrorLine;
-use super::problem::ProblemBody;
-use super::router;
-use super::service::Service;
-use crate::http::request::parameters::NoParameters;
-
-/// The OpenAPI document.
-#[utoipa::path(get, path = "/openapi.json", tag = "operations",
-    responses((status = 200, description = "This document", body = Object), Problems))]
-pub(crate) async fn get_openapi(
-    State(service): State<Arc<Service>>,
-    _: NoParameters,
-) -> impl IntoResponse {
-    static WITH_TOKENS: OnceLock<String> = OnceLock::new();
-    static WITHOUT_TOKENS: OnceLock<String> = OnceLock::new();
-    let json = |document: OpenApi| document.to_json().expect("an OpenAPI document is JSON");
-    let text = if service.access.is_on() {
-        WITH_TOKENS.get_or_init(|| json(router::openapi()))
-    } else {
-        WITHOUT_TOKENS.get_or_init(|| json(router::openapi_without_tokens()))
-    };
-    ([(CONTENT_TYPE, "application/json")], text.as_str())
-}
+use crate::http::batch::context::ErrorLine;
+use crate::http::problem::ProblemBody;
 
 /// The document without its routes.
 pub(crate) fn head() -> OpenApi {
