@@ -1,16 +1,13 @@
-//! The description of the API (OpenAPI 3.1), made from the handlers and the types of the replies.
-//!
-//! Requests are read by hand ([`crate::http::request::fields`]), so their schemas are written here; a test holds
-//! them against the fields that the reader takes.
+//! The description of the API (OpenAPI 3.1), made from the handlers and the types of requests and
+//! replies.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use utoipa::openapi::{
-    ArrayBuilder, ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, Object,
-    OneOfBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Schema, Type,
+    ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref,
+    RefOr, Response, ResponseBuilder,
 };
-use utoipa::{IntoParams, IntoResponses, ToSchema};
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::http::batch::context::ErrorLine;
 use crate::http::problem::ProblemBody;
@@ -76,231 +73,17 @@ impl IntoResponses for Problems {
     }
 }
 
-/// The parameter of a document that is the body itself.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "a description; parameters.rs reads them")]
-pub(crate) struct DocumentBody {
-    /// The id, where the body is not JSON.
-    #[param(min_length = 1, max_length = 2048)]
-    id: Option<String>,
-}
-
-/// How a page of HTML is read, as a query parameter.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "a description; parameters.rs reads it")]
-pub(crate) struct Extraction {
-    /// Which text of a page of HTML counts; the default is the service's `query.extract`.
-    #[param(inline)]
-    extract: Option<ExtractChoice>,
-}
-
-/// Which text of a page of HTML counts: all that is visible, or the article alone.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(crate) enum ExtractChoice {
-    Visible,
-    Main,
-}
-
-/// The options of a look-up as query parameters.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "a description; parameters.rs reads them")]
-pub(crate) struct LookUp {
-    /// The largest Hamming distance of a hit, 0 to the configured maximum.
-    #[param(minimum = 0, maximum = 8)]
-    distance: Option<u8>,
-    /// How many hits are listed.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u16>,
-    /// The similarity that confirms a hit; 0 switches verification off.
-    #[param(minimum = 0, maximum = 1)]
-    min_similarity: Option<f64>,
-}
-
-/// What becomes of duplicates, as a query parameter.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "a description; parameters.rs reads it")]
-pub(crate) struct OnDuplicate {
-    /// `insert` stores duplicates too.
-    #[param(inline)]
-    on_duplicate: Option<OnDuplicateChoice>,
-}
-
-/// Whether to explain, as a query parameter.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "a description; parameters.rs reads it")]
-pub(crate) struct Explain {
-    /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
-    explain: Option<bool>,
-}
-
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(crate) enum OnDuplicateChoice {
-    Insert,
-    Skip,
-}
-
-/// A fingerprint in a request: 16 hex digits with or without `0x`, or a 64-bit integer, signed or
-/// unsigned.
-#[derive(Serialize, ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(crate) enum FingerprintIn {
-    Hex(String),
-    Integer(i128),
-}
-
-/// Weighted features: `{"token": weight}` or `[["token", weight]]`.
-#[derive(Serialize, ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(crate) enum FeaturesIn {
-    Object(BTreeMap<String, f64>),
-    Pairs(Vec<FeaturePair>),
-}
-
-/// A token and its weight: `["token", weight]`.
-#[derive(Serialize)]
-pub(crate) struct FeaturePair;
-
-impl ToSchema for FeaturePair {}
-
-// utoipa describes a tuple by `items: false`, which not every tool understands.
-impl utoipa::PartialSchema for FeaturePair {
-    fn schema() -> RefOr<Schema> {
-        let token_or_weight = OneOfBuilder::new()
-            .item(Object::with_type(Type::String))
-            .item(Object::with_type(Type::Number));
-        ArrayBuilder::new()
-            .items(token_or_weight)
-            .min_items(Some(2))
-            .max_items(Some(2))
-            .description(Some("A token and its weight."))
-            .into()
-    }
-}
-
 /// A body of bytes: packed fingerprints, distances or an export.
 #[derive(ToSchema)]
 #[schema(value_type = String, content_media_type = "application/octet-stream")]
 #[expect(dead_code, reason = "a description")]
 pub(crate) struct Packed(Vec<u8>);
 
-/// Declares the schema of a request: a document, and the options named.
-macro_rules! request {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
-        $(#[$doc])*
-        ///
-        /// Exactly one of `text`, `html`, `features`, `fingerprint`.
-        #[derive(ToSchema)]
-        #[expect(dead_code, reason = "a description; fields.rs reads it")]
-        pub(crate) struct $name {
-            /// Plain text.
-            #[schema(nullable = false)]
-            text: Option<String>,
-            /// A page of HTML.
-            #[schema(nullable = false)]
-            html: Option<String>,
-            #[schema(nullable = false)]
-            features: Option<FeaturesIn>,
-            #[schema(nullable = false)]
-            fingerprint: Option<FingerprintIn>,
-            /// The recipe of `fingerprint`; refused (409) unless it is the service's.
-            #[schema(nullable = false)]
-            recipe: Option<String>,
-            /// The caller's name for the document, usually its URL.
-            #[schema(min_length = 1, max_length = 2048, nullable = false)]
-            id: Option<String>,
-            /// Which text of `html` counts; the default is the service's `query.extract`.
-            #[schema(nullable = false)]
-            extract: Option<ExtractChoice>,
-            $($(#[$field_doc])* #[schema(nullable = false)] $field: Option<$type>,)*
-        }
-    };
-}
-
-request!(
-    /// A document to make a fingerprint of.
-    FingerprintRequest {
-        /// Adds the heaviest features and the 64 sums.
-        explain: bool,
-    }
-);
-
-request!(
-    /// A document to look up.
-    QueryRequest {
-        /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        #[schema(minimum = 0, maximum = 8)]
-        distance: u8,
-        /// How many hits are listed.
-        #[schema(minimum = 1, maximum = 1000)]
-        limit: u16,
-        /// The similarity that confirms a hit; 0 switches verification off.
-        #[schema(minimum = 0, maximum = 1)]
-        min_similarity: f64,
-        /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
-        explain: bool,
-    }
-);
-
-request!(
-    /// A document to store.
-    InsertRequest {}
-);
-
-request!(
-    /// A document to look up, and to store if nothing counts.
-    CheckAndInsertRequest {
-        /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        #[schema(minimum = 0, maximum = 8)]
-        distance: u8,
-        /// How many hits are listed.
-        #[schema(minimum = 1, maximum = 1000)]
-        limit: u16,
-        /// The similarity that confirms a hit; 0 switches verification off.
-        #[schema(minimum = 0, maximum = 1)]
-        min_similarity: f64,
-        /// `insert` stores duplicates too.
-        on_duplicate: OnDuplicateChoice,
-    }
-);
-
-/// Two documents to compare.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "a description; fields.rs reads it")]
-pub(crate) struct CompareRequest {
-    a: InsertRequest,
-    b: InsertRequest,
-    /// The largest distance of a duplicate.
-    #[schema(minimum = 0, maximum = 8, nullable = false)]
-    distance: Option<u8>,
-    /// The similarity that makes a duplicate; 0 switches verification off.
-    #[schema(minimum = 0, maximum = 1, nullable = false)]
-    min_similarity: Option<f64>,
-    /// Which text of `html` counts, where a document does not say.
-    #[schema(nullable = false)]
-    extract: Option<ExtractChoice>,
-    /// Adds why the documents have their fingerprints, and which features decide the bits that differ.
-    #[schema(nullable = false)]
-    explain: Option<bool>,
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
 
     use super::super::problem::Code;
-    use crate::http::request::fields::Field;
-    use crate::http::request::prepare::{CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY};
 
     fn document() -> Value {
         serde_json::to_value(super::super::openapi()).unwrap()
@@ -347,24 +130,6 @@ mod tests {
         ];
         expected.sort_unstable();
         assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn the_schemas_of_requests_have_the_fields_that_are_read() {
-        let document = document();
-        for (name, shape) in [
-            ("FingerprintRequest", &FINGERPRINT),
-            ("QueryRequest", &QUERY),
-            ("InsertRequest", &INSERT),
-            ("CheckAndInsertRequest", &CHECK_AND_INSERT),
-        ] {
-            let schema = &document["components"]["schemas"][name]["properties"];
-            let mut described: Vec<_> = schema.as_object().unwrap().keys().collect();
-            let mut read: Vec<_> = shape.fields.iter().map(|field: &Field| field.name()).collect();
-            described.sort();
-            read.sort_unstable();
-            assert_eq!(described, read, "{name}");
-        }
     }
 
     #[test]

@@ -15,9 +15,9 @@ use crate::http::problem::Problem;
 use crate::http::reply::replies::Replies;
 use crate::http::request::body;
 use crate::http::request::body::Bodies;
-use crate::http::request::parameters;
 use crate::http::request::prepare;
-use crate::http::request::prepare::{Prepared, Shape};
+use crate::http::request::prepare::Prepared;
+use crate::http::request::types::RequestKind;
 use crate::recipe::Recipe;
 
 /// Bodies up to this size are analysed on the async thread: text of this size costs 0.15 ms of CPU
@@ -78,15 +78,15 @@ impl Service {
     pub(crate) async fn prepare(
         self: &Arc<Self>,
         request: Request,
-        shape: &'static Shape,
+        kind_of_request: &'static RequestKind,
     ) -> Result<Prepared, Problem> {
         let (head, stream) = request.into_parts();
-        let parameters = parameters::parse(head.uri.query(), shape.parameters)?;
+        let parameters = (kind_of_request.parameters)(head.uri.query())?;
         let kind = body::kind(&head.headers, prepare::TAKES)?;
         let held = body::read(&self.bodies, stream).await?;
         let defaults = self.options.defaults;
         let bytes = held.bytes.len();
-        let work = move || prepare::single(&kind, held, shape, &parameters, &defaults);
+        let work = move || prepare::single(&kind, held, kind_of_request, &parameters, &defaults);
         if self.is_light(bytes) { work() } else { self.off_async(bytes, work).await? }
     }
 

@@ -7,9 +7,10 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::http::problem::{Problem, ProblemBody};
 use crate::http::reply::replies::{OWN_BYTES, Share};
-use crate::http::request::fields::Asked;
-use crate::http::request::prepare;
-use crate::http::request::prepare::{Prepared, Shape};
+use crate::http::request::prepare::Prepared;
+use crate::http::request::types::{
+    CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY, RequestKind, RequestOptions,
+};
 use crate::http::service::Service;
 
 /// What is done with each document.
@@ -22,12 +23,12 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    pub(crate) const fn shape(self) -> &'static Shape {
+    pub(crate) const fn request(self) -> &'static RequestKind {
         match self {
-            Self::Fingerprint => &prepare::FINGERPRINT,
-            Self::Query => &prepare::QUERY,
-            Self::Insert => &prepare::INSERT,
-            Self::CheckAndInsert => &prepare::CHECK_AND_INSERT,
+            Self::Fingerprint => &FINGERPRINT,
+            Self::Query => &QUERY,
+            Self::Insert => &INSERT,
+            Self::CheckAndInsert => &CHECK_AND_INSERT,
         }
     }
 
@@ -51,7 +52,7 @@ pub(crate) struct Batch {
     pub(crate) service: Arc<Service>,
     pub(crate) operation: Operation,
     /// The query parameters: defaults for the lines.
-    pub(crate) asked: Asked,
+    pub(crate) options: RequestOptions,
     /// What it may hold when the budget of all connections is spent.
     pub(crate) own: Arc<Semaphore>,
 }

@@ -54,12 +54,10 @@ pub(crate) async fn run(
         Operation::Query | Operation::CheckAndInsert if full => {
             Ok(ndjson::respond(batch, Source::Packed(words)))
         }
-        Operation::CheckAndInsert if batch.asked.store_duplicates.is_some() => {
-            Err(Problem::invalid(
-                "on_duplicate",
-                "Packed replies have no place for it; ask for Accept: application/x-ndjson.",
-            ))
-        }
+        Operation::CheckAndInsert if batch.options.on_duplicate.is_some() => Err(Problem::invalid(
+            "on_duplicate",
+            "Packed replies have no place for it; ask for Accept: application/x-ndjson.",
+        )),
         Operation::Query => {
             Ok(respond(batch.service.engine.clone(), words, distance, count, query))
         }

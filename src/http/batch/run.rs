@@ -13,7 +13,6 @@ use crate::http::problem::Problem;
 use crate::http::reply::replies::OWN_BYTES;
 use crate::http::request::body;
 use crate::http::request::body::Kind;
-use crate::http::request::parameters;
 use crate::http::request::prepare;
 use crate::http::service::Service;
 
@@ -24,19 +23,19 @@ pub(crate) async fn run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (head, stream) = request.into_parts();
-    let shape = operation.shape();
-    let asked = parameters::parse(head.uri.query(), shape.batch_parameters)?.asked;
+    let defaults = (operation.request().batch_parameters)(head.uri.query())?;
     // A default that is wrong for every line refuses the batch.
-    let options = prepare::query_options(asked, &service.options.defaults)?;
+    let query = prepare::query_options(defaults, &service.options.defaults)?;
     let kind = body::kind(&head.headers, operation.takes())?;
     if operation.writes() {
         service.accepts_writes()?;
     }
-    let batch = Batch { service, operation, asked, own: Arc::new(Semaphore::new(OWN_BYTES)) };
+    let batch =
+        Batch { service, operation, options: defaults, own: Arc::new(Semaphore::new(OWN_BYTES)) };
     match (kind, operation) {
         (Kind::Ndjson, _) => Ok(ndjson::respond(batch, Source::Lines(stream))),
         (Kind::Packed, Operation::Query | Operation::Insert | Operation::CheckAndInsert) => {
-            packed::run(batch, options, &head.headers, stream).await
+            packed::run(batch, query, &head.headers, stream).await
         }
         (Kind::Packed | Kind::Json | Kind::Text(_) | Kind::Html(_), _) => {
             Err(body::unsupported(format!("A batch comes as {}.", operation.takes())))

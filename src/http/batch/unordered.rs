@@ -246,7 +246,7 @@ fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
         }
         Chunk::Packed { first, fingerprints } => (first..)
             .zip(fingerprints)
-            .map(|(line, bits)| (line, prepare::bare(bits, None, batch.asked, defaults)))
+            .map(|(line, bits)| (line, prepare::bare(bits, None, batch.options, defaults)))
             .collect(),
     }
 }
@@ -259,7 +259,7 @@ fn prepare_line(batch: &Batch, line: &Line) -> Result<Prepared, Problem> {
             format!("A line may have {} bytes (server.line_bytes_max).", options.line_bytes_max),
         ));
     };
-    prepare::line(bytes, batch.operation.shape(), batch.asked, &options.defaults)
+    prepare::line(bytes, batch.operation.request(), batch.options, &options.defaults)
 }
 
 /// The reply to a document that is not to be stored, where it is a short one.

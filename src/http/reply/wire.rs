@@ -1,5 +1,5 @@
 //! The replies, as JSON. Their requests are described by [`crate::http::description`] and read by
-//! [`crate::http::request::fields`].
+//! [`crate::http::request::types`].
 
 use serde::Serialize;
 use utoipa::ToSchema;
