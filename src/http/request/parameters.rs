@@ -102,15 +102,6 @@ impl<'de> Deserializer<'de> for Parameter<'_> {
         visitor.visit_bool(self.parse("true or false")?)
     }
 
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_enum(self.value.into_deserializer())
-    }
-
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -121,7 +112,7 @@ impl<'de> Deserializer<'de> for Parameter<'_> {
 
     forward_to_deserialize_any! {
         i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 char str string bytes byte_buf option unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
 

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{
+    Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+};
 use serde_json::value::RawValue;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
 use utoipa::openapi::{Object, RefOr, Schema};
@@ -71,10 +73,18 @@ impl<'de> Deserialize<'de> for Id {
 
 /// Which text of a page of HTML counts: all that is visible, or the article alone.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", remote = "Self")]
 pub(crate) enum ExtractChoice {
     Visible,
     Main,
+}
+
+impl<'de> Deserialize<'de> for ExtractChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // From a string: for an enum, `serde_json` calls a value of another type bad syntax.
+        let text = Borrowed::deserialize(deserializer)?.0;
+        Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(&*text))
+    }
 }
 
 impl From<ExtractChoice> for Extract {
@@ -88,10 +98,18 @@ impl From<ExtractChoice> for Extract {
 
 /// What a check-and-insert does with a duplicate: `skip` (the default) or `insert`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", remote = "Self")]
 pub(crate) enum OnDuplicateChoice {
     Insert,
     Skip,
+}
+
+impl<'de> Deserialize<'de> for OnDuplicateChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // From a string: for an enum, `serde_json` calls a value of another type bad syntax.
+        let text = Borrowed::deserialize(deserializer)?.0;
+        Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(&*text))
+    }
 }
 
 /// A fingerprint: 16 hex digits with or without `0x`, or an integer of 64 bits, signed or not.
