@@ -1,29 +1,33 @@
 //! Every route, in one list; the OpenAPI document is made from the same list.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::middleware;
+use axum::response::IntoResponse;
 use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::problem::{Code, Problem};
-use super::service::Service;
+use crate::http::description;
+use crate::http::description::Problems;
 use crate::http::middleware::access;
-use crate::http::middleware::observe::observe;
-use crate::http::openapi as description;
+use crate::http::middleware::observe::{Observer, observe};
+use crate::http::problem;
+use crate::http::problem::{Code, Problem};
+use crate::http::request::parameters::NoParameters;
 use crate::http::routes::{
     check_and_insert, compare, documents, fingerprint, fingerprints, health, insert, metrics, page,
     query, snapshots, stats,
 };
+use crate::http::service::Service;
 
 fn routes() -> OpenApiRouter<Arc<Service>> {
     OpenApiRouter::with_openapi(description::head())
@@ -48,7 +52,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(health::get_healthz))
         .routes(routes!(health::get_readyz))
         .routes(routes!(metrics::get_metrics))
-        .routes(routes!(description::get_openapi))
+        .routes(routes!(get_openapi))
         .routes(routes!(page::get_page))
         .routes(routes!(page::get_style))
         .routes(routes!(page::get_script))
@@ -56,6 +60,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
 
 /// The API over a service.
 pub fn router(service: Arc<Service>) -> Router {
+    let observer = Observer::new(Arc::clone(&service), route_names());
     let (router, _) = routes().split_for_parts();
     router
         .fallback(not_found)
@@ -69,7 +74,7 @@ pub fn router(service: Arc<Service>) -> Router {
             // The page has a policy of its own; the rest is nothing that a browser should run.
             every_reply(CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
             every_reply(CACHE_CONTROL, "no-store"),
-            middleware::from_fn_with_state(Arc::clone(&service), observe),
+            middleware::from_fn_with_state(observer, observe),
         ))
         .with_state(service)
 }
@@ -90,13 +95,31 @@ pub fn openapi() -> OpenApi {
 }
 
 /// The description of the API of a service without tokens, where every request is let in.
-pub(super) fn openapi_without_tokens() -> OpenApi {
+fn openapi_without_tokens() -> OpenApi {
     routes().into_openapi()
 }
 
+/// The OpenAPI document.
+#[utoipa::path(get, path = "/openapi.json", tag = "operations",
+    responses((status = 200, description = "This document", body = Object), Problems))]
+pub(crate) async fn get_openapi(
+    State(service): State<Arc<Service>>,
+    _: NoParameters,
+) -> impl IntoResponse {
+    static WITH_TOKENS: OnceLock<String> = OnceLock::new();
+    static WITHOUT_TOKENS: OnceLock<String> = OnceLock::new();
+    let json = |document: OpenApi| document.to_json().expect("an OpenAPI document is JSON");
+    let text = if service.access.is_on() {
+        WITH_TOKENS.get_or_init(|| json(openapi()))
+    } else {
+        WITHOUT_TOKENS.get_or_init(|| json(openapi_without_tokens()))
+    };
+    ([(CONTENT_TYPE, "application/json")], text.as_str())
+}
+
 /// The names of all routes, for their metrics. The few strings live as long as the process.
-pub(super) fn route_names() -> Vec<&'static str> {
-    static NAMES: std::sync::OnceLock<Vec<&'static str>> = std::sync::OnceLock::new();
+fn route_names() -> Vec<&'static str> {
+    static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
     NAMES
         .get_or_init(|| {
             let paths = openapi().paths.paths.into_keys();
@@ -112,7 +135,7 @@ async fn not_found() -> Problem {
 async fn method_not_allowed(request: Request) -> Problem {
     let detail = format!(
         "{} is not a method of this resource; the header Allow names those it has.",
-        super::problem::quoted(request.method().as_str())
+        problem::quoted(request.method().as_str())
     );
     Problem::new(Code::MethodNotAllowed, detail)
 }

@@ -1,24 +1,23 @@
 //! What every handler shares: the engine, the options, and the counts behind the limits.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use axum::extract::Request;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::Options;
-use super::analyses::Analyses;
-use super::problem::Problem;
 use crate::access::Access;
 use crate::engine::{Engine, Readiness, Refused, Stats};
+use crate::http::analyses::Analyses;
+use crate::http::level::Level;
+use crate::http::options::Options;
+use crate::http::problem::Problem;
 use crate::http::reply::replies::Replies;
 use crate::http::request::body;
-use crate::http::request::parameters;
+use crate::http::request::body::Bodies;
 use crate::http::request::prepare;
-use crate::http::request::prepare::{Prepared, Shape};
-use crate::metrics;
+use crate::http::request::prepare::Prepared;
+use crate::http::request::types::RequestKind;
 use crate::recipe::Recipe;
 
 /// Bodies up to this size are analysed on the async thread: text of this size costs 0.15 ms of CPU
@@ -34,35 +33,26 @@ pub struct Service {
     pub(crate) access: Arc<Access>,
     pub(crate) started: Instant,
     pub(crate) in_flight: Level,
-    pub(crate) held: Level,
+    pub(crate) bodies: Arc<Bodies>,
     pub(crate) replies: Replies,
     /// One for each export that may run.
     pub(crate) exports: Arc<Semaphore>,
     analyses: Analyses,
-    pub(crate) routes: HashMap<&'static str, metrics::Route>,
-    pub(crate) unrouted: metrics::Route,
-    pub(crate) request_numbers: AtomicU64,
-    pub(crate) request_salt: u64,
 }
 
 impl Service {
     /// The service over a running engine.
     pub fn new(engine: Engine, options: Options, access: Arc<Access>) -> Arc<Self> {
-        let names = super::router::route_names();
         Arc::new(Self {
             replies: Replies::new(options.reply_bytes_max, options.replies_held_bytes_max),
             exports: Arc::new(Semaphore::new(options.exports_max)),
+            bodies: Arc::new(Bodies::new(&options)),
             engine,
             options,
             access,
             started: Instant::now(),
             in_flight: Level::default(),
-            held: Level::default(),
             analyses: Analyses::new(cores()),
-            routes: names.into_iter().map(|name| (name, metrics::Route::new(name))).collect(),
-            unrouted: metrics::Route::new("none"),
-            request_numbers: AtomicU64::new(0),
-            request_salt: getrandom::u64().unwrap_or_default(),
         })
     }
 
@@ -88,15 +78,15 @@ impl Service {
     pub(crate) async fn prepare(
         self: &Arc<Self>,
         request: Request,
-        shape: &'static Shape,
+        kind_of_request: &'static RequestKind,
     ) -> Result<Prepared, Problem> {
         let (head, stream) = request.into_parts();
-        let parameters = parameters::parse(head.uri.query(), shape.parameters)?;
+        let parameters = (kind_of_request.parameters)(head.uri.query())?;
         let kind = body::kind(&head.headers, prepare::TAKES)?;
-        let held = body::read(self, stream).await?;
+        let held = body::read(&self.bodies, stream).await?;
         let defaults = self.options.defaults;
         let bytes = held.bytes.len();
-        let work = move || prepare::single(&kind, held, shape, &parameters, &defaults);
+        let work = move || prepare::single(&kind, held, kind_of_request, &parameters, &defaults);
         if self.is_light(bytes) { work() } else { self.off_async(bytes, work).await? }
     }
 
@@ -126,30 +116,4 @@ impl Service {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// How much of something bounded is taken.
-#[derive(Debug, Default)]
-pub(crate) struct Level(AtomicUsize);
-
-impl Level {
-    /// Takes `amount` if the level stays at `max` or below.
-    pub(crate) fn take(&self, amount: usize, max: usize) -> bool {
-        // Relaxed: the number guards no other memory.
-        let before = self.0.fetch_add(amount, Ordering::Relaxed);
-        let fits = before.saturating_add(amount) <= max;
-        if !fits {
-            self.give_back(amount);
-        }
-        fits
-    }
-
-    /// How much is taken.
-    pub(crate) fn now(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn give_back(&self, amount: usize) {
-        self.0.fetch_sub(amount, Ordering::Relaxed);
-    }
 }

@@ -1,6 +1,6 @@
 //! Batches of packed little-endian 64-bit fingerprints: the fast way in and the fast look-up.
 //!
-//! The body is cut into chunks of up to [`CHUNK`] fingerprints; the look-ups of a few chunks at a
+//! The body is cut into chunks of up to [`PACKED_MAX`](crate::machine::change::PACKED_MAX) fingerprints; the look-ups of a few chunks at a
 //! time run on all cores, in turn with those of other requests, and their replies go out in order.
 //!
 //! A length that is no multiple of 8 is refused before anything is done. With a Content-Length
@@ -9,43 +9,33 @@
 //! bounded memory.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
-use axum::body::{Body, HttpBody as _};
+use axum::body::Body;
 use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
-use bytes::{Bytes, BytesMut};
-use futures_util::{FutureExt as _, stream};
-use http_body_util::Full;
+use bytes::Bytes;
+use futures_util::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout_at;
 
 use crate::engine::{Admission, Engine, PackedInserted, Pending, QueryOptions, Refused, Share};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::http::batch;
-use crate::http::batch::{Batch, Operation, Source};
-use crate::http::middleware::guard::Guarded;
-use crate::http::problem::{Code, Problem};
+use crate::http::batch::context::{Batch, Operation};
+use crate::http::batch::ndjson;
+use crate::http::batch::unordered::Source;
+use crate::http::batch::words::{Words, whole_words};
+use crate::http::problem::Problem;
 use crate::http::reply::wire::PackedInsertReply;
 use crate::http::request::body;
-use crate::http::service::Service;
-use crate::machine::change::PACKED_MAX;
 use crate::metrics;
-
-/// At most this many fingerprints are looked up or stored in one piece of work.
-const CHUNK: usize = PACKED_MAX;
 
 /// Pieces of work of one batch at one time.
 const CHUNKS_AHEAD: usize = 4;
 
 /// The byte that says: no hit.
 const NO_HIT: u8 = 255;
-
-const WORD: usize = size_of::<u64>();
 
 /// Answers a packed batch.
 pub(crate) async fn run(
@@ -54,22 +44,20 @@ pub(crate) async fn run(
     headers: &HeaderMap,
     stream: Body,
 ) -> Result<Response, Problem> {
-    let (stream, bytes) = whole_words(&batch.service, stream).await?;
-    let words = Words::new(stream, batch.service.options.body_timeout);
+    let (stream, bytes) = whole_words(&batch.service.bodies, stream).await?;
+    let words = Words::new(stream, batch.service.bodies.timeout);
     let count = bytes / 8;
     let full = wants_ndjson(headers);
     let distance = options.criteria.distance;
     match batch.operation {
         Operation::Insert => insert(&batch.service.engine, words).await,
         Operation::Query | Operation::CheckAndInsert if full => {
-            Ok(batch::respond(batch, Source::Packed(words)))
+            Ok(ndjson::respond(batch, Source::Packed(words)))
         }
-        Operation::CheckAndInsert if batch.asked.store_duplicates.is_some() => {
-            Err(Problem::invalid(
-                "on_duplicate",
-                "Packed replies have no place for it; ask for Accept: application/x-ndjson.",
-            ))
-        }
+        Operation::CheckAndInsert if batch.options.on_duplicate.is_some() => Err(Problem::invalid(
+            "on_duplicate",
+            "Packed replies have no place for it; ask for Accept: application/x-ndjson.",
+        )),
         Operation::Query => {
             Ok(respond(batch.service.engine.clone(), words, distance, count, query))
         }
@@ -87,72 +75,6 @@ fn wants_ndjson(headers: &HeaderMap) -> bool {
         .get_all(ACCEPT)
         .iter()
         .any(|value| value.to_str().is_ok_and(|accept| accept.contains("application/x-ndjson")))
-}
-
-/// The body with its length, which is a multiple of 8.
-async fn whole_words(service: &Arc<Service>, stream: Body) -> Result<(Body, u64), Problem> {
-    let (stream, bytes) = if let Some(bytes) = stream.size_hint().exact() {
-        (stream, bytes)
-    } else {
-        let limit = service.options.body_bytes_max;
-        let held = body::read(service, stream).await.map_err(|problem| {
-            let detail =
-                format!("A packed body of more than {limit} bytes needs a Content-Length.");
-            if problem.is(Code::BodyTooLarge) {
-                Problem::new(Code::LengthRequired, detail)
-            } else {
-                problem
-            }
-        })?;
-        let bytes = held.bytes.len() as u64;
-        let body = Full::new(held.bytes.clone());
-        (Body::new(Guarded::new(body, held)), bytes)
-    };
-    if bytes.is_multiple_of(8) {
-        return Ok((stream, bytes));
-    }
-    Err(Problem::new(
-        Code::PackedLength,
-        format!("Packed fingerprints have 8 bytes each; the body has {bytes}. Nothing was done."),
-    ))
-}
-
-/// The fingerprints of a packed body, some at a time.
-pub(crate) struct Words {
-    body: Body,
-    bytes: BytesMut,
-    ended: bool,
-    timeout: Duration,
-}
-
-impl Words {
-    fn new(body: Body, timeout: Duration) -> Self {
-        Self { body, bytes: BytesMut::new(), ended: false, timeout }
-    }
-
-    /// The next fingerprints: [`CHUNK`] of them, or fewer where no more have come yet.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Fingerprint>>, Problem> {
-        let deadline = body::deadline(self.timeout);
-        while !self.ended && self.bytes.len() < CHUNK * WORD {
-            let mut data = std::pin::pin!(body::next_data(&mut self.body));
-            let next = match data.as_mut().now_or_never() {
-                Some(next) => next,
-                None if self.bytes.len() >= WORD => break,
-                None => timeout_at(deadline, data)
-                    .await
-                    .unwrap_or_else(|_| Err(body::too_slow(self.timeout))),
-            };
-            match next? {
-                Some(data) => self.bytes.extend_from_slice(&data),
-                None => self.ended = true,
-            }
-        }
-        let words = self.bytes.len().min(CHUNK * WORD) / WORD;
-        let taken = self.bytes.split_to(words.saturating_mul(WORD));
-        let (words, _) = taken.as_chunks::<WORD>();
-        let bits = |word: &[u8; WORD]| Fingerprint::new(u64::from_le_bytes(*word));
-        Ok((!words.is_empty()).then(|| words.iter().map(bits).collect()))
-    }
 }
 
 /// A piece of work under way; its replies are one byte a fingerprint.

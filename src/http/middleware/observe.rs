@@ -4,9 +4,10 @@
 //! One line a request: method, matched route, status, duration, request id; for an error its code;
 //! for a 5xx its cause, which no client sees. Never a path, an id or a text.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
@@ -23,21 +24,46 @@ use crate::http::middleware::head;
 use crate::http::problem::{Code, Failure, Problem};
 use crate::http::request::body::lingering;
 use crate::http::service::Service;
+use crate::metrics;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A request id of a client is taken over if it is not longer than this.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
+/// What the middleware shares between requests.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    service: Arc<Service>,
+    routes: HashMap<&'static str, metrics::Route>,
+    unrouted: metrics::Route,
+    request_numbers: AtomicU64,
+    request_salt: u64,
+}
+
+impl Observer {
+    /// The middleware around the routes with these names.
+    pub(crate) fn new(service: Arc<Service>, routes: Vec<&'static str>) -> Arc<Self> {
+        Arc::new(Self {
+            service,
+            routes: routes.into_iter().map(|name| (name, metrics::Route::new(name))).collect(),
+            unrouted: metrics::Route::new("none"),
+            request_numbers: AtomicU64::new(0),
+            request_salt: getrandom::u64().unwrap_or_default(),
+        })
+    }
+}
+
 /// The middleware around every route.
 pub(crate) async fn observe(
-    State(service): State<Arc<Service>>,
+    State(observer): State<Arc<Observer>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let mut seen = Seen::new(&service, &request);
-    let admitted = head::check(&service, seen.route, &request)
-        .and_then(|()| access::check(&service, seen.route, &request))
+    let mut seen = Seen::new(&observer, &request);
+    let service = &observer.service;
+    let admitted = head::check(service, seen.route, &request)
+        .and_then(|()| access::check(service, seen.route, &request))
         .and_then(|()| seen.take_place());
     let (head, body) = request.into_parts();
     let asked_first = head.headers.contains_key(EXPECT);
@@ -76,7 +102,7 @@ fn shed(max: usize) -> Problem {
 
 /// One request, from its head to the end of its reply; the log line is written on drop.
 struct Seen {
-    service: Arc<Service>,
+    observer: Arc<Observer>,
     started: Instant,
     method: Method,
     route: Option<&'static str>,
@@ -87,15 +113,15 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(service: &Arc<Service>, request: &Request) -> Self {
+    fn new(observer: &Arc<Observer>, request: &Request) -> Self {
         let matched = request.extensions().get::<MatchedPath>();
-        let route = matched.and_then(|path| service.routes.get_key_value(path.as_str()));
+        let route = matched.and_then(|path| observer.routes.get_key_value(path.as_str()));
         Self {
-            service: Arc::clone(service),
+            observer: Arc::clone(observer),
             started: Instant::now(),
             method: request.method().clone(),
             route: route.map(|(name, _)| *name),
-            request_id: request_id(service, request),
+            request_id: request_id(observer, request),
             // What is logged when the client leaves before there is a reply.
             status: StatusCode::REQUEST_TIMEOUT,
             failure: None,
@@ -108,8 +134,8 @@ impl Seen {
     }
 
     fn take_place(&mut self) -> Result<(), Problem> {
-        let max = self.service.options.requests_in_flight_max;
-        self.holds_place = !self.exempt() && self.service.in_flight.take(1, max);
+        let max = self.observer.service.options.requests_in_flight_max;
+        self.holds_place = !self.exempt() && self.observer.service.in_flight.take(1, max);
         if self.holds_place || self.exempt() { Ok(()) } else { Err(shed(max)) }
     }
 
@@ -129,11 +155,11 @@ impl Seen {
 impl Drop for Seen {
     fn drop(&mut self) {
         if self.holds_place {
-            self.service.in_flight.give_back(1);
+            self.observer.service.in_flight.give_back(1);
         }
         let took = self.started.elapsed();
-        let metrics = self.route.and_then(|route| self.service.routes.get(route));
-        metrics.unwrap_or(&self.service.unrouted).answered(self.status.as_u16(), took);
+        let metrics = self.route.and_then(|route| self.observer.routes.get(route));
+        metrics.unwrap_or(&self.observer.unrouted).answered(self.status.as_u16(), took);
         self.log(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 }
@@ -174,7 +200,7 @@ fn is_shed(code: &str) -> bool {
 }
 
 /// The id that the client gave, where it is a short visible one, or a new one.
-fn request_id(service: &Service, request: &Request) -> HeaderValue {
+fn request_id(observer: &Observer, request: &Request) -> HeaderValue {
     let sane = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
         (1..=REQUEST_ID_BYTES_MAX).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
@@ -182,8 +208,8 @@ fn request_id(service: &Service, request: &Request) -> HeaderValue {
     if let Some(given) = request.headers().get(REQUEST_ID).filter(sane) {
         return given.clone();
     }
-    let number = service.request_numbers.fetch_add(1, Ordering::Relaxed);
-    let id = mixed(service.request_salt.wrapping_add(number));
+    let number = observer.request_numbers.fetch_add(1, Ordering::Relaxed);
+    let id = mixed(observer.request_salt.wrapping_add(number));
     HeaderValue::from_str(&format!("{id:016x}")).expect("hex digits are visible ASCII")
 }
 

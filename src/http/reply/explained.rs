@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::fingerprint::Fingerprint;
-use crate::http::reply::wire::Hex;
+use crate::http::reply::hex::Hex;
 use crate::text::{self, Explained};
 
 /// Why a document has its fingerprint.

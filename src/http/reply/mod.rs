@@ -1,5 +1,8 @@
-//! Replies: their JSON ([`wire`], [`explained`]) and the budget for their bytes ([`replies`]).
+//! Replies: their JSON ([`wire`], [`explained`], [`hex`]), the budget for their bytes ([`replies`]), and
+//! their metrics ([`counts`]).
 
+pub(crate) mod counts;
 pub(crate) mod explained;
+pub(crate) mod hex;
 pub(crate) mod replies;
 pub(crate) mod wire;

@@ -1,7 +1,7 @@
-//! The replies, as JSON. Their requests are described by [`mod@crate::http::openapi`] and read by
-//! [`crate::http::request::fields`].
+//! The replies, as JSON. Their requests are described by [`crate::http::description`] and read by
+//! [`crate::http::request::types`].
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::document::DocumentId;
@@ -10,36 +10,11 @@ use crate::fingerprint::Fingerprint;
 use crate::http::reply::explained::{
     BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits,
 };
+use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::prepare::Prepared;
 use crate::machine::query::{self, Verification};
 use crate::recipe::Recipe;
-
-/// A fingerprint as it goes out: a string of 16 lower-case hex digits, because a JavaScript client
-/// would lose bits of a number above 2^53.
-#[derive(Debug, Clone, Copy, ToSchema)]
-#[schema(value_type = String, pattern = "^[0-9a-f]{16}$", example = "5f3a8c1e90b7d264")]
-pub(crate) struct Hex(pub(crate) u64);
-
-impl From<Fingerprint> for Hex {
-    fn from(fingerprint: Fingerprint) -> Self {
-        Self(fingerprint.bits())
-    }
-}
-
-impl Serialize for Hex {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut digits = [0; 16];
-        for (digit, shift) in digits.iter_mut().zip((0..16_u32).rev()) {
-            let nibble = (self.0 >> shift.wrapping_mul(4) & 0xf) as u8;
-            *digit = match nibble {
-                0..=9 => nibble.wrapping_add(b'0'),
-                _ => nibble.wrapping_add(b'a' - 10),
-            };
-        }
-        serializer.serialize_str(std::str::from_utf8(&digits).expect("hex digits are ASCII"))
-    }
-}
 
 /// The reply of `/v1/fingerprint`.
 #[derive(Debug, Serialize, ToSchema)]
@@ -452,14 +427,6 @@ pub(crate) struct HealthReply {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_fingerprint_goes_out_as_sixteen_digits_in_a_string() {
-        let json = |bits| serde_json::to_string(&Hex(bits)).unwrap();
-        assert_eq!(json(1), "\"0000000000000001\"");
-        assert_eq!(json(u64::MAX), "\"ffffffffffffffff\"");
-        assert_eq!(json(0x0123_4567_89ab_cdef), "\"0123456789abcdef\"");
-    }
 
     #[test]
     fn similarity_is_rounded_down_and_agrees_with_the_verdict() {

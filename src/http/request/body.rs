@@ -14,8 +14,9 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
+use crate::http::level::Level;
+use crate::http::options::Options;
 use crate::http::problem::{Code, Problem, quoted};
-use crate::http::service::Service;
 
 /// Smaller bodies are not counted against the bytes held by all: the connection's own buffer is
 /// of this size.
@@ -108,6 +109,33 @@ fn utf8_only(charset: Option<String>) -> Result<(), Problem> {
     }
 }
 
+/// The limits on bodies, and the bytes of all bodies in memory.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    /// The largest body of a single request.
+    pub(crate) bytes_max: usize,
+    /// The time that a body may take.
+    pub(crate) timeout: Duration,
+    held: Level,
+    held_bytes_max: usize,
+}
+
+impl Bodies {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            bytes_max: options.body_bytes_max,
+            timeout: options.body_timeout,
+            held: Level::default(),
+            held_bytes_max: options.bodies_held_bytes_max,
+        }
+    }
+
+    /// The bytes of all bodies in memory, as far as they are counted.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held.now()
+    }
+}
+
 /// A body in memory, counted while it is there.
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -116,19 +144,17 @@ pub(crate) struct Held {
 }
 
 /// Reads a whole body within `server.body_bytes_max` and `server.body_timeout_ms`.
-pub(crate) async fn read(service: &Arc<Service>, body: Body) -> Result<Held, Problem> {
-    let limit = service.options.body_bytes_max;
+pub(crate) async fn read(bodies: &Arc<Bodies>, body: Body) -> Result<Held, Problem> {
+    let limit = bodies.bytes_max;
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
     }
-    let reading = collect(service, body, limit);
-    timeout(service.options.body_timeout, reading)
-        .await
-        .unwrap_or_else(|_| Err(too_slow(service.options.body_timeout)))
+    let reading = collect(bodies, body, limit);
+    timeout(bodies.timeout, reading).await.unwrap_or_else(|_| Err(too_slow(bodies.timeout)))
 }
 
-async fn collect(service: &Arc<Service>, mut body: Body, limit: usize) -> Result<Held, Problem> {
-    let mut reserved = Reserved::none(service);
+async fn collect(bodies: &Arc<Bodies>, mut body: Body, limit: usize) -> Result<Held, Problem> {
+    let mut reserved = Reserved::none(bodies);
     let first = next_data(&mut body).await?.unwrap_or_default();
     // Nearly every body is one frame, which needs no copy.
     let Some(second) = next_data(&mut body).await? else {
@@ -201,21 +227,21 @@ pub(crate) fn too_slow(timeout: Duration) -> Problem {
 /// A share of `server.bodies_held_bytes_max`, given back on drop.
 #[derive(Debug)]
 pub(crate) struct Reserved {
-    service: Arc<Service>,
+    bodies: Arc<Bodies>,
     bytes: usize,
 }
 
 impl Reserved {
-    pub(crate) fn none(service: &Arc<Service>) -> Self {
-        Self { service: Arc::clone(service), bytes: 0 }
+    pub(crate) fn none(bodies: &Arc<Bodies>) -> Self {
+        Self { bodies: Arc::clone(bodies), bytes: 0 }
     }
 
     /// Makes the share cover `bytes`; a small body needs none.
     pub(crate) fn cover(&mut self, bytes: usize) -> Result<(), Problem> {
         let bytes = if bytes <= UNCOUNTED_BYTES_MAX { 0 } else { bytes };
-        let held = &self.service.held;
+        let held = &self.bodies.held;
         let more = bytes.saturating_sub(self.bytes);
-        if more > 0 && !held.take(more, self.service.options.bodies_held_bytes_max) {
+        if more > 0 && !held.take(more, self.bodies.held_bytes_max) {
             return Err(Problem::new(
                 Code::Overloaded,
                 "The service holds as many bytes of bodies as it may. Try again after a moment.",
@@ -230,14 +256,14 @@ impl Reserved {
     pub(crate) fn split(&mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes = self.bytes.saturating_sub(bytes);
-        Self { service: Arc::clone(&self.service), bytes }
+        Self { bodies: Arc::clone(&self.bodies), bytes }
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.service.held.give_back(self.bytes);
+            self.bodies.held.give_back(self.bytes);
         }
     }
 }

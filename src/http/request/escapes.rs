@@ -7,6 +7,9 @@
 
 use std::borrow::Cow;
 
+/// What is wrong with an escape that means half a character.
+pub(crate) const LONE_SURROGATE: &str = "half of a surrogate pair in a \\u escape";
+
 /// What a JSON string says, given what stands between its quotes; borrowed where it has no escape.
 ///
 /// # Errors
@@ -49,11 +52,10 @@ fn utf16(digits: &str) -> Result<(char, &str), &'static str> {
     if let Some(character) = char::from_u32(first.into()) {
         return Ok((character, rest));
     }
-    let lone = "half of a surrogate pair in a \\u escape";
-    let (second, rest) = rest.strip_prefix("\\u").ok_or(lone).and_then(unit)?;
+    let (second, rest) = rest.strip_prefix("\\u").ok_or(LONE_SURROGATE).and_then(unit)?;
     match char::decode_utf16([first, second]).next() {
         Some(Ok(character)) => Ok((character, rest)),
-        _ => Err(lone),
+        _ => Err(LONE_SURROGATE),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading the query string of a request: the same fields as in a body, as text.
+//! Reading the query string of a request into its type.
 //!
 //! Form encoding, as browsers and client libraries write it: `%xx`, and `+` for a space.
 
@@ -7,116 +7,121 @@ use std::borrow::Cow;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use percent_encoding::percent_decode;
+use serde::Deserialize;
+use serde::de::value::{Error, MapDeserializer};
+use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
 
-use crate::document::DocumentId;
-use crate::fingerprint::Fingerprint;
 use crate::http::problem::{Code, Problem, quoted};
-use crate::http::request::fields::{
-    Asked, EXTRACT_TAKES, Field, ON_DUPLICATE_TAKES, store_duplicates,
-};
-use crate::text::Extract;
+use crate::http::request::report::{Fault, field_at, shortened};
 
-/// What the query string says.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Parameters {
-    pub(crate) id: Option<DocumentId>,
-    pub(crate) fingerprint: Option<Fingerprint>,
-    pub(crate) recipe: Option<String>,
-    pub(crate) asked: Asked,
+/// Reads a query string.
+pub(crate) fn read<T: DeserializeOwned>(query: Option<&str>) -> Result<T, Problem> {
+    let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let pairs: Vec<_> = pairs.map(decoded_pair).collect::<Result<_, Problem>>()?;
+    let parameters = || {
+        let parameter = |(name, value)| Parameter { name, value };
+        MapDeserializer::new(
+            pairs.iter().map(move |(name, value)| (&**name, parameter((&**name, &**value)))),
+        )
+    };
+    if let Ok(value) = T::deserialize(parameters()) {
+        return Ok(value);
+    }
+    serde_path_to_error::deserialize(parameters())
+        .map_err(|error| problem(error.inner(), field_at(error.path())))
 }
 
-/// Reads a query string that may hold the fields `allowed`.
-pub(crate) fn parse(query: Option<&str>, allowed: &[Field]) -> Result<Parameters, Problem> {
-    let mut parameters = Parameters::default();
-    let pairs = query.unwrap_or_default().split('&');
-    for pair in pairs.filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = decoded(name).ok_or_else(|| not_utf8(name))?;
-        let Some(field) = Field::named(&name, allowed) else {
-            return Err(unknown(&name, allowed));
-        };
-        let value = decoded(value).ok_or_else(|| not_utf8(field.name()))?;
-        if !parameters.set(field, &value)? {
-            let detail = "The query parameter is there twice.";
-            return Err(Problem::new(Code::RepeatedField, detail).of_field(field.name()));
+fn problem(error: &Error, field: Option<String>) -> Problem {
+    let message = error.to_string();
+    match Fault::of(&message) {
+        Fault::Unknown { known } => {
+            let detail = match known.as_str() {
+                "" => "This request takes no query parameters.".to_owned(),
+                known => format!("This request takes the query parameters {known}."),
+            };
+            Fault::problem(Code::UnknownField, detail, field)
         }
+        Fault::Repeated { name } => {
+            let detail = "The query parameter is there twice.".to_owned();
+            Fault::problem(Code::RepeatedField, detail, Some(name.to_owned()))
+        }
+        Fault::Value => Fault::problem(Code::InvalidValue, shortened(&message), field),
     }
-    Ok(parameters)
 }
 
 /// Refuses query parameters, as an extractor of the routes that take none.
-pub(crate) struct NoParameters;
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoParameters {}
 
 impl<S: Sync> FromRequestParts<S> for NoParameters {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        parse(parts.uri.query(), &[]).map(|_| Self)
+        read(parts.uri.query())
     }
 }
 
-impl Parameters {
-    /// Sets a field; false if it was set before.
-    fn set(&mut self, field: Field, value: &str) -> Result<bool, Problem> {
-        let asked = &mut self.asked;
-        Ok(match field {
-            Field::Id => put(&mut self.id, DocumentId::new(value)?),
-            Field::Fingerprint => {
-                let fingerprint = value.parse();
-                put(
-                    &mut self.fingerprint,
-                    fingerprint.map_err(|_| invalid(field, "16 hex digits, with or without 0x"))?,
-                )
-            }
-            Field::Recipe => put(&mut self.recipe, value.to_owned()),
-            Field::Distance => put(&mut asked.distance, number(field, value)?),
-            Field::Limit => put(&mut asked.limit, number(field, value)?),
-            Field::MinSimilarity => {
-                let similarity = value.parse();
-                put(
-                    &mut asked.min_similarity,
-                    similarity.map_err(|_| invalid(field, "a number, 0 to 1"))?,
-                )
-            }
-            Field::OnDuplicate => put(
-                &mut asked.store_duplicates,
-                store_duplicates(value)
-                    .ok_or_else(|| Problem::invalid(field.name(), ON_DUPLICATE_TAKES))?,
-            ),
-            Field::Extract => put(
-                &mut asked.extract,
-                Extract::named(value)
-                    .ok_or_else(|| Problem::invalid(field.name(), EXTRACT_TAKES))?,
-            ),
-            Field::Explain => {
-                let explain = value.parse();
-                put(&mut asked.explain, explain.map_err(|_| invalid(field, "true or false"))?)
-            }
-            Field::Text | Field::Html | Field::Features => {
-                return Err(invalid(field, "a body, not a query parameter"));
-            }
-        })
+/// A parameter: text that is read as the type that its field asks for.
+struct Parameter<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
+impl Parameter<'_> {
+    fn parse<T: std::str::FromStr>(&self, takes: &str) -> Result<T, Error> {
+        self.value.parse().map_err(|_| Error::custom(format!("{} takes {takes}.", self.name)))
     }
 }
 
-fn put<T>(place: &mut Option<T>, value: T) -> bool {
-    place.replace(value).is_none()
+impl IntoDeserializer<'_> for Parameter<'_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
 }
 
-fn number(field: Field, value: &str) -> Result<u64, Problem> {
-    value.parse().map_err(|_| invalid(field, "a whole number of 0 or more"))
+impl<'de> Deserializer<'de> for Parameter<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_str(self.value)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_u64(self.parse("a whole number of 0 or more")?)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_f64(self.parse("a number")?)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_bool(self.parse("true or false")?)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 char str string bytes byte_buf option unit
+        unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
 }
 
-fn invalid(field: Field, takes: &str) -> Problem {
-    Problem::invalid(field.name(), format!("{} takes {takes}.", field.name()))
-}
-
-fn unknown(name: &str, allowed: &[Field]) -> Problem {
-    let detail = match Field::list(allowed) {
-        none if none.is_empty() => "This request takes no query parameters.".to_owned(),
-        list => format!("This request takes the query parameters {list}."),
-    };
-    Problem::new(Code::UnknownField, detail).of_field(quoted(name).to_owned())
+/// The name and the value of a parameter.
+fn decoded_pair(pair: &str) -> Result<(Cow<'_, str>, Cow<'_, str>), Problem> {
+    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let decoded_name = decoded(name).ok_or_else(|| not_utf8(name))?;
+    let value = decoded(value).ok_or_else(|| not_utf8(&decoded_name))?;
+    Ok((decoded_name, value))
 }
 
 fn not_utf8(name: &str) -> Problem {

@@ -10,99 +10,17 @@ use bytes::Bytes;
 use crate::document::{Document, DocumentId};
 use crate::engine::QueryOptions;
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::http::RequestDefaults;
+use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body::{Held, Kind};
-use crate::http::request::fields;
-use crate::http::request::fields::{Asked, Field, Fields};
-use crate::http::request::parameters::Parameters;
+use crate::http::request::types::{Fields, Parameters, RequestKind, RequestOptions};
+use crate::http::request::values::OnDuplicateChoice;
 use crate::machine::query::Criteria;
 use crate::sketch::MinResemblance;
-use crate::text::{self, Analysis, Explained, Method, Source, Wanted};
+use crate::text::{self, Analysis, Explained, Extract, Method, Source, Wanted};
 
 /// The types of body that a single document may come in, for people.
 pub(crate) const TAKES: &str = "application/json, text/plain or text/html";
-
-/// What one kind of request takes.
-#[derive(Debug)]
-pub(crate) struct Shape {
-    /// The fields of its JSON object.
-    pub(crate) fields: &'static [Field],
-    /// The query parameters of a single request.
-    pub(crate) parameters: &'static [Field],
-    /// The query parameters of a batch: defaults for its lines.
-    pub(crate) batch_parameters: &'static [Field],
-    /// What of a text beside its fingerprint is stored, compared or shown.
-    pub(crate) wanted: Wanted,
-}
-
-/// The form of a document, and how it is read.
-macro_rules! fields {
-    ($($more:ident),*) => {
-        &[
-            Field::Text, Field::Html, Field::Features, Field::Fingerprint, Field::Recipe, Field::Id,
-            Field::Extract, $(Field::$more),*
-        ]
-    };
-}
-
-/// `/v1/fingerprint`.
-pub(crate) const FINGERPRINT: Shape = Shape {
-    fields: fields![Explain],
-    parameters: &[Field::Id, Field::Extract, Field::Explain],
-    batch_parameters: &[Field::Extract, Field::Explain],
-    wanted: Wanted { sketch: false, features: true },
-};
-
-/// `/v1/query`.
-pub(crate) const QUERY: Shape = Shape {
-    fields: fields![Distance, Limit, MinSimilarity, Explain],
-    parameters: &[
-        Field::Id,
-        Field::Extract,
-        Field::Distance,
-        Field::Limit,
-        Field::MinSimilarity,
-        Field::Explain,
-    ],
-    batch_parameters: &[
-        Field::Extract,
-        Field::Distance,
-        Field::Limit,
-        Field::MinSimilarity,
-        Field::Explain,
-    ],
-    wanted: Wanted::STORED,
-};
-
-/// `/v1/insert`, and the documents of `/v1/compare`.
-pub(crate) const INSERT: Shape = Shape {
-    fields: fields![],
-    parameters: &[Field::Id, Field::Extract],
-    batch_parameters: &[Field::Extract],
-    wanted: Wanted::STORED,
-};
-
-/// `/v1/check-and-insert`.
-pub(crate) const CHECK_AND_INSERT: Shape = Shape {
-    fields: fields![Distance, Limit, MinSimilarity, OnDuplicate],
-    parameters: &[
-        Field::Id,
-        Field::Extract,
-        Field::Distance,
-        Field::Limit,
-        Field::MinSimilarity,
-        Field::OnDuplicate,
-    ],
-    batch_parameters: &[
-        Field::Extract,
-        Field::Distance,
-        Field::Limit,
-        Field::MinSimilarity,
-        Field::OnDuplicate,
-    ],
-    wanted: Wanted::STORED,
-};
 
 /// A document with its options, ready for the engine.
 #[derive(Debug)]
@@ -123,21 +41,21 @@ pub(crate) struct Prepared {
 pub(crate) fn single(
     kind: &Kind,
     mut body: Held,
-    shape: &'static Shape,
+    request: &RequestKind,
     parameters: &Parameters,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     match kind {
         Kind::Json => {
-            let mut fields = fields::parse(&body.bytes, shape.fields)?;
+            let mut fields = (request.body)(&body.bytes)?;
             // What the URL and the body both say may differ; so saying it twice is refused.
             let twice = fields
-                .asked
-                .given_in_both(parameters.asked)
-                .or_else(|| (fields.id.is_some() && parameters.id.is_some()).then_some(Field::Id));
+                .options
+                .given_in_both(parameters.options)
+                .or_else(|| (fields.id.is_some() && parameters.id.is_some()).then_some("id"));
             if let Some(field) = twice {
                 let detail = "The field is in the body and in the query string.";
-                return Err(Problem::new(Code::RepeatedField, detail).of_field(field.name()));
+                return Err(Problem::new(Code::RepeatedField, detail).of_field(field));
             }
             fields.id = fields.id.or_else(|| parameters.id.clone());
             if fields.is_a_copy() {
@@ -145,15 +63,15 @@ pub(crate) fn single(
                 // Else a large page would be there twice. Its share stays reserved.
                 body.bytes = Bytes::new();
             }
-            of_fields(fields, parameters.asked, shape.wanted, defaults)
+            of_fields(fields, parameters.options, request.wanted, defaults)
         }
         Kind::Text(charset) => {
             let text = decoded(&body.bytes, charset.as_deref(), false)?;
-            raw(Source::Text(text), parameters, shape.wanted, defaults)
+            raw(Source::Text(text), parameters, request.wanted, defaults)
         }
         Kind::Html(charset) => {
             let html = decoded(&body.bytes, charset.as_deref(), true)?;
-            raw(Source::Html(html), parameters, shape.wanted, defaults)
+            raw(Source::Html(html), parameters, request.wanted, defaults)
         }
         Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
         Kind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
@@ -163,21 +81,21 @@ pub(crate) fn single(
 /// Reads one line of a batch; `defaults_of_batch` are its query parameters.
 pub(crate) fn line(
     json: &[u8],
-    shape: &'static Shape,
-    defaults_of_batch: Asked,
+    request: &RequestKind,
+    defaults_of_batch: RequestOptions,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    of_fields(fields::parse(json, shape.fields)?, defaults_of_batch, shape.wanted, defaults)
+    of_fields((request.body)(json)?, defaults_of_batch, request.wanted, defaults)
 }
 
 /// A bare fingerprint with its options.
 pub(crate) fn bare(
     fingerprint: Fingerprint,
     id: Option<DocumentId>,
-    asked: Asked,
+    options: RequestOptions,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    finish(Form::Fingerprint(fingerprint), id, asked, Wanted::STORED, defaults)
+    finish(Form::Fingerprint(fingerprint), id, options, Wanted::STORED, defaults)
 }
 
 /// Refuses a recipe that is not the service's.
@@ -195,12 +113,12 @@ pub(crate) fn check_recipe(named: Option<&str>, defaults: &RequestDefaults) -> R
 /// A document out of the fields of its JSON object.
 pub(crate) fn of_fields(
     fields: Fields<'_>,
-    asked: Asked,
+    options: RequestOptions,
     wanted: Wanted,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     check_recipe(fields.recipe.as_deref(), defaults)?;
-    let asked = fields.asked.or(asked);
+    let options = fields.options.or(options);
     let forms = [
         fields.text.map(Source::Text).map(Form::Source),
         fields.html.map(Source::Html).map(Form::Source),
@@ -209,7 +127,7 @@ pub(crate) fn of_fields(
     ];
     let mut forms = forms.into_iter().flatten();
     match (forms.next(), forms.next()) {
-        (Some(source), None) => finish(source, fields.id, asked, wanted, defaults),
+        (Some(source), None) => finish(source, fields.id, options, wanted, defaults),
         (None, _) => Err(Problem::new(
             Code::DocumentMissing,
             "A document needs one of text, html, features, fingerprint.",
@@ -218,11 +136,11 @@ pub(crate) fn of_fields(
             Code::DocumentAmbiguous,
             format!(
                 "A document has one of text, html, features, fingerprint; this one has {} and {}.",
-                first.field().name(),
-                second.field().name()
+                first.field(),
+                second.field()
             ),
         )
-        .of_field(second.field().name())),
+        .of_field(second.field())),
     }
 }
 
@@ -233,12 +151,12 @@ enum Form<'a> {
 }
 
 impl Form<'_> {
-    const fn field(&self) -> Field {
+    const fn field(&self) -> &'static str {
         match self {
-            Self::Source(Source::Text(_)) => Field::Text,
-            Self::Source(Source::Html(_)) => Field::Html,
-            Self::Source(Source::Features(_)) => Field::Features,
-            Self::Fingerprint(_) => Field::Fingerprint,
+            Self::Source(Source::Text(_)) => "text",
+            Self::Source(Source::Html(_)) => "html",
+            Self::Source(Source::Features(_)) => "features",
+            Self::Fingerprint(_) => "fingerprint",
         }
     }
 }
@@ -249,21 +167,21 @@ fn raw(
     wanted: Wanted,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    finish(Form::Source(source), parameters.id.clone(), parameters.asked, wanted, defaults)
+    finish(Form::Source(source), parameters.id.clone(), parameters.options, wanted, defaults)
 }
 
 fn finish(
     form: Form<'_>,
     id: Option<DocumentId>,
-    asked: Asked,
+    options: RequestOptions,
     wanted: Wanted,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     // Options first: they cost nothing, and a wrong one should not cost an analysis.
-    let options = query_options(asked, defaults)?;
-    let method =
-        Method { recipe: defaults.recipe, extract: asked.extract.unwrap_or(defaults.extract) };
-    let explain = asked.explain == Some(true);
+    let query = query_options(options, defaults)?;
+    let extract = options.extract.map_or(defaults.extract, Extract::from);
+    let method = Method { recipe: defaults.recipe, extract };
+    let explain = options.explain == Some(true);
     let (document, features, explained) = match form {
         Form::Fingerprint(fingerprint) => {
             (Document { id, ..Document::bare(fingerprint) }, None, None)
@@ -283,9 +201,9 @@ fn finish(
         features,
         explain,
         explained,
-        options,
-        min_similarity: asked.min_similarity.unwrap_or(defaults.min_similarity),
-        store_duplicates: asked.store_duplicates == Some(true),
+        options: query,
+        min_similarity: options.min_similarity.unwrap_or(defaults.min_similarity),
+        store_duplicates: options.on_duplicate == Some(OnDuplicateChoice::Insert),
     })
 }
 
@@ -300,11 +218,11 @@ fn document_of(id: Option<DocumentId>, analysis: Analysis) -> Document {
 
 /// The options of a look-up, each in its range.
 pub(crate) fn query_options(
-    asked: Asked,
+    options: RequestOptions,
     defaults: &RequestDefaults,
 ) -> Result<QueryOptions, Problem> {
     let max = defaults.distance_max;
-    let distance = match asked.distance {
+    let distance = match options.distance {
         None => defaults.distance,
         Some(bits) => u8::try_from(bits)
             .ok()
@@ -312,7 +230,7 @@ pub(crate) fn query_options(
             .filter(|distance| *distance <= max)
             .ok_or_else(|| above_max(bits, max))?,
     };
-    let limit = match asked.limit {
+    let limit = match options.limit {
         None => defaults.limit,
         Some(limit) => usize::try_from(limit)
             .ok()
@@ -321,7 +239,7 @@ pub(crate) fn query_options(
                 Problem::invalid("limit", format!("limit is {limit}; it takes 1 to 1000."))
             })?,
     };
-    let min_similarity = asked.min_similarity.unwrap_or(defaults.min_similarity);
+    let min_similarity = options.min_similarity.unwrap_or(defaults.min_similarity);
     if !(0.0..=1.0).contains(&min_similarity) {
         let detail = "min_similarity takes a number, 0 to 1.";
         return Err(Problem::invalid("min_similarity", detail));

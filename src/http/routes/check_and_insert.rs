@@ -8,12 +8,15 @@ use axum::response::Response;
 use crate::engine::{Admission, Checked};
 use crate::http::batch;
 use crate::http::batch::Operation;
-use crate::http::openapi::{CheckAndInsertRequest, DocumentBody, OnDuplicate, Packed, Problems};
+use crate::http::description::{Packed, Problems};
 use crate::http::problem::Problem;
+use crate::http::reply::counts::count_hits;
+use crate::http::reply::counts::count_outcome;
 use crate::http::reply::wire::{CheckAndInsertReply, Subject};
-use crate::http::request::prepare;
-use crate::http::routes::insert::count_outcome;
-use crate::http::routes::query::count_hits;
+use crate::http::request::types::{
+    CHECK_AND_INSERT, CheckAndInsertBatchParameters, CheckAndInsertParameters,
+    CheckAndInsertRequest,
+};
 use crate::http::service::Service;
 
 /// Store a document unless a near-duplicate is there, as one atomic step.
@@ -21,8 +24,8 @@ use crate::http::service::Service;
 /// Of many concurrent requests with near-identical documents exactly one is answered `inserted`.
 /// With `"on_duplicate": "insert"` duplicates are stored too.
 #[utoipa::path(post, path = "/v1/check-and-insert", tag = "store",
-    params(DocumentBody, crate::http::openapi::Extraction, crate::http::openapi::LookUp, OnDuplicate),
-    request_body(content((CheckAndInsertRequest = "application/json"),
+    params(CheckAndInsertParameters),
+    request_body(content((CheckAndInsertRequest<'_> = "application/json"),
         (String = "text/plain"), (String = "text/html"))),
     responses((status = 200, description = "What was found, and what became of the document",
         body = CheckAndInsertReply<'_>), Problems))]
@@ -30,7 +33,7 @@ pub(crate) async fn post_check_and_insert(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = service.prepare(request, &prepare::CHECK_AND_INSERT).await?;
+    let asked = service.prepare(request, &CHECK_AND_INSERT).await?;
     let subject = Subject::from(&asked);
     let pending = service
         .engine
@@ -55,8 +58,8 @@ pub(crate) async fn post_check_and_insert(
 /// fingerprints: one byte each, the distance of the nearest hit, or 255 for inserted. The order
 /// within a batch is the order of effect.
 #[utoipa::path(post, path = "/v1/check-and-insert/batch", tag = "batches",
-    params(crate::http::openapi::Extraction, crate::http::openapi::LookUp, OnDuplicate),
-    request_body(content((CheckAndInsertRequest = "application/x-ndjson"),
+    params(CheckAndInsertBatchParameters),
+    request_body(content((CheckAndInsertRequest<'_> = "application/x-ndjson"),
         (Packed = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order",
         content((CheckAndInsertReply<'_> = "application/x-ndjson"),

@@ -5,30 +5,29 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
-use crate::http::RequestDefaults;
-use crate::http::openapi::{CompareRequest, Problems};
+use crate::http::description::Problems;
+use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
 use crate::http::reply::wire;
 use crate::http::reply::wire::{CompareReply, Subject};
 use crate::http::request::body;
 use crate::http::request::body::Kind;
-use crate::http::request::fields;
-use crate::http::request::fields::{Asked, Field, Fields};
+use crate::http::request::json;
+use crate::http::request::json::Object;
 use crate::http::request::parameters;
+use crate::http::request::parameters::NoParameters;
 use crate::http::request::prepare;
 use crate::http::request::prepare::Prepared;
+use crate::http::request::types::{CompareRequest, Fields, INSERT, InsertRequest, RequestOptions};
 use crate::http::service::Service;
 use crate::machine::query::Verification;
-
-/// The query parameters it takes: none, for both documents are in the body.
-const PARAMETERS: &[Field] = &[];
 
 /// Compare two documents.
 ///
 /// `duplicate` says whether a look-up of one would count the other. Stores nothing.
 #[utoipa::path(post, path = "/v1/compare", tag = "look up",
-    request_body = CompareRequest,
+    request_body = CompareRequest<'_>,
     responses((status = 200, description = "How near the two documents are", body = CompareReply),
         Problems))]
 pub(crate) async fn post_compare(
@@ -36,12 +35,13 @@ pub(crate) async fn post_compare(
     request: Request,
 ) -> Result<Response, Problem> {
     let (head, stream) = request.into_parts();
-    parameters::parse(head.uri.query(), PARAMETERS)?;
+    // Both documents are in the body.
+    let NoParameters {} = parameters::read(head.uri.query())?;
     if body::kind(&head.headers, "application/json")? != Kind::Json {
         let detail = "This resource takes two documents as application/json.";
         return Err(body::unsupported(detail.to_owned()));
     }
-    let held = body::read(&service, stream).await?;
+    let held = body::read(&service.bodies, stream).await?;
     let defaults = service.options.defaults;
     let bytes = held.bytes.len();
     let work = move || compare(&held.bytes, &defaults);
@@ -51,10 +51,11 @@ pub(crate) async fn post_compare(
 }
 
 fn compare(json: &[u8], defaults: &RequestDefaults) -> Result<CompareReply, Problem> {
-    let fields = fields::parse_comparison(json, prepare::INSERT.fields)?;
-    let options = prepare::query_options(fields.asked, defaults)?;
-    let a = side(fields.a, "a", fields.asked, defaults)?;
-    let b = side(fields.b, "b", fields.asked, defaults)?;
+    let request: CompareRequest<'_> = json::read(json)?;
+    let given = request.options();
+    let options = prepare::query_options(given, defaults)?;
+    let a = side(request.a, "a", given, defaults)?;
+    let b = side(request.b, "b", given, defaults)?;
     let distance = a.document.fingerprint.distance(b.document.fingerprint);
     let verification = Verification::between(
         a.document.sketch.as_deref(),
@@ -77,14 +78,14 @@ fn compare(json: &[u8], defaults: &RequestDefaults) -> Result<CompareReply, Prob
 }
 
 fn side(
-    fields: Option<Fields<'_>>,
+    document: Option<Object<InsertRequest<'_>>>,
     name: &'static str,
-    asked: Asked,
+    options: RequestOptions,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     let missing =
         || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");
-    let fields = fields.ok_or_else(|| missing().of_field(name))?;
-    prepare::of_fields(fields, asked, prepare::INSERT.wanted, defaults)
+    let Object(document) = document.ok_or_else(|| missing().of_field(name))?;
+    prepare::of_fields(Fields::from(document), options, INSERT.wanted, defaults)
         .map_err(|problem| problem.inside(name))
 }

@@ -10,12 +10,12 @@ use axum::http::Uri;
 use percent_encoding::percent_decode_str;
 
 use crate::document::DocumentId;
-use crate::http::openapi::Problems;
+use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::{DocumentReply, RemovedReply};
-use crate::http::request::fields::Field;
 use crate::http::request::parameters;
 use crate::http::request::parameters::NoParameters;
+use crate::http::request::types::IdParameter;
 use crate::http::service::Service;
 use crate::metrics;
 
@@ -48,7 +48,7 @@ pub(crate) async fn delete_document(
 
 /// Show what is stored under an id, given as a query parameter.
 #[utoipa::path(get, path = "/v1/documents", tag = "documents",
-    params(("id" = String, Query, description = "the id")),
+    params(IdParameter),
     responses((status = 200, description = "The document", body = DocumentReply), Problems))]
 pub(crate) async fn get_document_by_parameter(
     State(service): State<Arc<Service>>,
@@ -59,7 +59,7 @@ pub(crate) async fn get_document_by_parameter(
 
 /// Forget the document with an id, given as a query parameter.
 #[utoipa::path(delete, path = "/v1/documents", tag = "documents",
-    params(("id" = String, Query, description = "the id")),
+    params(IdParameter),
     responses((status = 200, description = "How many documents were removed", body = RemovedReply),
         Problems))]
 pub(crate) async fn delete_document_by_parameter(
@@ -91,7 +91,7 @@ fn id_of_path(uri: &Uri) -> Result<DocumentId, Problem> {
 }
 
 fn id_of_query(request: &Request) -> Result<DocumentId, Problem> {
-    let parameters = parameters::parse(request.uri().query(), &[Field::Id])?;
+    let parameters: IdParameter = parameters::read(request.uri().query())?;
     let detail = "Name the document: /v1/documents/{id}, percent-encoded, or ?id=.";
-    parameters.id.ok_or_else(|| Problem::invalid("id", detail))
+    parameters.id.map(|id| id.0).ok_or_else(|| Problem::invalid("id", detail))
 }

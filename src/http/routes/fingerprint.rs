@@ -7,25 +7,27 @@ use axum::response::Response;
 
 use crate::http::batch;
 use crate::http::batch::Operation;
-use crate::http::openapi::{DocumentBody, Explain, Extraction, FingerprintRequest, Problems};
+use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::wire::FingerprintReply;
-use crate::http::request::prepare;
+use crate::http::request::types::{
+    FINGERPRINT, FingerprintBatchParameters, FingerprintParameters, FingerprintRequest,
+};
 use crate::http::service::Service;
 
 /// Make the fingerprint of a document.
 ///
 /// Stores nothing. `"explain": true` adds the heaviest features and the 64 sums.
 #[utoipa::path(post, path = "/v1/fingerprint", tag = "look up",
-    params(DocumentBody, Extraction, Explain),
-    request_body(content((FingerprintRequest = "application/json"),
+    params(FingerprintParameters),
+    request_body(content((FingerprintRequest<'_> = "application/json"),
         (String = "text/plain"), (String = "text/html"))),
     responses((status = 200, description = "The fingerprint", body = FingerprintReply), Problems))]
 pub(crate) async fn post_fingerprint(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = service.prepare(request, &prepare::FINGERPRINT).await?;
+    let asked = service.prepare(request, &FINGERPRINT).await?;
     let reply = FingerprintReply::new(&asked, service.options.defaults.recipe);
     service.replies.answer(reply, None)
 }
@@ -34,8 +36,8 @@ pub(crate) async fn post_fingerprint(
 ///
 /// NDJSON: one document a line, one reply a line.
 #[utoipa::path(post, path = "/v1/fingerprint/batch", tag = "batches",
-    params(Extraction, Explain),
-    request_body(content = FingerprintRequest, content_type = "application/x-ndjson"),
+    params(FingerprintBatchParameters),
+    request_body(content = FingerprintRequest<'_>, content_type = "application/x-ndjson"),
     responses((status = 200, description = "A reply for each document, in their order",
         body = FingerprintReply, content_type = "application/x-ndjson"),
         Problems))]

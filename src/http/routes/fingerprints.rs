@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::Uri;
 
 use crate::fingerprint::Fingerprint;
-use crate::http::openapi::Problems;
+use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::wire::RemovedReply;
 use crate::http::request::parameters::NoParameters;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 
-use crate::http::openapi::Problems;
+use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::wire::HealthReply;
 use crate::http::service::Service;

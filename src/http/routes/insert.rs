@@ -6,30 +6,30 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 
-use crate::engine::{Admission, WriteOutcome};
+use crate::engine::Admission;
 use crate::http::batch;
 use crate::http::batch::Operation;
-use crate::http::openapi::{DocumentBody, InsertRequest, Packed, Problems};
+use crate::http::description::{Packed, Problems};
 use crate::http::problem::Problem;
+use crate::http::reply::counts::count_outcome;
 use crate::http::reply::wire::{InsertReply, PackedInsertReply, Subject};
-use crate::http::request::prepare;
+use crate::http::request::types::{INSERT, InsertBatchParameters, InsertParameters, InsertRequest};
 use crate::http::service::Service;
-use crate::metrics;
 
 /// Store a document whatever is there.
 ///
 /// A document with the same id is replaced. Answered when the write is as durable as configured.
 #[utoipa::path(post, path = "/v1/insert", tag = "store",
-    params(DocumentBody, crate::http::openapi::Extraction),
+    params(InsertParameters),
     request_body(content(
-        (InsertRequest = "application/json"), (String = "text/plain"), (String = "text/html"))),
+        (InsertRequest<'_> = "application/json"), (String = "text/plain"), (String = "text/html"))),
     responses((status = 200, description = "What became of the document", body = InsertReply),
         Problems))]
 pub(crate) async fn post_insert(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = service.prepare(request, &prepare::INSERT).await?;
+    let asked = service.prepare(request, &INSERT).await?;
     let subject = Subject::from(&asked);
     let engine = &service.engine;
     let pending = engine.begin_insert(asked.document, Admission::Shed).await?;
@@ -42,9 +42,9 @@ pub(crate) async fn post_insert(
 ///
 /// NDJSON: one document a line, one reply a line. Packed 64-bit little-endian fingerprints: counts.
 #[utoipa::path(post, path = "/v1/insert/batch", tag = "batches",
-    params(crate::http::openapi::Extraction),
+    params(InsertBatchParameters),
     request_body(content(
-        (InsertRequest = "application/x-ndjson"), (Packed = "application/octet-stream"))),
+        (InsertRequest<'_> = "application/x-ndjson"), (Packed = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order; for packed\
         fingerprints one reply for all", content(
         (InsertReply = "application/x-ndjson"), (PackedInsertReply = "application/json"))),
@@ -54,15 +54,4 @@ pub(crate) async fn post_insert_batch(
     request: Request,
 ) -> Result<Response, Problem> {
     batch::run(service, Operation::Insert, request).await
-}
-
-/// Counts one answered write.
-pub(crate) fn count_outcome(outcome: WriteOutcome) {
-    let outcome = match outcome {
-        WriteOutcome::Inserted => metrics::WriteOutcome::Inserted,
-        WriteOutcome::Duplicate => metrics::WriteOutcome::Duplicate,
-        WriteOutcome::AlreadyPresent => metrics::WriteOutcome::AlreadyPresent,
-        WriteOutcome::Replaced => metrics::WriteOutcome::Replaced,
-    };
-    metrics::written(outcome, 1);
 }

@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
 use crate::engine::Readiness;
-use crate::http::openapi::Problems;
+use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::routes::stats;
 use crate::http::service::Service;
@@ -28,7 +28,7 @@ pub(crate) async fn get_metrics(
         fingerprints: stats.fingerprints,
         memory_bytes: [memory.tables, memory.documents, memory.ids, memory.removals, memory.deltas],
         merging_bytes: memory.merging,
-        bodies_bytes: service.held.now() as u64,
+        bodies_bytes: service.bodies.held_bytes() as u64,
         replies_bytes: service.replies.held_bytes() as u64,
         resident_bytes: stats::resident_bytes(),
         memory_bytes_max: service.options.memory_bytes_max,

@@ -7,65 +7,53 @@ use axum::response::Response;
 
 use crate::http::batch;
 use crate::http::batch::Operation;
-use crate::http::openapi::{
-    DocumentBody, Explain, Extraction, LookUp, Packed, Problems, QueryRequest,
-};
+use crate::http::description::{Packed, Problems};
 use crate::http::problem::{Code, Problem};
+use crate::http::reply::counts::count_hits;
 use crate::http::reply::wire::QueryReply;
-use crate::http::request::fields::Field;
 use crate::http::request::parameters;
 use crate::http::request::prepare;
 use crate::http::request::prepare::Prepared;
+use crate::http::request::types::{
+    GetQueryParameters, QUERY, QueryBatchParameters, QueryParameters, QueryRequest,
+};
 use crate::http::service::Service;
-use crate::metrics;
-
-/// What `GET /v1/query` takes.
-const PARAMETERS: &[Field] = &[
-    Field::Fingerprint,
-    Field::Recipe,
-    Field::Id,
-    Field::Distance,
-    Field::Limit,
-    Field::MinSimilarity,
-    Field::Explain,
-];
 
 /// Find the near-duplicates of a document.
 ///
 /// Every stored fingerprint within the distance is a hit. Where both sides came as text, the hit
 /// is verified too. `"explain": true` adds why. Stores nothing.
 #[utoipa::path(post, path = "/v1/query", tag = "look up",
-    params(DocumentBody, Extraction, LookUp, Explain),
+    params(QueryParameters),
     request_body(content(
-        (QueryRequest = "application/json"), (String = "text/plain"), (String = "text/html"))),
+        (QueryRequest<'_> = "application/json"), (String = "text/plain"), (String = "text/html"))),
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(crate) async fn post_query(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = service.prepare(request, &prepare::QUERY).await?;
+    let asked = service.prepare(request, &QUERY).await?;
     answer(&service, &asked).await
 }
 
 /// Find the near-duplicates of a fingerprint.
 #[utoipa::path(get, path = "/v1/query", tag = "look up",
-    params(("fingerprint" = String, Query, description = "16 hex digits, with or without 0x"),
-        ("recipe" = Option<String>, Query, description = "refused unless it is the service's"),
-        DocumentBody, LookUp, Explain),
+    params(GetQueryParameters),
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(crate) async fn get_query(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let defaults = &service.options.defaults;
-    let parameters = parameters::parse(request.uri().query(), PARAMETERS)?;
+    let parameters: GetQueryParameters = parameters::read(request.uri().query())?;
+    let options = parameters.options();
     prepare::check_recipe(parameters.recipe.as_deref(), defaults)?;
     let Some(fingerprint) = parameters.fingerprint else {
         let detail =
             "The query parameter fingerprint is missing; text goes into the body of a POST.";
         return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
     };
-    let asked = prepare::bare(fingerprint, parameters.id, parameters.asked, defaults)?;
+    let asked = prepare::bare(fingerprint.0, parameters.id.map(|id| id.0), options, defaults)?;
     answer(&service, &asked).await
 }
 
@@ -74,9 +62,9 @@ pub(crate) async fn get_query(
 /// NDJSON: one document with its options a line, one reply a line in the same order, streamed.
 /// Packed 64-bit little-endian fingerprints: one byte each, the distance of the nearest hit or 255.
 #[utoipa::path(post, path = "/v1/query/batch", tag = "batches",
-    params(Extraction, LookUp, Explain),
+    params(QueryBatchParameters),
     request_body(content(
-        (QueryRequest = "application/x-ndjson"), (Packed = "application/octet-stream"))),
+        (QueryRequest<'_> = "application/x-ndjson"), (Packed = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order", content(
         (QueryReply<'_> = "application/x-ndjson"), (Packed = "application/octet-stream"))),
         Problems))]
@@ -92,11 +80,4 @@ async fn answer(service: &Service, asked: &Prepared) -> Result<Response, Problem
     let (findings, share) = service.replies.hits(found).await?;
     count_hits(&findings);
     service.replies.answer(QueryReply::new(asked, &findings), share)
-}
-
-/// Counts the listed hits by distance.
-pub(crate) fn count_hits(findings: &crate::engine::Findings) {
-    for hit in &findings.hits {
-        metrics::hit(hit.distance.get());
-    }
 }

@@ -12,8 +12,8 @@ use axum::response::IntoResponse;
 use tokio::sync::mpsc;
 
 use crate::engine::Export;
-use crate::http::openapi;
-use crate::http::openapi::Problems;
+use crate::http::description;
+use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::{SnapshotReply, SnapshotsReply};
 use crate::http::request::parameters::NoParameters;
@@ -53,7 +53,7 @@ const PIECES_MAX: usize = 2;
 /// a stream that was cut do not match: `nearprint snapshot verify --export FILE`. At most
 /// `server.exports_max` run at one time; further ones are answered 503.
 #[utoipa::path(get, path = "/v1/snapshots/export", tag = "operations",
-    responses((status = 200, description = "The export", body = openapi::Packed,
+    responses((status = 200, description = "The export", body = description::Packed,
         content_type = "application/octet-stream"), Problems))]
 pub(crate) async fn get_export(
     State(service): State<Arc<Service>>,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::engine::{Durability, SegmentStats, SnapshotInfo, Stats};
-use crate::http::openapi::Problems;
+use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::wire::SnapshotReply;
 use crate::http::request::parameters::NoParameters;
@@ -25,7 +25,7 @@ pub(crate) async fn get_stats(
 ) -> Result<Json<StatsReply>, Problem> {
     let uptime = service.started.elapsed().as_secs();
     let mut reply = StatsReply::new(service.stats().await?, uptime);
-    reply.memory.bodies_bytes = service.held.now() as u64;
+    reply.memory.bodies_bytes = service.bodies.held_bytes() as u64;
     reply.memory.replies_bytes = service.replies.held_bytes() as u64;
     reply.memory.max_bytes =
         Some(service.options.memory_bytes_max).filter(|&bytes_max| bytes_max > 0);

@@ -8,11 +8,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
-use super::{Batch, Operation, Source, Step, Steps, error_line, line_of, send};
 use crate::engine::Shown;
 use crate::fingerprint::Fingerprint;
-use crate::http::batch::packed::Words;
+use crate::http::batch::context::{Batch, Operation, Step, Steps, error_line, line_of, send};
+use crate::http::batch::words::Words;
 use crate::http::problem::{Code, Problem};
+use crate::http::reply::counts::count_hits;
 use crate::http::reply::replies::SHORT_BYTES;
 use crate::http::reply::wire::{FingerprintReply, QueryReply};
 use crate::http::request::body;
@@ -20,7 +21,6 @@ use crate::http::request::body::Reserved;
 use crate::http::request::lines::{Line, LineCutter};
 use crate::http::request::prepare;
 use crate::http::request::prepare::Prepared;
-use crate::http::routes::query::count_hits;
 use crate::http::service::Service;
 
 /// Documents prepared in one piece of work. Each may be a few bytes long and take hundreds when it is
@@ -32,6 +32,12 @@ const AHEAD_BYTES: usize = 64 * 1024;
 
 /// Look-ups between two moments at which other tasks get their turn.
 const LOOKUPS_A_TURN: usize = 64;
+
+/// Where the documents come from.
+pub(crate) enum Source {
+    Lines(Body),
+    Packed(Words),
+}
 
 /// Some documents of the batch, as they came.
 enum Chunk {
@@ -70,7 +76,7 @@ async fn read_lines(
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.service.options;
     let mut cutter = LineCutter::new(options.line_bytes_max);
-    let mut reserved = Reserved::none(&batch.service);
+    let mut reserved = Reserved::none(&batch.service.bodies);
     let mut deadline = body::deadline(options.body_timeout);
     loop {
         let next = timeout_at(deadline, body::next_data(&mut body))
@@ -240,7 +246,7 @@ fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
         }
         Chunk::Packed { first, fingerprints } => (first..)
             .zip(fingerprints)
-            .map(|(line, bits)| (line, prepare::bare(bits, None, batch.asked, defaults)))
+            .map(|(line, bits)| (line, prepare::bare(bits, None, batch.options, defaults)))
             .collect(),
     }
 }
@@ -253,7 +259,7 @@ fn prepare_line(batch: &Batch, line: &Line) -> Result<Prepared, Problem> {
             format!("A line may have {} bytes (server.line_bytes_max).", options.line_bytes_max),
         ));
     };
-    prepare::line(bytes, batch.operation.shape(), batch.asked, &options.defaults)
+    prepare::line(bytes, batch.operation.request(), batch.options, &options.defaults)
 }
 
 /// The reply to a document that is not to be stored, where it is a short one.

@@ -9,17 +9,17 @@ use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Batch, Operation, Step, Steps, error_line, line_of, send};
 use crate::engine::{Admission, Checked, Pending, Refused, Written};
+use crate::http::batch::context::{Batch, Operation, Step, Steps, error_line, line_of, send};
 use crate::http::problem::Problem;
+use crate::http::reply::counts::count_hits;
+use crate::http::reply::counts::count_outcome;
 use crate::http::reply::replies;
 use crate::http::reply::replies::{SHORT_BYTES, Share};
 use crate::http::reply::wire::{
     CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
 };
 use crate::http::request::prepare::Prepared;
-use crate::http::routes::insert::count_outcome;
-use crate::http::routes::query::count_hits;
 
 /// Replies are sent when they fill this, or when the next one is not there yet.
 const REPLY_BYTES: usize = 16 * 1024;

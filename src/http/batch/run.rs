@@ -1,0 +1,44 @@
+//! The way in of every batch.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::response::Response;
+use tokio::sync::Semaphore;
+
+use crate::http::batch::context::{Batch, Operation};
+use crate::http::batch::unordered::Source;
+use crate::http::batch::{ndjson, packed};
+use crate::http::problem::Problem;
+use crate::http::reply::replies::OWN_BYTES;
+use crate::http::request::body;
+use crate::http::request::body::Kind;
+use crate::http::request::prepare;
+use crate::http::service::Service;
+
+/// Answers a batch of either type.
+pub(crate) async fn run(
+    service: Arc<Service>,
+    operation: Operation,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (head, stream) = request.into_parts();
+    let defaults = (operation.request().batch_parameters)(head.uri.query())?;
+    // A default that is wrong for every line refuses the batch.
+    let query = prepare::query_options(defaults, &service.options.defaults)?;
+    let kind = body::kind(&head.headers, operation.takes())?;
+    if operation.writes() {
+        service.accepts_writes()?;
+    }
+    let batch =
+        Batch { service, operation, options: defaults, own: Arc::new(Semaphore::new(OWN_BYTES)) };
+    match (kind, operation) {
+        (Kind::Ndjson, _) => Ok(ndjson::respond(batch, Source::Lines(stream))),
+        (Kind::Packed, Operation::Query | Operation::Insert | Operation::CheckAndInsert) => {
+            packed::run(batch, query, &head.headers, stream).await
+        }
+        (Kind::Packed | Kind::Json | Kind::Text(_) | Kind::Html(_), _) => {
+            Err(body::unsupported(format!("A batch comes as {}.", operation.takes())))
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The body of a packed batch: little-endian words of 64 bits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use bytes::BytesMut;
+use futures_util::FutureExt as _;
+use http_body_util::Full;
+use tokio::time::timeout_at;
+
+use crate::fingerprint::Fingerprint;
+use crate::http::middleware::guard::Guarded;
+use crate::http::problem::{Code, Problem};
+use crate::http::request::body;
+use crate::http::request::body::Bodies;
+use crate::machine::change::PACKED_MAX;
+
+/// At most this many fingerprints are looked up or stored in one piece of work.
+const CHUNK: usize = PACKED_MAX;
+
+const WORD: usize = size_of::<u64>();
+
+/// The body with its length, which is a multiple of 8.
+pub(crate) async fn whole_words(
+    bodies: &Arc<Bodies>,
+    stream: Body,
+) -> Result<(Body, u64), Problem> {
+    let (stream, bytes) = if let Some(bytes) = stream.size_hint().exact() {
+        (stream, bytes)
+    } else {
+        let limit = bodies.bytes_max;
+        let held = body::read(bodies, stream).await.map_err(|problem| {
+            let detail =
+                format!("A packed body of more than {limit} bytes needs a Content-Length.");
+            if problem.is(Code::BodyTooLarge) {
+                Problem::new(Code::LengthRequired, detail)
+            } else {
+                problem
+            }
+        })?;
+        let bytes = held.bytes.len() as u64;
+        let body = Full::new(held.bytes.clone());
+        (Body::new(Guarded::new(body, held)), bytes)
+    };
+    if bytes.is_multiple_of(8) {
+        return Ok((stream, bytes));
+    }
+    Err(Problem::new(
+        Code::PackedLength,
+        format!("Packed fingerprints have 8 bytes each; the body has {bytes}. Nothing was done."),
+    ))
+}
+
+/// The fingerprints of a packed body, some at a time.
+pub(crate) struct Words {
+    body: Body,
+    bytes: BytesMut,
+    ended: bool,
+    timeout: Duration,
+}
+
+impl Words {
+    pub(crate) fn new(body: Body, timeout: Duration) -> Self {
+        Self { body, bytes: BytesMut::new(), ended: false, timeout }
+    }
+
+    /// The next fingerprints: [`CHUNK`] of them, or fewer where no more have come yet.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Fingerprint>>, Problem> {
+        let deadline = body::deadline(self.timeout);
+        while !self.ended && self.bytes.len() < CHUNK * WORD {
+            let mut data = std::pin::pin!(body::next_data(&mut self.body));
+            let next = match data.as_mut().now_or_never() {
+                Some(next) => next,
+                None if self.bytes.len() >= WORD => break,
+                None => timeout_at(deadline, data)
+                    .await
+                    .unwrap_or_else(|_| Err(body::too_slow(self.timeout))),
+            };
+            match next? {
+                Some(data) => self.bytes.extend_from_slice(&data),
+                None => self.ended = true,
+            }
+        }
+        let words = self.bytes.len().min(CHUNK * WORD) / WORD;
+        let taken = self.bytes.split_to(words.saturating_mul(WORD));
+        let (words, _) = taken.as_chunks::<WORD>();
+        let bits = |word: &[u8; WORD]| Fingerprint::new(u64::from_le_bytes(*word));
+        Ok((!words.is_empty()).then(|| words.iter().map(bits).collect()))
+    }
+}

@@ -1,0 +1,186 @@
+//! The description of the API (OpenAPI 3.1), made from the handlers and the types of requests and
+//! replies.
+
+use std::collections::BTreeMap;
+
+use utoipa::openapi::{
+    ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref,
+    RefOr, Response, ResponseBuilder,
+};
+use utoipa::{IntoResponses, ToSchema};
+
+use crate::http::batch::context::ErrorLine;
+use crate::http::problem::ProblemBody;
+
+/// The document without its routes.
+pub(crate) fn head() -> OpenApi {
+    let license = LicenseBuilder::new()
+        .name(env!("CARGO_PKG_LICENSE"))
+        .identifier(Some(env!("CARGO_PKG_LICENSE")))
+        .build();
+    let info = InfoBuilder::new()
+        .title("nearprint")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(env!("CARGO_PKG_DESCRIPTION")))
+        .license(Some(license))
+        .build();
+    let components = ComponentsBuilder::new()
+        .schema_from::<ProblemBody<'_>>()
+        .schema_from::<ErrorLine<'_>>()
+        .build();
+    OpenApiBuilder::new().info(info).components(Some(components)).build()
+}
+
+/// What every route may answer besides its own reply.
+pub(crate) struct Problems;
+
+impl IntoResponses for Problems {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let statuses = [
+            (
+                "400",
+                "Malformed or contradictory: `malformed_json`, `invalid_value`, `unknown_field`, `repeated_field`, `document_missing`, `document_ambiguous`, `distance_above_max`, `packed_length`, `body_incomplete`, `invalid_host`",
+            ),
+            ("401", "`token_missing`, `token_unknown`; with WWW-Authenticate"),
+            ("403", "`scope_missing`, `cross_site`"),
+            ("404", "`not_found`, `document_not_found`"),
+            ("405", "`method_not_allowed`"),
+            ("408", "`request_timeout`"),
+            ("409", "`recipe_mismatch`"),
+            ("411", "`length_required`"),
+            ("413", "`body_too_large`, `line_too_large`"),
+            ("415", "`unsupported_media_type`, `unsupported_charset`, `unsupported_encoding`"),
+            ("421", "`host_not_allowed`"),
+            ("422", "`empty_document`"),
+            ("429", "`rate_limited`; with Retry-After"),
+            ("500", "`internal`, `unreadable_record`"),
+            ("501", "`unsupported_transfer_coding`"),
+            ("503", "`overloaded`, `stopping`, `storage_failed`; with Retry-After"),
+            ("507", "`disk_full`, `memory_full`; look-ups go on"),
+        ];
+        let response = |description: &str| {
+            let content =
+                ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+            ResponseBuilder::new()
+                .description(description)
+                .content("application/problem+json", content)
+                .build()
+        };
+        statuses
+            .into_iter()
+            .map(|(status, text)| (status.to_owned(), response(text).into()))
+            .collect()
+    }
+}
+
+/// A body of bytes: packed fingerprints, distances or an export.
+#[derive(ToSchema)]
+#[schema(value_type = String, content_media_type = "application/octet-stream")]
+#[expect(dead_code, reason = "a description")]
+pub(crate) struct Packed(Vec<u8>);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::problem::Code;
+
+    fn document() -> Value {
+        serde_json::to_value(super::super::openapi()).unwrap()
+    }
+
+    #[test]
+    fn it_describes_every_route_of_the_contract() {
+        let document = document();
+        assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+        let mut found: Vec<String> = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for method in item.as_object().unwrap().keys() {
+                found.push(format!("{} {path}", method.to_uppercase()));
+            }
+        }
+        found.sort();
+        let mut expected = [
+            "POST /v1/fingerprint",
+            "POST /v1/compare",
+            "POST /v1/query",
+            "GET /v1/query",
+            "POST /v1/insert",
+            "POST /v1/check-and-insert",
+            "POST /v1/fingerprint/batch",
+            "POST /v1/query/batch",
+            "POST /v1/insert/batch",
+            "POST /v1/check-and-insert/batch",
+            "GET /v1/documents/{id}",
+            "DELETE /v1/documents/{id}",
+            "GET /v1/documents",
+            "DELETE /v1/documents",
+            "DELETE /v1/fingerprints/{hex}",
+            "GET /v1/stats",
+            "GET /v1/snapshots",
+            "GET /v1/snapshots/export",
+            "POST /v1/snapshots",
+            "GET /healthz",
+            "GET /readyz",
+            "GET /metrics",
+            "GET /openapi.json",
+            "GET /",
+            "GET /page.css",
+            "GET /page.js",
+        ];
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn every_response_has_a_description() {
+        let document = document();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                for (status, response) in operation["responses"].as_object().unwrap() {
+                    let description = response["description"].as_str().unwrap_or_default();
+                    assert!(!description.is_empty(), "{method} {path} {status}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_schema_is_a_bare_boolean() {
+        let text = document().to_string();
+        assert!(!text.contains("\"items\":false"), "tools for OpenAPI 3.0 refuse it: {text}");
+    }
+
+    #[test]
+    fn bytes_are_described_as_such_and_not_as_lists_of_numbers() {
+        let document = document();
+        let request = &document["paths"]["/v1/insert/batch"]["post"]["requestBody"]["content"];
+        let packed = request["application/octet-stream"]["schema"]["$ref"].as_str().unwrap();
+        assert_eq!(packed, "#/components/schemas/Packed");
+        let packed = &document["components"]["schemas"]["Packed"];
+        assert_eq!(packed["type"], "string");
+        assert_eq!(packed["contentMediaType"], "application/octet-stream");
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let document = document();
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        let text = document.to_string();
+        for reference in text.split("\"#/components/schemas/").skip(1) {
+            let name = reference.split('"').next().unwrap();
+            assert!(schemas.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_code_is_in_the_document_under_its_status() {
+        let document = document();
+        let responses = &document["paths"]["/v1/insert"]["post"]["responses"];
+        for code in Code::ALL {
+            let (status, name, _) = code.row();
+            let description = responses[status.as_str()]["description"].as_str();
+            assert!(description.is_some_and(|text| text.contains(&format!("`{name}`"))), "{name}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! From an error of serde to the report for the client: the code, the field, and what it takes.
+//!
+//! serde tells its kinds of errors apart by their messages alone, so their beginnings are read here.
+//! The unit tests of [`crate::http::request::types`] pin them.
+
+use serde_path_to_error::{Path, Segment};
+
+use crate::http::problem::{Code, Problem, quoted};
+
+/// A longer message repeats a long value.
+const MESSAGE_BYTES_MAX: usize = 200;
+
+/// What is wrong with a field.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fault<'a> {
+    /// The request does not take it; `known` lists those it takes, and is empty where there are none.
+    Unknown { known: String },
+    /// It is there twice.
+    Repeated { name: &'a str },
+    /// Its value is wrong.
+    Value,
+}
+
+impl<'a> Fault<'a> {
+    /// The fault that a message of serde is about.
+    pub(crate) fn of(message: &'a str) -> Self {
+        let repeated = message.strip_prefix("duplicate field `");
+        if let Some(name) = repeated.and_then(|rest| rest.strip_suffix('`')) {
+            return Self::Repeated { name };
+        }
+        if !message.starts_with("unknown field `") {
+            return Self::Value;
+        }
+        // The name comes from the client and may hold anything, so this is read from the end.
+        let known = message.rsplit_once(", expected ").map_or("", |(_, known)| known);
+        let known = known.trim_start_matches("one of ").replace('`', "").replace(" or ", ", ");
+        Self::Unknown { known }
+    }
+
+    /// The report of it.
+    pub(crate) fn problem(code: Code, detail: String, field: Option<String>) -> Problem {
+        let problem = Problem::new(code, detail);
+        match field {
+            Some(field) => problem.of_field(quoted(&field).to_owned()),
+            None => problem,
+        }
+    }
+}
+
+/// The field that a path leads to: `text`, or `a.text` in a comparison. What is wrong inside the value
+/// of a field is said of the field.
+pub(crate) fn field_at(path: &Path) -> Option<String> {
+    let mut keys = path.iter().map_while(|segment| match segment {
+        Segment::Map { key } => Some(key.as_str()),
+        Segment::Seq { .. } | Segment::Enum { .. } | Segment::Unknown => None,
+    });
+    let field = keys.next()?;
+    match keys.next() {
+        Some(inner) if matches!(field, "a" | "b") => Some(format!("{field}.{}", quoted(inner))),
+        _ => Some(quoted(field).to_owned()),
+    }
+}
+
+/// A message without most of a long value: its beginning, and what was expected.
+pub(crate) fn shortened(message: &str) -> String {
+    if message.len() <= MESSAGE_BYTES_MAX {
+        return message.to_owned();
+    }
+    let expected = message.rfind(", expected ").and_then(|at| message.get(at..)).unwrap_or("");
+    let begin = message.get(..message.floor_char_boundary(MESSAGE_BYTES_MAX / 2));
+    format!("{}...{}", begin.unwrap_or_default(), quoted(expected))
+}

@@ -1,0 +1,535 @@
+//! The requests: one type each, from which their JSON, their query parameters and the OpenAPI document
+//! are derived.
+//!
+//! [`request!`] declares a document with the options that its route takes: the type of the JSON body,
+//! and those of the query parameters of a single request and of a batch. A macro, because serde cannot
+//! flatten a struct into one that refuses unknown fields without a copy of the whole body.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::document::DocumentId;
+use crate::fingerprint::Fingerprint;
+use crate::http::problem::Problem;
+use crate::http::request::json;
+use crate::http::request::json::Object;
+use crate::http::request::parameters;
+use crate::http::request::values::{
+    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, Text, given,
+};
+use crate::text::Wanted;
+
+/// Declares the options that any request may have.
+macro_rules! options {
+    ($($field:ident: $type:ty,)*) => {
+        /// The options of a request as they came. Their ranges are checked against the configuration,
+        /// in [`crate::http::request::prepare`].
+        #[derive(Debug, Clone, Copy, Default)]
+        pub(crate) struct RequestOptions {
+            $(pub(crate) $field: Option<$type>,)*
+        }
+
+        impl RequestOptions {
+            /// These, and those of `other` that are missing here.
+            pub(crate) fn or(self, other: Self) -> Self {
+                Self { $($field: self.$field.or(other.$field),)* }
+            }
+
+            /// The first option that both have.
+            pub(crate) fn given_in_both(self, other: Self) -> Option<&'static str> {
+                $(if self.$field.is_some() && other.$field.is_some() {
+                    return Some(stringify!($field));
+                })*
+                None
+            }
+        }
+    };
+}
+
+options! {
+    distance: u64,
+    limit: u64,
+    min_similarity: f64,
+    on_duplicate: OnDuplicateChoice,
+    extract: ExtractChoice,
+    explain: bool,
+}
+
+/// The fields of a document of any request.
+#[derive(Debug)]
+pub(crate) struct Fields<'a> {
+    pub(crate) text: Option<Cow<'a, str>>,
+    pub(crate) html: Option<Cow<'a, str>>,
+    pub(crate) features: Option<Vec<(Cow<'a, str>, f64)>>,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) recipe: Option<Cow<'a, str>>,
+    pub(crate) id: Option<DocumentId>,
+    pub(crate) options: RequestOptions,
+}
+
+impl Fields<'_> {
+    /// Whether the text is a copy, because it has escapes, and not a part of the body.
+    pub(crate) fn is_a_copy(&self) -> bool {
+        let is_part = |text: &Option<Cow<'_, str>>| matches!(text, Some(Cow::Borrowed(_)));
+        !is_part(&self.text) && !is_part(&self.html) && self.features.is_none()
+    }
+
+    /// The fields without the body and without features.
+    pub(crate) fn into_copy(self) -> Fields<'static> {
+        let owned = |text: Option<Cow<'_, str>>| text.map(|text| text.into_owned().into());
+        Fields {
+            text: owned(self.text),
+            html: owned(self.html),
+            features: None,
+            recipe: owned(self.recipe),
+            ..self
+        }
+    }
+}
+
+/// The query parameters of a request for one document.
+#[derive(Debug, Default)]
+pub(crate) struct Parameters {
+    pub(crate) id: Option<DocumentId>,
+    pub(crate) options: RequestOptions,
+}
+
+/// How a request for documents is read, whatever its type.
+#[derive(Debug)]
+pub(crate) struct RequestKind {
+    pub(crate) body: for<'a> fn(&'a [u8]) -> Result<Fields<'a>, Problem>,
+    pub(crate) parameters: fn(Option<&str>) -> Result<Parameters, Problem>,
+    /// The query parameters of a batch are the defaults of its lines.
+    pub(crate) batch_parameters: fn(Option<&str>) -> Result<RequestOptions, Problem>,
+    /// What is made of a text in addition to its fingerprint.
+    pub(crate) wanted: Wanted,
+}
+
+/// Declares a request for a document, with the options that it takes. The brackets hold what OpenAPI
+/// says of an option in addition to its type.
+macro_rules! request {
+    (
+        $(#[$doc:meta])*
+        $kind:ident: $body:ident, $parameters:ident, $batch_parameters:ident, $wanted:expr,
+        { $($(#[$field_doc:meta])* $field:ident: $type:ty [$($schema:tt)*],)* }
+    ) => {
+        $(#[$doc])*
+        ///
+        /// Exactly one of `text`, `html`, `features`, `fingerprint`.
+        #[derive(Debug, Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $body<'a> {
+            /// Plain text.
+            #[serde(borrow, default, deserialize_with = "given")]
+            #[schema(value_type = Option<String>, nullable = false)]
+            text: Option<Text<'a>>,
+            /// A page of HTML.
+            #[serde(borrow, default, deserialize_with = "given")]
+            #[schema(value_type = Option<String>, nullable = false)]
+            html: Option<Text<'a>>,
+            #[serde(borrow, default, deserialize_with = "given")]
+            #[schema(nullable = false)]
+            features: Option<FeaturesIn<'a>>,
+            #[serde(default, deserialize_with = "given")]
+            #[schema(nullable = false)]
+            fingerprint: Option<FingerprintIn>,
+            /// The recipe of `fingerprint`; refused (409) unless it is the service's.
+            #[serde(borrow, default, deserialize_with = "given")]
+            #[schema(value_type = Option<String>, nullable = false)]
+            recipe: Option<Borrowed<'a>>,
+            /// The caller's name for the document, usually its URL.
+            #[serde(default, deserialize_with = "given")]
+            #[schema(
+                value_type = Option<String>, min_length = 1, max_length = 2048, nullable = false
+            )]
+            id: Option<Id>,
+            /// Which text of `html` counts; the default is the service's `query.extract`.
+            #[serde(default, deserialize_with = "given")]
+            #[schema(nullable = false)]
+            extract: Option<ExtractChoice>,
+            $(
+                $(#[$field_doc])*
+                #[serde(default, deserialize_with = "given")]
+                #[schema($($schema)* nullable = false)]
+                $field: Option<$type>,
+            )*
+        }
+
+        impl<'a> From<$body<'a>> for Fields<'a> {
+            fn from(body: $body<'a>) -> Self {
+                Self {
+                    text: body.text.map(|text| text.0),
+                    html: body.html.map(|html| html.0),
+                    features: body.features.map(|features| features.0),
+                    fingerprint: body.fingerprint.map(|fingerprint| fingerprint.0),
+                    recipe: body.recipe.map(|recipe| recipe.0),
+                    id: body.id.map(|id| id.0),
+                    options: RequestOptions {
+                        extract: body.extract,
+                        $($field: body.$field,)*
+                        ..RequestOptions::default()
+                    },
+                }
+            }
+        }
+
+        /// The query parameters of a single request.
+        #[derive(Debug, Deserialize, IntoParams)]
+        #[serde(deny_unknown_fields)]
+        #[into_params(parameter_in = Query)]
+        pub(crate) struct $parameters {
+            /// The id, where the body is not JSON.
+            #[serde(default, deserialize_with = "given")]
+            #[param(value_type = Option<String>, min_length = 1, max_length = 2048)]
+            id: Option<Id>,
+            /// Which text of a page of HTML counts; the default is the service's `query.extract`.
+            #[serde(default, deserialize_with = "given")]
+            #[param(inline)]
+            extract: Option<ExtractChoice>,
+            $(
+                $(#[$field_doc])*
+                #[serde(default, deserialize_with = "given")]
+                #[param($($schema)* inline)]
+                $field: Option<$type>,
+            )*
+        }
+
+        /// The query parameters of a batch.
+        #[derive(Debug, Deserialize, IntoParams)]
+        #[serde(deny_unknown_fields)]
+        #[into_params(parameter_in = Query)]
+        pub(crate) struct $batch_parameters {
+            /// Which text of a page of HTML counts; the default is the service's `query.extract`.
+            #[serde(default, deserialize_with = "given")]
+            #[param(inline)]
+            extract: Option<ExtractChoice>,
+            $(
+                $(#[$field_doc])*
+                #[serde(default, deserialize_with = "given")]
+                #[param($($schema)* inline)]
+                $field: Option<$type>,
+            )*
+        }
+
+        pub(crate) const $kind: RequestKind = RequestKind {
+            body: |json| json::read::<$body<'_>>(json).map(Fields::from),
+            parameters: |query| {
+                let parameters: $parameters = parameters::read(query)?;
+                Ok(Parameters {
+                    id: parameters.id.map(|id| id.0),
+                    options: RequestOptions {
+                        extract: parameters.extract,
+                        $($field: parameters.$field,)*
+                        ..RequestOptions::default()
+                    },
+                })
+            },
+            batch_parameters: |query| {
+                let parameters: $batch_parameters = parameters::read(query)?;
+                Ok(RequestOptions {
+                    extract: parameters.extract,
+                    $($field: parameters.$field,)*
+                    ..RequestOptions::default()
+                })
+            },
+            wanted: $wanted,
+        };
+    };
+}
+
+request! {
+    /// A document to make a fingerprint of.
+    FINGERPRINT: FingerprintRequest, FingerprintParameters, FingerprintBatchParameters,
+    Wanted { sketch: false, features: true },
+    {
+        /// Adds the heaviest features and the 64 sums.
+        explain: bool [],
+    }
+}
+
+request! {
+    /// A document to look up.
+    QUERY: QueryRequest, QueryParameters, QueryBatchParameters,
+    Wanted::STORED,
+    {
+        /// The largest Hamming distance of a hit, 0 to the configured maximum.
+        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 8,],
+        /// How many hits are listed.
+        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000,],
+        /// The similarity that confirms a hit; 0 switches verification off.
+        min_similarity: f64 [minimum = 0, maximum = 1,],
+        /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
+        explain: bool [],
+    }
+}
+
+request! {
+    /// A document to store.
+    INSERT: InsertRequest, InsertParameters, InsertBatchParameters,
+    Wanted::STORED,
+    {}
+}
+
+request! {
+    /// A document to look up, and to store if nothing counts.
+    CHECK_AND_INSERT: CheckAndInsertRequest, CheckAndInsertParameters,
+    CheckAndInsertBatchParameters, Wanted::STORED,
+    {
+        /// The largest Hamming distance of a hit, 0 to the configured maximum.
+        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 8,],
+        /// How many hits are listed.
+        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000,],
+        /// The similarity that confirms a hit; 0 switches verification off.
+        min_similarity: f64 [minimum = 0, maximum = 1,],
+        /// `insert` stores duplicates too.
+        on_duplicate: OnDuplicateChoice [],
+    }
+}
+
+/// Two documents to compare.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CompareRequest<'a> {
+    #[serde(borrow, default, deserialize_with = "given")]
+    #[schema(value_type = InsertRequest<'a>)]
+    pub(crate) a: Option<Object<InsertRequest<'a>>>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    #[schema(value_type = InsertRequest<'a>)]
+    pub(crate) b: Option<Object<InsertRequest<'a>>>,
+    /// The largest distance of a duplicate.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u8>, minimum = 0, maximum = 8, nullable = false)]
+    distance: Option<u64>,
+    /// The similarity that makes a duplicate; 0 switches verification off.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(minimum = 0, maximum = 1, nullable = false)]
+    min_similarity: Option<f64>,
+    /// Which text of `html` counts, where a document does not say.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
+    extract: Option<ExtractChoice>,
+    /// Adds why the documents have their fingerprints, and which features decide the bits that differ.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
+    explain: Option<bool>,
+}
+
+impl CompareRequest<'_> {
+    pub(crate) fn options(&self) -> RequestOptions {
+        RequestOptions {
+            distance: self.distance,
+            min_similarity: self.min_similarity,
+            extract: self.extract,
+            explain: self.explain,
+            ..RequestOptions::default()
+        }
+    }
+}
+
+/// The query parameters of `GET /v1/query`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct GetQueryParameters {
+    /// 16 hex digits, with or without `0x`.
+    #[serde(default, deserialize_with = "given")]
+    #[param(value_type = String)]
+    pub(crate) fingerprint: Option<FingerprintIn>,
+    /// Refused unless it is the service's.
+    #[serde(default, deserialize_with = "given")]
+    pub(crate) recipe: Option<String>,
+    /// The id of the document that is looked up.
+    #[serde(default, deserialize_with = "given")]
+    #[param(value_type = Option<String>, min_length = 1, max_length = 2048)]
+    pub(crate) id: Option<Id>,
+    /// The largest Hamming distance of a hit, 0 to the configured maximum.
+    #[serde(default, deserialize_with = "given")]
+    #[param(value_type = Option<u8>, minimum = 0, maximum = 8)]
+    distance: Option<u64>,
+    /// How many hits are listed.
+    #[serde(default, deserialize_with = "given")]
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+    /// The similarity that confirms a hit; 0 switches verification off.
+    #[serde(default, deserialize_with = "given")]
+    #[param(minimum = 0, maximum = 1)]
+    min_similarity: Option<f64>,
+    /// Adds to hits the bits that differ.
+    #[serde(default, deserialize_with = "given")]
+    explain: Option<bool>,
+}
+
+impl GetQueryParameters {
+    pub(crate) fn options(&self) -> RequestOptions {
+        RequestOptions {
+            distance: self.distance,
+            limit: self.limit,
+            min_similarity: self.min_similarity,
+            explain: self.explain,
+            ..RequestOptions::default()
+        }
+    }
+}
+
+/// The query parameter that names a document.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct IdParameter {
+    /// The id.
+    #[serde(default, deserialize_with = "given")]
+    #[param(value_type = String)]
+    pub(crate) id: Option<Id>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn fields(json: &str) -> Result<Fields<'_>, Problem> {
+        (CHECK_AND_INSERT.body)(json.as_bytes())
+    }
+
+    fn report(problem: &Problem) -> Value {
+        serde_json::to_value(problem.body()).unwrap()
+    }
+
+    fn bits(json: &str) -> Option<u64> {
+        let json = format!("{{\"fingerprint\":{json}}}");
+        fields(&json).ok()?.fingerprint.map(Fingerprint::bits)
+    }
+
+    #[test]
+    fn a_fingerprint_comes_as_hex_or_as_a_signed_or_unsigned_integer() {
+        assert_eq!(bits("\"ffffffffffffffff\""), Some(u64::MAX));
+        assert_eq!(bits("\"0x00000000000000aB\""), Some(0xab));
+        assert_eq!(bits("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(bits("9007199254740993"), Some((1 << 53) + 1));
+        assert_eq!(bits("-1"), Some(u64::MAX));
+        assert_eq!(bits("-9223372036854775808"), Some(1 << 63));
+        assert_eq!(bits("0"), Some(0));
+    }
+
+    #[test]
+    fn any_other_fingerprint_is_an_error_that_names_the_field() {
+        for json in [
+            "1.0",
+            "1e3",
+            "18446744073709551616",
+            "-9223372036854775809",
+            "\"ab\"",
+            "null",
+            "true",
+            "[]",
+            "{}",
+            "1e999",
+        ] {
+            let json = format!("{{\"fingerprint\":{json}}}");
+            let body = report(&fields(&json).unwrap_err());
+            assert_eq!(body["code"], "invalid_value", "{json} {body}");
+            assert_eq!(body["field"], "fingerprint", "{json} {body}");
+        }
+    }
+
+    #[test]
+    fn text_without_an_escape_is_borrowed() {
+        let text = |json| fields(json).unwrap().text;
+        assert!(matches!(text(r#"{"text":"plain"}"#), Some(Cow::Borrowed("plain"))));
+        assert!(matches!(text(r#"{"text":"a\n"}"#), Some(Cow::Owned(_))));
+        let recipe = fields(r#"{"recipe":"np1"}"#).unwrap().recipe;
+        assert!(matches!(recipe, Some(Cow::Borrowed("np1"))));
+    }
+
+    #[test]
+    fn a_report_has_the_code_the_field_and_what_is_wrong() {
+        let takes = "text, html, features, fingerprint, recipe, id, extract, distance, limit, \
+                     min_similarity, on_duplicate";
+        let pair = "a pair [\"token\", weight]";
+        for (json, code, field, detail) in [
+            (
+                r#"{"treshold":1}"#,
+                "unknown_field",
+                "treshold",
+                &*format!("this request takes {takes}"),
+            ),
+            (r#"{"id":"a","id":"b"}"#, "repeated_field", "id", "the field is there twice"),
+            (r#"{"text":1}"#, "invalid_value", "text", "invalid type: number, expected a string"),
+            (r#"{"limit":1e999}"#, "invalid_value", "limit", "number out of range"),
+            (
+                r#"{"extract":"all"}"#,
+                "invalid_value",
+                "extract",
+                "unknown variant `all`, expected `visible` or `main`",
+            ),
+            (
+                r#"{"features":[["a",1,2]]}"#,
+                "invalid_value",
+                "features",
+                &*format!("invalid length 3, expected {pair}"),
+            ),
+        ] {
+            let body = report(&fields(json).unwrap_err());
+            assert_eq!(
+                (&body["code"], &body["field"]),
+                (&code.into(), &field.into()),
+                "{json} {body}"
+            );
+            let found = body["detail"].as_str().unwrap();
+            assert!(found.starts_with(&format!("{detail} (column ")), "{json} {body}");
+        }
+        for json in
+            ["{", "nonsense", r#"{"text":"\ud800"}"#, r#"{"text":"x"} x"#, r#"{"text":"\x"}"#]
+        {
+            let body = report(&fields(json).unwrap_err());
+            assert_eq!((&body["code"], &body["field"]), (&"malformed_json".into(), &Value::Null));
+        }
+    }
+
+    #[test]
+    fn an_array_is_no_request() {
+        let body = report(&fields(r#"["some text"]"#).unwrap_err());
+        assert_eq!(body["detail"], "invalid type: sequence, expected a JSON object (column 0)");
+        let nested = json::read::<CompareRequest<'_>>(br#"{"a":["x"]}"#).unwrap_err();
+        assert_eq!(report(&nested)["field"], "a");
+    }
+
+    #[test]
+    fn a_long_value_leaves_space_for_what_was_expected() {
+        let json = format!("{{\"extract\":\"{}\"}}", "y".repeat(10_000));
+        let body = report(&fields(&json).unwrap_err());
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.contains("expected `visible` or `main`") && detail.len() < 200, "{detail}");
+    }
+
+    #[test]
+    fn a_comparison_names_the_inner_field() {
+        let field = |json: &str| {
+            report(&json::read::<CompareRequest<'_>>(json.as_bytes()).unwrap_err())["field"].clone()
+        };
+        assert_eq!(field(r#"{"a":{"text":"x"},"b":{"fingerprint":1.5}}"#), "b.fingerprint");
+        assert_eq!(field(r#"{"a":{"text":"x","text":"y"}}"#), "a.text");
+        assert_eq!(field(r#"{"a":{"limit":1}}"#), "a.limit");
+        assert_eq!(field(r#"{"c":1}"#), "c");
+    }
+
+    #[test]
+    fn query_parameters_are_reported_like_fields() {
+        let report = |query| report(&(QUERY.parameters)(Some(query)).unwrap_err());
+        let limit = report("limit=x");
+        assert_eq!((&limit["code"], &limit["field"]), (&"invalid_value".into(), &"limit".into()));
+        assert_eq!(limit["detail"], "limit takes a whole number of 0 or more.");
+        assert_eq!(report("limit=1&limit=2")["code"], "repeated_field");
+        let unknown = report("treshold=1");
+        assert_eq!(unknown["field"], "treshold");
+        let known = "id, extract, distance, limit, min_similarity, explain";
+        let detail = format!("This request takes the query parameters {known}.");
+        assert_eq!(unknown["detail"], detail);
+        let given = (QUERY.parameters)(Some("id=a+b%21&explain=true&extract=main")).unwrap();
+        assert_eq!(given.id.unwrap().as_str(), "a b!");
+        assert_eq!(given.options.explain, Some(true));
+    }
+}

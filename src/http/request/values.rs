@@ -1,0 +1,242 @@
+//! The types of the fields of a request: each reads one JSON value and describes itself for OpenAPI.
+//!
+//! Three read their value with a visitor of their own, because serde's derived code would first copy
+//! it into a tree (`untagged`) and then could not say what is wrong with it. The text of a document
+//! is borrowed from the body where it has no escape.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{
+    Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+};
+use serde_json::value::RawValue;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
+use utoipa::openapi::{Object, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::document::DocumentId;
+use crate::fingerprint::Fingerprint;
+use crate::http::request::escapes::unescaped;
+use crate::text::Extract;
+
+/// Reads a field that is there, so that `null` is a wrong value and not a missing field.
+pub(crate) fn given<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// The text of a document, which may be most of the body.
+#[derive(Debug)]
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        let inner = raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let inner = inner.ok_or_else(|| D::Error::invalid_type(kind(raw), &"a string"))?;
+        unescaped(inner).map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// The type of a value that is no string.
+fn kind(raw: &RawValue) -> Unexpected<'_> {
+    match raw.get().as_bytes() {
+        [b'{', ..] => Unexpected::Map,
+        [b'[', ..] => Unexpected::Seq,
+        b"true" => Unexpected::Bool(true),
+        b"false" => Unexpected::Bool(false),
+        b"null" => Unexpected::Unit,
+        _ => Unexpected::Other("number"),
+    }
+}
+
+/// A short string, borrowed from the body where it has no escape.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+/// The id of a document, within its length.
+#[derive(Debug)]
+pub(crate) struct Id(pub(crate) DocumentId);
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Borrowed::deserialize(deserializer)?.0;
+        DocumentId::new(text).map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// Which text of a page of HTML counts: all that is visible, or the article alone.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case", remote = "Self")]
+pub(crate) enum ExtractChoice {
+    Visible,
+    Main,
+}
+
+impl<'de> Deserialize<'de> for ExtractChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // From a string: for an enum, `serde_json` calls a value of another type bad syntax.
+        let text = Borrowed::deserialize(deserializer)?.0;
+        Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(&*text))
+    }
+}
+
+impl From<ExtractChoice> for Extract {
+    fn from(choice: ExtractChoice) -> Self {
+        match choice {
+            ExtractChoice::Visible => Self::Visible,
+            ExtractChoice::Main => Self::Main,
+        }
+    }
+}
+
+/// What a check-and-insert does with a duplicate: `skip` (the default) or `insert`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case", remote = "Self")]
+pub(crate) enum OnDuplicateChoice {
+    Insert,
+    Skip,
+}
+
+impl<'de> Deserialize<'de> for OnDuplicateChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // From a string: for an enum, `serde_json` calls a value of another type bad syntax.
+        let text = Borrowed::deserialize(deserializer)?.0;
+        Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(&*text))
+    }
+}
+
+/// A fingerprint: 16 hex digits with or without `0x`, or an integer of 64 bits, signed or not.
+///
+/// A number with a fraction or an exponent, or beyond 64 bits, has already lost bits, so it is refused.
+#[derive(Debug)]
+pub(crate) struct FingerprintIn(pub(crate) Fingerprint);
+
+impl<'de> Deserialize<'de> for FingerprintIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct HexOrInteger;
+        impl Visitor<'_> for HexOrInteger {
+            type Value = FingerprintIn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string of 16 hex digits, or an integer of 64 bits")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<FingerprintIn, E> {
+                text.parse().map(FingerprintIn).map_err(E::custom)
+            }
+
+            fn visit_u64<E>(self, bits: u64) -> Result<FingerprintIn, E> {
+                Ok(FingerprintIn(Fingerprint::new(bits)))
+            }
+
+            fn visit_i64<E>(self, bits: i64) -> Result<FingerprintIn, E> {
+                // Databases and Java clients hold the same 64 bits as a signed number.
+                Ok(FingerprintIn(Fingerprint::new(bits.cast_unsigned())))
+            }
+        }
+        deserializer.deserialize_any(HexOrInteger)
+    }
+}
+
+impl ToSchema for FingerprintIn {}
+
+impl PartialSchema for FingerprintIn {
+    fn schema() -> RefOr<Schema> {
+        let description = "A fingerprint in a request: 16 hex digits with or without `0x`, or a \
+                           64-bit integer, signed or unsigned.";
+        OneOfBuilder::new()
+            .item(Object::with_type(Type::String))
+            .item(Object::with_type(Type::Integer))
+            .description(Some(description))
+            .into()
+    }
+}
+
+/// Weighted features: an object of weights, or an array of pairs.
+#[derive(Debug)]
+pub(crate) struct FeaturesIn<'a>(pub(crate) Vec<(Cow<'a, str>, f64)>);
+
+impl<'de> Deserialize<'de> for FeaturesIn<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = FeaturesIn<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object {\"token\": weight} or an array [[\"token\", weight]]")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut features = Vec::new();
+                while let Some((token, weight)) = map.next_entry::<Borrowed<'de>, f64>()? {
+                    features.push((token.0, weight));
+                }
+                Ok(FeaturesIn(features))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut features = Vec::new();
+                while let Some(Pair(token, weight)) = seq.next_element::<Pair<'de>>()? {
+                    features.push((token, weight));
+                }
+                Ok(FeaturesIn(features))
+            }
+        }
+        deserializer.deserialize_any(List)
+    }
+}
+
+impl ToSchema for FeaturesIn<'_> {}
+
+impl PartialSchema for FeaturesIn<'_> {
+    fn schema() -> RefOr<Schema> {
+        let number = || Object::with_type(Type::Number);
+        // utoipa describes a tuple by `items: false`, which not every tool understands.
+        let pair = ArrayBuilder::new()
+            .items(OneOfBuilder::new().item(Object::with_type(Type::String)).item(number()))
+            .min_items(Some(2))
+            .max_items(Some(2))
+            .description(Some("A token and its weight."));
+        OneOfBuilder::new()
+            .item(ObjectBuilder::new().additional_properties(Some(Schema::from(number()))))
+            .item(ArrayBuilder::new().items(pair))
+            .description(Some(
+                "Weighted features: `{\"token\": weight}` or `[[\"token\", weight]]`.",
+            ))
+            .into()
+    }
+}
+
+/// A token and its weight, as an array of exactly two.
+struct Pair<'a>(Cow<'a, str>, f64);
+
+impl<'de> Deserialize<'de> for Pair<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Two;
+        impl<'de> Visitor<'de> for Two {
+            type Value = Pair<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a pair [\"token\", weight]")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let missing = |length| A::Error::invalid_length(length, &Self);
+                let token = seq.next_element::<Borrowed<'de>>()?.ok_or_else(|| missing(0))?;
+                let weight = seq.next_element()?.ok_or_else(|| missing(1))?;
+                match seq.next_element::<IgnoredAny>()? {
+                    None => Ok(Pair(token.0, weight)),
+                    Some(_) => Err(missing(3)),
+                }
+            }
+        }
+        deserializer.deserialize_seq(Two)
+    }
+}
