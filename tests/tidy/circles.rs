@@ -11,10 +11,6 @@ pub(crate) struct Circle {
 }
 
 impl Circle {
-    pub(crate) fn members(&self) -> impl Iterator<Item = &String> {
-        self.edges.keys()
-    }
-
     /// One line for each member: what it uses of the others.
     pub(crate) fn describe(&self) -> String {
         let line = |(from, to): (&String, &BTreeSet<String>)| {

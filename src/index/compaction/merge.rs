@@ -7,13 +7,13 @@
 //! twice, and large segments are merged one partition at a time
 //! ([`crate::index::compaction::partition`]).
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::document::Sequence;
 use crate::index::compaction::entries::MergeEntries;
 use crate::index::compaction::runs;
 use crate::index::compaction::runs::{Item, Run};
-use crate::index::compaction::work::Liveness;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::{Expected, Level};
 use crate::index::levels::posting::Common;
@@ -148,6 +148,16 @@ pub fn each_row_by_segment(segments: &[Arc<Segment>], mut each: impl FnMut(Key, 
             each(key, of(&items[0]), &row);
         }
     });
+}
+
+/// Whether a fingerprint has a document, when the merge began.
+#[derive(Clone)]
+pub struct Liveness(pub Arc<dyn Fn(Permuted) -> bool + Send + Sync>);
+
+impl fmt::Debug for Liveness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Liveness")
+    }
 }
 
 /// Merges tables of one role, keeping the fingerprints for which `is_live` holds.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::index::compaction::built::Built;
 use crate::index::compaction::distinct;
 use crate::index::compaction::merge;
-use crate::index::compaction::work::Liveness;
+use crate::index::compaction::merge::Liveness;
 use crate::index::levels::segment;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;

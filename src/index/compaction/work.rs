@@ -5,16 +5,15 @@
 //! of each other. No answer changes, so nothing waits for the work and it may finish at any time.
 //! The owner of the newest view installs the result. Pure: no thread, no clock.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::index::compaction::built::Built;
 use crate::index::compaction::distinct;
 use crate::index::compaction::merge;
+use crate::index::compaction::merge::Liveness;
 use crate::index::compaction::partition::PartitionedMerge;
 use crate::index::levels::delta::Delta;
 use crate::index::levels::segment::Segment;
-use crate::index::permutation::Permuted;
 use crate::index::plan::Plans;
 use crate::index::tables::secondary::SecondaryTable;
 
@@ -55,16 +54,6 @@ pub enum Work {
         /// As for segments.
         partitioned: bool,
     },
-}
-
-/// Whether a fingerprint has a document, when the work began.
-#[derive(Clone)]
-pub struct Liveness(pub Arc<dyn Fn(Permuted) -> bool + Send + Sync>);
-
-impl fmt::Debug for Liveness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Liveness")
-    }
 }
 
 impl Work {

@@ -57,7 +57,9 @@ impl Level {
             Builder::small(large.distance_max(), count, common)
         } else {
             let mut counts = Counts::new(order, count as u64);
-            sorted.iter().for_each(|item| counts.add(item.0));
+            for &(key, _) in &sorted {
+                counts.add(key);
+            }
             Builder::large(&counts, common)
         };
         let mut row = Row::default();

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::View;
-use crate::index::compaction::merge;
+use crate::index::compaction::merge::{self, Liveness};
 use crate::index::compaction::policy::{self, Levels, Load, Merge, SegmentSize, TableSize};
-use crate::index::compaction::work::{Liveness, Work};
+use crate::index::compaction::work::Work;
 use crate::index::levels::segment::Segment;
 use crate::index::tables::secondary::SecondaryTable;
 
