@@ -16,7 +16,7 @@
 //! connections. What does not fit, and everything while that budget is spent, is looked up in order,
 //! when all replies before it are on their way and within [`OWN_BYTES`](crate::http::reply::replies::OWN_BYTES) of the batch itself.
 //!
-//! - [`run`] checks the head of the request and picks one of the two ways of a batch;
+//! - [`run()`] checks the head of the request and picks one of the two ways of a batch;
 //! - [`unordered`] reads the body and does what needs no order;
 //! - [`ordered`] does the rest in the order of the lines, and sends the replies;
 //! - [`ndjson`] joins the two, and [`packed`] answers with one byte a fingerprint.

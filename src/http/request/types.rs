@@ -1,7 +1,7 @@
 //! The requests: one type each, from which their JSON, their query parameters and the OpenAPI document
 //! are derived.
 //!
-//! [`request!`] declares a document with the options that its route takes: the type of the JSON body,
+//! `request!` declares a document with the options that its route takes: the type of the JSON body,
 //! and those of the query parameters of a single request and of a batch. A macro, because serde cannot
 //! flatten a struct into one that refuses unknown fields without a copy of the whole body.
 
