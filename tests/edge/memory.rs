@@ -146,3 +146,28 @@ async fn a_page_of_64_mb_takes_three_times_its_size() {
         assert!(took <= 3 * body.len() as u64, "{kind}: {took} for {}", body.len());
     }
 }
+
+/// An error repeats the beginning of a wrong value only; of an unknown field's name it takes a copy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_body_of_64_mb_takes_three_times_its_size() {
+    let long = "\u{7f}".repeat(64_000_000);
+    for body in [
+        format!("{{\"distance\":\"{long}\"}}"),
+        format!("{{\"on_duplicate\":\"{long}\"}}"),
+        format!("{{\"features\":[\"{long}\"]}}"),
+        format!("{{\"{long}\":1}}"),
+        format!("\"{long}\""),
+    ] {
+        let server = Server::start(&[
+            ("SERVER__BODY_BYTES_MAX", "134217728"),
+            ("SERVER__BODIES_HELD_BYTES_MAX", "268435456"),
+        ]);
+        let before = server.memory_bytes();
+        let mut connection = Connection::open(&server.address).await.unwrap();
+        let request = post("/v1/check-and-insert", "application/json", body.as_bytes());
+        assert_eq!(connection.ask(&request).await.unwrap().status, 400);
+        let took = server.memory_peak_bytes() - before;
+        // A mebibyte is for the connection and the reply.
+        assert!(took <= 3 * body.len() as u64 + (1 << 20), "{:?}: {took}", &body[..20]);
+    }
+}

@@ -8,17 +8,21 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::error::Category;
 
-use crate::http::problem::{Code, Problem};
+use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::escapes::LONE_SURROGATE;
-use crate::http::request::report::{Fault, field_at, shortened};
+use crate::http::request::report::{Fault, field_at, message_of, shortened};
+use crate::http::request::values::not_a_string;
 
 /// Reads the JSON object of a request.
 pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem> {
-    if let Ok(Object(value)) = serde_json::from_slice(json) {
-        return Ok(value);
+    match serde_json::from_slice(json) {
+        Ok(Object(value)) => return Ok(value),
+        // It repeats a name that is most of the body, and the path would be another copy.
+        Err(error) if message_of(&error).1 => return Err(problem(&error, None)),
+        Err(_) => {}
     }
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let Object(value) = serde_path_to_error::deserialize(&mut deserializer)
@@ -28,7 +32,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem>
 }
 
 fn problem(error: &serde_json::Error, field: Option<String>) -> Problem {
-    let text = error.to_string();
+    let (text, _) = message_of(error);
     let position = format!(" at line {} column {}", error.line(), error.column());
     let message = text.strip_suffix(&position).unwrap_or(&text);
     // A line of a batch, and a body of one line, need no number of the line.
@@ -45,10 +49,10 @@ fn problem(error: &serde_json::Error, field: Option<String>) -> Problem {
         return Problem::new(Code::MalformedJson, format!("{message}{position}"));
     }
     match Fault::of(message) {
-        Fault::Unknown { known } => Fault::problem(
+        Fault::Unknown { name, known } => Fault::problem(
             Code::UnknownField,
             format!("this request takes {known}{position}"),
-            field,
+            field.or_else(|| Some(quoted(name).to_owned())),
         ),
         Fault::Repeated { name } => {
             let field = field.map_or_else(|| name.to_owned(), |outer| format!("{outer}.{name}"));
@@ -76,10 +80,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
                 f.write_str("a JSON object")
             }
 
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Err(not_a_string(text, &self))
+            }
+
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
                 T::deserialize(MapAccessDeserializer::new(map)).map(Object)
             }
         }
-        deserializer.deserialize_map(Fields(PhantomData))
+        // Asked for a map, `serde_json` itself would report a string, and repeat it whole.
+        deserializer.deserialize_any(Fields(PhantomData))
     }
 }

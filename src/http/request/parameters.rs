@@ -35,7 +35,7 @@ pub(crate) fn read<T: DeserializeOwned>(query: Option<&str>) -> Result<T, Proble
 fn problem(error: &Error, field: Option<String>) -> Problem {
     let message = error.to_string();
     match Fault::of(&message) {
-        Fault::Unknown { known } => {
+        Fault::Unknown { known, .. } => {
             let detail = match known.as_str() {
                 "" => "This request takes no query parameters.".to_owned(),
                 known => format!("This request takes the query parameters {known}."),

@@ -3,6 +3,9 @@
 //! serde tells its kinds of errors apart by their messages alone, so their beginnings are read here.
 //! The unit tests of [`crate::http::request::types`] pin them.
 
+use std::fmt;
+use std::fmt::Write as _;
+
 use serde_path_to_error::{Path, Segment};
 
 use crate::http::problem::{Code, Problem, quoted};
@@ -10,11 +13,46 @@ use crate::http::problem::{Code, Problem, quoted};
 /// A longer message repeats a long value.
 const MESSAGE_BYTES_MAX: usize = 200;
 
+/// How much of the beginning and of the end of a message is kept. More is in messages alone that
+/// repeat the name of an unknown field, which may be most of a body.
+const END_BYTES_MAX: usize = 4_096;
+
+/// What an error says, and whether its middle was left out.
+pub(crate) fn message_of(error: &serde_json::Error) -> (String, bool) {
+    let mut ends = Ends::default();
+    // Writing into memory does not fail.
+    drop(write!(ends, "{error}"));
+    (ends.beginning + &ends.end, ends.is_cut)
+}
+
+/// The beginning and the end of a text.
+#[derive(Debug, Default)]
+struct Ends {
+    beginning: String,
+    end: String,
+    is_cut: bool,
+}
+
+impl fmt::Write for Ends {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        let is_full = !self.end.is_empty();
+        let space = if is_full { 0 } else { END_BYTES_MAX - self.beginning.len() };
+        let (beginning, rest) = piece.split_at(piece.floor_char_boundary(space));
+        self.beginning.push_str(beginning);
+        let kept = rest.ceil_char_boundary(rest.len().saturating_sub(END_BYTES_MAX));
+        self.end.push_str(&rest[kept..]);
+        let surplus = self.end.len().saturating_sub(END_BYTES_MAX);
+        self.end.drain(..self.end.ceil_char_boundary(surplus));
+        self.is_cut |= kept > 0 || surplus > 0;
+        Ok(())
+    }
+}
+
 /// What is wrong with a field.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault<'a> {
     /// The request does not take it; `known` lists those it takes, and is empty where there are none.
-    Unknown { known: String },
+    Unknown { name: &'a str, known: String },
     /// It is there twice.
     Repeated { name: &'a str },
     /// Its value is wrong.
@@ -28,13 +66,14 @@ impl<'a> Fault<'a> {
         if let Some(name) = repeated.and_then(|rest| rest.strip_suffix('`')) {
             return Self::Repeated { name };
         }
-        if !message.starts_with("unknown field `") {
-            return Self::Value;
-        }
+        let Some(name) = message.strip_prefix("unknown field `") else { return Self::Value };
         // The name comes from the client and may hold anything, so this is read from the end.
-        let known = message.rsplit_once(", expected ").map_or("", |(_, known)| known);
+        let (name, known) = name
+            .rsplit_once("`, expected ")
+            .or_else(|| Some((name.strip_suffix("`, there are no fields")?, "")))
+            .unwrap_or((name, ""));
         let known = known.trim_start_matches("one of ").replace('`', "").replace(" or ", ", ");
-        Self::Unknown { known }
+        Self::Unknown { name, known }
     }
 
     /// The report of it.

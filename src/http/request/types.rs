@@ -18,6 +18,7 @@ use crate::http::request::json::Object;
 use crate::http::request::parameters;
 use crate::http::request::values::{
     Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, Text, given,
+    given_parameter,
 };
 use crate::text::Wanted;
 
@@ -181,16 +182,16 @@ macro_rules! request {
         #[into_params(parameter_in = Query)]
         pub(crate) struct $parameters {
             /// The id, where the body is not JSON.
-            #[serde(default, deserialize_with = "given")]
+            #[serde(default, deserialize_with = "given_parameter")]
             #[param(value_type = Option<String>, min_length = 1, max_length = 2048)]
             id: Option<Id>,
             /// Which text of a page of HTML counts; the default is the service's `query.extract`.
-            #[serde(default, deserialize_with = "given")]
+            #[serde(default, deserialize_with = "given_parameter")]
             #[param(inline)]
             extract: Option<ExtractChoice>,
             $(
                 $(#[$field_doc])*
-                #[serde(default, deserialize_with = "given")]
+                #[serde(default, deserialize_with = "given_parameter")]
                 #[param($($schema)* inline)]
                 $field: Option<$type>,
             )*
@@ -202,12 +203,12 @@ macro_rules! request {
         #[into_params(parameter_in = Query)]
         pub(crate) struct $batch_parameters {
             /// Which text of a page of HTML counts; the default is the service's `query.extract`.
-            #[serde(default, deserialize_with = "given")]
+            #[serde(default, deserialize_with = "given_parameter")]
             #[param(inline)]
             extract: Option<ExtractChoice>,
             $(
                 $(#[$field_doc])*
-                #[serde(default, deserialize_with = "given")]
+                #[serde(default, deserialize_with = "given_parameter")]
                 #[param($($schema)* inline)]
                 $field: Option<$type>,
             )*
@@ -334,30 +335,30 @@ impl CompareRequest<'_> {
 #[into_params(parameter_in = Query)]
 pub(crate) struct GetQueryParameters {
     /// 16 hex digits, with or without `0x`.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_parameter")]
     #[param(value_type = String)]
     pub(crate) fingerprint: Option<FingerprintIn>,
     /// Refused unless it is the service's.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_parameter")]
     pub(crate) recipe: Option<String>,
     /// The id of the document that is looked up.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_parameter")]
     #[param(value_type = Option<String>, min_length = 1, max_length = 2048)]
     pub(crate) id: Option<Id>,
     /// The largest Hamming distance of a hit, 0 to the configured maximum.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_parameter")]
     #[param(value_type = Option<u8>, minimum = 0, maximum = 8)]
     distance: Option<u64>,
     /// How many hits are listed.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_parameter")]
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     /// The similarity that confirms a hit; 0 switches verification off.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_parameter")]
     #[param(minimum = 0, maximum = 1)]
     min_similarity: Option<f64>,
     /// Adds to hits the bits that differ.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_parameter")]
     explain: Option<bool>,
 }
 
@@ -379,7 +380,7 @@ impl GetQueryParameters {
 #[into_params(parameter_in = Query)]
 pub(crate) struct IdParameter {
     /// The id.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_parameter")]
     #[param(value_type = String)]
     pub(crate) id: Option<Id>,
 }
@@ -401,6 +402,34 @@ mod tests {
     fn bits(json: &str) -> Option<u64> {
         let json = format!("{{\"fingerprint\":{json}}}");
         fields(&json).ok()?.fingerprint.map(Fingerprint::bits)
+    }
+
+    #[test]
+    fn an_error_does_not_repeat_a_long_value() {
+        let long = "\u{7f}".repeat(1 << 20);
+        for json in [
+            format!("\"{long}\""),
+            format!("{{\"{long}\":1}}"),
+            format!("{{\"distance\":\"{long}\"}}"),
+            format!("{{\"min_similarity\":\"{long}\"}}"),
+            format!("{{\"on_duplicate\":\"{long}\"}}"),
+            format!("{{\"fingerprint\":\"{long}\"}}"),
+            format!("{{\"id\":\"{long}\"}}"),
+            format!("{{\"features\":\"{long}\"}}"),
+            format!("{{\"features\":[\"{long}\"]}}"),
+            format!("{{\"features\":[[\"a\",\"{long}\"]]}}"),
+            format!("{{\"features\":{{\"a\":\"{long}\"}}}}"),
+        ] {
+            let error = serde_json::from_str::<Object<CheckAndInsertRequest<'_>>>(&json);
+            let message = error.unwrap_err().to_string();
+            // The name of an unknown field is repeated, once and as it is.
+            let repeated = if message.starts_with("unknown field") { long.len() } else { 0 };
+            assert!(message.len() - repeated < 2_000, "{} of {:?}", message.len(), &json[..20]);
+            let report = report(&fields(&json).unwrap_err());
+            assert_eq!(report["field"].is_null(), json.starts_with('"'));
+            let report = report.to_string();
+            assert!(report.len() < 1_000, "{}", &report[..200]);
+        }
     }
 
     #[test]
@@ -492,7 +521,7 @@ mod tests {
     #[test]
     fn an_array_is_no_request() {
         let body = report(&fields(r#"["some text"]"#).unwrap_err());
-        assert_eq!(body["detail"], "invalid type: sequence, expected a JSON object (column 0)");
+        assert_eq!(body["detail"], "invalid type: sequence, expected a JSON object (column 1)");
         let nested = json::read::<CompareRequest<'_>>(br#"{"a":["x"]}"#).unwrap_err();
         assert_eq!(report(&nested)["field"], "a");
     }

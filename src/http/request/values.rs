@@ -9,7 +9,8 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{
-    Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+    Deserializer, Error, Expected, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
+    Visitor,
 };
 use serde_json::value::RawValue;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
@@ -19,16 +20,104 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::document::DocumentId;
 use crate::fingerprint::Fingerprint;
 use crate::http::request::escapes::unescaped;
+use crate::http::request::json;
 use crate::text::Extract;
 
-/// Reads a field that is there, so that `null` is a wrong value and not a missing field.
+/// The longest string that an error repeats, in bytes. serde would repeat a string of the wrong type
+/// whole and escaped: six times the memory of the body where each byte is a control character.
+const REPEATED_MAX: usize = 256;
+
+/// As much of a string as an error repeats.
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(REPEATED_MAX)]
+}
+
+/// The error for a string in the place of something else.
+pub(crate) fn not_a_string<E: Error>(text: &str, expected: &dyn Expected) -> E {
+    E::invalid_type(Unexpected::Str(beginning(text)), expected)
+}
+
+/// Reads a field of a body that is there, so that `null` is a wrong value and not a missing field.
 pub(crate) fn given<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Field<'de>,
+{
+    T::read(deserializer).map(Some)
+}
+
+/// Reads a query parameter that is there.
+pub(crate) fn given_parameter<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
     T::deserialize(deserializer).map(Some)
 }
+
+/// A field of a body. Its errors are short, however long its value is.
+pub(crate) trait Field<'de>: Deserialize<'de> {
+    /// Reads the value of the field.
+    fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
+}
+
+impl<'de> Field<'de> for Text<'de> {}
+impl<'de> Field<'de> for Borrowed<'de> {}
+impl<'de> Field<'de> for FeaturesIn<'de> {}
+impl<'de, T: Deserialize<'de>> Field<'de> for json::Object<T> {}
+impl Field<'_> for FingerprintIn {}
+impl Field<'_> for Id {}
+impl Field<'_> for ExtractChoice {}
+impl Field<'_> for OnDuplicateChoice {}
+
+/// Numbers and truth values. Only their errors about strings differ from those of serde. They ask
+/// for any value, since `serde_json` itself would report a string where it is asked for a number.
+macro_rules! scalar_field {
+    ($type:ident) => {
+        impl<'de> Field<'de> for $type {
+            fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Scalar;
+                impl Visitor<'_> for Scalar {
+                    type Value = $type;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str(match stringify!($type) {
+                            "bool" => "a boolean",
+                            name => name,
+                        })
+                    }
+
+                    fn visit_bool<E: Error>(self, value: bool) -> Result<$type, E> {
+                        $type::deserialize(IntoDeserializer::<E>::into_deserializer(value))
+                    }
+
+                    fn visit_u64<E: Error>(self, value: u64) -> Result<$type, E> {
+                        $type::deserialize(IntoDeserializer::<E>::into_deserializer(value))
+                    }
+
+                    fn visit_i64<E: Error>(self, value: i64) -> Result<$type, E> {
+                        $type::deserialize(IntoDeserializer::<E>::into_deserializer(value))
+                    }
+
+                    fn visit_f64<E: Error>(self, value: f64) -> Result<$type, E> {
+                        $type::deserialize(IntoDeserializer::<E>::into_deserializer(value))
+                    }
+
+                    fn visit_str<E: Error>(self, text: &str) -> Result<$type, E> {
+                        Err(not_a_string(text, &self))
+                    }
+                }
+                deserializer.deserialize_any(Scalar)
+            }
+        }
+    };
+}
+
+scalar_field!(u64);
+scalar_field!(f64);
+scalar_field!(bool);
 
 /// The text of a document, which may be most of the body.
 #[derive(Debug)]
@@ -83,7 +172,7 @@ impl<'de> Deserialize<'de> for ExtractChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // From a string: for an enum, `serde_json` calls a value of another type bad syntax.
         let text = Borrowed::deserialize(deserializer)?.0;
-        Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(&*text))
+        Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(beginning(&text)))
     }
 }
 
@@ -108,7 +197,7 @@ impl<'de> Deserialize<'de> for OnDuplicateChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // From a string: for an enum, `serde_json` calls a value of another type bad syntax.
         let text = Borrowed::deserialize(deserializer)?.0;
-        Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(&*text))
+        Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(beginning(&text)))
     }
 }
 
@@ -173,10 +262,14 @@ impl<'de> Deserialize<'de> for FeaturesIn<'de> {
                 f.write_str("an object {\"token\": weight} or an array [[\"token\", weight]]")
             }
 
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Err(not_a_string(text, &self))
+            }
+
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut features = Vec::new();
-                while let Some((token, weight)) = map.next_entry::<Borrowed<'de>, f64>()? {
-                    features.push((token.0, weight));
+                while let Some((token, weight)) = map.next_entry::<Borrowed<'de>, Weight>()? {
+                    features.push((token.0, weight.0));
                 }
                 Ok(FeaturesIn(features))
             }
@@ -214,6 +307,15 @@ impl PartialSchema for FeaturesIn<'_> {
     }
 }
 
+/// The weight of a feature.
+struct Weight(f64);
+
+impl<'de> Deserialize<'de> for Weight {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        f64::read(deserializer).map(Self)
+    }
+}
+
 /// A token and its weight, as an array of exactly two.
 struct Pair<'a>(Cow<'a, str>, f64);
 
@@ -227,16 +329,20 @@ impl<'de> Deserialize<'de> for Pair<'de> {
                 f.write_str("a pair [\"token\", weight]")
             }
 
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Err(not_a_string(text, &self))
+            }
+
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let missing = |length| A::Error::invalid_length(length, &Self);
                 let token = seq.next_element::<Borrowed<'de>>()?.ok_or_else(|| missing(0))?;
-                let weight = seq.next_element()?.ok_or_else(|| missing(1))?;
+                let weight = seq.next_element::<Weight>()?.ok_or_else(|| missing(1))?;
                 match seq.next_element::<IgnoredAny>()? {
-                    None => Ok(Pair(token.0, weight)),
+                    None => Ok(Pair(token.0, weight.0)),
                     Some(_) => Err(missing(3)),
                 }
             }
         }
-        deserializer.deserialize_seq(Two)
+        deserializer.deserialize_any(Two)
     }
 }
