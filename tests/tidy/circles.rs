@@ -57,7 +57,7 @@ fn reachable<'a>(edges: &'a Edges, from: &String) -> BTreeSet<&'a String> {
 }
 
 /// The graph of the folders: an edge leads from the folder of a file to that of another one, as seen
-/// from the innermost folder that holds both. A file beside folders is no folder.
+/// from the innermost folder that holds both. A file next to folders is no folder.
 pub(crate) fn folder_edges(files: &Edges) -> Edges {
     let mut folders = Edges::new();
     for (from, to) in files.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to))) {

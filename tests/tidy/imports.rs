@@ -455,7 +455,7 @@ mod tests {
         lines.map(|(from, to)| format!("{from} -> {to}")).collect()
     }
 
-    /// What `code` in `a/mod.rs` uses, beside `a/child.rs`, `b/mod.rs`, `b/inner.rs` and `c.rs`.
+    /// What `code` in `a/mod.rs` uses, next to `a/child.rs`, `b/mod.rs`, `b/inner.rs` and `c.rs`.
     fn uses_of(code: &str) -> Vec<String> {
         uses(&[
             ("lib.rs", "mod a; mod b; mod c; pub use b::Thing as Public;"),

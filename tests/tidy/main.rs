@@ -18,7 +18,7 @@ use imports::{Crate, Edges};
 const PRIVATE_WORDS: &[&str] =
     &["quartered", "reckon", "reckons", "ripe", "ripen", "ripened", "ripening", "sayings"];
 
-/// A reader cannot take in more files beside each other than this.
+/// The most files in a folder: more are too many to take in at a glance.
 const FILES_MAX: usize = 13;
 
 /// Which module may name which other modules. Imports go down only.

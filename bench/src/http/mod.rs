@@ -98,7 +98,7 @@ pub(super) fn serve_bare(args: &BareArgs) -> Result<()> {
     bare::serve_at(&args.listen)
 }
 
-/// A filled service and the bare server beside it.
+/// A filled service, and the bare server that it is compared with.
 struct Bench<'a> {
     args: &'a Args,
     target: &'a Target,

@@ -1,4 +1,4 @@
-//! `repair`: makes a damaged data directory usable again, after saying what will be lost.
+//! `repair`: makes a damaged data directory usable again. First it reports what will be lost.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 

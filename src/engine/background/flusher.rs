@@ -1,11 +1,10 @@
 //! The flusher: the thread that turns full deltas into segments, as soon as they are full.
 //!
-//! It is a thread of its own because nothing else may delay it up: with too many full deltas the
-//! writer waits (see [`crate::engine::write::writer`]). While a long merge is under way, and as soon as writes pause, it also
-//! merges the newest segments among themselves, since every look-up visits each of them. Levels are made more quickly
-//! than they can be merged; where too many arrive during a merge, or small segments pile up over several, it takes
-//! its time, which slows the writer down, so that what waits to be merged stays little. A snapshot needs a view without deltas; only this
-//! thread makes segments of deltas, so it is asked for one.
+//! It is a thread of its own because nothing else may delay it: with too many full deltas the
+//! writer waits ([`crate::engine::write::writer`]). It also merges the newest segments among
+//! themselves, and delays the next delta when writes must be throttled; the compaction policy
+//! ([`policy`]) says when. The writer then waits for it. A snapshot needs a view without deltas,
+//! and asks this thread for one, since no other turns deltas into segments.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -31,7 +30,7 @@ pub(crate) type SettleRequest = oneshot::Sender<Settled>;
 #[derive(Debug)]
 pub(crate) struct Settled {
     frozen: View,
-    /// A later one: its segments and tables delay what was frozen, and nothing newer.
+    /// A later one: its segments and tables have what was frozen, and nothing newer.
     later: View,
 }
 
@@ -132,7 +131,7 @@ fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
     let (frozen, view) = oneshot::channel();
     shared.writer.send(Message::Freeze { frozen }).map_err(|_| Gone)?;
     let frozen = view.blocking_recv().map_err(|_| Gone)?;
-    // Only this thread turns deltas into segments, so that after this the segments delay what was
+    // Only this thread turns deltas into segments, so that after this the segments have what was
     // frozen and nothing newer; a merge in between changes none of it.
     loop {
         let state = shared.published.load_full();

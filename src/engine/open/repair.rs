@@ -107,8 +107,8 @@ pub fn plan(
     Ok(Plan { files, snapshots, is_resumed, durable_upto })
 }
 
-/// Does it: damaged files are copied aside, packs of what can be read take their permits, and the next
-/// start builds the index anew from the records where it must.
+/// Repairs: copies damaged files aside and replaces them by packs of the records that can be read. The
+/// next start rebuilds the index from the records where it must.
 ///
 /// # Errors
 /// [`StorageError::Io`]; it can be begun again.

@@ -11,14 +11,11 @@ use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::shared::{Life, Message, Shared, Submission};
 use crate::engine::write::core::{Core, Decided};
+use crate::index::compaction::policy::FULL_DELTAS_MAX;
 use crate::index::view::View;
 use crate::machine::apply::Command;
 use crate::metrics;
 use crate::storage::StorageError;
-
-/// With this many full deltas waiting to become segments, commands wait too: memory is bounded by
-/// it, and look-ups visit no more than these.
-const FULL_DELTAS_MAX: usize = 2;
 
 /// The state of the writer thread.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Reading the JSON of a request into its type, and saying which field is wrong.
+//! Reads the JSON of a request into its type, and reports which field is wrong.
 //!
 //! A body is read with `serde_json` alone. Only one that is refused is read again with
 //! `serde_path_to_error`, which knows the path to the fault and takes longer.
@@ -13,8 +13,7 @@ use serde_json::error::Category;
 
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::escapes::LONE_SURROGATE;
-use crate::http::request::report::{Fault, field_at, message_of, shortened};
-use crate::http::request::values::not_a_string;
+use crate::http::request::report::{Fault, field_at, message_of, not_a_string, shortened};
 
 /// Reads the JSON object of a request.
 pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem> {

@@ -6,12 +6,27 @@
 use std::fmt;
 use std::fmt::Write as _;
 
+use serde::de::{Error, Expected, Unexpected};
 use serde_path_to_error::{Path, Segment};
 
 use crate::http::problem::{Code, Problem, quoted};
 
 /// A longer message repeats a long value.
 const MESSAGE_BYTES_MAX: usize = 200;
+
+/// The longest string that an error repeats, in bytes. serde would repeat a string of the wrong type
+/// whole and escaped: six times the memory of the body where each byte is a control character.
+const REPEATED_MAX: usize = 256;
+
+/// As much of a string as an error repeats.
+pub(crate) fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(REPEATED_MAX)]
+}
+
+/// The error for a string in the place of something else.
+pub(crate) fn not_a_string<E: Error>(text: &str, expected: &dyn Expected) -> E {
+    E::invalid_type(Unexpected::Str(beginning(text)), expected)
+}
 
 /// How much of the beginning and of the end of a message is kept. More is in messages alone that
 /// repeat the name of an unknown field, which may be most of a body.
@@ -20,8 +35,7 @@ const END_BYTES_MAX: usize = 4_096;
 /// What an error says, and whether its middle was left out.
 pub(crate) fn message_of(error: &serde_json::Error) -> (String, bool) {
     let mut ends = Ends::default();
-    // Writing into memory does not fail.
-    drop(write!(ends, "{error}"));
+    write!(ends, "{error}").expect("writing into memory does not fail");
     (ends.beginning + &ends.end, ends.is_cut)
 }
 
@@ -36,7 +50,7 @@ struct Ends {
 impl fmt::Write for Ends {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         let is_full = !self.end.is_empty();
-        let space = if is_full { 0 } else { END_BYTES_MAX - self.beginning.len() };
+        let space = if is_full { 0 } else { END_BYTES_MAX.saturating_sub(self.beginning.len()) };
         let (beginning, rest) = piece.split_at(piece.floor_char_boundary(space));
         self.beginning.push_str(beginning);
         let kept = rest.ceil_char_boundary(rest.len().saturating_sub(END_BYTES_MAX));

@@ -427,6 +427,8 @@ mod tests {
             assert!(message.len() - repeated < 2_000, "{} of {:?}", message.len(), &json[..20]);
             let report = report(&fields(&json).unwrap_err());
             assert_eq!(report["field"].is_null(), json.starts_with('"'));
+            let detail = report["detail"].as_str().unwrap();
+            assert!(repeated == 0 || detail.contains("on_duplicate"), "{detail}");
             let report = report.to_string();
             assert!(report.len() < 1_000, "{}", &report[..200]);
         }

@@ -9,8 +9,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{
-    Deserializer, Error, Expected, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
-    Visitor,
+    Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde_json::value::RawValue;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
@@ -21,21 +20,8 @@ use crate::document::DocumentId;
 use crate::fingerprint::Fingerprint;
 use crate::http::request::escapes::unescaped;
 use crate::http::request::json;
+use crate::http::request::report::{beginning, not_a_string};
 use crate::text::Extract;
-
-/// The longest string that an error repeats, in bytes. serde would repeat a string of the wrong type
-/// whole and escaped: six times the memory of the body where each byte is a control character.
-const REPEATED_MAX: usize = 256;
-
-/// As much of a string as an error repeats.
-fn beginning(text: &str) -> &str {
-    &text[..text.floor_char_boundary(REPEATED_MAX)]
-}
-
-/// The error for a string in the place of something else.
-pub(crate) fn not_a_string<E: Error>(text: &str, expected: &dyn Expected) -> E {
-    E::invalid_type(Unexpected::Str(beginning(text)), expected)
-}
 
 /// Reads a field of a body that is there, so that `null` is a wrong value and not a missing field.
 pub(crate) fn given<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>

@@ -8,7 +8,7 @@
 //! faster. Secondary tables follow the same rule by themselves.
 //!
 //! Pure: the policy sees sizes ([`Levels`]) and the load, and answers with numbers. It reads no
-//! clock and touches no entry, so `nearprint-bench compaction` simulates it.
+//! clock and touches no entry.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -62,11 +62,11 @@ const NEWEST_MAX: u64 = 1 << 20;
 /// memory and what look-ups visit.
 pub const FULL_DELTAS_MAX: usize = 2;
 
-/// What may arrive while a merge runs before writes are slowed down.
+/// How much may arrive while a merge runs before writes are slowed down.
 const ARRIVED: Allowance = Allowance { part: 16, min: 1_000_000 };
 
-/// What small segments may hold before writes are slowed down: they take half as much memory again
-/// as large ones. The policy leaves about this much in them when there is nothing to merge.
+/// How much may be in small segments before writes are slowed down: they take half as much memory
+/// again as large ones. The policy leaves about this much in them when there is nothing to merge.
 const SMALL: Allowance = Allowance { part: 8, min: 8_000_000 };
 
 /// The delay of the next delta, in milliseconds, at twice an allowance; and the longest delay.

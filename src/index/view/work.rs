@@ -35,19 +35,16 @@ impl View {
         running: Option<&[Arc<Segment>]>,
         load: Load,
     ) -> Option<Work> {
-        let free = |owned: &[Arc<Segment>]| match owned.last() {
-            None => Some(0),
+        let free = match running {
+            None => None,
+            Some([]) => Some(0),
             // If it is missing, the running merge has just installed a step whose result is not in
             // the list yet.
-            Some(last) => {
+            Some([.., last]) => {
                 Some(self.segments.iter().position(|segment| Arc::ptr_eq(segment, last))? + 1)
             }
         };
-        let running = match running {
-            Some(owned) => Some(free(owned)?),
-            None => None,
-        };
-        policy::next_of_newest(&self.sizes(), running, load).map(|merge| self.work(merge))
+        policy::next_of_newest(&self.sizes(), free, load).map(|merge| self.work(merge))
     }
 
     /// What the compaction policy looks at.
