@@ -7,21 +7,27 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::error::Category;
 
-use crate::http::problem::{Code, Problem, quoted};
+use crate::http::problem::{Code, Problem};
 use crate::http::request::escapes::LONE_SURROGATE;
-use crate::http::request::report::{Fault, field_at, message_of, not_a_string, shortened};
+use crate::http::request::report::{
+    Fault, REPEATED_MAX, beginning, field_at, not_a_string, shortened,
+};
 
 /// Reads the JSON object of a request.
 pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem> {
-    match serde_json::from_slice(json) {
+    let error = match serde_json::from_slice(json) {
         Ok(Object(value)) => return Ok(value),
-        // It repeats a name that is most of the body, and the path would be another copy.
-        Err(error) if message_of(&error).1 => return Err(problem(&error, None)),
-        Err(_) => {}
+        Err(error) => error,
+    };
+    // A name that was cut may be most of the body, and a path to it would have two copies.
+    if let Fault::Unknown { name, .. } = Fault::of(&error.to_string())
+        && name.len().saturating_add(char::MAX.len_utf8()) > REPEATED_MAX
+    {
+        return Err(problem(&error, Some(name.to_owned())));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let Object(value) = serde_path_to_error::deserialize(&mut deserializer)
@@ -31,7 +37,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem>
 }
 
 fn problem(error: &serde_json::Error, field: Option<String>) -> Problem {
-    let (text, _) = message_of(error);
+    let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
     let message = text.strip_suffix(&position).unwrap_or(&text);
     // A line of a batch, and a body of one line, need no number of the line.
@@ -48,10 +54,10 @@ fn problem(error: &serde_json::Error, field: Option<String>) -> Problem {
         return Problem::new(Code::MalformedJson, format!("{message}{position}"));
     }
     match Fault::of(message) {
-        Fault::Unknown { name, known } => Fault::problem(
+        Fault::Unknown { known, .. } => Fault::problem(
             Code::UnknownField,
             format!("this request takes {known}{position}"),
-            field.or_else(|| Some(quoted(name).to_owned())),
+            field,
         ),
         Fault::Repeated { name } => {
             let field = field.map_or_else(|| name.to_owned(), |outer| format!("{outer}.{name}"));
@@ -84,10 +90,52 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+                T::deserialize(MapAccessDeserializer::new(ShortNames(map))).map(Object)
             }
         }
         // Asked for a map, `serde_json` itself would report a string, and repeat it whole.
         deserializer.deserialize_any(Fields(PhantomData))
+    }
+}
+
+/// The fields of an object, of whose names serde sees the beginning alone: its error about an unknown
+/// field repeats the name, which may be most of a body. No known name is as long as that.
+struct ShortNames<A>(A);
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for ShortNames<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        self.0.next_key_seed(ShortName(seed))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.0.next_value_seed(seed)
+    }
+}
+
+/// Passes the beginning of a name on.
+struct ShortName<K>(K);
+
+impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for ShortName<K> {
+    type Value = K::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<K::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de, K: DeserializeSeed<'de>> Visitor<'de> for ShortName<K> {
+    type Value = K::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<K::Value, E> {
+        self.0.deserialize(StrDeserializer::<E>::new(beginning(name)))
     }
 }

@@ -3,9 +3,6 @@
 //! serde tells its kinds of errors apart by their messages alone, so their beginnings are read here.
 //! The unit tests of [`crate::http::request::types`] pin them.
 
-use std::fmt;
-use std::fmt::Write as _;
-
 use serde::de::{Error, Expected, Unexpected};
 use serde_path_to_error::{Path, Segment};
 
@@ -16,7 +13,7 @@ const MESSAGE_BYTES_MAX: usize = 200;
 
 /// The longest string that an error repeats, in bytes. serde would repeat a string of the wrong type
 /// whole and escaped: six times the memory of the body where each byte is a control character.
-const REPEATED_MAX: usize = 256;
+pub(crate) const REPEATED_MAX: usize = 256;
 
 /// As much of a string as an error repeats.
 pub(crate) fn beginning(text: &str) -> &str {
@@ -28,44 +25,11 @@ pub(crate) fn not_a_string<E: Error>(text: &str, expected: &dyn Expected) -> E {
     E::invalid_type(Unexpected::Str(beginning(text)), expected)
 }
 
-/// How much of the beginning and of the end of a message is kept. More is in messages alone that
-/// repeat the name of an unknown field, which may be most of a body.
-const END_BYTES_MAX: usize = 4_096;
-
-/// What an error says, and whether its middle was left out.
-pub(crate) fn message_of(error: &serde_json::Error) -> (String, bool) {
-    let mut ends = Ends::default();
-    write!(ends, "{error}").expect("writing into memory does not fail");
-    (ends.beginning + &ends.end, ends.is_cut)
-}
-
-/// The beginning and the end of a text.
-#[derive(Debug, Default)]
-struct Ends {
-    beginning: String,
-    end: String,
-    is_cut: bool,
-}
-
-impl fmt::Write for Ends {
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        let is_full = !self.end.is_empty();
-        let space = if is_full { 0 } else { END_BYTES_MAX.saturating_sub(self.beginning.len()) };
-        let (beginning, rest) = piece.split_at(piece.floor_char_boundary(space));
-        self.beginning.push_str(beginning);
-        let kept = rest.ceil_char_boundary(rest.len().saturating_sub(END_BYTES_MAX));
-        self.end.push_str(&rest[kept..]);
-        let surplus = self.end.len().saturating_sub(END_BYTES_MAX);
-        self.end.drain(..self.end.ceil_char_boundary(surplus));
-        self.is_cut |= kept > 0 || surplus > 0;
-        Ok(())
-    }
-}
-
 /// What is wrong with a field.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault<'a> {
-    /// The request does not take it; `known` lists those it takes, and is empty where there are none.
+    /// The request does not take the field `name`; `known` lists those it takes, and is empty where
+    /// there are none.
     Unknown { name: &'a str, known: String },
     /// It is there twice.
     Repeated { name: &'a str },
