@@ -3,13 +3,20 @@
 //! Modules log where things happen (one line a request in [`crate::http`]). No line contains the
 //! text of a document, or an id or fingerprint that a client sent.
 
+use std::cell::RefCell;
+use std::fmt::Debug;
 use std::io::{self, BufWriter, IsTerminal as _, Stderr, Write};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tracing::field::Field;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::fmt;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::time::FormatTime;
 
 /// What is logged, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,12 +106,14 @@ pub fn init(options: Options) -> Log {
     let lines = fmt()
         .with_max_level(options.level)
         .with_target(false)
+        .with_timer(Utc)
         .with_writer(waiting)
         // A line that cannot be written (the log's disk is full) is lost. Reporting it on standard
         // error would panic in the middle of a request.
         .log_internal_errors(false);
     let initialized = match options.format {
-        Format::Text => lines.with_ansi(io::stderr().is_terminal()).try_init(),
+        Format::Text if io::stderr().is_terminal() => lines.try_init(),
+        Format::Text => lines.with_ansi(false).fmt_fields(plain_fields()).try_init(),
         Format::Json => lines.json().flatten_event(true).try_init(),
     };
     // An error means that a subscriber is installed already.
@@ -112,6 +121,43 @@ pub fn init(options: Options) -> Log {
         LOST.get_or_init(|| lost);
     }
     Log(Some(guard))
+}
+
+/// Fields as the formatter for terminals writes them, without colours: at a quarter of its cost,
+/// which was a fifth of that of a short request.
+fn plain_fields() -> impl for<'writer> FormatFields<'writer> {
+    let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| match field.name() {
+        "message" => write!(writer, "{value:?}"),
+        name => write!(writer, "{name}={value:?}"),
+    };
+    debug_fn(field).delimited(" ")
+}
+
+/// The time in UTC with microseconds, as RFC 3339 writes it. The text of a second is made once on
+/// each thread: the calendar is a fifth of the cost of a line.
+struct Utc;
+
+impl FormatTime for Utc {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        thread_local! {
+            static SECOND: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
+        }
+        let since_epoch = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = since_epoch();
+        SECOND.with_borrow_mut(|(second, text)| {
+            if *second == now.as_secs() {
+                return write!(writer, "{text}.{:06}Z", now.subsec_micros());
+            }
+            text.clear();
+            fmt::time::SystemTime.format_time(&mut Writer::new(text))?;
+            writer.write_str(text)?;
+            text.truncate("2026-01-31T23:59:59".len());
+            // The formatter reads the clock itself, perhaps in the next second.
+            *second =
+                if since_epoch().as_secs() == now.as_secs() { now.as_secs() } else { u64::MAX };
+            Ok(())
+        })
+    }
 }
 
 /// The number of lines that were lost because too many waited.

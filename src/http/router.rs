@@ -5,10 +5,7 @@ use std::sync::{Arc, OnceLock};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::middleware;
 use axum::response::IntoResponse;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -53,9 +50,21 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(health::get_readyz))
         .routes(routes!(metrics::get_metrics))
         .routes(routes!(get_openapi))
+        .merge(page())
+}
+
+/// The web page. Its files have headers of their own where other replies have those of [`observe`].
+fn page() -> OpenApiRouter<Arc<Service>> {
+    let header =
+        |name, value| SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value));
+    OpenApiRouter::new()
         .routes(routes!(page::get_page))
         .routes(routes!(page::get_style))
         .routes(routes!(page::get_script))
+        .layer((
+            header(CONTENT_SECURITY_POLICY, page::CONTENT_POLICY),
+            header(CACHE_CONTROL, page::CACHING),
+        ))
 }
 
 /// The API over a service.
@@ -65,27 +74,9 @@ pub fn router(service: Arc<Service>) -> Router {
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        // Together: each layer of its own would box every request and its reply once more.
-        .layer((
-            every_reply(X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            every_reply(X_FRAME_OPTIONS, "DENY"),
-            every_reply(REFERRER_POLICY, "no-referrer"),
-            every_reply(CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"),
-            // The page has a policy of its own; the rest is nothing that a browser should run.
-            every_reply(CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
-            every_reply(CACHE_CONTROL, "no-store"),
-            middleware::from_fn_with_state(observer, observe),
-        ))
+        .layer(middleware::from_fn_with_state(observer, observe))
         .with_state(service)
 }
-
-/// Says something to browsers and caches, unless the reply says it already.
-fn every_reply(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
-    SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
-}
-
-const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
-    HeaderName::from_static("cross-origin-resource-policy");
 
 /// The description of the API of a service with tokens: each operation names the scope it needs.
 pub fn openapi() -> OpenApi {

@@ -11,8 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONNECTION, EXPECT, HeaderName};
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, EXPECT, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
@@ -26,6 +29,8 @@ use crate::http::request::body::lingering;
 use crate::http::service::Service;
 use crate::metrics;
 
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A request id of a client is taken over if it is not longer than this.
@@ -39,6 +44,7 @@ pub(crate) struct Observer {
     unrouted: metrics::Route,
     request_numbers: AtomicU64,
     request_salt: u64,
+    reply_headers: HeaderMap,
 }
 
 impl Observer {
@@ -50,6 +56,7 @@ impl Observer {
             unrouted: metrics::Route::new("none"),
             request_numbers: AtomicU64::new(0),
             request_salt: getrandom::u64().unwrap_or_default(),
+            reply_headers: reply_headers(),
         })
     }
 }
@@ -143,8 +150,10 @@ impl Seen {
     fn finish(mut self, mut response: Response) -> Response {
         self.status = response.status();
         self.failure = response.extensions_mut().remove::<Failure>();
-        let headers = response.headers_mut();
+        let mut headers = self.observer.reply_headers.clone();
         headers.insert(REQUEST_ID, self.request_id.clone());
+        headers.extend(std::mem::take(response.headers_mut()));
+        *response.headers_mut() = headers;
         if response.body().size_hint().exact().is_some() {
             return response;
         }
@@ -193,6 +202,22 @@ impl Seen {
             }
         }
     }
+}
+
+/// What every reply says to browsers and caches, unless it says otherwise itself.
+fn reply_headers() -> HeaderMap {
+    [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"),
+        // Only the web page is anything that a browser should run, and it has a policy of its own.
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (CACHE_CONTROL, "no-store"),
+    ]
+    .map(|(name, value)| (name, HeaderValue::from_static(value)))
+    .into_iter()
+    .collect()
 }
 
 fn is_shed(code: &str) -> bool {

@@ -1,28 +1,24 @@
 //! `/`: a page to try the service by hand. Three static files, nothing from elsewhere; the policy
 //! in its header lets the browser load nothing but these and ask nobody but this service.
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
 use crate::http::description::Problems;
 
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+/// The `Content-Security-Policy` of the three files.
+pub(crate) const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A new version of the program brings a new page, so the browser asks each time.
-const FRESH: &str = "no-cache";
+pub(crate) const CACHING: &str = "no-cache";
 
 /// The web page.
 #[utoipa::path(get, path = "/", tag = "page",
     responses((status = 200, description = "The page", body = String, content_type = "text/html"),
         Problems))]
 pub(crate) async fn get_page() -> impl IntoResponse {
-    let headers = [
-        (CONTENT_TYPE, "text/html; charset=utf-8"),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (CACHE_CONTROL, FRESH),
-    ];
-    (headers, include_str!("page/page.html"))
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("page/page.html"))
 }
 
 /// The style of the web page.
@@ -30,8 +26,7 @@ pub(crate) async fn get_page() -> impl IntoResponse {
     responses((status = 200, description = "The style sheet", body = String,
         content_type = "text/css"), Problems))]
 pub(crate) async fn get_style() -> impl IntoResponse {
-    let headers = [(CONTENT_TYPE, "text/css; charset=utf-8"), (CACHE_CONTROL, FRESH)];
-    (headers, include_str!("page/page.css"))
+    ([(CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("page/page.css"))
 }
 
 /// The script of the web page.
@@ -39,6 +34,5 @@ pub(crate) async fn get_style() -> impl IntoResponse {
     responses((status = 200, description = "The script", body = String,
         content_type = "text/javascript"), Problems))]
 pub(crate) async fn get_script() -> impl IntoResponse {
-    let headers = [(CONTENT_TYPE, "text/javascript; charset=utf-8"), (CACHE_CONTROL, FRESH)];
-    (headers, include_str!("page/page.js"))
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/page.js"))
 }
