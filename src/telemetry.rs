@@ -164,3 +164,70 @@ impl FormatTime for Utc {
 pub fn lines_lost() -> u64 {
     LOST.get().map_or(0, |lost| lost.dropped_lines() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Written {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    fn lines(subscriber: impl FnOnce(Written) -> tracing::Dispatch) -> String {
+        let written = Written::default();
+        tracing::dispatcher::with_default(&subscriber(written.clone()), || {
+            let (status, request_id) = (200_u16, "a \"quoted\" \u{1b}[31m name");
+            tracing::info!(status, request_id, duration_us = 7_u64, "request");
+            let error = io::Error::other("no space");
+            tracing::error!(%error, source = Some("disk"), path = ?"/a b", "writes have stopped");
+            tracing::warn!("only a message");
+        });
+        String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn plain_fields_are_those_of_the_library_without_colours() {
+        let plain = lines(|writer| {
+            let lines = fmt().with_ansi(false).without_time().with_writer(writer);
+            lines.fmt_fields(plain_fields()).finish().into()
+        });
+        let library = lines(|writer| {
+            fmt().with_ansi(false).without_time().with_writer(writer).finish().into()
+        });
+        assert_eq!(plain, library);
+    }
+
+    #[test]
+    fn the_time_is_that_of_the_library_in_every_line() {
+        for _ in 0..3 {
+            let (mut ours, mut before, mut after) = (String::new(), String::new(), String::new());
+            fmt::time::SystemTime.format_time(&mut Writer::new(&mut before)).unwrap();
+            Utc.format_time(&mut Writer::new(&mut ours)).unwrap();
+            fmt::time::SystemTime.format_time(&mut Writer::new(&mut after)).unwrap();
+            // Texts of RFC 3339 with as many digits are in the order of their times.
+            assert_eq!(ours.len(), before.len());
+            assert!((&before..=&after).contains(&&ours), "{before} {ours} {after}");
+        }
+    }
+}

@@ -25,6 +25,7 @@ use crate::http::middleware::access;
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head;
 use crate::http::problem::{Code, Failure, Problem};
+use crate::http::reply::hex::Hex;
 use crate::http::request::body::lingering;
 use crate::http::service::Service;
 use crate::metrics;
@@ -235,7 +236,7 @@ fn request_id(observer: &Observer, request: &Request) -> HeaderValue {
     }
     let number = observer.request_numbers.fetch_add(1, Ordering::Relaxed);
     let id = mixed(observer.request_salt.wrapping_add(number));
-    HeaderValue::from_str(&format!("{id:016x}")).expect("hex digits are visible ASCII")
+    HeaderValue::from_bytes(&Hex(id).digits()).expect("hex digits are visible ASCII")
 }
 
 /// The `SplitMix64` finaliser: different numbers stay different and look unrelated.

@@ -17,8 +17,9 @@ impl From<Fingerprint> for Hex {
     }
 }
 
-impl Serialize for Hex {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Hex {
+    /// The 16 digits, in ASCII.
+    pub(crate) fn digits(self) -> [u8; 16] {
         let mut digits = [0; 16];
         for (digit, shift) in digits.iter_mut().zip((0..16_u32).rev()) {
             let nibble = (self.0 >> shift.wrapping_mul(4) & 0xf) as u8;
@@ -27,6 +28,13 @@ impl Serialize for Hex {
                 _ => nibble.wrapping_add(b'a' - 10),
             };
         }
+        digits
+    }
+}
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let digits = self.digits();
         serializer.serialize_str(std::str::from_utf8(&digits).expect("hex digits are ASCII"))
     }
 }
