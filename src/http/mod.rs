@@ -1,13 +1,12 @@
 //! The HTTP API: the only module that knows JSON, status codes and content types.
 //!
-//! A handler extracts, converts, makes one call into [`crate::engine`] and converts back; the rules of
-//! matching and storing are not here. `proto-free-api.md` is the public description.
+//! A handler extracts, converts, makes one call into [`crate::engine`] and converts back; it has no
+//! rules of matching or storing of its own. `proto-free-api.md` is the public description.
 //!
 //! - [`mod@router`] lists every route; [`routes`] holds the handlers, one file a resource.
-//! - [`middleware`] is what happens around every handler: checks of the head, tokens, the access log.
+//! - [`middleware`] runs around every handler: checks of the head, tokens, the access log.
 //! - [`request`] reads bodies and query strings, within their limits, and names the field that is wrong.
-//! - [`reply`] holds the JSON of the replies and the budget for their bytes; [`problem`] the one table of
-//!   errors.
+//! - [`reply`] has the JSON of the replies and limits their bytes; [`problem`] is the only table of errors.
 //! - [`analyses`] is the queue of long texts.
 //! - [`batch`] streams NDJSON and packed 64-bit words in bounded memory.
 //!

@@ -1,7 +1,7 @@
-//! Which token a route needs, and how a request is told that it has not the right one.
+//! Which token a route needs, and the reply to a request without it.
 //!
-//! [`need`] is the one table; the OpenAPI document is marked from it. A route that is missing there
-//! is the operator's alone, so that one that was forgotten is closed, not open.
+//! [`need`] is the only table; the OpenAPI document is marked from it. A route that is missing there
+//! needs the scope `admin`, so that a forgotten route is closed, not open.
 
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
@@ -19,7 +19,7 @@ use crate::http::service::Service;
 /// The name of the scheme in the OpenAPI document.
 const SCHEME: &str = "token";
 
-/// What a request for this route needs; `None` is a path that is no route.
+/// What a request needs. `route` is `None` for a path that matches no route.
 pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
     let Some(route) = route else { return Need::Token };
     let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
@@ -52,7 +52,7 @@ pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
     }
 }
 
-/// Lets a request through, or says why not. Costs nothing where tokens are off.
+/// Lets a request through, or says why not. Costs nothing when tokens are off.
 pub(crate) fn check(
     service: &Service,
     route: Option<&str>,
@@ -65,7 +65,7 @@ pub(crate) fn check(
     let presented = presented(request);
     service.access.admit(presented.as_deref(), need).map_err(|denied| {
         let problem = problem(denied);
-        // A browser asks for a token where a person opens the page, and sends it with the rest.
+        // For the web page, make the browser ask for the token; it then sends it with every request.
         if route == Some("/") && matches!(denied, Denied::NoToken | Denied::UnknownToken) {
             let basic = HeaderValue::from_static("Basic realm=\"nearprint\", charset=\"UTF-8\"");
             return problem.with_header(WWW_AUTHENTICATE, basic);
@@ -93,18 +93,21 @@ fn problem(denied: Denied) -> Problem {
         Denied::NoToken => (
             Problem::new(
                 Code::TokenMissing,
-                "This service asks for a token: send the header Authorization: Bearer TOKEN.",
+                "This service requires a token: send the header Authorization: Bearer TOKEN.",
             ),
             "Bearer realm=\"nearprint\"".to_owned(),
         ),
         Denied::UnknownToken => (
-            Problem::new(Code::TokenUnknown, "The token of this request is not known here."),
+            Problem::new(
+                Code::TokenUnknown,
+                "The token of this request is not known to this service.",
+            ),
             "Bearer realm=\"nearprint\", error=\"invalid_token\"".to_owned(),
         ),
         Denied::NoScope(scope) => (
             Problem::new(
                 Code::ScopeMissing,
-                format!("The token of this request has not the scope {}.", scope.name()),
+                format!("The token of this request does not have the scope {}.", scope.name()),
             ),
             format!(
                 "Bearer realm=\"nearprint\", error=\"insufficient_scope\", scope=\"{}\"",

@@ -1,12 +1,12 @@
-//! A body that carries a guard: what the guard's drop does happens when the body was sent or its
-//! client left, whichever comes first.
+//! A body that carries a guard, which is dropped once the body was sent or its client has left,
+//! whichever comes first.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body and what is to be dropped with it.
+/// A body and the guard that is dropped with it.
 #[derive(Debug)]
 pub(crate) struct Guarded<B, G> {
     body: B,

@@ -1,9 +1,8 @@
 //! The checks on the head of every request that come before its token.
 //!
-//! They keep web pages out. A browser sends what a page asks for to every address that it can
-//! reach, and a name that belongs to the page may resolve to a loopback address (DNS rebinding).
-//! So the `Host` must be a name of this service, and a page of another site may neither write nor
-//! export. `Host` and `Transfer-Encoding` are validated as RFC 9112 requires (sections 3.2 and 6.1).
+//! They keep foreign web pages out. A browser sends the requests of a page to every address that it
+//! can reach, and a host name of the page may resolve to a loopback address (DNS rebinding). So the
+//! `Host` must be a name of this service, and a page of another site may neither write nor export. `Host` and `Transfer-Encoding` are validated as RFC 9112 requires (sections 3.2 and 6.1).
 
 use axum::extract::Request;
 use axum::http;
@@ -17,7 +16,7 @@ use crate::http::service::Service;
 /// Where browsers say how the page that sends a request relates to this service.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The route whose reply holds the secrets of the data directory.
+/// The route whose reply contains the secrets of the data directory.
 const EXPORT: &str = "/v1/snapshots/export";
 
 /// Lets a request through, or says why not.
@@ -41,7 +40,7 @@ pub(crate) fn check(
     same_origin(request, host.as_ref())
 }
 
-/// Refuses a body with a coding that was not undone: hyper undoes the chunks and nothing else.
+/// Refuses a body with a transfer coding other than chunked, the only one that hyper decodes.
 fn known_coding(request: &Request) -> Result<(), Problem> {
     let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
     let is_chunked =
@@ -49,15 +48,15 @@ fn known_coding(request: &Request) -> Result<(), Problem> {
     if codings.next().is_none_or(is_chunked) && codings.next().is_none() {
         return Ok(());
     }
-    let detail = "The only Transfer-Encoding that is understood is chunked; send the body without \
-                  any other.";
+    let detail =
+        "The only supported Transfer-Encoding is chunked; send the body without any other.";
     Err(ends_connection(Problem::new(Code::UnsupportedTransferCoding, detail)))
 }
 
-/// The authority that a request is for: that of an absolute target, else its `Host`.
+/// The authority of a request: that of an absolute target, else its `Host`.
 ///
-/// A request of HTTP/1.0 may have none, as simple health probes do. No browser sends such a
-/// request, so it comes from no web page.
+/// A request of HTTP/1.0 may have none, like those of simple health probes. No browser sends such a
+/// request, so no web page can.
 fn host(request: &Request) -> Result<Option<Authority<'_>>, Problem> {
     let mut values = request.headers().get_all(HOST).iter();
     let (first, second) = (values.next(), values.next());
@@ -83,7 +82,7 @@ fn invalid_host(detail: &'static str) -> Problem {
     ends_connection(Problem::new(Code::InvalidHost, detail))
 }
 
-/// Where a head is ambiguous, so is what follows it.
+/// After an ambiguous head, nothing on the connection can be trusted.
 fn ends_connection(problem: Problem) -> Problem {
     problem.with_header(CONNECTION, HeaderValue::from_static("close"))
 }
@@ -97,8 +96,8 @@ fn misdirected(host: &Authority<'_>) -> Problem {
     Problem::new(Code::HostNotAllowed, detail)
 }
 
-/// Believes the browser about where a request comes from. Links of other sites may be followed,
-/// since their pages cannot read the replies; an export is too precious even for that.
+/// Trusts `Sec-Fetch-Site`, in which a browser says where a request comes from. Links on other sites
+/// may be followed, since their pages cannot read the replies, except to an export.
 fn same_site(route: Option<&str>, request: &Request) -> Result<(), Problem> {
     let mut sites = request.headers().get_all(SEC_FETCH_SITE).iter().map(HeaderValue::as_bytes);
     let is_foreign = sites.any(|site| matches!(site, b"cross-site" | b"same-site"));

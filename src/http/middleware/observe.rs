@@ -1,8 +1,9 @@
-//! What happens around every request: its id, its place among those in flight, its log line and
-//! metrics, and the containment of a panic.
+//! What happens around every request: the checks of its head, its request id, the limit on requests
+//! in flight, its line in the access log, its metrics, and the containment of a panic.
 //!
-//! One line a request: method, matched route, status, duration, request id; for an error its code;
-//! for a 5xx its cause, which no client sees. Never a path, an id or a text.
+//! The access log has one line for each request: method, matched route, status, duration and request
+//! id; for an error also its code, and for a 5xx its cause, which is never sent to a client. It
+//! contains no path, document id or text.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -34,10 +35,10 @@ const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// A request id of a client is taken over if it is not longer than this.
+/// The maximum length of a request id that is taken from the client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// What the middleware shares between requests.
+/// What all requests share.
 #[derive(Debug)]
 pub(crate) struct Observer {
     service: Arc<Service>,
@@ -68,13 +69,13 @@ pub(crate) async fn observe(
     request: Request,
     next: Next,
 ) -> Response {
-    let mut seen = Seen::new(&observer, &request);
+    let mut observed = Observed::new(&observer, &request);
     let service = &observer.service;
-    let admitted = head::check(service, seen.route, &request)
-        .and_then(|()| access::check(service, seen.route, &request))
-        .and_then(|()| seen.take_place());
+    let admitted = head::check(service, observed.route, &request)
+        .and_then(|()| access::check(service, observed.route, &request))
+        .and_then(|()| observed.take_permit());
     let (head, body) = request.into_parts();
-    let asked_first = head.headers.contains_key(EXPECT);
+    let expects_continue = head.headers.contains_key(EXPECT);
     let (body, rest) = lingering(body);
     let request = Request::from_parts(head, body);
     let mut response = match admitted {
@@ -87,16 +88,15 @@ pub(crate) async fn observe(
             problem.into_response()
         }
     };
-    // What did not come in its time is not waited for again.
+    // Nobody waits a second time for a body that was too slow.
     let timed_out = response.status() == StatusCode::REQUEST_TIMEOUT;
-    if timed_out || !rest.discard(asked_first).await {
+    if timed_out || !rest.discard(expects_continue).await {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    seen.finish(response)
+    observed.finish(response)
 }
 
-/// Whether a path is that of a health probe or of the metrics, which are answered however busy the
-/// service is.
+/// Whether a path is a health probe or the metrics, which are answered however busy the service is.
 pub(crate) fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz" | "/metrics")
 }
@@ -109,7 +109,7 @@ fn shed(max: usize) -> Problem {
 }
 
 /// One request, from its head to the end of its reply; the log line is written on drop.
-struct Seen {
+struct Observed {
     observer: Arc<Observer>,
     started: Instant,
     method: Method,
@@ -117,10 +117,10 @@ struct Seen {
     request_id: HeaderValue,
     status: StatusCode,
     failure: Option<Failure>,
-    holds_place: bool,
+    has_permit: bool,
 }
 
-impl Seen {
+impl Observed {
     fn new(observer: &Arc<Observer>, request: &Request) -> Self {
         let matched = request.extensions().get::<MatchedPath>();
         let route = matched.and_then(|path| observer.routes.get_key_value(path.as_str()));
@@ -130,21 +130,21 @@ impl Seen {
             method: request.method().clone(),
             route: route.map(|(name, _)| *name),
             request_id: request_id(observer, request),
-            // What is logged when the client leaves before there is a reply.
+            // The status in the log if the client leaves before the reply.
             status: StatusCode::REQUEST_TIMEOUT,
             failure: None,
-            holds_place: false,
+            has_permit: false,
         }
     }
 
-    fn exempt(&self) -> bool {
+    fn is_exempt(&self) -> bool {
         self.route.is_some_and(is_probe)
     }
 
-    fn take_place(&mut self) -> Result<(), Problem> {
+    fn take_permit(&mut self) -> Result<(), Problem> {
         let max = self.observer.service.options.requests_in_flight_max;
-        self.holds_place = !self.exempt() && self.observer.service.in_flight.take(1, max);
-        if self.holds_place || self.exempt() { Ok(()) } else { Err(shed(max)) }
+        self.has_permit = !self.is_exempt() && self.observer.service.in_flight.take(1, max);
+        if self.has_permit || self.is_exempt() { Ok(()) } else { Err(shed(max)) }
     }
 
     /// Completes the reply; a streamed one is over when its last byte is sent.
@@ -162,9 +162,9 @@ impl Seen {
     }
 }
 
-impl Drop for Seen {
+impl Drop for Observed {
     fn drop(&mut self) {
-        if self.holds_place {
+        if self.has_permit {
             self.observer.service.in_flight.give_back(1);
         }
         let took = self.started.elapsed();
@@ -174,7 +174,7 @@ impl Drop for Seen {
     }
 }
 
-impl Seen {
+impl Observed {
     fn log(&self, duration_us: u64) {
         let method = self.method.as_str();
         let route = self.route.unwrap_or("none");
@@ -192,7 +192,7 @@ impl Seen {
                 cause,
                 "request"
             ),
-            // What was shed is the client's to see; a line of warning for each would be load as well.
+            // The client sees that its request was shed. A warning for each would add to the load.
             Some(Failure { code, cause: None })
                 if self.status.is_server_error() && !is_shed(code) =>
             {
@@ -205,7 +205,7 @@ impl Seen {
     }
 }
 
-/// What every reply says to browsers and caches, unless it says otherwise itself.
+/// The headers of every reply for browsers and caches. A header that the reply has itself wins.
 fn reply_headers() -> HeaderMap {
     [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -225,7 +225,7 @@ fn is_shed(code: &str) -> bool {
     code == Code::Overloaded.row().1
 }
 
-/// The id that the client gave, where it is a short visible one, or a new one.
+/// The request id that the client sent, if it is short and printable, else a new one.
 fn request_id(observer: &Observer, request: &Request) -> HeaderValue {
     let sane = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
