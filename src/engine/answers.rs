@@ -3,6 +3,7 @@
 use crate::document::{Document, Sequence};
 use crate::engine::options::Durability;
 use crate::fingerprint::Distance;
+use crate::machine::commands::Verdict;
 use crate::machine::query::{Criteria, Hit};
 use crate::recipe::Recipe;
 
@@ -26,26 +27,11 @@ pub struct Findings {
     pub hit_count: usize,
 }
 
-/// What an accepted write did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteOutcome {
-    /// Nothing near it was there (or nobody asked), and its id was new.
-    Inserted,
-    /// A near-duplicate of another document.
-    Duplicate,
-    /// This id with this fingerprint was there: a retry.
-    AlreadyPresent,
-    /// This id had another fingerprint; the new one took its place.
-    Replaced,
-}
-
-/// The answer of a write.
+/// The reply of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     /// What happened.
-    pub outcome: WriteOutcome,
-    /// Whether the document is stored now.
-    pub stored: bool,
+    pub verdict: Verdict,
     /// The number of the change, or of the last one before the verdict where nothing changed.
     pub sequence: Sequence,
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use crate::document::{Document, DocumentId, Sequence};
+use crate::document::{Document, DocumentId};
 use crate::engine::answers::{
     Admission, Findings, PackedInserted, QueryOptions, Readiness, Removed, SnapshotInfo,
-    StoredDocument, WriteOutcome, Written,
+    StoredDocument, Written,
 };
 use crate::engine::background::flusher;
 use crate::engine::background::merger;
@@ -27,18 +27,24 @@ use crate::engine::error::Refused;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
-use crate::engine::read::found::{Checked, Found};
+use crate::engine::read::found::{Checked, Found, Unread};
 use crate::engine::read::reader;
-use crate::engine::read::reader::{Ids, Listing};
+use crate::engine::read::reader::{Listing, Lookup};
 use crate::engine::read::scheduler::{BatchScheduler, Share};
-use crate::engine::shared::{Life, Message, Shared, Submission};
-use crate::engine::write::core::Decided;
+use crate::engine::shared::{Life, Message, Shared};
+use crate::engine::write::command::{
+    Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked,
+};
+use crate::engine::write::queued::{Pending, Queued};
 use crate::engine::write::writer::Writer;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::ids::IdKey;
-use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::PACKED_MAX;
-use crate::machine::search::{Probe, Search};
+use crate::machine::commands::{
+    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
+};
+use crate::machine::query::Criteria;
+use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
 
 /// A handle on the running engine; cloning is shallow.
@@ -62,42 +68,6 @@ struct Threads {
     reclaim: JoinHandle<()>,
     stop_reclaim: Sender<()>,
     _lock: DirectoryLock,
-}
-
-/// A write that is in the queue.
-///
-/// Dropping it does not take the write back.
-#[must_use = "a write is answered when it is waited for"]
-pub struct Pending<T> {
-    answer: oneshot::Receiver<Result<Decided, Refused>>,
-    finish: Finish<T>,
-    bytes: usize,
-}
-
-/// How a decided command becomes its answer.
-type Finish<T> = Box<dyn FnOnce(Decided) -> T + Send>;
-
-impl<T> std::fmt::Debug for Pending<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pending")
-    }
-}
-
-impl<T> Pending<T> {
-    /// Memory that it takes until it is waited for, in bytes.
-    pub const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Waits until the write is as durable as the policy promises.
-    ///
-    /// # Errors
-    /// [`Refused`] when it was not done.
-    pub async fn wait(self) -> Result<T, Refused> {
-        // The writer answers everything it took, unless it panicked.
-        let decided = self.answer.await.unwrap_or(Err(Refused::Failed))?;
-        Ok((self.finish)(decided))
-    }
 }
 
 impl Engine {
@@ -214,18 +184,17 @@ impl Engine {
     /// As [`Self::query`].
     pub async fn find(&self, document: &Document, options: QueryOptions) -> Result<Found, Refused> {
         self.check_distance(options.criteria.distance)?;
-        let key = self.key(document);
-        let probe = Probe { document, key, criteria: options.criteria };
+        let probe = self.probe(document, options.criteria);
         let state = self.shared.published.load();
-        let search = Search::begin(&state.view, &probe);
-        if !reader::reads_records(&search) {
-            return finish_query(&state, &probe, search, options.limit);
+        let lookup = Lookup::begin(&state.view, &probe);
+        if !lookup.reads_records() {
+            return finish_query(&state, &probe, lookup, options.limit);
         }
-        let state = Arc::clone(&state);
-        let document = document.clone();
+        let (state, document) = (Arc::clone(&state), document.clone());
+        let Probe { key, criteria, .. } = probe;
         off_async(move || {
-            let probe = Probe { document: &document, key, criteria: options.criteria };
-            finish_query(&state, &probe, search, options.limit)
+            let probe = Probe { document: &document, key, criteria };
+            finish_query(&state, &probe, lookup, options.limit)
         })
         .await
     }
@@ -248,9 +217,8 @@ impl Engine {
     ) -> Result<Vec<u8>, Refused> {
         self.check_distance(distance)?;
         let shared = Arc::clone(&self.shared);
-        let look_up = move |piece: &[Fingerprint]| {
-            reader::nearest(&shared.published.load().view, piece, distance)
-        };
+        let look_up =
+            move |piece: &[Fingerprint]| nearest(&shared.published.load().view, piece, distance);
         share.look_up(&queries.into(), look_up).await
     }
 
@@ -261,10 +229,10 @@ impl Engine {
     /// [`Refused::DistanceAboveMax`].
     pub fn nearest(&self, queries: &[Fingerprint], distance: Distance) -> Result<Vec<u8>, Refused> {
         self.check_distance(distance)?;
-        Ok(reader::nearest(&self.shared.published.load().view, queries, distance))
+        Ok(nearest(&self.shared.published.load().view, queries, distance))
     }
 
-    /// Stores a document whatever is there.
+    /// Stores a document, whatever is stored already.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -273,13 +241,7 @@ impl Engine {
         document: Document,
         admission: Admission,
     ) -> Result<Pending<Written>, Refused> {
-        let finish = Box::new(|decided: Decided| {
-            let Outcome::Written { verdict, .. } = decided.outcome else {
-                unreachable!("an insert writes")
-            };
-            written(verdict, decided.sequence)
-        });
-        self.submit(Command::Insert { document }, admission, (finish, 0)).await
+        self.submit(Insert { document }, admission, 0).await
     }
 
     /// Looks up and, if nothing counts (or `store_duplicates`), stores: one atomic step.
@@ -295,21 +257,10 @@ impl Engine {
     ) -> Result<Pending<Checked>, Refused> {
         let QueryOptions { criteria, limit } = options;
         self.check_distance(criteria.distance)?;
-        let (search, ids) = self.search(&document, options).await?;
-        // The command has the search, and what was decided another: one of them at a time.
-        let bytes = search.bytes() + ids.bytes();
-        let short = document.short;
-        let command = Command::CheckAndInsert { document, criteria, store_duplicates, search };
-        let finish = Box::new(move |decided: Decided| {
-            let (Outcome::Written { verdict, search: Some(search) }, Some(before)) =
-                (decided.outcome, decided.before)
-            else {
-                unreachable!("a check-and-insert writes what it searched")
-            };
-            let found = Found::unread(before, (search, ids), (short, limit));
-            Checked { written: written(verdict, decided.sequence), found }
-        });
-        self.submit(command, admission, (finish, bytes)).await
+        let lookup = self.look_up(&document, criteria).await?;
+        let bytes = lookup.bytes();
+        let command = CheckAndInsert { document, criteria, store_duplicates };
+        self.submit(SearchedCheckAndInsert { command, lookup, limit }, admission, bytes).await
     }
 
     /// Stores bare fingerprints, at most [`PACKED_MAX`].
@@ -322,12 +273,7 @@ impl Engine {
         admission: Admission,
     ) -> Result<Pending<PackedInserted>, Refused> {
         assert!(fingerprints.len() <= PACKED_MAX, "callers cut batches");
-        let inserted = fingerprints.len() as u64;
-        let finish = Box::new(move |decided: Decided| PackedInserted {
-            inserted,
-            sequence: decided.sequence,
-        });
-        self.submit(Command::InsertPacked { fingerprints }, admission, (finish, 0)).await
+        self.submit(InsertPacked { fingerprints }, admission, 0).await
     }
 
     /// For each bare fingerprint in order, at most [`PACKED_MAX`]: the distance of the nearest hit,
@@ -347,33 +293,26 @@ impl Engine {
         let state = self.shared.published.load_full();
         let (since, queries) = (state.view.sequence(), fingerprints.as_slice().into());
         // All pieces see the same view: the writer adds what is newer than it.
-        let look_up = move |piece: &[Fingerprint]| reader::nearest(&state.view, piece, distance);
-        let nearest = share.look_up(&queries, look_up).await?;
-        let search = PackedSearch { since, nearest };
-        let command = Command::CheckAndInsertPacked { fingerprints, distance, search };
-        let finish = Box::new(|decided: Decided| {
-            let Outcome::CheckedPacked(nearest) = decided.outcome else {
-                unreachable!("a packed check-and-insert answers for each")
-            };
-            nearest
-        });
-        self.submit(command, admission, (finish, 0)).await
+        let look_up = move |piece: &[Fingerprint]| nearest(&state.view, piece, distance);
+        let search = PackedSearch { since, nearest: share.look_up(&queries, look_up).await? };
+        let command = CheckAndInsertPacked { fingerprints, distance };
+        self.submit(SearchedCheckAndInsertPacked { command, search }, admission, 0).await
     }
 
-    /// Forgets the document with this id.
+    /// Removes the document with this id.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
     pub async fn remove(&self, id: DocumentId) -> Result<Removed, Refused> {
-        self.removal(Command::Remove { id }).await
+        self.submit(Remove { id }, Admission::Shed, 0).await?.wait().await
     }
 
-    /// Forgets a fingerprint with all its documents.
+    /// Removes a fingerprint with all its documents.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
     pub async fn remove_fingerprint(&self, fingerprint: Fingerprint) -> Result<Removed, Refused> {
-        self.removal(Command::Reset { fingerprint }).await
+        self.submit(Reset { fingerprint }, Admission::Shed, 0).await?.wait().await
     }
 
     /// What is stored under an id.
@@ -457,47 +396,34 @@ impl Engine {
         debug_assert!(failed.is_ok(), "the sender outlives the handle");
     }
 
-    async fn removal(&self, command: Command) -> Result<Removed, Refused> {
-        let finish = Box::new(|decided: Decided| {
-            let Outcome::Removed { documents } = decided.outcome else {
-                unreachable!("a removal removes")
-            };
-            Removed { documents, sequence: decided.sequence }
-        });
-        self.submit(command, Admission::Shed, (finish, 0)).await?.wait().await
-    }
-
-    async fn search(
-        &self,
-        document: &Document,
-        options: QueryOptions,
-    ) -> Result<(Search, Ids), Refused> {
-        let (key, criteria) = (self.key(document), options.criteria);
+    /// Finds the matches of a document and verifies them.
+    async fn look_up(&self, document: &Document, criteria: Criteria) -> Result<Lookup, Refused> {
+        let probe = self.probe(document, criteria);
         let state = self.shared.published.load_full();
-        let mut search = Search::begin(&state.view, &Probe { document, key, criteria });
-        if !reader::reads_records(&search) {
-            return Ok((search, Ids::default()));
+        let mut lookup = Lookup::begin(&state.view, &probe);
+        if !lookup.reads_records() {
+            return Ok(lookup);
         }
-        let document = document.clone();
+        let (key, document) = (probe.key, document.clone());
         off_async(move || {
-            let probe = Probe { document: &document, key, criteria };
-            let mut ids = Ids::default();
-            reader::verify(&state.view, &state.records, &probe, &mut search, &mut ids)?;
-            Ok((search, ids))
+            lookup.verify(&state, &Probe { document: &document, key, criteria })?;
+            Ok(lookup)
         })
         .await
     }
 
-    async fn submit<T>(
+    /// Puts a command in the queue of the writer; its reply takes about `bytes` bytes.
+    async fn submit<C: Command>(
         &self,
-        command: Command,
+        command: C,
         admission: Admission,
-        (finish, bytes): (Finish<T>, usize),
-    ) -> Result<Pending<T>, Refused> {
-        if let Some(refused) = self.shared.refusal(&command) {
+        bytes: usize,
+    ) -> Result<Pending<C::Reply>, Refused> {
+        let bounds = command.bounds();
+        if let Some(refused) = self.shared.refusal(bounds) {
             return Err(refused);
         }
-        let changes = command.changes_max().min(self.shared.options.queue_changes_max) as u32;
+        let changes = bounds.changes.min(self.shared.options.queue_changes_max) as u32;
         let permits = Arc::clone(&self.shared.permits);
         let permits = match admission {
             Admission::Shed => {
@@ -507,18 +433,17 @@ impl Engine {
                 permits.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)?
             }
         };
-        let (answer, decided) = oneshot::channel();
-        let submission = Submission { command, answer, permits };
+        let (queued, pending) = Queued::new(command, permits, bytes);
         let gone = || match self.shared.life() {
             Life::Failed => Refused::Failed,
             Life::Running | Life::Stopping => Refused::Stopping,
         };
-        self.shared.writer.send(Message::Write(submission)).map_err(|_| gone())?;
-        Ok(Pending { answer: decided, finish, bytes })
+        self.shared.writer.send(Message::Write(queued)).map_err(|_| gone())?;
+        Ok(pending)
     }
 
-    fn key(&self, document: &Document) -> Option<IdKey> {
-        document.id.as_ref().map(|id| IdKey::of(id, &self.shared.id_secret))
+    fn probe<'a>(&self, document: &'a Document, criteria: Criteria) -> Probe<'a> {
+        Probe::new(document, criteria, &self.shared.id_secret)
     }
 
     fn check_distance(&self, asked: Distance) -> Result<(), Refused> {
@@ -534,27 +459,15 @@ impl Engine {
 fn finish_query(
     state: &Published,
     probe: &Probe<'_>,
-    mut search: Search,
+    mut lookup: Lookup,
     limit: usize,
 ) -> Result<Found, Refused> {
-    let Published { view, records } = state;
-    let mut ids = Ids::default();
-    reader::verify(view, records, probe, &mut search, &mut ids)?;
+    lookup.verify(state, probe)?;
     let short = probe.document.short;
     let listing = Listing { short, limit, bytes_max: Found::READ_AT_ONCE_BYTES };
-    let findings = reader::show(view, records, &search, &ids, listing)?;
-    if findings.hits.len() == search.matches.len().min(limit) {
+    let findings = lookup.show(state, listing)?;
+    if findings.hits.len() == lookup.search.matches.len().min(limit) {
         return Ok(Found::read(findings));
     }
-    Ok(Found::unread(state.clone(), (search, ids), (short, limit)))
-}
-
-const fn written(verdict: Verdict, sequence: Sequence) -> Written {
-    let (outcome, stored) = match verdict {
-        Verdict::Inserted => (WriteOutcome::Inserted, true),
-        Verdict::Replaced => (WriteOutcome::Replaced, true),
-        Verdict::AlreadyPresent => (WriteOutcome::AlreadyPresent, true),
-        Verdict::Duplicate { stored } => (WriteOutcome::Duplicate, stored),
-    };
-    Written { outcome, stored, sequence }
+    Ok(Unread { published: state.clone(), lookup, short, limit }.into())
 }

@@ -40,10 +40,12 @@ mod simulation;
 pub use crate::engine::background::snapshots::Export;
 pub use crate::engine::read::found::{Checked, Found, Shown};
 pub use crate::engine::read::scheduler::Share;
+pub use crate::engine::write::queued::Pending;
+pub use crate::machine::commands::Verdict;
 pub use answers::{
     Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
-    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
+    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,
 };
 pub use error::{OpenError, Refused};
-pub use handle::{Engine, Pending};
+pub use handle::Engine;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};

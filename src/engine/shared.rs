@@ -14,11 +14,11 @@ use crate::engine::error::Refused;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::scheduler::BatchScheduler;
-use crate::engine::write::core::Decided;
+use crate::engine::write::command::Bounds;
+use crate::engine::write::queued::QueuedWrite;
 use crate::index::compaction::built::Built;
 use crate::index::levels::segment::Segment;
 use crate::index::view::View;
-use crate::machine::apply::Command;
 
 /// State shared by the handle, the writer and the background threads.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(crate) enum Life {
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Decide a command.
-    Write(Submission),
+    Write(Box<dyn QueuedWrite>),
     /// Something was built from parts of the published view.
     Built { built: Built, done: oneshot::Sender<()> },
     /// Close the delta and publish; everything in the view is durable then.
@@ -84,15 +84,6 @@ pub(crate) enum Message {
     Fail,
     /// Commit what waits, and end.
     Stop,
-}
-
-/// A command in the queue.
-#[derive(Debug)]
-pub(crate) struct Submission {
-    pub(crate) command: Command,
-    pub(crate) answer: oneshot::Sender<Result<Decided, Refused>>,
-    /// Released when the command is answered.
-    pub(crate) permits: tokio::sync::OwnedSemaphorePermit,
 }
 
 impl Shared {
@@ -139,13 +130,13 @@ impl Shared {
     }
 
     /// Why a command cannot be taken now, if so.
-    pub(crate) fn refusal(&self, command: &Command) -> Option<Refused> {
+    pub(crate) fn refusal(&self, bounds: Bounds) -> Option<Refused> {
         match self.readiness() {
             Readiness::Ready => None,
             Readiness::Failed => Some(Refused::Failed),
             Readiness::Stopping => Some(Refused::Stopping),
-            Readiness::DiskFull => command.adds().then_some(Refused::DiskFull),
-            Readiness::MemoryFull => command.adds().then_some(Refused::MemoryFull),
+            Readiness::DiskFull => bounds.adds.then_some(Refused::DiskFull),
+            Readiness::MemoryFull => bounds.adds.then_some(Refused::MemoryFull),
         }
     }
 }

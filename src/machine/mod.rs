@@ -15,6 +15,7 @@
 
 pub mod apply;
 pub mod change;
+pub mod commands;
 pub mod model;
 pub mod query;
 pub mod search;

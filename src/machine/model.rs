@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 
 use crate::document::{Document, DocumentId, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::machine::apply::{NO_HIT, Verdict};
 use crate::machine::change::Change;
+use crate::machine::commands::Verdict;
 use crate::machine::query::{Criteria, Verification};
-use crate::machine::search::DOCUMENTS_COMPARED_MAX;
+use crate::machine::search::{DOCUMENTS_COMPARED_MAX, NO_HIT};
 
 /// A match as the model sees it: counting, distance, oldest document, fingerprint, in that order.
 pub type ModelMatch = (Reverse<bool>, Distance, Sequence, Fingerprint);

@@ -28,10 +28,18 @@ pub const MATCHES_KEPT_MAX: usize = MATCHES_VERIFIED_MAX + 1_000;
 pub struct Probe<'a> {
     /// The document.
     pub document: &'a Document,
-    /// The key of its id: the document itself is left out.
+    /// The key of its id: the stored document with this id is no match.
     pub key: Option<IdKey>,
     /// What counts.
     pub criteria: Criteria,
+}
+
+impl<'a> Probe<'a> {
+    /// The probe of a document, in a directory with this secret.
+    pub fn new(document: &'a Document, criteria: Criteria, id_secret: &[u8; 16]) -> Self {
+        let key = document.id.as_ref().map(|id| IdKey::of(id, id_secret));
+        Self { document, key, criteria }
+    }
 }
 
 /// A stored fingerprint within the distance.
@@ -65,6 +73,36 @@ pub struct Search {
     pub matches: Vec<Match>,
     /// How many there are, those that were not kept included.
     pub count: usize,
+}
+
+/// What a reader found for bare fingerprints.
+#[derive(Debug, Clone)]
+pub struct PackedSearch {
+    /// The last change that it has seen.
+    pub since: Sequence,
+    /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
+    pub nearest: Vec<u8>,
+}
+
+/// In packed replies: no fingerprint is within the distance.
+pub const NO_HIT: u8 = 255;
+
+impl PackedSearch {
+    /// Searches a view. Cost: one look-up for each fingerprint.
+    pub fn new(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Self {
+        Self { since: view.sequence(), nearest: nearest(view, fingerprints, distance) }
+    }
+
+    /// Whether it cannot be brought up to date from memory: search again.
+    pub fn is_stale(&self, view: &View) -> bool {
+        view.may_have_lost_since(self.since)
+    }
+}
+
+/// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
+pub fn nearest(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Vec<u8> {
+    let nearest = view.nearest(fingerprints, distance);
+    nearest.map(|nearest| nearest.map_or(NO_HIT, Distance::get)).collect()
 }
 
 /// The search cannot be brought up to date from memory: search again.
@@ -127,10 +165,11 @@ impl Search {
     /// memory.
     ///
     /// # Errors
-    /// [`Stale`] where memory no longer tells, or a match lost a document.
-    pub fn update(mut self, view: &View, probe: &Probe<'_>) -> Result<Self, Stale> {
+    /// [`Stale`] where memory no longer has all changes since, or a match lost a document. The search must
+    /// not be used any more.
+    pub fn update(&mut self, view: &View, probe: &Probe<'_>) -> Result<(), Stale> {
         if self.since == view.sequence() {
-            return Ok(self);
+            return Ok(());
         }
         let Criteria { distance, .. } = probe.criteria;
         let changed = view
@@ -150,7 +189,7 @@ impl Search {
         }
         self.since = view.sequence();
         self.order(probe);
-        Ok(self)
+        Ok(())
     }
 
     /// Memory that it takes, in bytes.

@@ -53,7 +53,7 @@ pub fn recover(
         // Packs have gaps.
         machine.skip_to(Sequence::new(record.first));
         match Record::decode(record.payload) {
-            Ok(read) => machine.replay(&read.change),
+            Ok(read) => machine.enact(&read.change),
             Err(source) => {
                 unreadable = Some(OpenError::Record { sequence: record.first, source });
             }

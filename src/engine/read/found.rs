@@ -6,15 +6,12 @@
 //!
 //! [`MATCHES_KEPT_MAX`]: crate::machine::search::MATCHES_KEPT_MAX
 
-use std::sync::Arc;
-
 use crate::engine::answers::{Findings, Written};
 use crate::engine::blocking::off_async;
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::read::reader;
-use crate::engine::read::reader::{Ids, Listing};
-use crate::machine::search::Search;
+use crate::engine::read::reader::{Listing, Lookup};
 
 /// What a look-up found.
 #[derive(Debug)]
@@ -25,17 +22,24 @@ enum State {
     /// Everything that was asked for is read.
     Read(Findings),
     /// The ids of the hits are not read yet.
-    Unread(Arc<Unread>),
+    Unread(Unread),
 }
 
+/// The matches of a look-up, in the state that they were found in.
 #[derive(Debug)]
-struct Unread {
-    published: Published,
-    search: Search,
-    ids: Ids,
+pub(crate) struct Unread {
+    pub(crate) published: Published,
+    pub(crate) lookup: Lookup,
     /// The document that was looked up is short.
-    short: bool,
-    limit: usize,
+    pub(crate) short: bool,
+    /// The number of hits to list.
+    pub(crate) limit: usize,
+}
+
+impl From<Unread> for Found {
+    fn from(unread: Unread) -> Self {
+        Self(State::Unread(unread))
+    }
 }
 
 /// The answer of a check-and-insert.
@@ -50,10 +54,10 @@ pub struct Checked {
 /// The hits that fit in the bytes of a call.
 #[derive(Debug)]
 pub enum Shown {
-    /// All that were asked for.
+    /// All of them.
     All(Findings),
-    /// There was no room for all of them; the second value shows more to who has it.
-    Cut(Findings, Found),
+    /// The first of them. With more room, the second value shows more.
+    Cut(Findings, Box<Found>),
 }
 
 impl Shown {
@@ -75,19 +79,20 @@ impl Found {
         Self(State::Read(findings))
     }
 
-    pub(crate) fn unread(
-        published: Published,
-        (search, ids): (Search, Ids),
-        (short, limit): (bool, usize),
-    ) -> Self {
-        Self(State::Unread(Arc::new(Unread { published, search, ids, short, limit })))
+    /// The matches whose ids are not read yet.
+    #[cfg(test)]
+    pub(crate) fn matches(&self) -> &[crate::machine::search::Match] {
+        match &self.0 {
+            State::Read(_) => &[],
+            State::Unread(unread) => &unread.lookup.search.matches,
+        }
     }
 
     /// Memory that it takes, in bytes.
     pub fn bytes(&self) -> usize {
         match &self.0 {
             State::Read(findings) => findings.hits.iter().map(reader::listed_bytes).sum(),
-            State::Unread(unread) => unread.search.bytes() + unread.ids.bytes(),
+            State::Unread(unread) => unread.lookup.bytes(),
         }
     }
 
@@ -109,16 +114,15 @@ impl Found {
 
 impl Unread {
     fn reads_records(&self) -> bool {
-        reader::reads_ids(&self.published.view, &self.search, self.limit, &self.ids)
+        self.lookup.reads_ids(&self.published.view, self.limit)
     }
 
-    fn show(self: Arc<Self>, bytes_max: usize) -> Result<Shown, Refused> {
-        let Published { view, records } = &self.published;
+    fn show(self, bytes_max: usize) -> Result<Shown, Refused> {
         let listing = Listing { short: self.short, limit: self.limit, bytes_max };
-        let findings = reader::show(view, records, &self.search, &self.ids, listing)?;
-        if findings.hits.len() == self.search.matches.len().min(self.limit) {
+        let findings = self.lookup.show(&self.published, listing)?;
+        if findings.hits.len() == self.lookup.search.matches.len().min(self.limit) {
             return Ok(Shown::All(findings));
         }
-        Ok(Shown::Cut(findings, Found(State::Unread(self))))
+        Ok(Shown::Cut(findings, Box::new(self.into())))
     }
 }

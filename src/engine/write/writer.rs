@@ -1,4 +1,4 @@
-//! The writer: the one thread that decides, journals, publishes and answers.
+//! The writer: the one thread that decides, journals, publishes and acknowledges.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use tokio::sync::mpsc;
 use crate::engine::answers::MemoryStats;
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
-use crate::engine::shared::{Life, Message, Shared, Submission};
-use crate::engine::write::core::{Core, Decided};
+use crate::engine::shared::{Life, Message, Shared};
+use crate::engine::write::core::Core;
+use crate::engine::write::queued::{QueuedWrite, decide_group};
 use crate::index::compaction::policy::FULL_DELTAS_MAX;
 use crate::index::view::View;
-use crate::machine::apply::Command;
 use crate::metrics;
 use crate::storage::StorageError;
 
@@ -24,7 +24,7 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
     /// Bounded by the permits of [`Shared`].
-    waiting: VecDeque<Submission>,
+    waiting: VecDeque<Box<dyn QueuedWrite>>,
     stopping: bool,
 }
 
@@ -51,13 +51,11 @@ impl Writer {
             Life::Running | Life::Stopping => Refused::Stopping,
         };
         while let Ok(message) = self.inbox.try_recv() {
-            if let Message::Write(submission) = message {
-                self.waiting.push_back(submission);
+            if let Message::Write(write) = message {
+                self.waiting.push_back(write);
             }
         }
-        for submission in self.waiting {
-            refuse(submission, refused.clone());
-        }
+        refuse(self.waiting, &refused);
     }
 
     fn serve(&mut self) -> Result<(), StorageError> {
@@ -89,7 +87,7 @@ impl Writer {
 
     fn take(&mut self, message: Message) -> Result<(), StorageError> {
         match message {
-            Message::Write(submission) => self.waiting.push_back(submission),
+            Message::Write(write) => self.waiting.push_back(write),
             Message::Built { built, done } => {
                 self.core.install(&built);
                 self.publish();
@@ -119,49 +117,57 @@ impl Writer {
         Ok(())
     }
 
-    /// Decides what waits, at most a group, and answers it when it is durable.
+    /// Decides what waits, at most a group, and acknowledges it once it is durable.
     fn commit_group(&mut self) -> Result<(), StorageError> {
-        let mut commands: Vec<Command> = Vec::new();
-        let mut answers = Vec::new();
-        let mut changes = 0;
-        while changes < self.shared.options.group_changes_max
-            && let Some(submission) = self.waiting.pop_front()
-        {
-            if let Some(refused) = self.shared.refusal(&submission.command)
-                && refused != Refused::Stopping
-            {
-                refuse(submission, refused);
-                continue;
+        let mut group = self.next_group();
+        match self.decide_durably(&mut group) {
+            Ok(Ok(())) => {
+                self.publish();
+                for write in group {
+                    write.acknowledge();
+                }
+                Ok(())
             }
-            changes += submission.command.changes_max();
-            commands.push(submission.command);
-            answers.push((submission.answer, submission.permits));
-        }
-        let decided = match self.decide_durably(&mut commands) {
-            Ok(decided) => decided,
+            Ok(Err(refused)) => {
+                refuse(group, &refused);
+                Ok(())
+            }
             Err(error) => {
                 self.shared.enter(Life::Failed);
-                for (answer, _) in answers {
-                    drop(answer.send(Err(Refused::Failed)));
-                }
-                return Err(error);
+                refuse(group, &Refused::Failed);
+                Err(error)
             }
-        };
-        self.publish();
-        for ((answer, permits), decided) in answers.into_iter().zip(decided) {
-            // The caller may have left; what was decided stays decided.
-            drop(answer.send(decided));
-            drop(permits);
         }
-        Ok(())
+    }
+
+    /// Takes a group from the queue, and refuses what cannot be taken now.
+    fn next_group(&mut self) -> Vec<Box<dyn QueuedWrite>> {
+        let mut group = Vec::new();
+        let mut changes = 0;
+        while changes < self.shared.options.group_changes_max
+            && let Some(write) = self.waiting.pop_front()
+        {
+            let bounds = write.bounds();
+            match self.shared.refusal(bounds) {
+                // What was queued before the stop is still done.
+                None | Some(Refused::Stopping) => {
+                    changes += bounds.changes;
+                    group.push(write);
+                }
+                Some(refused) => write.refuse(refused),
+            }
+        }
+        group
     }
 
     fn decide_durably(
         &mut self,
-        commands: &mut [Command],
-    ) -> Result<Vec<Result<Decided, Refused>>, StorageError> {
+        group: &mut [Box<dyn QueuedWrite>],
+    ) -> Result<Result<(), Refused>, StorageError> {
         let before = self.core.view().sequence();
-        let decided = self.core.decide_group(commands, self.shared.clock.now_ms())?;
+        if let Err(refused) = decide_group(&mut self.core, group, self.shared.clock.now_ms())? {
+            return Ok(Err(refused));
+        }
         let begun = self.shared.clock.monotonic();
         self.core.make_durable()?;
         // Duplicates and retries change nothing, and are not counted as changes.
@@ -170,7 +176,7 @@ impl Writer {
             metrics::journal_synced(self.shared.clock.since(begun));
             metrics::group_committed(changes);
         }
-        Ok(decided)
+        Ok(Ok(()))
     }
 
     fn publish(&self) {
@@ -205,6 +211,8 @@ pub(crate) fn memory_stats(view: &View) -> MemoryStats {
     memory
 }
 
-fn refuse(submission: Submission, refused: Refused) {
-    drop(submission.answer.send(Err(refused)));
+fn refuse(writes: impl IntoIterator<Item = Box<dyn QueuedWrite>>, refused: &Refused) {
+    for write in writes {
+        write.refuse(refused.clone());
+    }
 }
