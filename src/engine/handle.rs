@@ -1,6 +1,6 @@
-//! The handle: what the floors above call.
+//! The handle: what the layers above call.
 
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,23 +13,19 @@ use crate::engine::answers::{
     Admission, Findings, PackedInserted, QueryOptions, Readiness, Removed, SnapshotInfo,
     StoredDocument, Written,
 };
-use crate::engine::background::flusher;
-use crate::engine::background::merger;
 use crate::engine::background::reclaimer::ReclaimerThread;
 use crate::engine::background::snapshots::Export;
 use crate::engine::background::snapshotter::{SnapshotRequest, Snapshotter};
-use crate::engine::background::spawn::{join, spawn};
-use crate::engine::background::syncer;
+use crate::engine::background::spawn::{Stoppable, join, spawn};
+use crate::engine::background::{flusher, merger, syncer};
 use crate::engine::blocking::off_async;
-use crate::engine::clock::{Clock, SystemClock};
-use crate::engine::error::OpenError;
-use crate::engine::error::Refused;
+use crate::engine::clock;
+use crate::engine::error::{OpenError, Refused};
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
 use crate::engine::read::found::{Checked, Found, Unread};
-use crate::engine::read::reader;
-use crate::engine::read::reader::{Listing, Lookup};
+use crate::engine::read::reader::{self, Listing, Lookup};
 use crate::engine::read::scheduler::{BatchScheduler, Share};
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::write::command::{
@@ -51,22 +47,20 @@ use crate::storage::{DirectoryLock, Disk, RealDisk};
 #[derive(Debug, Clone)]
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
+    /// `None` once the engine is closed.
     threads: Arc<Mutex<Option<Threads>>>,
-    snapshot_requests: Arc<Mutex<Option<Sender<SnapshotRequest>>>>,
 }
 
-/// What ends when the engine is closed.
 #[derive(Debug)]
 struct Threads {
     writer: JoinHandle<()>,
-    snapshots: JoinHandle<()>,
     flusher: JoinHandle<()>,
-    merges: JoinHandle<()>,
-    stop_merges: Sender<()>,
-    /// Of the policy `interval` alone.
-    syncs: Option<(JoinHandle<()>, Sender<()>)>,
-    reclaim: JoinHandle<()>,
-    stop_reclaim: Sender<()>,
+    snapshots: JoinHandle<()>,
+    snapshot_requests: Sender<SnapshotRequest>,
+    merges: Stoppable,
+    /// With the policy `interval` only.
+    syncs: Option<Stoppable>,
+    reclaim: Stoppable,
     _lock: DirectoryLock,
 }
 
@@ -95,13 +89,9 @@ impl Engine {
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
         let Recovered { core, snapshots } = recovered;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let (writer, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            published: ArcSwap::from_pointee(Published {
-                view: core.view().clone(),
-                records: core.records().pin(),
-            }),
+            published: ArcSwap::from_pointee(core.published()),
             id_secret: core.machine().id_secret(),
             permits: Arc::new(Semaphore::new(options.queue_changes_max)),
             life: watch::Sender::new(Life::Running),
@@ -116,57 +106,50 @@ impl Engine {
             merging: Mutex::default(),
             snapshot_merge_lock: tokio::sync::Mutex::default(),
             options,
-            clock: Arc::clone(&clock),
             writer,
         });
-        let (snapshot_requests, requests) = std::sync::mpsc::channel();
-        let (stop_merges, merges_stopped) = std::sync::mpsc::channel();
-        let (settle, settle_requests) = std::sync::mpsc::channel();
+        let new_shared = || Arc::clone(&shared);
+        let (snapshot_requests, requests) = channel();
+        let (settle, settle_requests) = channel();
         let snapshotter = Snapshotter {
-            shared: Arc::clone(&shared),
+            shared: new_shared(),
             snapshots,
             disk: Arc::clone(disk),
             requests,
             settle,
-            last_ms: clock.now_ms(),
+            last_ms: clock::now_ms(),
             last_failed: false,
         };
-        let (stop_reclaim, reclaim_stopped) = std::sync::mpsc::channel();
-        let reclaim = ReclaimerThread::new(Arc::clone(&shared), core.reclaimer(), reclaim_stopped);
-        let writer = Writer::new(core, Arc::clone(&shared), inbox);
-        let (merged, flushed) = (Arc::clone(&shared), Arc::clone(&shared));
+        let reclaimer = core.reclaimer();
+        let writer = Writer::new(core, new_shared(), inbox);
+        let (flushed, merged, synced) = (new_shared(), new_shared(), new_shared());
         let syncs = match shared.options.durability {
-            Durability::Interval { ms } => {
-                let (stop, stopped) = std::sync::mpsc::channel();
-                let (synced, window) = (Arc::clone(&shared), Duration::from_millis(ms));
-                let run = move || syncer::run(&synced, window, &stopped);
-                Some((spawn(&shared, "syncs", run)?, stop))
-            }
+            Durability::Interval { ms } => Some(Stoppable::spawn(&shared, "syncs", |stopped| {
+                move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
+            })?),
             Durability::Always | Durability::None => None,
         };
         let threads = Threads {
             writer: spawn(&shared, "writer", move || writer.run())?,
             snapshots: spawn(&shared, "snapshots", move || snapshotter.run())?,
+            snapshot_requests,
             flusher: spawn(&shared, "flusher", move || flusher::run(&flushed, &settle_requests))?,
-            merges: spawn(&shared, "merges", move || {
-                merger::run(&merged, &merges_stopped);
+            merges: Stoppable::spawn(&shared, "merges", |stopped| {
+                move || merger::run(&merged, &stopped)
             })?,
-            stop_merges,
             syncs,
-            reclaim: spawn(&shared, "reclaim", move || reclaim.run())?,
-            stop_reclaim,
+            reclaim: Stoppable::spawn(&shared, "reclaim", |stopped| {
+                let reclaimer = ReclaimerThread::new(new_shared(), reclaimer, stopped);
+                move || reclaimer.run()
+            })?,
             _lock: lock,
         };
-        Ok(Self {
-            shared,
-            threads: Arc::new(Mutex::new(Some(threads))),
-            snapshot_requests: Arc::new(Mutex::new(Some(snapshot_requests))),
-        })
+        Ok(Self { shared, threads: Arc::new(Mutex::new(Some(threads))) })
     }
 
-    /// Looks up near-duplicates of a document; a stored document with its id is left out.
+    /// Looks up near-duplicates of a document, without the stored document with its id.
     ///
-    /// Cost: microseconds without hits; hits read their records, off the async threads.
+    /// Cost: microseconds without hits; with hits it reads their records, off the async threads.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
@@ -178,7 +161,7 @@ impl Engine {
         Ok(self.find(document, options).await?.show(usize::MAX).await?.into_findings())
     }
 
-    /// The same, for callers that bound the bytes of what is shown: [`Found::show`].
+    /// The same for callers that bound the bytes of the hits ([`Found::show`]).
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -199,13 +182,13 @@ impl Engine {
         .await
     }
 
-    /// The part of one request in the threads that batches are looked up on.
+    /// One request's share of the batch scheduler.
     pub fn share(&self) -> Share {
         self.shared.scheduler.share()
     }
 
-    /// The distance of the nearest stored fingerprint of each query, or 255 for none; with the
-    /// permits of the batch scheduler.
+    /// For each query the distance of the nearest stored fingerprint, or 255 if none is within the
+    /// distance. The batch scheduler runs the look-ups.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`].
@@ -222,8 +205,8 @@ impl Engine {
         share.look_up(&queries.into(), look_up).await
     }
 
-    /// The same on the caller's thread, whatever else runs. CPU-bound: call it off the async
-    /// threads for more than a few hundred queries.
+    /// The same on the caller's thread, without a permit. Call it off the async threads for more than a
+    /// few hundred queries.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`].
@@ -244,7 +227,8 @@ impl Engine {
         self.submit(Insert { document }, admission, 0).await
     }
 
-    /// Looks up and, if nothing counts (or `store_duplicates`), stores: one atomic step.
+    /// Looks up a document and stores it unless a hit counts (or even so, with `store_duplicates`), in one
+    /// atomic step.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -276,8 +260,9 @@ impl Engine {
         self.submit(InsertPacked { fingerprints }, admission, 0).await
     }
 
-    /// For each bare fingerprint in order, at most [`PACKED_MAX`]: the distance of the nearest hit,
-    /// or 255 and it is stored. The batch scheduler runs the search.
+    /// Stores each bare fingerprint, in order, that has no other within the distance; at most
+    /// [`PACKED_MAX`]. The reply is, for each, the distance of the nearest hit, or 255 if it was stored. The
+    /// batch scheduler runs the search.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -292,7 +277,7 @@ impl Engine {
         self.check_distance(distance)?;
         let state = self.shared.published.load_full();
         let (since, queries) = (state.view.sequence(), fingerprints.as_slice().into());
-        // All pieces see the same view: the writer adds what is newer than it.
+        // All pieces search the same view; the writer adds what is newer.
         let look_up = move |piece: &[Fingerprint]| nearest(&state.view, piece, distance);
         let search = PackedSearch { since, nearest: share.look_up(&queries, look_up).await? };
         let command = CheckAndInsertPacked { fingerprints, distance };
@@ -315,7 +300,7 @@ impl Engine {
         self.submit(Reset { fingerprint }, Admission::Shed, 0).await?.wait().await
     }
 
-    /// What is stored under an id.
+    /// The document with an id.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -326,7 +311,7 @@ impl Engine {
         off_async(move || reader::stored(&state.records, located.posting.sequence).map(Some)).await
     }
 
-    /// Takes a snapshot now; answers when it is on disk.
+    /// Takes a snapshot now, and returns when it is on disk.
     ///
     /// # Errors
     /// [`Refused`].
@@ -336,7 +321,7 @@ impl Engine {
         taken.await.unwrap_or(Err(Refused::Failed))
     }
 
-    /// Takes a snapshot, and opens all that an export of it and the records needs.
+    /// Takes a snapshot, and opens the files of an export: its own and all records.
     ///
     /// # Errors
     /// [`Refused`].
@@ -347,8 +332,8 @@ impl Engine {
     }
 
     fn request_snapshot(&self, request: SnapshotRequest) -> Result<(), Refused> {
-        let requests = self.snapshot_requests.lock().expect("no panic while it is held");
-        let requests = requests.as_ref().ok_or(Refused::Stopping)?;
+        let threads = self.threads.lock().expect("no panic while it is locked");
+        let requests = &threads.as_ref().ok_or(Refused::Stopping)?.snapshot_requests;
         requests.send(request).map_err(|_| Refused::Failed)
     }
 
@@ -362,33 +347,29 @@ impl Engine {
         self.shared.readiness()
     }
 
-    /// Stops accepting writes, finishes those that have a place, syncs, takes a snapshot. Blocks.
+    /// Stops accepting writes, finishes those in the queue, syncs, takes a snapshot. Blocks.
     /// The second call does nothing.
     pub fn close(&self) {
         self.shared.enter(Life::Stopping);
+        let threads = self.threads.lock().expect("no panic while it is locked").take();
+        let Some(threads) = threads else { return };
         // When the channel closes the snapshotter takes the last snapshot, for which it needs the writer.
-        drop(self.snapshot_requests.lock().expect("no panic while it is held").take());
-        let Some(threads) = self.threads.lock().expect("no panic while it is held").take() else {
-            return;
-        };
-        drop(threads.stop_reclaim);
+        drop(threads.snapshot_requests);
+        threads.reclaim.stop();
         join(threads.snapshots);
-        join(threads.reclaim);
-        // The snapshotter held the flusher's only request channel.
+        // The snapshotter had the flusher's only request channel.
         self.shared.wake_flusher();
         join(threads.flusher);
-        drop(threads.stop_merges);
-        join(threads.merges);
-        if let Some((syncs, stop)) = threads.syncs {
-            drop(stop);
-            join(syncs);
+        threads.merges.stop();
+        if let Some(syncs) = threads.syncs {
+            syncs.stop();
         }
         // A writer that failed has ended already.
         drop(self.shared.writer.send(Message::Stop));
         join(threads.writer);
     }
 
-    /// Resolves when a fault has stopped writes for good: the process should exit non-zero.
+    /// Resolves when a fault has stopped writes for good: the process should exit with an error.
     pub async fn failed(&self) {
         let mut life = self.shared.life.subscribe();
         // The sender lives in `shared`, as long as this handle.
@@ -455,7 +436,7 @@ impl Engine {
     }
 }
 
-/// Verifies what was found, and reads the ids of the hits where they are few.
+/// Verifies the matches, and reads the ids of the hits if they are few.
 fn finish_query(
     state: &Published,
     probe: &Probe<'_>,

@@ -31,7 +31,7 @@ impl Machine {
         &self.view
     }
 
-    /// For the background work on levels, which changes no answer.
+    /// The same for background work on the levels of the index, which changes no reply.
     pub fn view_mut(&mut self) -> &mut View {
         &mut self.view
     }
@@ -143,7 +143,7 @@ impl Machine {
         self.applied(documents, (documents > 0).then_some(Change::Reset { fingerprint }))
     }
 
-    /// Counts the changes before `next` that left nothing behind.
+    /// Counts the changes before `next`, of which nothing is left.
     pub fn skip_to(&mut self, next: Sequence) {
         while self.view.sequence().next() < next {
             self.view.advance();

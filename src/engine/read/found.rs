@@ -1,8 +1,8 @@
-//! What a look-up found, before the ids of its hits are read.
+//! What a look-up has found, before the ids of its hits are read.
 //!
-//! A hit shows the ids of its documents, which stand in the journal and may be 2,048 bytes each. So
-//! the caller says how many bytes it has room for, and may ask again with more: [`Found::show`]. Until
-//! then a look-up keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state that they belong to.
+//! A hit shows the ids of its documents, which are in the journal and may be 2,048 bytes each. So the
+//! caller grants a number of bytes, and may grant more later ([`Found::show`]). Until then a look-up
+//! keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state in which it found them.
 //!
 //! [`MATCHES_KEPT_MAX`]: crate::machine::search::MATCHES_KEPT_MAX
 
@@ -13,26 +13,26 @@ use crate::engine::published::Published;
 use crate::engine::read::reader;
 use crate::engine::read::reader::{Listing, Lookup};
 
-/// What a look-up found.
+/// What a look-up has found.
 #[derive(Debug)]
 pub struct Found(State);
 
 #[derive(Debug)]
 enum State {
-    /// Everything that was asked for is read.
+    /// All hits, with their ids.
     Read(Findings),
     /// The ids of the hits are not read yet.
     Unread(Unread),
 }
 
-/// The matches of a look-up, in the state that they were found in.
+/// The matches of a look-up, and the state in which it found them.
 #[derive(Debug)]
 pub(crate) struct Unread {
     pub(crate) published: Published,
     pub(crate) lookup: Lookup,
     /// The document that was looked up is short.
     pub(crate) short: bool,
-    /// The number of hits to list.
+    /// The maximum number of hits listed.
     pub(crate) limit: usize,
 }
 
@@ -42,16 +42,16 @@ impl From<Unread> for Found {
     }
 }
 
-/// The answer of a check-and-insert.
+/// The reply of a check-and-insert.
 #[derive(Debug)]
 pub struct Checked {
-    /// What was done.
+    /// What happened to the document.
     pub written: Written,
-    /// What was near.
+    /// Its near-duplicates.
     pub found: Found,
 }
 
-/// The hits that fit in the bytes of a call.
+/// The hits that fit in the bytes granted.
 #[derive(Debug)]
 pub enum Shown {
     /// All of them.
@@ -61,7 +61,7 @@ pub enum Shown {
 }
 
 impl Shown {
-    /// The hits, however many they are.
+    /// The hits, whether they are all or not.
     pub fn into_findings(self) -> Findings {
         match self {
             Self::All(findings) | Self::Cut(findings, _) => findings,
@@ -70,11 +70,10 @@ impl Shown {
 }
 
 impl Found {
-    /// A query reads the ids of its hits at once where they and their hits are at most this many bytes
-    /// of a reply.
+    /// A query reads the ids of its hits at once if the hits take at most this many bytes of a reply.
     pub const READ_AT_ONCE_BYTES: usize = 16 << 10;
 
-    /// Nothing is left to read.
+    /// All hits, with their ids.
     pub(crate) const fn read(findings: Findings) -> Self {
         Self(State::Read(findings))
     }
@@ -96,8 +95,8 @@ impl Found {
         }
     }
 
-    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. Reads records off the
-    /// async threads, where there are ids that are not read yet.
+    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. If there are ids to read, it
+    /// reads their records off the async threads.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].

@@ -1,7 +1,7 @@
-//! Reading: verifies the matches of a search by the records' sketches, and shows their ids.
+//! Look-ups: find the matches of a document, verify them by their sketches, show their ids.
 //!
-//! Look-ups touch memory only; records are read for hits alone, from the page cache or the disk,
-//! each read checked. Runs on the caller's thread.
+//! Finding matches touches memory only. For matches it reads records, from the page cache or the disk,
+//! and verifies their checksums. Runs on the caller's thread.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::machine::query::{Hit, IDS_SHOWN_MAX};
 use crate::machine::search::{Match, Probe, Search, others};
 use crate::storage::Records;
 
-/// The matches of a document, and the ids that verifying them has read.
+/// The matches of a document, and the ids that were read to verify them.
 #[derive(Debug)]
 pub struct Lookup {
     /// The matches.
@@ -24,8 +24,8 @@ pub struct Lookup {
     ids: Ids,
 }
 
-/// The ids in records that were read: what is compared is often shown as well, and need not be read
-/// twice. At most [`Ids::BYTES_MAX`] of them are kept, because they wait with their request.
+/// The ids in the records that were read to compare sketches: showing them reads no record twice. It
+/// keeps at most [`Ids::BYTES_MAX`] bytes of them.
 #[derive(Debug, Default)]
 struct Ids {
     known: HashMap<Sequence, DocumentId>,
@@ -56,7 +56,7 @@ impl Lookup {
         self.search.bytes() + self.ids.bytes()
     }
 
-    /// Verifies the matches by the sketches of their documents, and keeps the ids of those that it reads.
+    /// Verifies the matches by the sketches of their documents, and keeps the ids that it reads.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -74,9 +74,8 @@ impl Lookup {
         })
     }
 
-    /// The hits, with the ids of their documents as they are in the state: the first `limit` of them,
-    /// or fewer if those would take more than `bytes_max` ([`listed_bytes`]). The first one is always
-    /// listed: a duplicate must name what it duplicates.
+    /// The first hits, with the ids of their documents in this state, up to the limits of the listing.
+    /// The first hit is listed whatever its size, because a duplicate must name what it duplicates.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -109,18 +108,18 @@ impl Lookup {
     }
 }
 
-/// How many hits are listed.
+/// Which hits are listed.
 #[derive(Debug, Clone, Copy)]
 pub struct Listing {
-    /// The document that was looked up is short, so that a hit counts at distance 0 alone.
+    /// The document that was looked up is short, so that an unverified hit counts at distance 0 only.
     pub short: bool,
-    /// At most this many.
+    /// The maximum number of hits.
     pub limit: usize,
-    /// Within this many bytes.
+    /// The maximum bytes of a reply.
     pub bytes_max: usize,
 }
 
-/// About how many bytes a reply has for a hit: its numbers, and its ids.
+/// The bytes that a hit takes in a reply, about.
 pub fn listed_bytes(hit: &Hit) -> usize {
     const NUMBERS: usize = 160;
     const QUOTES: usize = 3;
@@ -145,27 +144,27 @@ pub fn stored(records: &Records, sequence: Sequence) -> Result<StoredDocument, R
     }
 }
 
-/// Damage found while serving is logged here, where its facts are; callers get no details.
+/// Logs damage where the facts are known; callers get no details.
 fn unreadable(sequence: Sequence, error: &str) -> Refused {
     tracing::error!(%sequence, error, "a stored record could not be read");
     Refused::Unreadable
 }
 
-/// How many documents of a match have an id, but the probe's own.
+/// The number of documents of a match that have an id, without the probe's own.
 fn id_count(search: &Search, found: &Match) -> u64 {
     let own = search.own.filter(|own| own.fingerprint == found.fingerprint);
     let own_ids = own.map_or(0, |own| u64::from(own.posting.has_id));
     found.counts.with_id - own_ids
 }
 
-/// The documents of a match whose ids are shown. Not one is visited where none has an id.
+/// The documents of a match whose ids are shown. Visits none if none has an id.
 fn shown<'a>(view: &'a View, search: &Search, found: &Match) -> impl Iterator<Item = Posting> + 'a {
     let count = IDS_SHOWN_MAX.min(id_count(search, found) as usize);
     others(view, found.fingerprint, search.own).filter(|posting| posting.has_id).take(count)
 }
 
 impl Ids {
-    /// Ids kept for one request.
+    /// The maximum bytes of the ids kept for one request.
     const BYTES_MAX: usize = 16 << 10;
 
     fn bytes(&self) -> usize {
@@ -180,7 +179,7 @@ impl Ids {
         }
     }
 
-    /// The id of a document, from its record unless that was read before.
+    /// The id of a document; reads its record unless the id is known.
     fn get(&self, records: &Records, posting: Posting) -> Result<DocumentId, Refused> {
         if let Some(id) = self.known.get(&posting.sequence) {
             return Ok(id.clone());

@@ -155,17 +155,13 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     let bare = InsertPacked { fingerprints: vec![fingerprint; 40] };
     commit_one(&mut rig.core, bare).unwrap();
     commit_one(&mut rig.core, Insert { document }).unwrap();
-    let (state, bare) = (published(&rig), Document::bare(fingerprint));
+    let (state, bare) = (rig.core.published(), Document::bare(fingerprint));
     let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
     let probe = Probe { document: &bare, key: None, criteria };
     let lookup = Lookup::begin(&state.view, &probe);
     assert!(lookup.reads_records());
     let findings = lookup.show(&state, TEN).unwrap();
     assert_eq!((findings.hits[0].id_count, &findings.hits[0].ids), (1, &vec![id]));
-}
-
-fn published(rig: &Rig) -> Published {
-    Published { view: rig.core.view().clone(), records: rig.core.records().pin() }
 }
 
 const TEN: Listing = Listing { short: false, limit: 10, bytes_max: usize::MAX };
@@ -181,7 +177,7 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     let stored = Document { id: Some(id.clone()), ..document.clone() };
     commit_one(&mut rig.core, Insert { document: stored }).unwrap();
     rig.snapshot().unwrap();
-    let state = published(&rig);
+    let state = rig.core.published();
     let min_resemblance = MinResemblance::of_similarity(0.8);
     let criteria = Criteria { distance: Distance::default(), min_resemblance };
     let probe = Probe { document: &document, key: None, criteria };
@@ -189,7 +185,7 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     assert!(lookup.reads_ids(&state.view, 10));
     lookup.verify(&state, &probe).unwrap();
     assert!(!lookup.reads_ids(&state.view, 10));
-    let records = published(&empty(&SimulatedDisk::new())).records;
+    let records = empty(&SimulatedDisk::new()).core.published().records;
     let without_records = Published { view: state.view, records };
     let findings = lookup.show(&without_records, TEN).unwrap();
     assert_eq!(findings.hits[0].ids, [id]);

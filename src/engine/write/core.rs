@@ -1,14 +1,15 @@
-//! The core: decides a group of commands, journals what they changed, makes it durable.
+//! The core: decides a group of commands, journals their changes, makes them durable.
 //!
 //! Synchronous, without threads, clock or channels: the writer thread drives it in service, the
-//! simulation tests drive it directly. The order is fixed: room on the disk is asked for first
-//! (a full disk refuses the group and changes nothing), then commands are decided one by one, then
-//! their records are written and synced together. When a write or sync fails, the state in memory
-//! is ahead of the disk and the core must not be used again.
+//! simulation tests drive it directly. The order is fixed: first it reserves space on the disk (a full
+//! disk refuses the group and changes nothing), then it decides the commands one by one, then it writes
+//! and syncs their records together. If a write or sync fails, the state in memory is ahead of the disk,
+//! and the core must not be used again.
 
 use crate::document::Sequence;
 use crate::engine::error::Refused;
 use crate::engine::options::Durability;
+use crate::engine::published::Published;
 use crate::engine::write::command::Command;
 use crate::index::compaction::built::Built;
 use crate::index::view::View;
@@ -37,18 +38,18 @@ pub(crate) struct Group {
 }
 
 impl Core {
-    /// Continues from a recovered state; the journal ends where the machine stands.
+    /// Continues from a recovered state, at which the journal ends.
     pub fn new(machine: Machine, journal: Journal, durability: Durability) -> Self {
         assert_eq!(
             machine.view().sequence().next().get(),
             journal.next_sequence(),
-            "the journal continues the state"
+            "the journal ends at the state"
         );
         let records = journal.records();
         Self { machine, journal, records, durability, payload: Vec::new() }
     }
 
-    /// The state, changes not yet durable included.
+    /// The state, including changes that are not durable yet.
     pub fn view(&self) -> &View {
         self.machine.view()
     }
@@ -58,9 +59,14 @@ impl Core {
         &self.machine
     }
 
-    /// Gives back the space of records.
+    /// A handle that reclaims the space of records.
     pub fn reclaimer(&self) -> Reclaimer {
         self.journal.reclaimer()
+    }
+
+    /// The state with its records, for readers.
+    pub fn published(&self) -> Published {
+        Published { view: self.view().clone(), records: self.records.pin() }
     }
 
     /// The readers of the journal.
@@ -68,7 +74,7 @@ impl Core {
         &self.records
     }
 
-    /// Begins a group: makes sure that the disk has room for this many commands, before any is decided.
+    /// Begins a group: reserves space on the disk for this many commands, before any is decided.
     ///
     /// # Errors
     /// [`StorageError`]. If the disk [is full](StorageError::is_full), nothing changed; after any other
@@ -80,7 +86,7 @@ impl Core {
         at_ms: u64,
     ) -> Result<Group, StorageError> {
         self.journal.reserve(commands, payload_bytes)?;
-        // The records of the group will be in the file that is the last one now.
+        // The records of the group go to the file that is the last one now.
         Ok(Group { at_ms, records: self.records.pin() })
     }
 
@@ -130,7 +136,7 @@ impl Core {
         }
     }
 
-    /// Makes everything written durable.
+    /// Syncs the journal, whatever the policy.
     ///
     /// # Errors
     /// As [`Self::make_durable`].
@@ -138,7 +144,7 @@ impl Core {
         self.journal.sync().map(drop)
     }
 
-    /// Notes in the journal that everything is durable; for a moment without work.
+    /// Marks in the journal that everything is durable. For a moment without work.
     ///
     /// # Errors
     /// As [`Self::make_durable`].
@@ -146,7 +152,7 @@ impl Core {
         self.journal.seal()
     }
 
-    /// Closes the delta, with everything durable, so that a snapshot can cover the state.
+    /// Closes the delta and makes everything durable, so that a snapshot can contain the state.
     ///
     /// # Errors
     /// As [`Self::make_durable`].
@@ -156,7 +162,7 @@ impl Core {
         Ok(self.view().clone())
     }
 
-    /// Takes in what was built from parts of the view.
+    /// Installs what was built from parts of the view.
     pub fn install(&mut self, built: &Built) {
         self.machine.view_mut().install(built);
     }

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 
 use crate::engine::answers::MemoryStats;
+use crate::engine::clock;
 use crate::engine::error::Refused;
-use crate::engine::published::Published;
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::write::core::Core;
 use crate::engine::write::queued::{QueuedWrite, decide_group};
@@ -37,7 +37,7 @@ impl Writer {
         Self { core, shared, inbox, waiting: VecDeque::new(), stopping: false }
     }
 
-    /// Runs until it is told to stop, or storage or another thread fails.
+    /// Runs until [`Message::Stop`], or until storage or another thread fails.
     pub(crate) fn run(mut self) {
         if let Err(error) = self.serve() {
             let error: &dyn std::error::Error = &error;
@@ -66,7 +66,7 @@ impl Writer {
             if self.shared.life() == Life::Failed {
                 return Ok(());
             }
-            // The background threads end before the writer: then nobody makes room, and nobody waits for it.
+            // Once the engine is stopping the flusher may have ended, so the writer does not wait for it.
             let full_deltas = self.core.view().full_deltas().len();
             let blocked = full_deltas >= FULL_DELTAS_MAX && !self.stopping;
             if !self.waiting.is_empty() && !blocked {
@@ -88,29 +88,24 @@ impl Writer {
     fn take(&mut self, message: Message) -> Result<(), StorageError> {
         match message {
             Message::Write(write) => self.waiting.push_back(write),
-            Message::Built { built, done } => {
+            // Whoever sent one of these may have stopped waiting, because the engine is closing.
+            Message::Install { built, installed } => {
                 self.core.install(&built);
                 self.publish();
-                drop(done);
+                drop(installed.send(self.core.view().clone()));
             }
             Message::Freeze { frozen } => {
                 let view = self.core.freeze()?;
                 self.publish();
-                // Nobody waits for it when a snapshot was given up.
                 drop(frozen.send(view));
             }
-            Message::Sync { done } => {
+            Message::Sync { synced } => {
                 self.core.sync()?;
-                drop(done);
-            }
-            Message::Synced { synced } => {
-                self.core.sync()?;
-                // Readers let go of files that packs took the place of.
+                // Lets go of the files that packs have replaced.
                 self.publish();
-                // Nobody waits for it when the engine is closing.
                 drop(synced.send(self.core.view().clone()));
             }
-            // The loop sees for itself that the engine has failed.
+            // `serve` checks for a failure next.
             Message::Fail => {}
             Message::Stop => self.stopping = true,
         }
@@ -165,15 +160,15 @@ impl Writer {
         group: &mut [Box<dyn QueuedWrite>],
     ) -> Result<Result<(), Refused>, StorageError> {
         let before = self.core.view().sequence();
-        if let Err(refused) = decide_group(&mut self.core, group, self.shared.clock.now_ms())? {
+        if let Err(refused) = decide_group(&mut self.core, group, clock::now_ms())? {
             return Ok(Err(refused));
         }
-        let begun = self.shared.clock.monotonic();
+        let begun = clock::now();
         self.core.make_durable()?;
         // Duplicates and retries change nothing, and are not counted as changes.
         let changes = self.core.view().sequence().get() - before.get();
         if changes > 0 {
-            metrics::journal_synced(self.shared.clock.since(begun));
+            metrics::journal_synced(begun.elapsed());
             metrics::group_committed(changes);
         }
         Ok(Ok(()))
@@ -184,8 +179,7 @@ impl Writer {
         let bytes_max = self.shared.options.memory_bytes_max;
         let full = bytes_max > 0 && memory_stats(view).total() > bytes_max;
         self.shared.memory_full.store(full, Ordering::Relaxed);
-        let records = self.core.records().pin();
-        self.shared.published.store(Arc::new(Published { view: view.clone(), records }));
+        self.shared.published.store(Arc::new(self.core.published()));
         if !view.full_deltas().is_empty() {
             self.shared.wake_flusher();
         }
@@ -205,8 +199,8 @@ pub(crate) fn memory_stats(view: &View) -> MemoryStats {
         memory.ids += bytes.ids;
         memory.removals += bytes.removals;
     }
-    // The result of a merge stands beside its inputs. One of segments or of tables runs at a time, and
-    // beside it one of the newest segments, which are neither's input and few.
+    // The result of a merge is in memory together with its inputs. Segments and secondary tables are
+    // never merged at the same time; the newest segments may be, but they are small.
     memory.merging = segments.max(others);
     memory
 }
