@@ -1,74 +1,60 @@
-//! What the engine is asked and what it answers.
+//! The options and replies of the engine.
 
 use crate::document::{Document, Sequence};
 use crate::engine::options::Durability;
 use crate::fingerprint::Distance;
+use crate::machine::commands::Verdict;
 use crate::machine::query::{Criteria, Hit};
 use crate::recipe::Recipe;
 
-/// What a query may say besides its document.
+/// The options of a look-up.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryOptions {
     /// What counts as a near-duplicate.
     pub criteria: Criteria,
-    /// How many hits are listed, 1 to 1,000.
+    /// The maximum number of hits listed, 1 to 1,000.
     pub limit: usize,
 }
 
-/// The answer of a look-up. Hits that count come first, then by distance, age, fingerprint.
+/// The reply of a look-up. Hits that count come first, then by distance, age, fingerprint.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
     /// Whether a hit counts.
     pub duplicate: bool,
-    /// The first `limit` hits, or as many as fit in the bytes that the caller has room for.
+    /// The first `limit` hits, or as many as fit in the bytes that the caller grants.
     pub hits: Vec<Hit>,
     /// The true number of matching fingerprints.
     pub hit_count: usize,
 }
 
-/// What an accepted write did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteOutcome {
-    /// Nothing near it was there (or nobody asked), and its id was new.
-    Inserted,
-    /// A near-duplicate of another document.
-    Duplicate,
-    /// This id with this fingerprint was there: a retry.
-    AlreadyPresent,
-    /// This id had another fingerprint; the new one took its place.
-    Replaced,
-}
-
-/// The answer of a write.
+/// The reply of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     /// What happened.
-    pub outcome: WriteOutcome,
-    /// Whether the document is stored now.
-    pub stored: bool,
-    /// The number of the change, or of the last one before the verdict where nothing changed.
+    pub verdict: Verdict,
+    /// The number of the change; if nothing changed, of the last one before the verdict.
     pub sequence: Sequence,
 }
 
-/// The answer of a packed insert.
+/// The reply of a packed insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackedInserted {
-    /// How many fingerprints were stored.
+    /// The number of fingerprints stored.
     pub inserted: u64,
     /// The number of the last change.
     pub sequence: Sequence,
 }
 
-/// The answer of a removal.
+/// The reply of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Removed {
-    /// How many documents were forgotten.
+    /// The number of documents removed.
     pub documents: u64,
-    /// The number of the change, or of the last one where nothing was there to forget.
+    /// The number of the change; if there was nothing to remove, of the last one before.
     pub sequence: Sequence,
 }
 
-/// What is stored under an id.
+/// A stored document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDocument {
     /// The document.
@@ -79,27 +65,27 @@ pub struct StoredDocument {
     pub stored_at_ms: u64,
 }
 
-/// Whether a full queue refuses at once (single requests) or is waited for (batches).
+/// What a write does if the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Refuse with [`Refused::Overloaded`](crate::engine::Refused::Overloaded).
+    /// It is refused with [`Refused::Overloaded`](crate::engine::Refused::Overloaded): single requests.
     Shed,
-    /// Wait for a place.
+    /// It waits: batches.
     Wait,
 }
 
 /// Whether writes are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// Recovered and accepting writes.
+    /// Accepting writes.
     Ready,
     /// Stopping.
     Stopping,
-    /// A write or sync failed.
+    /// A write or sync failed, or a thread panicked.
     Failed,
-    /// Reads go on; the disk is full.
+    /// The disk is full; reads go on.
     DiskFull,
-    /// Reads go on; the memory limit is reached.
+    /// The memory limit is reached; reads go on.
     MemoryFull,
 }
 
@@ -110,9 +96,9 @@ pub struct SnapshotInfo {
     pub sequence: Sequence,
     /// When it was taken, in milliseconds since 1970.
     pub taken_at_ms: u64,
-    /// The size of its files together.
+    /// The total size of its files.
     pub bytes: u64,
-    /// How many documents it holds.
+    /// Its documents.
     pub documents: u64,
 }
 
@@ -123,28 +109,28 @@ pub struct Stats {
     pub documents: u64,
     /// Distinct stored fingerprints, as far as they are counted.
     pub fingerprints: u64,
-    /// So many of the newest are not counted yet: 0, or more than a million where millions have just
-    /// arrived.
+    /// The number of the newest fingerprints that are not counted yet: 0, or more than a million after
+    /// millions have arrived.
     pub uncounted: u64,
     /// The last accepted change.
     pub sequence: Sequence,
     /// The largest distance of a look-up.
     pub distance_max: Distance,
-    /// The policy.
+    /// The durability policy.
     pub durability: Durability,
     /// The recipe of the fingerprints.
     pub recipe: Recipe,
     /// Each segment of the index, oldest first.
     pub segments: Vec<SegmentStats>,
-    /// Changes in deltas, which are not in a segment yet.
+    /// Changes in deltas, not yet in a segment.
     pub delta_events: u64,
     /// Memory of the index by part.
     pub memory: MemoryStats,
     /// Bytes of all journal files.
     pub journal_bytes: u64,
-    /// Number of journal files.
+    /// The number of journal files.
     pub journal_files: u64,
-    /// How many of them are packs.
+    /// The number of packs among them.
     pub packs: u64,
     /// The space that records take.
     pub space: RecordSpace,
@@ -178,12 +164,12 @@ pub struct MemoryStats {
     pub removals: u64,
     /// Deltas.
     pub deltas: u64,
-    /// Not taken yet, but needed beside the index while its largest parts are merged.
+    /// Not in use yet, but needed while the largest parts of the index are merged.
     pub merging: u64,
 }
 
 impl MemoryStats {
-    /// What counts against the limit.
+    /// The total, which counts against the limit.
     pub const fn total(&self) -> u64 {
         let kept = self.tables + self.documents + self.ids + self.removals + self.deltas;
         kept + self.merging
@@ -193,10 +179,10 @@ impl MemoryStats {
 /// The space that records take in the journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordSpace {
-    /// Bytes that were reclaimed since the start.
+    /// Bytes reclaimed since the start.
     pub reclaimed_bytes: u64,
-    /// At least this many bytes are records of stored documents.
+    /// The bytes in records of stored documents, at least.
     pub live_bytes: u64,
-    /// While a sweep is running: the last sequence that it has swept, and the last one that it will.
+    /// During a sweep: the last sequence that it has swept, and the last one that it will sweep.
     pub sweep: Option<(u64, u64)>,
 }

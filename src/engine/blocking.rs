@@ -1,11 +1,11 @@
-//! Work that may wait for the disk, on threads that may wait.
+//! Work that may block, on threads that may block.
 
 use crate::engine::error::Refused;
 
 /// Runs `work` on a thread of the runtime that may block.
 ///
 /// # Errors
-/// Those of the work, and [`Refused::Failed`] when it panicked.
+/// Those of the work, and [`Refused::Failed`] if it panicked.
 pub(crate) async fn off_async<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {

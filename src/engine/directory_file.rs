@@ -1,8 +1,8 @@
-//! The identity of a data directory: what is drawn once and holds for its life.
+//! The identity of a data directory, which never changes.
 //!
-//! The sealed file `directory` keeps the largest distance and two secrets: the seed of the bit
-//! permutation and the key of the id hashes. Its header carries the directory's random id and the
-//! recipe, as that of every other file does.
+//! The sealed file `directory` has the maximum distance and two secrets: the seed of the bit permutation
+//! and the key of the id hashes. Its header, like that of every other file, has the directory's random id
+//! and the recipe.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, Stora
 
 /// The name of its file.
 pub const NAME: &str = "directory";
-/// While this file is there, an export is being restored. A start removes it as it removes every `*.tmp`, should
-/// removing it be all that the restore had left to do.
+/// This file exists while an export is being restored. If removing it is all that a restore had left to
+/// do, the next start removes it, as it removes every `*.tmp`.
 pub const RESTORE_MARKER: &str = "restore-unfinished.tmp";
 const KIND: FileKind = FileKind(1);
 const BODY_BYTES: u64 = 25;
 
-/// What holds for the life of a data directory.
+/// The identity of a data directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DirectoryFile {
     /// Its id and recipe, in the header of every file.
     pub identity: Identity,
-    /// The largest distance of a look-up.
+    /// The maximum distance of a look-up.
     pub distance_max: Distance,
     /// The seed of the bit permutation.
     pub permutation_secret: u64,
@@ -47,7 +47,7 @@ impl DirectoryFile {
         }
     }
 
-    /// Reads the directory's file; `None` where there is none yet.
+    /// Reads the directory's file; `None` if there is none yet.
     ///
     /// # Errors
     /// [`StorageError`].
@@ -71,7 +71,7 @@ impl DirectoryFile {
         }))
     }
 
-    /// Writes the directory's file and makes it durable.
+    /// Writes the file and makes it durable.
     ///
     /// # Errors
     /// [`StorageError`].

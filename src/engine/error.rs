@@ -7,47 +7,47 @@ use crate::storage::StorageError;
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The disk failed, or what is on it is damaged or foreign; the source says which.
+    /// The disk failed, or its files are damaged or foreign; the source says which.
     #[error("{0}")]
     Storage(#[from] StorageError),
-    /// There are files, but not the one that says what they are.
+    /// The directory has files, but not the one that identifies it.
     #[error(
         "the data directory has files but no `directory` file; restore it from a copy, or choose \
          an empty directory"
     )]
     NoDirectoryFile,
-    /// There is the file that says whose records these are, but no record file.
+    /// The directory has the file that identifies it, but no record file.
     #[error(
         "the data directory has a `directory` file but no journal file and no pack; nothing was changed; \
          next: restore an export into an empty directory (nearprint snapshot restore), or choose an \
          empty directory"
     )]
     NoRecords,
-    /// A repair was cut short; what it would have done is not known to a service.
+    /// A repair was interrupted.
     #[error(
         "a repair of the data directory was not finished; next: run it again (nearprint repair)"
     )]
     RepairUnfinished,
-    /// The directory was created for another largest distance.
+    /// The directory was created with another maximum distance.
     #[error(
         "the data directory was created with distance_max = {created}, the configuration says \
          {configured}; set data.distance_max to {created}, or choose an empty directory"
     )]
     DistanceMax {
-        /// That of the directory.
+        /// The directory's.
         created: u8,
-        /// That of the options.
+        /// The one in the options.
         configured: u8,
     },
-    /// The directory holds fingerprints of another recipe.
+    /// The directory was created with another recipe.
     #[error(
         "the data directory was created with recipe = {created}, the configuration says {configured}; \
          set data.recipe to {created}, or choose an empty directory"
     )]
     Recipe {
-        /// That of the directory.
+        /// The directory's.
         created: String,
-        /// That of the options.
+        /// The one in the options.
         configured: Recipe,
     },
     /// The journal ends before the snapshot does.
@@ -61,7 +61,7 @@ pub enum OpenError {
         /// The snapshot's.
         snapshot: u64,
     },
-    /// A record passed its checksum but cannot be read.
+    /// A record has the right checksum but cannot be read.
     #[error("the journal record at sequence {sequence} cannot be read by this version: {source}")]
     Record {
         /// Its first change.
@@ -77,7 +77,7 @@ pub enum OpenError {
     },
 }
 
-/// Why the engine did not do what was asked. Nothing was changed.
+/// Why the engine refused a request. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The write queue is full.
@@ -89,7 +89,7 @@ pub enum Refused {
     /// A write or sync failed; the process must be restarted.
     #[error("storage failed and writes have stopped")]
     Failed,
-    /// The disk has less room than the configured reserve.
+    /// The disk has less free space than the configured reserve.
     #[error("the disk is full")]
     DiskFull,
     /// The index has reached the configured memory limit.
@@ -101,9 +101,9 @@ pub enum Refused {
     /// The distance is above the maximum of this data directory.
     #[error("distance {asked} is above the maximum {max} of this data directory")]
     DistanceAboveMax {
-        /// What was asked.
+        /// The distance of the request.
         asked: u8,
-        /// What the directory was created with.
+        /// The maximum.
         max: u8,
     },
 }

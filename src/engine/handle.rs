@@ -1,6 +1,6 @@
-//! The handle: what the floors above call.
+//! The handle: what the layers above call.
 
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -8,96 +8,60 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use crate::document::{Document, DocumentId, Sequence};
+use crate::document::{Document, DocumentId};
 use crate::engine::answers::{
     Admission, Findings, PackedInserted, QueryOptions, Readiness, Removed, SnapshotInfo,
-    StoredDocument, WriteOutcome, Written,
+    StoredDocument, Written,
 };
-use crate::engine::background::flusher;
-use crate::engine::background::merger;
 use crate::engine::background::reclaimer::ReclaimerThread;
 use crate::engine::background::snapshots::Export;
 use crate::engine::background::snapshotter::{SnapshotRequest, Snapshotter};
-use crate::engine::background::spawn::{join, spawn};
-use crate::engine::background::syncer;
+use crate::engine::background::spawn::{Stoppable, join, spawn};
+use crate::engine::background::{flusher, merger, syncer};
 use crate::engine::blocking::off_async;
-use crate::engine::clock::{Clock, SystemClock};
-use crate::engine::error::OpenError;
-use crate::engine::error::Refused;
+use crate::engine::clock;
+use crate::engine::error::{OpenError, Refused};
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
-use crate::engine::read::found::{Checked, Found};
-use crate::engine::read::reader;
-use crate::engine::read::reader::{Ids, Listing};
+use crate::engine::read::found::{Checked, Found, Unread};
+use crate::engine::read::reader::{self, Listing, Lookup};
 use crate::engine::read::scheduler::{BatchScheduler, Share};
-use crate::engine::shared::{Life, Message, Shared, Submission};
-use crate::engine::write::core::Decided;
+use crate::engine::shared::{Life, Message, Shared};
+use crate::engine::write::command::{
+    Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked,
+};
+use crate::engine::write::queued::{Pending, Queued};
 use crate::engine::write::writer::Writer;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::ids::IdKey;
-use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::PACKED_MAX;
-use crate::machine::search::{Probe, Search};
+use crate::machine::commands::{
+    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
+};
+use crate::machine::query::Criteria;
+use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
 
 /// A handle on the running engine; cloning is shallow.
 #[derive(Debug, Clone)]
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
+    /// `None` once the engine is closed.
     threads: Arc<Mutex<Option<Threads>>>,
-    snapshot_requests: Arc<Mutex<Option<Sender<SnapshotRequest>>>>,
 }
 
-/// What ends when the engine is closed.
 #[derive(Debug)]
 struct Threads {
     writer: JoinHandle<()>,
-    snapshots: JoinHandle<()>,
     flusher: JoinHandle<()>,
-    merges: JoinHandle<()>,
-    stop_merges: Sender<()>,
-    /// Of the policy `interval` alone.
-    syncs: Option<(JoinHandle<()>, Sender<()>)>,
-    reclaim: JoinHandle<()>,
-    stop_reclaim: Sender<()>,
+    snapshots: JoinHandle<()>,
+    snapshot_requests: Sender<SnapshotRequest>,
+    merges: Stoppable,
+    /// With the policy `interval` only.
+    syncs: Option<Stoppable>,
+    reclaim: Stoppable,
     _lock: DirectoryLock,
-}
-
-/// A write that is in the queue.
-///
-/// Dropping it does not take the write back.
-#[must_use = "a write is answered when it is waited for"]
-pub struct Pending<T> {
-    answer: oneshot::Receiver<Result<Decided, Refused>>,
-    finish: Finish<T>,
-    bytes: usize,
-}
-
-/// How a decided command becomes its answer.
-type Finish<T> = Box<dyn FnOnce(Decided) -> T + Send>;
-
-impl<T> std::fmt::Debug for Pending<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pending")
-    }
-}
-
-impl<T> Pending<T> {
-    /// Memory that it takes until it is waited for, in bytes.
-    pub const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Waits until the write is as durable as the policy promises.
-    ///
-    /// # Errors
-    /// [`Refused`] when it was not done.
-    pub async fn wait(self) -> Result<T, Refused> {
-        // The writer answers everything it took, unless it panicked.
-        let decided = self.answer.await.unwrap_or(Err(Refused::Failed))?;
-        Ok((self.finish)(decided))
-    }
 }
 
 impl Engine {
@@ -125,13 +89,9 @@ impl Engine {
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
         let Recovered { core, snapshots } = recovered;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let (writer, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            published: ArcSwap::from_pointee(Published {
-                view: core.view().clone(),
-                records: core.records().pin(),
-            }),
+            published: ArcSwap::from_pointee(core.published()),
             id_secret: core.machine().id_secret(),
             permits: Arc::new(Semaphore::new(options.queue_changes_max)),
             life: watch::Sender::new(Life::Running),
@@ -146,57 +106,50 @@ impl Engine {
             merging: Mutex::default(),
             snapshot_merge_lock: tokio::sync::Mutex::default(),
             options,
-            clock: Arc::clone(&clock),
             writer,
         });
-        let (snapshot_requests, requests) = std::sync::mpsc::channel();
-        let (stop_merges, merges_stopped) = std::sync::mpsc::channel();
-        let (settle, settle_requests) = std::sync::mpsc::channel();
+        let new_shared = || Arc::clone(&shared);
+        let (snapshot_requests, requests) = channel();
+        let (settle, settle_requests) = channel();
         let snapshotter = Snapshotter {
-            shared: Arc::clone(&shared),
+            shared: new_shared(),
             snapshots,
             disk: Arc::clone(disk),
             requests,
             settle,
-            last_ms: clock.now_ms(),
+            last_ms: clock::now_ms(),
             last_failed: false,
         };
-        let (stop_reclaim, reclaim_stopped) = std::sync::mpsc::channel();
-        let reclaim = ReclaimerThread::new(Arc::clone(&shared), core.reclaimer(), reclaim_stopped);
-        let writer = Writer::new(core, Arc::clone(&shared), inbox);
-        let (merged, flushed) = (Arc::clone(&shared), Arc::clone(&shared));
+        let reclaimer = core.reclaimer();
+        let writer = Writer::new(core, new_shared(), inbox);
+        let (flushed, merged, synced) = (new_shared(), new_shared(), new_shared());
         let syncs = match shared.options.durability {
-            Durability::Interval { ms } => {
-                let (stop, stopped) = std::sync::mpsc::channel();
-                let (synced, window) = (Arc::clone(&shared), Duration::from_millis(ms));
-                let run = move || syncer::run(&synced, window, &stopped);
-                Some((spawn(&shared, "syncs", run)?, stop))
-            }
+            Durability::Interval { ms } => Some(Stoppable::spawn(&shared, "syncs", |stopped| {
+                move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
+            })?),
             Durability::Always | Durability::None => None,
         };
         let threads = Threads {
             writer: spawn(&shared, "writer", move || writer.run())?,
             snapshots: spawn(&shared, "snapshots", move || snapshotter.run())?,
+            snapshot_requests,
             flusher: spawn(&shared, "flusher", move || flusher::run(&flushed, &settle_requests))?,
-            merges: spawn(&shared, "merges", move || {
-                merger::run(&merged, &merges_stopped);
+            merges: Stoppable::spawn(&shared, "merges", |stopped| {
+                move || merger::run(&merged, &stopped)
             })?,
-            stop_merges,
             syncs,
-            reclaim: spawn(&shared, "reclaim", move || reclaim.run())?,
-            stop_reclaim,
+            reclaim: Stoppable::spawn(&shared, "reclaim", |stopped| {
+                let reclaimer = ReclaimerThread::new(new_shared(), reclaimer, stopped);
+                move || reclaimer.run()
+            })?,
             _lock: lock,
         };
-        Ok(Self {
-            shared,
-            threads: Arc::new(Mutex::new(Some(threads))),
-            snapshot_requests: Arc::new(Mutex::new(Some(snapshot_requests))),
-        })
+        Ok(Self { shared, threads: Arc::new(Mutex::new(Some(threads))) })
     }
 
-    /// Looks up near-duplicates of a document; a stored document with its id is left out.
+    /// Looks up near-duplicates of a document, without the stored document with its id.
     ///
-    /// Cost: microseconds without hits; hits read their records, off the async threads.
+    /// Cost: microseconds without hits; with hits it reads their records, off the async threads.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
@@ -208,35 +161,34 @@ impl Engine {
         Ok(self.find(document, options).await?.show(usize::MAX).await?.into_findings())
     }
 
-    /// The same, for callers that bound the bytes of what is shown: [`Found::show`].
+    /// The same for callers that bound the bytes of the hits ([`Found::show`]).
     ///
     /// # Errors
     /// As [`Self::query`].
     pub async fn find(&self, document: &Document, options: QueryOptions) -> Result<Found, Refused> {
         self.check_distance(options.criteria.distance)?;
-        let key = self.key(document);
-        let probe = Probe { document, key, criteria: options.criteria };
+        let probe = self.probe(document, options.criteria);
         let state = self.shared.published.load();
-        let search = Search::begin(&state.view, &probe);
-        if !reader::reads_records(&search) {
-            return finish_query(&state, &probe, search, options.limit);
+        let lookup = Lookup::begin(&state.view, &probe);
+        if !lookup.reads_records() {
+            return finish_query(&state, &probe, lookup, options.limit);
         }
-        let state = Arc::clone(&state);
-        let document = document.clone();
+        let (state, document) = (Arc::clone(&state), document.clone());
+        let Probe { key, criteria, .. } = probe;
         off_async(move || {
-            let probe = Probe { document: &document, key, criteria: options.criteria };
-            finish_query(&state, &probe, search, options.limit)
+            let probe = Probe { document: &document, key, criteria };
+            finish_query(&state, &probe, lookup, options.limit)
         })
         .await
     }
 
-    /// The part of one request in the threads that batches are looked up on.
+    /// One request's share of the batch scheduler.
     pub fn share(&self) -> Share {
         self.shared.scheduler.share()
     }
 
-    /// The distance of the nearest stored fingerprint of each query, or 255 for none; with the
-    /// permits of the batch scheduler.
+    /// For each query the distance of the nearest stored fingerprint, or 255 if none is within the
+    /// distance. The batch scheduler runs the look-ups.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`].
@@ -248,23 +200,22 @@ impl Engine {
     ) -> Result<Vec<u8>, Refused> {
         self.check_distance(distance)?;
         let shared = Arc::clone(&self.shared);
-        let look_up = move |piece: &[Fingerprint]| {
-            reader::nearest(&shared.published.load().view, piece, distance)
-        };
+        let look_up =
+            move |piece: &[Fingerprint]| nearest(&shared.published.load().view, piece, distance);
         share.look_up(&queries.into(), look_up).await
     }
 
-    /// The same on the caller's thread, whatever else runs. CPU-bound: call it off the async
-    /// threads for more than a few hundred queries.
+    /// The same on the caller's thread, without a permit. Call it off the async threads for more than a
+    /// few hundred queries.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`].
     pub fn nearest(&self, queries: &[Fingerprint], distance: Distance) -> Result<Vec<u8>, Refused> {
         self.check_distance(distance)?;
-        Ok(reader::nearest(&self.shared.published.load().view, queries, distance))
+        Ok(nearest(&self.shared.published.load().view, queries, distance))
     }
 
-    /// Stores a document whatever is there.
+    /// Stores a document, whatever is stored already.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -273,16 +224,11 @@ impl Engine {
         document: Document,
         admission: Admission,
     ) -> Result<Pending<Written>, Refused> {
-        let finish = Box::new(|decided: Decided| {
-            let Outcome::Written { verdict, .. } = decided.outcome else {
-                unreachable!("an insert writes")
-            };
-            written(verdict, decided.sequence)
-        });
-        self.submit(Command::Insert { document }, admission, (finish, 0)).await
+        self.submit(Insert { document }, admission, 0).await
     }
 
-    /// Looks up and, if nothing counts (or `store_duplicates`), stores: one atomic step.
+    /// Looks up a document and stores it unless a hit counts (or even so, with `store_duplicates`), in one
+    /// atomic step.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -295,21 +241,10 @@ impl Engine {
     ) -> Result<Pending<Checked>, Refused> {
         let QueryOptions { criteria, limit } = options;
         self.check_distance(criteria.distance)?;
-        let (search, ids) = self.search(&document, options).await?;
-        // The command has the search, and what was decided another: one of them at a time.
-        let bytes = search.bytes() + ids.bytes();
-        let short = document.short;
-        let command = Command::CheckAndInsert { document, criteria, store_duplicates, search };
-        let finish = Box::new(move |decided: Decided| {
-            let (Outcome::Written { verdict, search: Some(search) }, Some(before)) =
-                (decided.outcome, decided.before)
-            else {
-                unreachable!("a check-and-insert writes what it searched")
-            };
-            let found = Found::unread(before, (search, ids), (short, limit));
-            Checked { written: written(verdict, decided.sequence), found }
-        });
-        self.submit(command, admission, (finish, bytes)).await
+        let lookup = self.look_up(&document, criteria).await?;
+        let bytes = lookup.bytes();
+        let command = CheckAndInsert { document, criteria, store_duplicates };
+        self.submit(SearchedCheckAndInsert { command, lookup, limit }, admission, bytes).await
     }
 
     /// Stores bare fingerprints, at most [`PACKED_MAX`].
@@ -322,16 +257,12 @@ impl Engine {
         admission: Admission,
     ) -> Result<Pending<PackedInserted>, Refused> {
         assert!(fingerprints.len() <= PACKED_MAX, "callers cut batches");
-        let inserted = fingerprints.len() as u64;
-        let finish = Box::new(move |decided: Decided| PackedInserted {
-            inserted,
-            sequence: decided.sequence,
-        });
-        self.submit(Command::InsertPacked { fingerprints }, admission, (finish, 0)).await
+        self.submit(InsertPacked { fingerprints }, admission, 0).await
     }
 
-    /// For each bare fingerprint in order, at most [`PACKED_MAX`]: the distance of the nearest hit,
-    /// or 255 and it is stored. The batch scheduler runs the search.
+    /// Stores each bare fingerprint, in order, that has no other within the distance; at most
+    /// [`PACKED_MAX`]. The reply is, for each, the distance of the nearest hit, or 255 if it was stored. The
+    /// batch scheduler runs the search.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -346,37 +277,30 @@ impl Engine {
         self.check_distance(distance)?;
         let state = self.shared.published.load_full();
         let (since, queries) = (state.view.sequence(), fingerprints.as_slice().into());
-        // All pieces see the same view: the writer adds what is newer than it.
-        let look_up = move |piece: &[Fingerprint]| reader::nearest(&state.view, piece, distance);
-        let nearest = share.look_up(&queries, look_up).await?;
-        let search = PackedSearch { since, nearest };
-        let command = Command::CheckAndInsertPacked { fingerprints, distance, search };
-        let finish = Box::new(|decided: Decided| {
-            let Outcome::CheckedPacked(nearest) = decided.outcome else {
-                unreachable!("a packed check-and-insert answers for each")
-            };
-            nearest
-        });
-        self.submit(command, admission, (finish, 0)).await
+        // All pieces search the same view; the writer adds what is newer.
+        let look_up = move |piece: &[Fingerprint]| nearest(&state.view, piece, distance);
+        let search = PackedSearch { since, nearest: share.look_up(&queries, look_up).await? };
+        let command = CheckAndInsertPacked { fingerprints, distance };
+        self.submit(SearchedCheckAndInsertPacked { command, search }, admission, 0).await
     }
 
-    /// Forgets the document with this id.
+    /// Removes the document with this id.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
     pub async fn remove(&self, id: DocumentId) -> Result<Removed, Refused> {
-        self.removal(Command::Remove { id }).await
+        self.submit(Remove { id }, Admission::Shed, 0).await?.wait().await
     }
 
-    /// Forgets a fingerprint with all its documents.
+    /// Removes a fingerprint with all its documents.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
     pub async fn remove_fingerprint(&self, fingerprint: Fingerprint) -> Result<Removed, Refused> {
-        self.removal(Command::Reset { fingerprint }).await
+        self.submit(Reset { fingerprint }, Admission::Shed, 0).await?.wait().await
     }
 
-    /// What is stored under an id.
+    /// The document with an id.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -387,7 +311,7 @@ impl Engine {
         off_async(move || reader::stored(&state.records, located.posting.sequence).map(Some)).await
     }
 
-    /// Takes a snapshot now; answers when it is on disk.
+    /// Takes a snapshot now, and returns when it is on disk.
     ///
     /// # Errors
     /// [`Refused`].
@@ -397,7 +321,7 @@ impl Engine {
         taken.await.unwrap_or(Err(Refused::Failed))
     }
 
-    /// Takes a snapshot, and opens all that an export of it and the records needs.
+    /// Takes a snapshot, and opens the files of an export: its own and all records.
     ///
     /// # Errors
     /// [`Refused`].
@@ -408,8 +332,8 @@ impl Engine {
     }
 
     fn request_snapshot(&self, request: SnapshotRequest) -> Result<(), Refused> {
-        let requests = self.snapshot_requests.lock().expect("no panic while it is held");
-        let requests = requests.as_ref().ok_or(Refused::Stopping)?;
+        let threads = self.threads.lock().expect("no panic while it is locked");
+        let requests = &threads.as_ref().ok_or(Refused::Stopping)?.snapshot_requests;
         requests.send(request).map_err(|_| Refused::Failed)
     }
 
@@ -423,33 +347,29 @@ impl Engine {
         self.shared.readiness()
     }
 
-    /// Stops accepting writes, finishes those that have a place, syncs, takes a snapshot. Blocks.
+    /// Stops accepting writes, finishes those in the queue, syncs, takes a snapshot. Blocks.
     /// The second call does nothing.
     pub fn close(&self) {
         self.shared.enter(Life::Stopping);
+        let threads = self.threads.lock().expect("no panic while it is locked").take();
+        let Some(threads) = threads else { return };
         // When the channel closes the snapshotter takes the last snapshot, for which it needs the writer.
-        drop(self.snapshot_requests.lock().expect("no panic while it is held").take());
-        let Some(threads) = self.threads.lock().expect("no panic while it is held").take() else {
-            return;
-        };
-        drop(threads.stop_reclaim);
+        drop(threads.snapshot_requests);
+        threads.reclaim.stop();
         join(threads.snapshots);
-        join(threads.reclaim);
-        // The snapshotter held the flusher's only request channel.
+        // The snapshotter had the flusher's only request channel.
         self.shared.wake_flusher();
         join(threads.flusher);
-        drop(threads.stop_merges);
-        join(threads.merges);
-        if let Some((syncs, stop)) = threads.syncs {
-            drop(stop);
-            join(syncs);
+        threads.merges.stop();
+        if let Some(syncs) = threads.syncs {
+            syncs.stop();
         }
         // A writer that failed has ended already.
         drop(self.shared.writer.send(Message::Stop));
         join(threads.writer);
     }
 
-    /// Resolves when a fault has stopped writes for good: the process should exit non-zero.
+    /// Resolves when a fault has stopped writes for good: the process should exit with an error.
     pub async fn failed(&self) {
         let mut life = self.shared.life.subscribe();
         // The sender lives in `shared`, as long as this handle.
@@ -457,47 +377,34 @@ impl Engine {
         debug_assert!(failed.is_ok(), "the sender outlives the handle");
     }
 
-    async fn removal(&self, command: Command) -> Result<Removed, Refused> {
-        let finish = Box::new(|decided: Decided| {
-            let Outcome::Removed { documents } = decided.outcome else {
-                unreachable!("a removal removes")
-            };
-            Removed { documents, sequence: decided.sequence }
-        });
-        self.submit(command, Admission::Shed, (finish, 0)).await?.wait().await
-    }
-
-    async fn search(
-        &self,
-        document: &Document,
-        options: QueryOptions,
-    ) -> Result<(Search, Ids), Refused> {
-        let (key, criteria) = (self.key(document), options.criteria);
+    /// Finds the matches of a document and verifies them.
+    async fn look_up(&self, document: &Document, criteria: Criteria) -> Result<Lookup, Refused> {
+        let probe = self.probe(document, criteria);
         let state = self.shared.published.load_full();
-        let mut search = Search::begin(&state.view, &Probe { document, key, criteria });
-        if !reader::reads_records(&search) {
-            return Ok((search, Ids::default()));
+        let mut lookup = Lookup::begin(&state.view, &probe);
+        if !lookup.reads_records() {
+            return Ok(lookup);
         }
-        let document = document.clone();
+        let (key, document) = (probe.key, document.clone());
         off_async(move || {
-            let probe = Probe { document: &document, key, criteria };
-            let mut ids = Ids::default();
-            reader::verify(&state.view, &state.records, &probe, &mut search, &mut ids)?;
-            Ok((search, ids))
+            lookup.verify(&state, &Probe { document: &document, key, criteria })?;
+            Ok(lookup)
         })
         .await
     }
 
-    async fn submit<T>(
+    /// Puts a command in the queue of the writer; its reply takes about `bytes` bytes.
+    async fn submit<C: Command>(
         &self,
-        command: Command,
+        command: C,
         admission: Admission,
-        (finish, bytes): (Finish<T>, usize),
-    ) -> Result<Pending<T>, Refused> {
-        if let Some(refused) = self.shared.refusal(&command) {
+        bytes: usize,
+    ) -> Result<Pending<C::Reply>, Refused> {
+        let bounds = command.bounds();
+        if let Some(refused) = self.shared.refusal(bounds) {
             return Err(refused);
         }
-        let changes = command.changes_max().min(self.shared.options.queue_changes_max) as u32;
+        let changes = bounds.changes.min(self.shared.options.queue_changes_max) as u32;
         let permits = Arc::clone(&self.shared.permits);
         let permits = match admission {
             Admission::Shed => {
@@ -507,18 +414,17 @@ impl Engine {
                 permits.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)?
             }
         };
-        let (answer, decided) = oneshot::channel();
-        let submission = Submission { command, answer, permits };
+        let (queued, pending) = Queued::new(command, permits, bytes);
         let gone = || match self.shared.life() {
             Life::Failed => Refused::Failed,
             Life::Running | Life::Stopping => Refused::Stopping,
         };
-        self.shared.writer.send(Message::Write(submission)).map_err(|_| gone())?;
-        Ok(Pending { answer: decided, finish, bytes })
+        self.shared.writer.send(Message::Write(queued)).map_err(|_| gone())?;
+        Ok(pending)
     }
 
-    fn key(&self, document: &Document) -> Option<IdKey> {
-        document.id.as_ref().map(|id| IdKey::of(id, &self.shared.id_secret))
+    fn probe<'a>(&self, document: &'a Document, criteria: Criteria) -> Probe<'a> {
+        Probe::new(document, criteria, &self.shared.id_secret)
     }
 
     fn check_distance(&self, asked: Distance) -> Result<(), Refused> {
@@ -530,31 +436,19 @@ impl Engine {
     }
 }
 
-/// Verifies what was found, and reads the ids of the hits where they are few.
+/// Verifies the matches, and reads the ids of the hits if they are few.
 fn finish_query(
     state: &Published,
     probe: &Probe<'_>,
-    mut search: Search,
+    mut lookup: Lookup,
     limit: usize,
 ) -> Result<Found, Refused> {
-    let Published { view, records } = state;
-    let mut ids = Ids::default();
-    reader::verify(view, records, probe, &mut search, &mut ids)?;
+    lookup.verify(state, probe)?;
     let short = probe.document.short;
     let listing = Listing { short, limit, bytes_max: Found::READ_AT_ONCE_BYTES };
-    let findings = reader::show(view, records, &search, &ids, listing)?;
-    if findings.hits.len() == search.matches.len().min(limit) {
+    let findings = lookup.show(state, listing)?;
+    if findings.hits.len() == lookup.search.matches.len().min(limit) {
         return Ok(Found::read(findings));
     }
-    Ok(Found::unread(state.clone(), (search, ids), (short, limit)))
-}
-
-const fn written(verdict: Verdict, sequence: Sequence) -> Written {
-    let (outcome, stored) = match verdict {
-        Verdict::Inserted => (WriteOutcome::Inserted, true),
-        Verdict::Replaced => (WriteOutcome::Replaced, true),
-        Verdict::AlreadyPresent => (WriteOutcome::AlreadyPresent, true),
-        Verdict::Duplicate { stored } => (WriteOutcome::Duplicate, stored),
-    };
-    Written { outcome, stored, sequence }
+    Ok(Unread { published: state.clone(), lookup, short, limit }.into())
 }

@@ -2,25 +2,24 @@
 //!
 //! ```text
 //!   handle       Engine: what http and cli call; async, cheap to clone
-//!   read         search a view, verify hits, read their ids; how batches share the cores
+//!   read         looking up documents, verifying and showing hits; how batches share the cores
 //!   write        the one thread that decides and journals commands, in groups
-//!   background   the threads that make segments, merge them, take snapshots and reclaim space
+//!   background   the threads that build and merge segments, take snapshots and reclaim space
 //!   open         recovery: newest valid snapshot + journal -> a running engine; repair
 //! ```
 //!
-//! A write: the handle searches the published view, takes a permit of the queue, and waits; the writer
+//! A write: the handle searches the published view, takes a permit of the queue, and waits. The writer
 //! decides the waiting commands as one group, appends their records, syncs once, publishes the view, and
-//! answers. So nothing is acknowledged or visible that a crash could take back. A read loads the published
-//! view (one atomic load, no lock) and touches the disk only for hits.
+//! acknowledges them. So nothing is acknowledged or visible that a crash could take back. A read loads the
+//! published view (one atomic load, no lock) and touches the disk only for hits.
 //!
-//! After a failed write or sync the writer stops for good: only a fresh start knows what the disk holds. A
-//! full disk is noticed before anything is decided, and only refuses.
+//! After a failed write or sync the writer stops for good, because only a restart can find out what is on
+//! the disk. A full disk is noticed before anything is decided, and refuses the group.
 //!
 //! The simulation tests drive [`mod@write::core`] directly and crash it at every point.
 
 pub mod answers;
 pub mod background;
-pub mod clock;
 pub mod directory_file;
 pub mod error;
 pub mod handle;
@@ -31,6 +30,7 @@ pub mod read;
 pub mod write;
 
 mod blocking;
+mod clock;
 mod shared;
 mod stats;
 
@@ -40,10 +40,12 @@ mod simulation;
 pub use crate::engine::background::snapshots::Export;
 pub use crate::engine::read::found::{Checked, Found, Shown};
 pub use crate::engine::read::scheduler::Share;
+pub use crate::engine::write::queued::Pending;
+pub use crate::machine::commands::Verdict;
 pub use answers::{
     Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
-    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, WriteOutcome, Written,
+    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,
 };
 pub use error::{OpenError, Refused};
-pub use handle::{Engine, Pending};
+pub use handle::Engine;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};

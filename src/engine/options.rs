@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::fingerprint::Distance;
 use crate::recipe::Recipe;
 
-/// What [`Options::small_segment_max`] is where nothing else is to be tried.
+/// The value of [`Options::small_segment_max`] outside experiments.
 pub const SMALL_SEGMENT_MAX: u64 = crate::index::plan::SMALL_MAX;
 
 /// The settings of the engine, checked (see [`crate::config`]).
@@ -13,45 +13,44 @@ pub const SMALL_SEGMENT_MAX: u64 = crate::index::plan::SMALL_MAX;
 pub struct Options {
     /// The data directory.
     pub data: PathBuf,
-    /// The recipe whose fingerprints the directory holds.
+    /// The recipe of the fingerprints in the directory.
     pub recipe: Recipe,
-    /// The largest distance a look-up may ask for; fixed when the directory is created.
+    /// The maximum distance of a look-up; fixed when the directory is created.
     pub distance_max: Distance,
-    /// On how many threads the look-ups of batches run, all requests together; 0 is one a core.
+    /// The number of threads for the look-ups of all batches; 0 means one for each core.
     pub lookup_threads: usize,
-    /// When an answer is given relative to the sync of the journal.
+    /// When writes are acknowledged.
     pub durability: Durability,
-    /// How many events a delta holds before it becomes a segment.
+    /// The number of events after which a delta becomes a segment.
     pub delta_events: usize,
-    /// How many fingerprints a segment of the small form has at most.
+    /// The maximum number of fingerprints in a small segment.
     pub small_segment_max: u64,
-    /// How many changes may wait for the writer.
+    /// The maximum number of changes that wait for the writer.
     pub queue_changes_max: usize,
-    /// At most this many changes share one sync.
+    /// The maximum number of changes that share one sync.
     pub group_changes_max: usize,
     /// A journal file is closed when it reaches this size.
     pub journal_file_bytes: u64,
-    /// A snapshot is taken when this much time passed since the last one and something changed.
+    /// A snapshot is taken this long after the last one, if something has changed.
     pub snapshot_interval_ms: u64,
-    /// A snapshot is taken when this many changes were accepted since the last one.
+    /// A snapshot is taken after this many changes.
     pub snapshot_changes: u64,
-    /// Writes are refused above this much memory of the index, with what its merges need; 0 is no
-    /// limit.
+    /// Writes are refused if the index and its merges need more memory than this; 0 means no limit.
     pub memory_bytes_max: u64,
-    /// Writes are refused below this much free space of the disk.
+    /// Writes are refused if the disk has less free space than this.
     pub disk_free_bytes_min: u64,
 }
 
-/// When a write is answered.
+/// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// After its record is synced to disk (group commit).
     Always,
-    /// After it is written; the journal is synced at least this often.
+    /// After its record is written; the journal is synced at intervals.
     Interval {
-        /// The longest time between two syncs.
+        /// The maximum time between two syncs.
         ms: u64,
     },
-    /// After it is written; the operating system decides when it reaches the disk.
+    /// After its record is written; the operating system decides when it reaches the disk.
     None,
 }

@@ -3,12 +3,12 @@
 use crate::index::view::View;
 use crate::storage::Records;
 
-/// What readers load at once. The records are pinned: those of the view's documents can be read as
-/// long as somebody holds this, whatever is given back meanwhile.
+/// A state with its records. The records are pinned: those of the view's documents stay readable for
+/// the life of this value, even if their files are reclaimed.
 #[derive(Debug, Clone)]
 pub struct Published {
     /// The state.
     pub view: View,
-    /// The records of that moment.
+    /// Its records.
     pub records: Records,
 }

@@ -9,16 +9,15 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::Sequence;
 use crate::engine::answers::{Readiness, RecordSpace, SnapshotInfo};
-use crate::engine::clock::Clock;
 use crate::engine::error::Refused;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::scheduler::BatchScheduler;
-use crate::engine::write::core::Decided;
+use crate::engine::write::command::Bounds;
+use crate::engine::write::queued::QueuedWrite;
 use crate::index::compaction::built::Built;
 use crate::index::levels::segment::Segment;
 use crate::index::view::View;
-use crate::machine::apply::Command;
 
 /// State shared by the handle, the writer and the background threads.
 #[derive(Debug)]
@@ -27,7 +26,6 @@ pub(crate) struct Shared {
     /// The published state: durable as the policy promises.
     pub(crate) published: ArcSwap<Published>,
     pub(crate) id_secret: [u8; 16],
-    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) scheduler: BatchScheduler,
     pub(crate) writer: mpsc::UnboundedSender<Message>,
     /// A permit for each change that may wait.
@@ -36,24 +34,24 @@ pub(crate) struct Shared {
     pub(crate) disk_full: AtomicBool,
     pub(crate) memory_full: AtomicBool,
     pub(crate) snapshots: ArcSwap<Vec<SnapshotInfo>>,
-    /// Once it runs.
+    /// Set once it runs.
     pub(crate) flusher: OnceLock<Thread>,
-    /// Up to here both kept snapshots hold everything.
+    /// The last change that both kept snapshots contain.
     pub(crate) reclaimable_upto: AtomicU64,
-    /// There may be enough records of no use to give their space back.
+    /// Whether there may be enough garbage to be worth a sweep.
     pub(crate) reclaim_wanted: AtomicBool,
     pub(crate) space: ArcSwap<RecordSpace>,
-    /// Whoever chooses segments to merge holds it.
+    /// Locked while segments to merge are chosen.
     pub(crate) merging: Mutex<Option<Merging>>,
-    /// Snapshots and partitioned merges take turns, in the order in which they ask: a snapshot would keep
-    /// in memory what the merge no longer needs, and write its intermediate results.
+    /// Snapshots and partitioned merges take turns, first come, first served: a snapshot would keep in
+    /// memory what the merge has finished with, and write its intermediate results.
     pub(crate) snapshot_merge_lock: tokio::sync::Mutex<()>,
 }
 
 /// The merge that is under way.
 #[derive(Debug)]
 pub(crate) struct Merging {
-    /// What it takes the place of: not for the flusher.
+    /// Its inputs, which the flusher must not merge.
     pub(crate) segments: Vec<Arc<Segment>>,
     /// The last change when it began.
     pub(crate) since: Sequence,
@@ -71,28 +69,17 @@ pub(crate) enum Life {
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Decide a command.
-    Write(Submission),
-    /// Something was built from parts of the published view.
-    Built { built: Built, done: oneshot::Sender<()> },
-    /// Close the delta and publish; everything in the view is durable then.
+    Write(Box<dyn QueuedWrite>),
+    /// Install what was built from parts of the published view, and publish. The new view is sent back.
+    Install { built: Built, installed: oneshot::Sender<View> },
+    /// Close the delta and publish. Everything in the view that is sent back is durable.
     Freeze { frozen: oneshot::Sender<View> },
-    /// Sync what was written (policy `interval`).
-    Sync { done: oneshot::Sender<()> },
-    /// Sync what was written, publish, and send the state.
-    Synced { synced: oneshot::Sender<View> },
-    /// The engine has failed: wake up, refuse what waits, and end.
+    /// Sync what was written, and publish. Everything in the view that is sent back is durable.
+    Sync { synced: oneshot::Sender<View> },
+    /// The engine has failed: refuse what waits, and end.
     Fail,
     /// Commit what waits, and end.
     Stop,
-}
-
-/// A command in the queue.
-#[derive(Debug)]
-pub(crate) struct Submission {
-    pub(crate) command: Command,
-    pub(crate) answer: oneshot::Sender<Result<Decided, Refused>>,
-    /// Released when the command is answered.
-    pub(crate) permits: tokio::sync::OwnedSemaphorePermit,
 }
 
 impl Shared {
@@ -100,9 +87,19 @@ impl Shared {
         *self.life.borrow()
     }
 
-    /// What is being merged. A thread that panicked ends the process, so poison says nothing more.
+    /// What is being merged. Poison is ignored, because a panic in any thread ends the process.
     pub(crate) fn merging(&self) -> MutexGuard<'_, Option<Merging>> {
         self.merging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a message to the writer and waits for its view; `None` if the writer has ended.
+    pub(crate) fn send_and_wait(
+        &self,
+        message: impl FnOnce(oneshot::Sender<View>) -> Message,
+    ) -> Option<View> {
+        let (reply, received) = oneshot::channel();
+        self.writer.send(message(reply)).ok()?;
+        received.blocking_recv().ok()
     }
 
     /// Wakes the flusher.
@@ -112,7 +109,7 @@ impl Shared {
         }
     }
 
-    /// A fault outlasts a stop.
+    /// Enters a state, but never leaves [`Life::Failed`].
     pub(crate) fn enter(&self, life: Life) {
         self.life.send_modify(|now| {
             if *now != Life::Failed {
@@ -121,10 +118,10 @@ impl Shared {
         });
     }
 
-    /// Stops the engine for good: no command is accepted any more, and the writer refuses those that wait.
+    /// Stops the engine for good: it accepts no more commands, and the writer refuses those that wait.
     pub(crate) fn fail(&self) {
         self.enter(Life::Failed);
-        // Without a writer nothing waits.
+        // If the writer has ended, nothing waits.
         drop(self.writer.send(Message::Fail));
     }
 
@@ -138,14 +135,14 @@ impl Shared {
         }
     }
 
-    /// Why a command cannot be taken now, if so.
-    pub(crate) fn refusal(&self, command: &Command) -> Option<Refused> {
+    /// Why a command must be refused now, if so.
+    pub(crate) fn refusal(&self, bounds: Bounds) -> Option<Refused> {
         match self.readiness() {
             Readiness::Ready => None,
             Readiness::Failed => Some(Refused::Failed),
             Readiness::Stopping => Some(Refused::Stopping),
-            Readiness::DiskFull => command.adds().then_some(Refused::DiskFull),
-            Readiness::MemoryFull => command.adds().then_some(Refused::MemoryFull),
+            Readiness::DiskFull => bounds.adds.then_some(Refused::DiskFull),
+            Readiness::MemoryFull => bounds.adds.then_some(Refused::MemoryFull),
         }
     }
 }

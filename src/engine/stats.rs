@@ -7,7 +7,8 @@ use crate::engine::write::writer::memory_stats;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
 
-/// With more fingerprints than this that nobody has told apart, statistics do without them.
+/// The maximum number of fingerprints that statistics count as distinct or not. With more, they do
+/// without.
 const UNCOUNTED_MAX: u64 = 1 << 20;
 
 impl Engine {
@@ -16,8 +17,8 @@ impl Engine {
         self.shared.published.load().view.sequence()
     }
 
-    /// The state in numbers. Counts the distinct fingerprints of the newest changes, unless there are more
-    /// than a million: tenths of a second, so not for an async thread.
+    /// The state in numbers. Counts the distinct fingerprints of the newest changes unless there are more
+    /// than a million. That takes tenths of a second: call it off the async threads.
     pub fn stats(&self) -> Stats {
         let state = self.shared.published.load_full();
         let view = &state.view;

@@ -1,9 +1,9 @@
 //! What the journal records: accepted changes, and their bytes.
 //!
-//! A record holds the *effect* of a command, not the command: a check-and-insert that won is a put,
-//! one that lost is nothing. So recovery repeats what was answered, whatever a later version would
-//! decide. The bytes are little-endian, versioned by the journal's header, and documented in
-//! `docs/disk-format.md`; their checksum is the frame's.
+//! A record is the *effect* of a command, not the command: a put for a check-and-insert that stored its
+//! document, nothing for one that did not. So recovery repeats what was acknowledged, whatever a later
+//! version would decide. `docs/disk-format.md` documents the bytes, which are little-endian. The header
+//! of the journal has their version, and their frame the checksum.
 
 use crate::document::{Document, DocumentId};
 use crate::fingerprint::Fingerprint;
@@ -22,24 +22,24 @@ pub enum Change {
         /// In order of effect, at most [`PACKED_MAX`].
         fingerprints: Vec<Fingerprint>,
     },
-    /// What is left of fingerprints that were stored together, some of which were forgotten since.
+    /// What is left of fingerprints that were stored together, after some were removed.
     PutSparse {
-        /// How far each is behind the first one, ascending from 0, below [`PACKED_MAX`].
+        /// Each with its distance from the first one, ascending from 0, below [`PACKED_MAX`].
         fingerprints: Vec<(u16, Fingerprint)>,
     },
-    /// The document with this id was forgotten.
+    /// The document with this id was removed.
     Remove {
         /// The id.
         id: DocumentId,
     },
-    /// A fingerprint was forgotten with all its documents.
+    /// A fingerprint was removed with all its documents.
     Reset {
         /// The fingerprint.
         fingerprint: Fingerprint,
     },
 }
 
-/// At most this many fingerprints share one record.
+/// The maximum number of fingerprints in one record.
 pub const PACKED_MAX: usize = 8_192;
 
 /// The payload of a journal record.
@@ -51,7 +51,7 @@ pub struct Record {
     pub change: Change,
 }
 
-/// Bytes that passed their checksum are no record: a bug, or a record of a newer version.
+/// Bytes with the right checksum that are no record: a bug, or a record of a newer version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the payload of a journal record cannot be read")]
 pub struct NotARecord;
@@ -67,7 +67,7 @@ const HAS_SKETCH: u8 = 2;
 const SHORT: u8 = 4;
 
 impl Change {
-    /// How many sequences it takes.
+    /// The number of sequences that it takes.
     pub fn count(&self) -> u32 {
         match self {
             Self::PutPacked { fingerprints } => fingerprints.len() as u32,
@@ -167,8 +167,8 @@ fn decode_document(rest: &mut &[u8]) -> Result<Document, NotARecord> {
     Ok(Document { id, fingerprint, sketch, short: flags & SHORT != 0 })
 }
 
-/// How many runs there are, where each begins and how long it is, then the fingerprints: at most
-/// half again as long as these alone, and never longer than before some were forgotten.
+/// The number of runs, the begin and length of each, then the fingerprints: at most half again as long
+/// as the fingerprints alone, and never longer than before some were removed.
 fn encode_sparse(fingerprints: &[(u16, Fingerprint)], out: &mut Vec<u8>) {
     let runs = || fingerprints.chunk_by(|(before, _), (after, _)| before + 1 == *after);
     out.extend_from_slice(&(runs().count() as u16).to_le_bytes());
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// These bytes are on disks: a change here needs a new format version.
+    /// These bytes are on disks, so a change here needs a new format version.
     #[test]
     fn the_bytes_of_each_kind_are_fixed() {
         let hex = |change: Change| {

@@ -1,20 +1,22 @@
 //! The machine: decides what a command does, as a pure function of the changes before it.
 //!
 //! ```text
-//!   reader   search(view, probe)            matches, verified, as of some sequence
-//!   writer   Machine::apply(command)        checks what is newer, decides, enacts -> outcome, change
-//!   recovery Machine::replay(change)        enacts again what was decided once
+//!   reader    Search::begin, verify                  the matches of a document, as of a sequence
+//!   writer    Search::update                         adds what changed since
+//!             Machine::insert, check_and_insert ...  decides and enacts -> reply, change
+//!   recovery  Machine::enact(change)                 enacts what was decided before
 //! ```
 //!
-//! It knows no file, socket, clock, thread or random number. Sketches of stored documents come
-//! through a function that the caller passes in: they are part of earlier commands, wherever those
-//! are kept. A verdict is the same whether the search ran long before the writer's turn or in it.
+//! It knows no file, socket, clock, thread or random number. The sketches of stored documents come from a
+//! function of the caller, because they are in the journal. A verdict does not depend on the age of the
+//! search that it rests on.
 //!
 //! Tested against [`model`], which keeps everything in a list.
 #![deny(clippy::iter_over_hash_type, clippy::float_arithmetic, reason = "replicas must agree")]
 
 pub mod apply;
 pub mod change;
+pub mod commands;
 pub mod model;
 pub mod query;
 pub mod search;

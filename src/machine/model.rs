@@ -1,15 +1,15 @@
-//! The oracle: the machine as a list of documents and a scan. For tests of this floor and above.
+//! The model of the machine: a list of documents and a scan, for the tests of this layer and those above.
 
 use std::cmp::Reverse;
 
 use crate::document::{Document, DocumentId, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::machine::apply::{NO_HIT, Verdict};
 use crate::machine::change::Change;
+use crate::machine::commands::Verdict;
 use crate::machine::query::{Criteria, Verification};
-use crate::machine::search::DOCUMENTS_COMPARED_MAX;
+use crate::machine::search::{DOCUMENTS_COMPARED_MAX, NO_HIT};
 
-/// A match as the model sees it: counting, distance, oldest document, fingerprint, in that order.
+/// A match in the model: whether it counts, distance, oldest document, fingerprint, in that order.
 pub type ModelMatch = (Reverse<bool>, Distance, Sequence, Fingerprint);
 
 /// Everything stored, oldest first.
@@ -20,7 +20,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The documents with the change that stored each, oldest first.
+    /// The documents, oldest first, each with the change that stored it.
     pub fn documents(&self) -> &[(Sequence, Document)] {
         &self.documents
     }
@@ -30,12 +30,12 @@ impl Model {
         self.sequence
     }
 
-    /// The document under an id.
+    /// The document with an id.
     pub fn find(&self, id: &DocumentId) -> Option<&(Sequence, Document)> {
         self.documents.iter().find(|(_, document)| document.id.as_ref() == Some(id))
     }
 
-    /// What a look-up finds, in the order in which it is shown.
+    /// The matches of a document, in the order of hits.
     pub fn matches(&self, probe: &Document, criteria: Criteria) -> Vec<ModelMatch> {
         let others = self.documents.iter().filter(|(_, stored)| {
             let own = probe.id.is_some() && stored.id == probe.id;

@@ -1,15 +1,15 @@
-//! What a look-up asks and finds: the rule by which a match counts.
+//! Which matches count as near-duplicates, and what a hit shows.
 
 use crate::document::DocumentId;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::sketch::{MinResemblance, Resemblance, Sketch};
 
-/// By what a match counts as a near-duplicate.
+/// What makes a match count as a near-duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Criteria {
     /// The largest Hamming distance of a match, inclusive.
     pub distance: Distance,
-    /// The least resemblance that confirms a match; `None` switches verification off.
+    /// The minimum resemblance that confirms a match; `None` turns verification off.
     pub min_resemblance: Option<MinResemblance>,
 }
 
@@ -28,7 +28,7 @@ pub enum Verification {
 }
 
 impl Verification {
-    /// What the sketches of two documents say, where both have one and a threshold is asked for.
+    /// Compares the sketches of two documents, if both have one and there is a threshold.
     pub fn between(
         one: Option<&Sketch>,
         other: Option<&Sketch>,
@@ -43,7 +43,7 @@ impl Verification {
         }
     }
 
-    /// The larger resemblance of the two; any is more than none.
+    /// The one with the larger resemblance; any is larger than none.
     #[must_use]
     pub fn better(self, other: Self) -> Self {
         match (self, other) {
@@ -62,10 +62,8 @@ impl Verification {
         }
     }
 
-    /// Whether a match at `distance` counts, for a query that is `short` or not.
-    ///
-    /// A verified match counts when it is confirmed; one that could not be verified counts by
-    /// its distance, which for a short text must be 0.
+    /// Whether a match at `distance` counts. A verified match counts if it is confirmed. Any other
+    /// counts, unless the query is `short` and the distance is not 0.
     pub fn counts(self, distance: Distance, short: bool) -> bool {
         match self {
             Self::Compared { confirmed, .. } => confirmed,
@@ -74,20 +72,20 @@ impl Verification {
     }
 }
 
-/// One stored fingerprint near the query, as it is shown to a caller.
+/// A stored fingerprint near the query, as callers see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
     /// The stored fingerprint.
     pub fingerprint: Fingerprint,
     /// Its distance from the query.
     pub distance: Distance,
-    /// What the sketches say.
+    /// Whether the sketches agree.
     pub verification: Verification,
-    /// The ids of its documents, oldest first, at most [`IDS_SHOWN_MAX`].
+    /// The ids of its oldest documents, at most [`IDS_SHOWN_MAX`].
     pub ids: Vec<DocumentId>,
     /// How many of its documents have an id.
     pub id_count: u64,
 }
 
-/// At most this many ids are shown for one hit; `id_count` tells the true number.
+/// The maximum number of ids in one hit; `id_count` is the true number.
 pub const IDS_SHOWN_MAX: usize = 10;

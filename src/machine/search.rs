@@ -11,27 +11,34 @@ use crate::index::view::{DocumentCounts, Located, Near, View};
 use crate::machine::query::{Criteria, Verification};
 use crate::sketch::Sketch;
 
-/// Of a fingerprint with many documents, the sketches of the oldest this many are compared.
+/// The maximum number of documents of one fingerprint, oldest first, whose sketches are compared.
 pub const DOCUMENTS_COMPARED_MAX: usize = 16;
 
-/// At most this many matches of one look-up are verified, the nearest and oldest first; further
-/// ones stay unverified.
+/// The maximum number of matches of one look-up that are verified, the nearest and oldest first.
 pub const MATCHES_VERIFIED_MAX: usize = 256;
 
-/// A search keeps at most this many matches, the nearest and oldest first, and counts the rest: some
-/// 90 KiB, however many fingerprints are near. The first thousand hits are those of all matches even
-/// if verification moves every match that it refutes to the end.
+/// The maximum number of matches that a search keeps, the nearest and oldest first; it only counts the
+/// others. So a search takes 90 KiB at most, and its first thousand hits are right even if
+/// verification moves every match that it refutes to the end.
 pub const MATCHES_KEPT_MAX: usize = MATCHES_VERIFIED_MAX + 1_000;
 
-/// What is looked for.
+/// A document to look up.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe<'a> {
     /// The document.
     pub document: &'a Document,
-    /// The key of its id: the document itself is left out.
+    /// The key of its id: the stored document with this id is no match.
     pub key: Option<IdKey>,
-    /// What counts.
+    /// What counts as a near-duplicate.
     pub criteria: Criteria,
+}
+
+impl<'a> Probe<'a> {
+    /// The probe of a document, in a directory with this secret.
+    pub fn new(document: &'a Document, criteria: Criteria, id_secret: &[u8; 16]) -> Self {
+        let key = document.id.as_ref().map(|id| IdKey::of(id, id_secret));
+        Self { document, key, criteria }
+    }
 }
 
 /// A stored fingerprint within the distance.
@@ -45,11 +52,11 @@ pub struct Match {
     pub oldest: Sequence,
     /// How many documents it has, the probe's own included.
     pub counts: DocumentCounts,
-    /// Whether one of those that are compared has a sketch.
+    /// Whether one of the documents to compare has a sketch.
     pub has_sketch: bool,
-    /// What the sketches say.
+    /// Whether the sketches agree.
     pub verification: Verification,
-    /// How many of its documents were considered for that.
+    /// How many of its documents the verification has considered.
     considered: usize,
 }
 
@@ -58,16 +65,46 @@ pub struct Match {
 pub struct Search {
     /// The last change that it has seen.
     pub since: Sequence,
-    /// The document under the probe's id at that time.
+    /// The document with the probe's id at that time.
     pub own: Option<Located>,
     /// The matches: those that count first, then by distance, age, fingerprint; at most
     /// [`MATCHES_KEPT_MAX`].
     pub matches: Vec<Match>,
-    /// How many there are, those that were not kept included.
+    /// The number of matches, including those that were not kept.
     pub count: usize,
 }
 
-/// The search cannot be brought up to date from memory: search again.
+/// What a reader found for bare fingerprints.
+#[derive(Debug, Clone)]
+pub struct PackedSearch {
+    /// The last change that it has seen.
+    pub since: Sequence,
+    /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
+    pub nearest: Vec<u8>,
+}
+
+/// In packed replies: no fingerprint is within the distance.
+pub const NO_HIT: u8 = 255;
+
+impl PackedSearch {
+    /// Searches a view. Cost: one look-up for each fingerprint.
+    pub fn new(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Self {
+        Self { since: view.sequence(), nearest: nearest(view, fingerprints, distance) }
+    }
+
+    /// Whether it is too old to be brought up to date from memory: search again.
+    pub fn is_stale(&self, view: &View) -> bool {
+        view.may_have_lost_since(self.since)
+    }
+}
+
+/// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
+pub fn nearest(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Vec<u8> {
+    let nearest = view.nearest(fingerprints, distance);
+    nearest.map(|nearest| nearest.map_or(NO_HIT, Distance::get)).collect()
+}
+
+/// The search is too old to be brought up to date from memory: search again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stale;
 
@@ -75,7 +112,7 @@ pub struct Stale;
 pub type Sketches<'a, E> = &'a mut dyn FnMut(Fingerprint, Posting) -> Result<Option<Sketch>, E>;
 
 impl Search {
-    /// Finds the matches in a view, not verified yet. Cost: the look-up, and a few cache misses
+    /// Finds the matches in a view, not yet verified. Cost: the look-up, and a few cache misses
     /// for each match.
     pub fn begin(view: &View, probe: &Probe<'_>) -> Self {
         let own = probe.key.and_then(|key| view.find_id(key));
@@ -85,7 +122,7 @@ impl Search {
         let count = matches.len();
         let mut search = Self { since: view.sequence(), own, matches, count };
         search.order(probe);
-        // Nothing is verified yet, so those that go are the farthest and youngest.
+        // Nothing is verified yet, so this drops the farthest and youngest.
         if count > MATCHES_KEPT_MAX {
             search.matches.truncate(MATCHES_KEPT_MAX);
             search.matches.shrink_to_fit();
@@ -93,8 +130,8 @@ impl Search {
         search
     }
 
-    /// Verifies the matches in the view that they were found in. Cost: for each match one read of
-    /// at most [`DOCUMENTS_COMPARED_MAX`] sketches.
+    /// Verifies the matches in the view that they were found in. Cost: at most
+    /// [`DOCUMENTS_COMPARED_MAX`] sketches for each match.
     ///
     /// # Errors
     /// Those of the source of sketches.
@@ -127,17 +164,18 @@ impl Search {
     /// memory.
     ///
     /// # Errors
-    /// [`Stale`] where memory no longer tells, or a match lost a document.
-    pub fn update(mut self, view: &View, probe: &Probe<'_>) -> Result<Self, Stale> {
+    /// [`Stale`] where memory no longer has all changes since, or a match lost a document. The search must
+    /// not be used any more.
+    pub fn update(&mut self, view: &View, probe: &Probe<'_>) -> Result<(), Stale> {
         if self.since == view.sequence() {
-            return Ok(self);
+            return Ok(());
         }
         let Criteria { distance, .. } = probe.criteria;
         let changed = view
             .near_changed_since(self.since, probe.document.fingerprint, distance)
             .ok_or(Stale)?;
         let own = probe.key.and_then(|key| view.find_id(key));
-        // Beyond that number a new match could push a verified one out.
+        // With more matches than are verified, a new one could displace a verified one.
         let crowded = self.count + changed.len() > MATCHES_VERIFIED_MAX;
         if own != self.own || (crowded && !changed.is_empty()) {
             return Err(Stale);
@@ -150,7 +188,7 @@ impl Search {
         }
         self.since = view.sequence();
         self.order(probe);
-        Ok(self)
+        Ok(())
     }
 
     /// Memory that it takes, in bytes.
@@ -172,7 +210,7 @@ impl Search {
         };
         let only_puts = view
             .events_since(self.since, near.fingerprint)
-            .all(|(_, happened)| matches!(happened, DeltaEvent::Put { .. }));
+            .all(|(_, event)| matches!(event, DeltaEvent::Put { .. }));
         if !only_puts {
             return Err(Stale);
         }
@@ -183,8 +221,8 @@ impl Search {
         let found = &mut self.matches[at];
         (found.counts, found.has_sketch) = (fresh.counts, fresh.has_sketch);
         if let Some(verifier) = Verifier::of(probe) {
-            for (_, happened) in view.events_since(self.since, near.fingerprint) {
-                if let DeltaEvent::Put { sketch, .. } = happened
+            for (_, event) in view.events_since(self.since, near.fingerprint) {
+                if let DeltaEvent::Put { sketch, .. } = event
                     && found.considered < DOCUMENTS_COMPARED_MAX
                 {
                     found.considered += 1;
@@ -206,10 +244,10 @@ impl Search {
     }
 }
 
-/// A match without its verification; `None` where no document but the probe's own is left.
+/// A match without its verification; `None` if the fingerprint has no document but the probe's own.
 fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
     let counts = view.document_counts(near.fingerprint);
-    // A fingerprint with one document needs no further search once that is found.
+    // Stops at the last document without searching for another.
     let compared = DOCUMENTS_COMPARED_MAX.min(counts.documents as usize);
     let mut others = others(view, near.fingerprint, own).take(compared);
     let oldest = others.next()?;
@@ -224,7 +262,7 @@ fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
     })
 }
 
-/// The documents of a fingerprint but the probe's own, oldest first.
+/// The documents of a fingerprint except the probe's own, oldest first.
 pub fn others(
     view: &View,
     fingerprint: Fingerprint,
@@ -234,7 +272,7 @@ pub fn others(
     view.documents_of(fingerprint).filter(move |posting| Some(*posting) != own)
 }
 
-/// Compares stored sketches with that of the probe.
+/// Compares stored sketches with the probe's.
 struct Verifier<'a> {
     sketch: &'a Sketch,
     criteria: Criteria,
@@ -247,7 +285,7 @@ impl<'a> Verifier<'a> {
         Some(Self { sketch, criteria: probe.criteria })
     }
 
-    /// The better of what is known and what this sketch says.
+    /// The better of a known verification and that of this sketch.
     fn better(&self, known: Verification, stored: &Sketch) -> Verification {
         let threshold = self.criteria.min_resemblance;
         known.better(Verification::between(Some(self.sketch), Some(stored), threshold))

@@ -10,12 +10,16 @@ use crate::document::{Document, DocumentId};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::permutation::Permutation;
 use crate::index::view::{DocumentCounts, Shape, View};
-use crate::machine::apply::{Applied, Command, Machine, NO_HIT, Outcome, PackedSearch};
+use crate::machine::apply::Machine;
 use crate::machine::change::{Change, Record};
+use crate::machine::commands::{
+    Applied, CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
+};
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
 use crate::machine::search::{
-    DOCUMENTS_COMPARED_MAX, MATCHES_KEPT_MAX, MATCHES_VERIFIED_MAX, Match, Probe, Search,
+    DOCUMENTS_COMPARED_MAX, MATCHES_KEPT_MAX, MATCHES_VERIFIED_MAX, Match, PackedSearch, Probe,
+    Search, Stale,
 };
 use crate::sketch::{BINS, MinResemblance, Sketch};
 
@@ -109,8 +113,7 @@ impl Rig {
     }
 
     fn search(&self, view: &View, document: &Document, criteria: Criteria) -> Search {
-        let key = document.id.as_ref().map(|id| self.machine.key(id));
-        let probe = Probe { document, key, criteria };
+        let probe = Probe::new(document, criteria, &SECRET);
         let sketches = &mut |_, posting: crate::index::levels::posting::Posting| {
             let stored = self.changes_put(posting.sequence.get());
             Ok::<_, Infallible>(stored.sketch.as_deref().cloned())
@@ -134,44 +137,46 @@ impl Rig {
         panic!("sequence {sequence} put no document with a record")
     }
 
-    /// Applies a command built by `command` on the readers' view, and on the newest if that is too
-    /// old: what the engine does.
-    fn apply(&mut self, command: impl Fn(&Self, &View) -> Command) -> Applied {
-        let first = command(self, &self.published);
-        let applied = self.machine.apply(&first).unwrap_or_else(|_| {
-            let again = command(self, self.machine.view());
-            self.machine.apply(&again).expect("a search on the newest view is never stale")
-        });
-        self.changes.extend(applied.change.clone());
-        applied
+    /// Keeps the change of a command for the journal.
+    fn journal<R>(&mut self, applied: Applied<R>) -> R {
+        self.changes.extend(applied.change);
+        applied.reply
     }
 
     fn take(&mut self, step: &Step) {
         match step {
             Step::Insert(document) => {
                 let expected = self.model.insert(document);
-                let applied = self.apply(|_, _| Command::Insert { document: document.clone() });
-                assert_eq!(applied.outcome, Outcome::Written { verdict: expected, search: None });
+                let applied = self.machine.insert(Insert { document: document.clone() });
+                assert_eq!(self.journal(applied), expected);
             }
             Step::CheckAndInsert(document, criteria, store_duplicates) => {
                 self.check_and_insert(document, *criteria, *store_duplicates);
             }
             Step::InsertPacked(batch) => {
                 self.model.enact(&Change::PutPacked { fingerprints: batch.clone() });
-                self.apply(|_, _| Command::InsertPacked { fingerprints: batch.clone() });
+                let command = InsertPacked { fingerprints: batch.clone() };
+                let applied = self.machine.insert_packed(command);
+                self.journal(applied);
             }
             Step::CheckAndInsertPacked(batch, distance) => {
                 let expected = self.model.check_and_insert_packed(batch, *distance);
-                let applied = self.apply(|_, view| packed_command(view, batch, *distance));
-                assert_eq!(applied.outcome, Outcome::CheckedPacked(expected));
+                let mut search = PackedSearch::new(&self.published, batch, *distance);
+                if search.is_stale(self.machine.view()) {
+                    search = PackedSearch::new(self.machine.view(), batch, *distance);
+                }
+                let (fingerprints, distance) = (batch.clone(), *distance);
+                let command = CheckAndInsertPacked { fingerprints, distance };
+                let applied = self.machine.check_and_insert_packed(command, search);
+                assert_eq!(self.journal(applied), expected);
             }
             Step::Remove(id) => {
                 let documents = u64::from(self.model.find(id).is_some());
                 if documents > 0 {
                     self.model.enact(&Change::Remove { id: id.clone() });
                 }
-                let applied = self.apply(|_, _| Command::Remove { id: id.clone() });
-                assert_eq!(applied.outcome, Outcome::Removed { documents });
+                let applied = self.machine.remove(Remove { id: id.clone() });
+                assert_eq!(self.journal(applied), documents);
             }
             Step::Reset(fingerprint) => {
                 let stored = self.model.documents().iter();
@@ -180,8 +185,8 @@ impl Rig {
                 if documents > 0 {
                     self.model.enact(&Change::Reset { fingerprint: *fingerprint });
                 }
-                let applied = self.apply(|_, _| Command::Reset { fingerprint: *fingerprint });
-                assert_eq!(applied.outcome, Outcome::Removed { documents });
+                let applied = self.machine.reset(Reset { fingerprint: *fingerprint });
+                assert_eq!(self.journal(applied), documents);
             }
             Step::Publish => self.published = self.machine.view().clone(),
             Step::Rotate => self.machine.view_mut().rotate(),
@@ -195,23 +200,23 @@ impl Rig {
         assert_eq!(self.machine.view().sequence(), self.model.sequence());
     }
 
+    /// Searches the readers' view, and the newest one if that search is too old: what the engine does.
     fn check_and_insert(&mut self, document: &Document, criteria: Criteria, store: bool) {
         let expected_matches = self.model.matches(document, criteria);
         let known = expected_matches.iter().map(|found| self.known(found.3, document.id.as_ref()));
         let expected_known: Vec<(DocumentCounts, bool)> = known.collect();
         let expected = self.model.check_and_insert(document, criteria, store);
-        let applied = self.apply(|rig, view| Command::CheckAndInsert {
-            document: document.clone(),
-            criteria,
-            store_duplicates: store,
-            search: rig.search(view, document, criteria),
-        });
-        let Outcome::Written { verdict, search: Some(search) } = applied.outcome else {
-            panic!("a check-and-insert writes");
-        };
-        assert_eq!(verdict, expected);
-        let shown: Vec<_> =
-            search.matches.iter().map(|found| shown(found, document.short)).collect();
+        let mut search = self.search(&self.published, document, criteria);
+        let probe = Probe::new(document, criteria, &SECRET);
+        if let Err(Stale) = search.update(self.machine.view(), &probe) {
+            search = self.search(self.machine.view(), document, criteria);
+        }
+        let (document, store_duplicates) = (document.clone(), store);
+        let short = document.short;
+        let command = CheckAndInsert { document, criteria, store_duplicates };
+        let applied = self.machine.check_and_insert(command, &search);
+        assert_eq!(self.journal(applied), expected);
+        let shown: Vec<_> = search.matches.iter().map(|found| shown(found, short)).collect();
         assert_eq!(shown, expected_matches);
         let known = search.matches.iter().map(|found| (found.counts, found.has_sketch));
         assert_eq!(known.collect::<Vec<_>>(), expected_known);
@@ -237,15 +242,6 @@ fn shown(found: &Match, short: bool) -> crate::machine::model::ModelMatch {
     (Reverse(counts), found.distance, found.oldest, found.fingerprint)
 }
 
-fn packed_command(view: &View, batch: &[Fingerprint], distance: Distance) -> Command {
-    let nearest = view.nearest(batch, distance).map(|d| d.map_or(NO_HIT, Distance::get));
-    Command::CheckAndInsertPacked {
-        fingerprints: batch.to_vec(),
-        distance,
-        search: PackedSearch { since: view.sequence(), nearest: nearest.collect() },
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
@@ -262,7 +258,7 @@ proptest! {
         for change in &rig.changes {
             let mut bytes = Vec::new();
             Record { at_ms: 0, change: change.clone() }.encode(&mut bytes);
-            again.machine.replay(&Record::decode(&bytes).unwrap().change);
+            again.machine.enact(&Record::decode(&bytes).unwrap().change);
             again.model.enact(change);
         }
         prop_assert_eq!(again.machine.view().counts(), rig.machine.view().counts());

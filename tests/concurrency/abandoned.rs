@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::poll_immediate;
 use nearprint::document::DocumentId;
-use nearprint::engine::{Admission, Durability, Engine, WriteOutcome};
+use nearprint::engine::{Admission, Durability, Engine, Verdict};
 
 use super::{DEADLINE, Random, asked, document, engine};
 
@@ -28,13 +28,13 @@ async fn leave(engine: &Engine, number: u64) {
     }
 }
 
-async fn stay(engine: &Engine, number: u64) -> WriteOutcome {
+async fn stay(engine: &Engine, number: u64) -> Verdict {
     let document = document(Some(number.to_string()), bits(number));
     let begun = engine.begin_check_and_insert(document, asked(), false, Admission::Wait);
     let written = tokio::time::timeout(DEADLINE, async {
         begun.await.expect("it has its place").wait().await.expect("it is answered")
     });
-    written.await.expect("every place was given back").written.outcome
+    written.await.expect("every place was given back").written.verdict
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +44,7 @@ async fn a_client_that_goes_away_leaves_the_state_right() {
     for number in 0..WRITES {
         leave(&first, number).await;
         if number % 10 == 0 {
-            assert_eq!(stay(&first, WRITES + number).await, WriteOutcome::Inserted);
+            assert_eq!(stay(&first, WRITES + number).await, Verdict::Inserted);
         }
     }
     // Behind everything that has a place.
@@ -60,7 +60,7 @@ async fn a_client_that_goes_away_leaves_the_state_right() {
             _ => {}
         }
         let again = stay(&first, number).await;
-        let expected = if there { WriteOutcome::AlreadyPresent } else { WriteOutcome::Inserted };
+        let expected = if there { Verdict::AlreadyPresent } else { Verdict::Inserted };
         assert_eq!(again, expected, "{number}");
         stored.insert(number);
     }
@@ -88,6 +88,6 @@ async fn a_future_that_is_dropped_while_it_waits_for_a_place_holds_none() {
             }
         }
     }
-    assert_eq!(stay(&engine, 1).await, WriteOutcome::Inserted);
+    assert_eq!(stay(&engine, 1).await, Verdict::Inserted);
     tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use nearprint::engine::{Admission, Durability, Engine, Findings, WriteOutcome, Written};
+use nearprint::engine::{Admission, Durability, Engine, Findings, Verdict, Written};
 use tokio::sync::Barrier;
 
 use super::{Random, asked, document, engine, runs};
@@ -86,13 +86,17 @@ async fn race(seed: u64, durability: Durability) {
     let mut losers = Vec::new();
     for client in clients {
         for (cluster, number, (written, findings)) in client.await.unwrap() {
-            match written.outcome {
-                WriteOutcome::Inserted => {
+            match written.verdict {
+                Verdict::Inserted => {
                     let second = winners[cluster].replace(named(cluster, number));
                     assert_eq!(second, None, "cluster {cluster}, seed {seed}: two winners");
                 }
-                WriteOutcome::Duplicate => losers.push((cluster, winner_of(&findings))),
-                other @ (WriteOutcome::AlreadyPresent | WriteOutcome::Replaced) => {
+                Verdict::Duplicate { stored: false } => {
+                    losers.push((cluster, winner_of(&findings)));
+                }
+                other @ (Verdict::AlreadyPresent
+                | Verdict::Replaced
+                | Verdict::Duplicate { stored: true }) => {
                     panic!("{other:?}, cluster {cluster}, seed {seed}")
                 }
             }
@@ -107,9 +111,9 @@ async fn race(seed: u64, durability: Durability) {
         for number in 0..MEMBERS {
             let (again, findings) = send(&engine, seed, cluster, number).await;
             if has_ids(seed) && winners[cluster] == Some(named(cluster, number)) {
-                assert_eq!(again.outcome, WriteOutcome::AlreadyPresent);
+                assert_eq!(again.verdict, Verdict::AlreadyPresent);
             } else {
-                assert_eq!(again.outcome, WriteOutcome::Duplicate);
+                assert_eq!(again.verdict, Verdict::Duplicate { stored: false });
                 assert_eq!(winners[cluster], Some(winner_of(&findings)));
             }
         }

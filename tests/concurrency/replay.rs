@@ -5,9 +5,8 @@
 use std::collections::BTreeMap;
 
 use nearprint::document::{Document, Sequence};
-use nearprint::engine::{Admission, Checked, Durability, Engine, WriteOutcome};
+use nearprint::engine::{Admission, Checked, Durability, Engine, Verdict};
 use nearprint::fingerprint::Fingerprint;
-use nearprint::machine::apply::Verdict;
 use nearprint::machine::change::Change;
 use nearprint::machine::model::Model;
 
@@ -35,7 +34,7 @@ type Shown = Vec<(Fingerprint, u8, Vec<String>)>;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Told {
-    Verdict(WriteOutcome, bool, Shown),
+    Verdict(Verdict, Shown),
     Removed(u64),
 }
 
@@ -51,17 +50,14 @@ impl Done {
     fn surely_changed(&self) -> bool {
         match &self.told {
             Told::Removed(documents) => *documents > 0,
-            Told::Verdict(outcome, stored, _) => match outcome {
-                WriteOutcome::Inserted | WriteOutcome::Replaced => true,
-                WriteOutcome::Duplicate => *stored,
-                WriteOutcome::AlreadyPresent => false,
-            },
+            Told::Verdict(Verdict::AlreadyPresent, _) => false,
+            Told::Verdict(verdict, _) => verdict.is_stored(),
         }
     }
 
     /// A duplicate that is not stored removes what its id had, which its answer does not show.
     fn may_have_changed(&self) -> bool {
-        matches!(self.told, Told::Verdict(WriteOutcome::Duplicate, false, _))
+        matches!(self.told, Told::Verdict(Verdict::Duplicate { stored: false }, _))
     }
 }
 
@@ -101,7 +97,7 @@ async fn perform(engine: &Engine, asked_for: Asked) -> Done {
         Asked::Insert(document) => {
             let pending = engine.begin_insert(document, Admission::Wait).await.expect(place);
             let written = pending.wait().await.expect(answer);
-            (written.sequence, Told::Verdict(written.outcome, written.stored, Vec::new()))
+            (written.sequence, Told::Verdict(written.verdict, Vec::new()))
         }
         Asked::CheckAndInsert(document, store_duplicates) => {
             let pending = engine
@@ -114,7 +110,7 @@ async fn perform(engine: &Engine, asked_for: Asked) -> Done {
                 let ids = hit.ids.iter().map(|id| id.as_str().to_owned()).collect();
                 (hit.fingerprint, hit.distance.get(), ids)
             });
-            (written.sequence, Told::Verdict(written.outcome, written.stored, hits.collect()))
+            (written.sequence, Told::Verdict(written.verdict, hits.collect()))
         }
     };
     Done { sequence, asked: asked_for, told }
@@ -139,22 +135,12 @@ fn shown(model: &Model, probe: &Document) -> Shown {
     matches.into_iter().map(|(.., fingerprint)| of(fingerprint)).collect()
 }
 
-fn told_of(verdict: Verdict, hits: Shown) -> Told {
-    let (outcome, stored) = match verdict {
-        Verdict::Inserted => (WriteOutcome::Inserted, true),
-        Verdict::Replaced => (WriteOutcome::Replaced, true),
-        Verdict::AlreadyPresent => (WriteOutcome::AlreadyPresent, true),
-        Verdict::Duplicate { stored } => (WriteOutcome::Duplicate, stored),
-    };
-    Told::Verdict(outcome, stored, hits)
-}
-
 fn replay(model: &mut Model, asked: &Asked) -> Told {
     match asked {
-        Asked::Insert(document) => told_of(model.insert(document), Vec::new()),
+        Asked::Insert(document) => Told::Verdict(model.insert(document), Vec::new()),
         Asked::CheckAndInsert(document, store_duplicates) => {
             let hits = shown(model, document);
-            told_of(model.check_and_insert(document, criteria(), *store_duplicates), hits)
+            Told::Verdict(model.check_and_insert(document, criteria(), *store_duplicates), hits)
         }
         Asked::Remove(document) => {
             let id = document.id.clone().expect("drawn with one");

@@ -17,7 +17,7 @@ use crate::cli::reply::{Hit, Reply};
 use crate::config::Sources;
 use crate::document::{Document, DocumentId};
 use crate::engine::{
-    Admission, Checked, Engine, Findings, Pending, QueryOptions, Refused, WriteOutcome, Written,
+    Admission, Checked, Engine, Findings, Pending, QueryOptions, Refused, Verdict, Written,
 };
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::query::{Criteria, Verification};
@@ -178,11 +178,11 @@ fn analyse(entry: &Entry, method: Method) -> Result<Document, String> {
 }
 
 fn reply((fingerprint, short): (Fingerprint, bool), written: Written, found: &Findings) -> Reply {
-    let outcome = match written.outcome {
-        WriteOutcome::Inserted => "inserted",
-        WriteOutcome::Duplicate => "duplicate",
-        WriteOutcome::AlreadyPresent => "already_present",
-        WriteOutcome::Replaced => "replaced",
+    let outcome = match written.verdict {
+        Verdict::Inserted => "inserted",
+        Verdict::Duplicate { .. } => "duplicate",
+        Verdict::AlreadyPresent => "already_present",
+        Verdict::Replaced => "replaced",
     };
     let hits = found.hits.iter().map(|hit| {
         let (similarity, confirmed) = match hit.verification {
@@ -204,7 +204,7 @@ fn reply((fingerprint, short): (Fingerprint, bool), written: Written, found: &Fi
         fingerprint: fingerprint.to_string(),
         short,
         outcome: outcome.to_owned(),
-        stored: written.stored,
+        stored: written.verdict.is_stored(),
         hits: hits.collect(),
         hit_count: found.hit_count as u64,
         error: None,

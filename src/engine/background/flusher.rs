@@ -1,10 +1,10 @@
 //! The flusher: the thread that turns full deltas into segments, as soon as they are full.
 //!
-//! It is a thread of its own because nothing else may delay it: with too many full deltas the
-//! writer waits ([`crate::engine::write::writer`]). It also merges the newest segments among
-//! themselves, and delays the next delta when writes must be throttled; the compaction policy
-//! ([`policy`]) says when. The writer then waits for it. A snapshot needs a view without deltas,
-//! and asks this thread for one, since no other turns deltas into segments.
+//! It is a thread of its own because nothing else may delay it: with too many full deltas the writer
+//! waits ([`crate::engine::write::writer`]). It also merges the newest segments with each other, and it
+//! throttles writes by delaying the next delta, for which the writer then waits; the compaction policy
+//! ([`policy`]) says when. Since no other thread turns deltas into segments, it also prepares the view of
+//! a snapshot, which has no deltas.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -30,20 +30,16 @@ pub(crate) type SettleRequest = oneshot::Sender<Settled>;
 #[derive(Debug)]
 pub(crate) struct Settled {
     frozen: View,
-    /// A later one: its segments and tables have what was frozen, and nothing newer.
+    /// A later view, whose segments and tables contain exactly what was frozen.
     later: View,
 }
 
 impl Settled {
-    /// What the view that was frozen can be restored from. Counts its fingerprints.
+    /// The parts of a snapshot of the frozen view. Counts its fingerprints.
     pub(crate) fn parts(&self) -> Parts {
         self.later.parts_of(&self.frozen)
     }
 }
-
-/// The engine is gone: no more work.
-#[derive(Debug)]
-pub(crate) struct Gone;
 
 /// Runs until the request channel closes.
 pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
@@ -55,8 +51,8 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
         let look = delay.saturating_sub(waited).min(LOOK_EVERY);
         match requests.recv_timeout(look) {
             Ok(request) => {
-                if let Ok(settled) = settle(shared) {
-                    // A snapshot that was given up needs none.
+                if let Some(settled) = settle(shared) {
+                    // The snapshotter waits for it, unless the engine has failed.
                     drop(request.send(settled));
                 }
             }
@@ -71,14 +67,10 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
                 }
                 (delay, waited) = (Duration::ZERO, Duration::ZERO);
                 match flush(shared, load) {
-                    Ok(true) if load == Load::Writing => delay = write_delay(shared),
-                    Ok(true) => {}
-                    Ok(false) => thread::park_timeout(LOOK_EVERY),
-                    // With the engine gone, what is left in deltas is in the journal.
-                    Err(Gone) => {
-                        debug_assert!(shared.writer.is_closed(), "only a writer ends it");
-                        thread::park_timeout(LOOK_EVERY);
-                    }
+                    Some(true) if load == Load::Writing => delay = write_delay(shared),
+                    Some(true) => {}
+                    // Without a writer there is no work: what is left in deltas is in the journal.
+                    Some(false) | None => thread::park_timeout(LOOK_EVERY),
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return,
@@ -87,17 +79,18 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
 }
 
 /// Builds a segment from the oldest full delta, if there is one, and keeps the newest segments few.
-fn flush(shared: &Arc<Shared>, load: Load) -> Result<bool, Gone> {
+/// Returns whether there was one.
+fn flush(shared: &Arc<Shared>, load: Load) -> Option<bool> {
     let work = shared.published.load().view.next_flush();
     let Some(work) = work else {
         if load != Load::Writing {
             merge_newest(shared, load)?;
         }
-        return Ok(false);
+        return Some(false);
     };
     complete(shared, work)?;
     merge_newest(shared, Load::Writing)?;
-    Ok(true)
+    Some(true)
 }
 
 /// How long the next delta is delayed.
@@ -108,31 +101,28 @@ fn write_delay(shared: &Shared) -> Duration {
     policy::write_delay(&view.sizes(), arrived)
 }
 
-/// Merges the newest segments among themselves, but none that is being merged.
-fn merge_newest(shared: &Arc<Shared>, load: Load) -> Result<(), Gone> {
+/// Merges the newest segments with each other, but none that is being merged.
+fn merge_newest(shared: &Arc<Shared>, load: Load) -> Option<()> {
     let merging = shared.merging();
     let owned = merging.as_ref().map(|merging| &merging.segments[..]);
     while let Some(work) = shared.published.load().view.next_merge_of_newest(owned, load) {
         complete(shared, work)?;
     }
-    Ok(())
+    Some(())
 }
 
-/// Does some work, and has the writer put in what comes of it.
-fn complete(shared: &Arc<Shared>, work: Work) -> Result<(), Gone> {
-    for built in work.steps() {
-        send_and_wait(shared, |done| Message::Built { built, done })?;
-    }
-    Ok(())
+/// Does some work, and has the writer install the results.
+fn complete(shared: &Arc<Shared>, work: Work) -> Option<()> {
+    work.steps().try_for_each(|built| {
+        shared.send_and_wait(|installed| Message::Install { built, installed }).map(drop)
+    })
 }
 
 /// Everything published so far, in segments and tables alone.
-fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
-    let (frozen, view) = oneshot::channel();
-    shared.writer.send(Message::Freeze { frozen }).map_err(|_| Gone)?;
-    let frozen = view.blocking_recv().map_err(|_| Gone)?;
-    // Only this thread turns deltas into segments, so that after this the segments have what was
-    // frozen and nothing newer; a merge in between changes none of it.
+fn settle(shared: &Arc<Shared>) -> Option<Settled> {
+    let frozen = shared.send_and_wait(|frozen| Message::Freeze { frozen })?;
+    // Only this thread turns deltas into segments, so when the loop ends the segments have exactly what
+    // was frozen; a merge in between does not change that.
     loop {
         let state = shared.published.load_full();
         let view = &state.view;
@@ -140,19 +130,7 @@ fn settle(shared: &Arc<Shared>) -> Result<Settled, Gone> {
             Some(work) if view.full_deltas()[0].after() < frozen.sequence() => {
                 complete(shared, work)?;
             }
-            _ => return Ok(Settled { frozen, later: view.clone() }),
+            _ => return Some(Settled { frozen, later: view.clone() }),
         }
     }
-}
-
-/// Sends a message to the writer and waits until it is handled.
-pub(crate) fn send_and_wait(
-    shared: &Arc<Shared>,
-    message: impl FnOnce(oneshot::Sender<()>) -> Message,
-) -> Result<(), Gone> {
-    let (done, finished) = oneshot::channel();
-    shared.writer.send(message(done)).map_err(|_| Gone)?;
-    // The writer drops its end when it is done.
-    let _dropped = finished.blocking_recv();
-    if shared.writer.is_closed() { Err(Gone) } else { Ok(()) }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::engine::background::flusher::send_and_wait;
 use crate::engine::background::pause::Writes;
+use crate::engine::clock;
 use crate::engine::shared::{Life, Merging, Message, Shared};
 use crate::index::compaction::policy::Load;
 use crate::metrics;
@@ -17,7 +17,7 @@ use crate::metrics;
 /// How often it checks whether there is something to merge.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The niceness of merges: they keep a third of a core where look-ups could use all of it.
+/// The niceness of merges: they get a third of a core that look-ups could use fully.
 #[cfg(target_os = "linux")]
 const MERGE_NICENESS: i32 = 5;
 
@@ -31,10 +31,10 @@ pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
     }
 }
 
-/// Lowers the priority of the calling thread, because look-ups that share a core with a merge wait for
-/// it. If that is not permitted, merges run at normal priority.
+/// Lowers the priority of the calling thread, because a merge delays look-ups on the same core. If that is
+/// not permitted, merges run at normal priority.
 fn yield_to_readers() {
-    // On Linux a thread has a priority of its own, and "no process" is the calling thread.
+    // On Linux each thread has a priority of its own, and `None` is the calling thread.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, MERGE_NICENESS) {
         tracing::debug!(%error, "merges run at the priority of look-ups");
@@ -43,7 +43,7 @@ fn yield_to_readers() {
 
 fn merge_once(shared: &Arc<Shared>, load: Load) -> Option<()> {
     let work = {
-        // Waits for a merge of the flusher, so that both never choose the same segments.
+        // Waits while the flusher merges, so that the two never choose the same segments.
         let mut merging = shared.merging();
         let view = &shared.published.load().view;
         let work = view.next_merge(load)?;
@@ -52,7 +52,7 @@ fn merge_once(shared: &Arc<Shared>, load: Load) -> Option<()> {
     };
     let _turn = work.is_partitioned().then(|| shared.snapshot_merge_lock.blocking_lock());
     if shared.life() != Life::Running {
-        // A close waits for the last snapshot, not for merges that were skipped.
+        // A close waits for the last snapshot, but not for another merge.
         *shared.merging() = None;
         return None;
     }
@@ -60,12 +60,12 @@ fn merge_once(shared: &Arc<Shared>, load: Load) -> Option<()> {
         // Changes that arrived while it waited for the lock did not arrive during the merge.
         merging.since = shared.published.load().view.sequence();
     }
-    let (begun, size) = (shared.clock.monotonic(), work.size());
-    let mut sent = Ok(());
+    let (begun, size) = (clock::now(), work.size());
+    let mut installed = None;
     for built in work.steps() {
         let segments = built.segments().to_vec();
-        sent = send_and_wait(shared, |done| Message::Built { built, done });
-        if sent.is_err() {
+        installed = shared.send_and_wait(|installed| Message::Install { built, installed });
+        if installed.is_none() {
             break;
         }
         if let Some(merging) = &mut *shared.merging() {
@@ -73,7 +73,7 @@ fn merge_once(shared: &Arc<Shared>, load: Load) -> Option<()> {
         }
     }
     *shared.merging() = None;
-    sent.ok()?;
-    metrics::merge_finished(shared.clock.since(begun), size);
+    installed?;
+    metrics::merge_finished(begun.elapsed(), size);
     Some(())
 }

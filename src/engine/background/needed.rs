@@ -1,8 +1,8 @@
 //! Which records are still needed: those of stored documents.
 //!
-//! A record that stored a document is needed while the document is there; one that only forgot
-//! something is not, since what it forgot is given back before it or with it. Of fingerprints that
-//! were stored together those that are stored stay, in one record.
+//! A record that stored a document is needed as long as the document is stored. A record of a removal is
+//! not, because the record of the removed document is reclaimed before it or with it. Of fingerprints
+//! that were stored together, those that are still stored stay in one record.
 
 use std::collections::HashMap;
 
@@ -12,50 +12,49 @@ use crate::index::view::View;
 use crate::machine::change::{Change, Record};
 use crate::storage::RecordRef;
 
-/// The documents of a fingerprint with more than this are listed once a window, not for each record.
+/// If a fingerprint has more documents than this, they are listed once in a window, not for each record.
 const CROWD: u64 = 16;
-/// Sequences whose documents of crowds are listed at a time: 4 million, at most 32 MiB.
+/// A window of sequences: 4 million. The documents of crowded fingerprints in it take at most 32 MiB.
 const WINDOW_BITS: u32 = 22;
 
-/// What is needed of a record.
+/// The part of a record that is needed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NeededPart {
     /// Nothing.
     Nothing,
-    /// All of it: it stores so many documents, each of them there.
+    /// All of it.
     All {
-        /// How many.
+        /// Its documents.
         documents: u64,
     },
     /// Some of its documents, as a record of their own.
     Some {
         /// The sequence of its first change.
         first: u64,
-        /// What it stores.
+        /// The record.
         record: Record,
-        /// How many.
+        /// Its documents.
         documents: u64,
     },
 }
 
-/// Decides by a state which records are needed.
+/// Decides which records a state needs.
 #[derive(Debug)]
 pub struct Needed<'a> {
     view: &'a View,
     id_secret: [u8; 16],
-    /// The sequences within the window of all documents of some fingerprints.
+    /// The sequences of the documents of crowded fingerprints, within the window.
     crowds: HashMap<Fingerprint, Vec<u64>>,
     window: u64,
 }
 
 impl<'a> Needed<'a> {
-    /// By this state.
+    /// For this state.
     pub fn new(view: &'a View, id_secret: [u8; 16]) -> Self {
         Self { view, id_secret, crowds: HashMap::new(), window: 0 }
     }
 
-    /// What is needed of a record. One that cannot be decoded is kept: it is not for a clean-up to
-    /// judge.
+    /// The part of a record that is needed. A record that cannot be decoded is kept.
     ///
     /// Cost: a look-up of the id or of the fingerprint for each document.
     pub fn of(&mut self, record: RecordRef<'_>) -> NeededPart {
@@ -65,7 +64,7 @@ impl<'a> Needed<'a> {
         match change {
             Change::Put { document } => {
                 let stored = match &document.id {
-                    // An id has one document: no list of its fingerprint's is visited.
+                    // An id has one document, so the others of its fingerprint need no visit.
                     Some(id) => {
                         let located = self.view.find_id(IdKey::of(id, &self.id_secret));
                         located.is_some_and(|l| l.posting.sequence.get() == record.first)

@@ -1,32 +1,33 @@
-//! Whether writes have paused: then nobody minds work that makes look-ups quicker.
+//! Whether writes have paused: then the background threads do more to make look-ups faster.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use crate::document::Sequence;
+use crate::engine::clock;
 use crate::engine::shared::Shared;
 use crate::index::compaction::policy::Load;
 
-/// The last write, as a thread knows it that looks from time to time.
+/// The last write, as seen by a thread that checks from time to time.
 #[derive(Debug)]
 pub(crate) struct Writes {
     last: Sequence,
-    seen_at: Duration,
+    seen_at: Instant,
 }
 
 impl Writes {
-    /// The writes from now on.
+    /// Begins to watch the writes.
     pub(crate) fn new(shared: &Shared) -> Self {
         let last = shared.published.load().view.sequence();
-        Self { last, seen_at: shared.clock.monotonic() }
+        Self { last, seen_at: clock::now() }
     }
 
-    /// The load, by the time since the last write was seen. Writes that wait count as well.
+    /// The load, by the time since the last write was seen. Waiting writes count as well.
     pub(crate) fn load(&mut self, shared: &Shared) -> Load {
         let view = &shared.published.load().view;
         let waiting = shared.options.queue_changes_max - shared.permits.available_permits();
         if view.sequence() != self.last || waiting > 0 {
             *self = Self::new(shared);
         }
-        Load::after(shared.clock.since(self.seen_at))
+        Load::after(self.seen_at.elapsed())
     }
 }

@@ -1,14 +1,14 @@
 //! The reclaimer: the thread that reclaims the space of records that are no longer needed.
 //!
-//! Garbage is every byte of the journal that is no record of a stored document. How much there is *at
-//! most* is always known, without reading: every change is either a stored document or of no use, so
-//! their number is known, and [`Sizes`] says how long the records of so many can be. When that is a
-//! fifth of all, the files that both kept snapshots hold are surveyed, which gives the exact figure;
-//! when that is a fifth too, they are swept (see [`crate::storage::journal::reclaim`]). What lies behind the
-//! older snapshot cannot be swept: where that is a fifth, snapshots are due ([`is_snapshot_due`]), which
-//! also cut the journal. So with everything settled garbage is less than half, and the records take
-//! at most twice the bytes of those of stored documents, and eight steps ([`step_bytes`]);
-//! `docs/disk-format.md` has the sum.
+//! Garbage is every byte of the journal that is not in a record of a stored document. An upper bound is
+//! always known without reading: every change is either a stored document or garbage, so the number of
+//! useless changes is known, and [`Sizes`] bounds the bytes of that many records. If the bound is a fifth
+//! of all bytes, a survey reads the files that both kept snapshots cover, which gives the exact figure.
+//! If that is a fifth as well, a sweep rewrites them (see [`crate::storage::journal::reclaim`]). Files
+//! after the older snapshot cannot be swept; if they are a fifth, snapshots are due
+//! ([`is_snapshot_due`]), which also start a new journal file. So when everything has settled, less than
+//! half is garbage: the records take at most twice the bytes of those of stored documents, plus eight
+//! steps ([`step_bytes`]). `docs/disk-format.md` has the calculation.
 //!
 //! Neither the writer nor readers wait for it. It reads and writes at most [`BYTES_PER_SECOND`].
 
@@ -16,8 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-
-use tokio::sync::oneshot;
 
 use crate::document::Sequence;
 use crate::engine::answers::RecordSpace;
@@ -29,25 +27,25 @@ use crate::storage::journal::reclaim::Keep;
 use crate::storage::journal::writer::step_bytes;
 use crate::storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange, Usage};
 
-/// Bytes that are read or written for it in a second: 256 MiB.
+/// The maximum bytes read and written in a second: 256 MiB.
 const BYTES_PER_SECOND: u64 = 256 << 20;
-/// Garbage of one in so many bytes is worth the work.
+/// One byte of garbage in this many bytes is worth the work.
 const WORTH_SHARE: u64 = 5;
-/// After a survey, one in so many bytes must have become garbage before there is another.
+/// After a survey, one in this many bytes must have become garbage before the next survey.
 const NEWS_SHARE: u64 = 16;
-/// How often it looks whether there is something to do.
+/// How often it checks whether there is something to do.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Whether what lies behind the older of the kept snapshots, `older`, keeps garbage from being given
-/// back.
+/// Whether a snapshot would let garbage be reclaimed: it lies after the older of the kept snapshots, which
+/// ends at `older`.
 pub(crate) fn is_snapshot_due(shared: &Shared, older: Sequence) -> bool {
     let records = &shared.published.load().records;
     let worth = worth(shared, records.extent().bytes).max(2 * step(shared));
     shared.reclaim_wanted.load(Ordering::Relaxed) && records.bytes_after(older.get()) >= worth
 }
 
-/// From so much garbage on something is done where all files have so many bytes. On a full disk every
-/// step counts, however much is written for it: only removals are accepted, and they need room too.
+/// The garbage that is worth the work, if all files have this many bytes. On a full disk a step is enough,
+/// whatever has to be written for it: only removals are accepted then, and they need space too.
 fn worth(shared: &Shared, bytes: u64) -> u64 {
     if shared.disk_full.load(Ordering::Relaxed) {
         return step(shared);
@@ -59,7 +57,7 @@ fn step(shared: &Shared) -> u64 {
     step_bytes(shared.options.journal_file_bytes)
 }
 
-/// Hands on what a state needs of a record, with the number of documents that it stores.
+/// Passes the needed part of a record to `keep`, and returns the number of documents in it.
 pub(crate) fn keep_needed(
     needed: &mut Needed<'_>,
     record: RecordRef<'_>,
@@ -88,24 +86,26 @@ pub(crate) struct ReclaimerThread {
     stop: Receiver<()>,
     space: RecordSpace,
     last: Survey,
-    /// The last change before this process: how long the records up to it are, only a survey tells.
+    /// The last change before this process. Only a survey knows the sizes of the records up to it.
     begun_at: Sequence,
 }
 
-/// What is known since the last survey; before the first, that nothing was looked at.
+/// The result of the last survey; before the first, that of surveying no file.
 #[derive(Debug)]
 struct Survey {
-    /// The older of the kept snapshots then: files before it were looked at.
+    /// The older of the kept snapshots at the time. The survey read the files before it.
     upto: Sequence,
-    /// The last change, and how many documents were stored, then.
+    /// The last change at the time.
     sequence: Sequence,
+    /// The number of stored documents at the time.
     stored: u64,
+    /// The bytes of the files that it read.
     usage: Usage,
-    /// Of the records in these files that were needed.
+    /// The sizes of the needed records in these files.
     sizes: Sizes,
-    /// Changes behind these files, up to then, that are no stored document.
-    useless_behind: u64,
-    /// Garbage at most, then.
+    /// The number of changes after these files, up to `sequence`, that are no stored document.
+    useless_after: u64,
+    /// The upper bound of garbage at the time.
     garbage: u64,
 }
 
@@ -122,24 +122,24 @@ impl ReclaimerThread {
             stored,
             usage: Usage::default(),
             sizes: Sizes::new(),
-            useless_behind: extent.changes.saturating_sub(stored),
+            useless_after: extent.changes.saturating_sub(stored),
             garbage: 0,
         };
         Self { shared, reclaimer, stop, space: RecordSpace::default(), last, begun_at }
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until it is stopped.
     pub(crate) fn run(mut self) {
         while let Err(RecvTimeoutError::Timeout) = self.stop.recv_timeout(LOOK_EVERY) {
             match self.check() {
                 Ok(()) => {}
                 Err(error @ StorageError::Poisoned { .. }) => {
-                    // What the directory holds is not known any more.
+                    // The contents of the directory are no longer known.
                     tracing::error!(%error, "writes have stopped; restart to recover from disk");
                     self.shared.fail();
                     return;
                 }
-                // Nothing is lost by it.
+                // No record is lost.
                 Err(error) => {
                     tracing::error!(%error, "no space of old records could be given back");
                     self.last.upto = self.upto();
@@ -178,30 +178,30 @@ impl ReclaimerThread {
         Ok(())
     }
 
-    /// Up to here both kept snapshots hold everything.
+    /// The last change that both kept snapshots contain.
     fn upto(&self) -> Sequence {
         Sequence::new(self.shared.reclaimable_upto.load(Ordering::Acquire))
     }
 
-    /// Garbage in all files, at most.
+    /// The upper bound of garbage in all files.
     fn garbage_at_most(&self) -> u64 {
         let last = &self.last;
         let state = self.shared.published.load();
-        // Each change since then is a document more, or of no use; each document that has gone has
-        // left a record of no use.
+        // Each change since the survey is a new document or useless, and each document removed since
+        // leaves a useless record.
         let changes = state.view.sequence().get().saturating_sub(last.sequence.get());
         let useless = (changes + last.stored).saturating_sub(state.view.documents());
         let Usage { bytes, live_bytes } = last.usage;
         let all = self.reclaimer.extent().bytes;
-        let behind = all.saturating_sub(bytes);
+        let after = all.saturating_sub(bytes);
         let ours = last.upto >= self.begun_at;
         let longest = if ours { self.reclaimer.longest_written() } else { RECORD_BYTES_MAX };
-        let behind_useless = (last.useless_behind + useless).saturating_mul(longest);
+        let useless_after = (last.useless_after + useless).saturating_mul(longest);
         let known = bytes.saturating_sub(live_bytes);
-        (known + last.sizes.largest(useless) + behind.min(behind_useless)).min(all)
+        (known + last.sizes.largest(useless) + after.min(useless_after)).min(all)
     }
 
-    /// Looks at the files that both snapshots hold; whether it came to an end.
+    /// Reads the files that both snapshots cover. Returns false if it was stopped.
     fn survey(&mut self, upto: Sequence) -> Result<bool, StorageError> {
         let Some(view) = self.durable_view() else { return Ok(false) };
         let (sequence, stored) = (view.sequence(), view.documents());
@@ -220,10 +220,10 @@ impl ReclaimerThread {
         let Some(surveyed) = self.reclaimer.survey(next, &mut keep, &mut |b| self.pace(b))? else {
             return Ok(false);
         };
-        let behind = sequence.get().saturating_sub(surveyed.next.saturating_sub(1));
-        let useless_behind = (behind + documents).saturating_sub(stored);
+        let after = sequence.get().saturating_sub(surveyed.next.saturating_sub(1));
+        let useless_after = (after + documents).saturating_sub(stored);
         let usage = surveyed.usage;
-        self.last = Survey { upto, sequence, stored, usage, sizes, useless_behind, garbage: 0 };
+        self.last = Survey { upto, sequence, stored, usage, sizes, useless_after, garbage: 0 };
         self.last.garbage = self.garbage_at_most();
         tracing::debug!(%upto, ?usage, "surveyed the records");
         Ok(true)
@@ -251,7 +251,7 @@ impl ReclaimerThread {
         Ok(())
     }
 
-    /// The size of the next pack: where there is little room, as little as can be.
+    /// The size of the next pack: as small as possible if the disk is full.
     fn pack_bytes(&self) -> u64 {
         let step = step(&self.shared);
         if self.shared.disk_full.load(Ordering::Relaxed) {
@@ -261,7 +261,7 @@ impl ReclaimerThread {
         (all / NEWS_SHARE).clamp(step, self.shared.options.journal_file_bytes)
     }
 
-    /// Makes a pack; the sequence that comes next, and the bytes that it has given back.
+    /// Makes a pack. Returns the next sequence to sweep, and the bytes reclaimed.
     fn sweep_once(&self, range: SweepRange) -> Result<Option<(u64, u64)>, StorageError> {
         let Some(view) = self.durable_view() else { return Ok(None) };
         let mut needed = Needed::new(&view, self.shared.id_secret);
@@ -278,14 +278,13 @@ impl ReclaimerThread {
         self.shared.space.store(Arc::new(self.space));
     }
 
-    /// The newest state, when it is on disk: what a power cut takes back must not have had a say.
+    /// The newest state, once it is durable: a change that a power cut takes back must not decide which
+    /// records are needed.
     fn durable_view(&self) -> Option<View> {
-        let (synced, view) = oneshot::channel();
-        self.shared.writer.send(Message::Synced { synced }).ok()?;
-        view.blocking_recv().ok()
+        self.shared.send_and_wait(|synced| Message::Sync { synced })
     }
 
-    /// Waits as long as so many bytes may take; false when it is to stop.
+    /// Waits as long as this many bytes may take; false if it is stopped.
     fn pace(&self, bytes: u64) -> bool {
         let wait = Duration::from_micros(bytes * 1_000_000 / BYTES_PER_SECOND);
         matches!(self.stop.recv_timeout(wait), Err(RecvTimeoutError::Timeout))

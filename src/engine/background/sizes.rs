@@ -1,33 +1,33 @@
-//! The sizes of the records of stored documents: how many bytes can be of no use when so many of the
-//! documents are gone, whichever these are.
+//! The sizes of the records of stored documents. They bound the bytes that become garbage when a number
+//! of these documents is removed, whichever they are.
 
 /// The width of a class of sizes in bytes.
 const CLASS_BYTES: u64 = 64;
-/// The last class holds the longest records there are.
+/// The last class contains the longest possible records.
 const CLASSES: usize = (RECORD_BYTES_MAX / CLASS_BYTES) as usize + 1;
 
 /// The longest record of one change: frame, kind, time, flags, fingerprint, sketch, id of 2,048 bytes.
 pub(crate) const RECORD_BYTES_MAX: u64 = 60 + 1 + 8 + 1 + 8 + 128 + 2_048;
 
-/// How many documents have a record of what size.
+/// The number of documents for each class of record sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes {
     documents: [u64; CLASSES],
 }
 
 impl Sizes {
-    /// Of no document.
+    /// Without documents.
     pub(crate) fn new() -> Self {
         Self { documents: [0; CLASSES] }
     }
 
-    /// Takes up a record of so many bytes that stores so many documents.
+    /// Adds a record of a size that stores a number of documents.
     pub(crate) fn add(&mut self, bytes: u64, documents: u64) {
         let each = bytes.checked_div(documents).unwrap_or(0);
         self.documents[(each / CLASS_BYTES).min(CLASSES as u64 - 1) as usize] += documents;
     }
 
-    /// At most so many bytes have the records of `documents` of these.
+    /// The maximum bytes in the records of any `documents` of these documents.
     pub(crate) fn largest(&self, documents: u64) -> u64 {
         let mut left = documents;
         let classes = self.documents.iter().enumerate().rev();

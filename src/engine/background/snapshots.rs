@@ -1,103 +1,108 @@
 //! Snapshots: the segments and tables of a view as files, and a manifest that names them.
 //!
-//! Neither ever changes, so each is written once, whichever snapshots it is part of; a manifest
-//! `snapshot-<sequence>.manifest` lists those of one view with their checksums, and the last change
-//! they contain. The last two snapshots are kept, and every file that neither names is removed. A
-//! manifest counts only with all its files, each verified when it is loaded.
+//! Neither ever changes, so each is written once, however many snapshots it is part of. A manifest
+//! `snapshot-<sequence>.manifest` lists the files of one view with their checksums, and the last change
+//! that they contain. The last two snapshots are kept, and every file that neither names is removed. A
+//! manifest counts only with all its files, each of which is verified when it is loaded.
 
+use std::any::Any;
 use std::io::{self, BufReader, Read, Write};
 use std::sync::{Arc, Weak};
 
 use crate::document::Sequence;
 use crate::engine::answers::SnapshotInfo;
-use crate::engine::directory_file;
-use crate::engine::directory_file::DirectoryFile;
+use crate::engine::background::manifest::{
+    Contents, MANIFEST_KIND, Manifest, PartFile, TableFile, is_manifest, part_number,
+    read_manifest_of, segment_name, table_name,
+};
+use crate::engine::directory_file::{self, DirectoryFile};
 use crate::index::image;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
-use crate::index::view::{Counts, Parts};
+use crate::index::view::Parts;
 use crate::storage::export::{ExportFile, Exported, check_files, write_export};
 use crate::storage::{
-    Damage, Disk, DiskFile, FileKind, Identity, Sealed, SealedReader, SealedWriter, StorageError,
-    file_number, holds_records, packed_before,
+    Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
 };
 
-// Kinds 2 and 3 were segments and manifests before tables had files of their own.
-const MANIFEST_KIND: FileKind = FileKind(4);
-const SEGMENT_KIND: FileKind = FileKind(5);
-const TABLE_KIND: FileKind = FileKind(6);
-const MANIFEST_SUFFIX: &str = ".manifest";
-const AGAIN_SUFFIX: &str = "-again.manifest";
-/// A manifest names a few dozen files at most.
-const MANIFEST_BYTES_MAX: u64 = 1 << 20;
-/// How many snapshots are kept.
+/// The number of snapshots that are kept.
 const KEPT: usize = 2;
 
-/// The snapshots of a data directory; there is one of these.
+/// The snapshots of a data directory, which has one of these.
 #[derive(Debug)]
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
     directory: DirectoryFile,
     plans: Plans,
-    /// What is in memory and on disk already.
-    segments: Written<Segment>,
-    tables: Written<Table>,
+    written: Written,
     next_number: u64,
     /// Newest first.
     kept: Vec<Manifest>,
-    /// How many of these, from the newest on, were read back whole by this process.
+    /// The number of these, from the newest on, that this process has read back completely.
     verified: usize,
 }
 
-/// The parts in memory that have a file.
-#[derive(Debug)]
-struct Written<T>(Vec<(Weak<T>, PartFile)>);
+/// The parts in memory that have a file already.
+#[derive(Debug, Default)]
+struct Written(Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Manifest {
-    /// Whether it is the second one of its state; its name says so.
-    again: bool,
-    taken_at_ms: u64,
-    counts: Counts,
-    segments: Vec<PartFile>,
-    others: Vec<OtherFile>,
+/// A part of a snapshot, with a file of its own.
+trait Part: Sized + Send + Sync + 'static {
+    const KIND: FileKind;
+
+    fn name(number: u64) -> String;
+
+    fn write(&self, sink: &mut dyn Write) -> io::Result<()>;
+
+    fn read(source: &mut dyn Read, plans: &Plans) -> io::Result<Self>;
 }
 
-/// A file of a segment or of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct PartFile {
-    number: u64,
-    bytes: u64,
-    checksum: u128,
-}
+impl Part for Segment {
+    const KIND: FileKind = FileKind(5);
 
-/// The file of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct OtherFile {
-    file: PartFile,
-    /// How many fingerprints had been dropped from segments since it was rid of them.
-    gone: u64,
-}
-
-/// A part of a snapshot that is being taken.
-#[derive(Debug)]
-enum Part<T> {
-    /// It has a file. The part itself is let go: were it merged meanwhile, it would lie beside the result.
-    OnDisk(PartFile),
-    /// It has none yet.
-    InMemory(Arc<T>),
-}
-
-impl<T> Written<T> {
-    fn part(&self, part: Arc<T>) -> Part<T> {
-        let known = self.0.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(&part));
-        known.map_or(Part::InMemory(part), |(_, file)| Part::OnDisk(*file))
+    fn name(number: u64) -> String {
+        segment_name(number)
     }
 
-    fn add(&mut self, part: &Arc<T>, file: PartFile) {
-        self.0.push((Arc::downgrade(part), file));
+    fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
+        image::write_segment(self, sink)
+    }
+
+    fn read(source: &mut dyn Read, plans: &Plans) -> io::Result<Self> {
+        image::read_segment(source, plans)
+    }
+}
+
+impl Part for Table {
+    const KIND: FileKind = FileKind(6);
+
+    fn name(number: u64) -> String {
+        table_name(number)
+    }
+
+    fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
+        image::write_table(self, sink)
+    }
+
+    fn read(source: &mut dyn Read, plans: &Plans) -> io::Result<Self> {
+        image::read_table(source, &plans.large)
+    }
+}
+
+impl Written {
+    /// The file of a part, or the part if it has none. A part with a file is dropped: otherwise, if it were
+    /// merged meanwhile, it would stay in memory together with the result.
+    fn file_of<T: Part>(&self, part: Arc<T>) -> Result<PartFile, Arc<T>> {
+        let is_part = |known: &Weak<_>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&part));
+        let known = self.0.iter().find(|(known, _)| is_part(known));
+        known.map(|(_, file)| *file).ok_or(part)
+    }
+
+    fn add<T: Part>(&mut self, part: Arc<T>, file: PartFile) {
+        let part: Arc<dyn Any + Send + Sync> = part;
+        self.0.push((Arc::downgrade(&part), file));
     }
 
     fn forget_dropped(&mut self) {
@@ -105,7 +110,7 @@ impl<T> Written<T> {
     }
 }
 
-/// Everything that an export holds, open.
+/// The files of an export, open.
 #[derive(Debug)]
 pub struct Export {
     identity: Identity,
@@ -116,15 +121,15 @@ impl Export {
     /// Writes it.
     ///
     /// # Errors
-    /// Of the sink and the files.
+    /// Those of the sink and the files.
     pub fn write(&self, sink: &mut dyn Write) -> io::Result<Exported> {
         write_export(sink, self.identity, &self.files)
     }
 }
 
 impl Snapshots {
-    /// The newest snapshot, these files of records, and last the file `directory`, without which
-    /// nothing that was half restored is opened.
+    /// An export of the newest snapshot, these files of records, and last the file `directory`, without
+    /// which a half-restored directory does not open.
     ///
     /// # Errors
     /// [`StorageError`].
@@ -134,21 +139,20 @@ impl Snapshots {
             let (_, files) = read_manifest_of(&*self.disk, &self.directory, &newest.name())?;
             names.extend(files.into_iter().map(|(name, _)| name));
         }
+        names.push(directory_file::NAME.to_owned());
         let mut files = records;
-        for name in names.into_iter().chain([directory_file::NAME.to_owned()]) {
-            let file: Arc<dyn DiskFile> = Arc::from(self.disk.open(&name)?);
-            let bytes = file.len()?;
-            files.push(ExportFile { name, file, bytes });
+        for name in names {
+            files.push(open_to_export(&*self.disk, name)?);
         }
         check_files(&files, &self.directory.identity)?;
         Ok(Export { identity: self.directory.identity, files })
     }
 
-    /// Loads the newest snapshot that is whole; one that is not is passed over with a warning,
-    /// since the journal leads from the older one to the same state.
+    /// Loads the newest complete snapshot. It passes over any other with a warning, because the journal
+    /// leads from the older snapshot to the same state.
     ///
     /// # Errors
-    /// [`StorageError`] where the disk fails, or a link or a folder has the name of a file. Damage is no
+    /// [`StorageError`] if the disk fails, or a link or a folder has the name of a file. Damage is no
     /// error here.
     pub fn load(
         disk: Arc<dyn Disk>,
@@ -160,12 +164,9 @@ impl Snapshots {
         snapshots.next_number = numbers.max().unwrap_or(0) + 1;
         let packed_before = packed_before(&*snapshots.disk)?;
         let mut loaded: Option<Parts> = None;
-        // Names carry the sequence in twenty digits: the newest is the last.
+        // Names have the sequence in twenty digits: the newest is the last.
         for name in names.iter().rev().filter(|name| is_manifest(name)) {
-            let read = snapshots.read_manifest(name).and_then(|manifest| {
-                if manifest.counts.sequence.next().get() < packed_before {
-                    return Err(superseded(name));
-                }
+            let read = snapshots.read_manifest(name, packed_before).and_then(|manifest| {
                 if loaded.is_none() {
                     loaded = Some(snapshots.read_parts(&manifest)?);
                 }
@@ -187,8 +188,7 @@ impl Snapshots {
             disk,
             plans: Plans::of(directory.distance_max),
             directory,
-            segments: Written(Vec::new()),
-            tables: Written(Vec::new()),
+            written: Written::default(),
             next_number: 1,
             kept: Vec::new(),
             verified: 0,
@@ -205,15 +205,12 @@ impl Snapshots {
         name: &str,
     ) -> Result<(), StorageError> {
         let snapshots = Self::none(disk, directory);
-        let manifest = snapshots.read_manifest(name)?;
-        if manifest.counts.sequence.next().get() < packed_before(&*snapshots.disk)? {
-            return Err(superseded(name));
-        }
+        let manifest = snapshots.read_manifest(name, packed_before(&*snapshots.disk)?)?;
         snapshots.read_parts(&manifest).map(drop)
     }
 
-    /// Writes a snapshot of these parts; then removes what no kept snapshot needs. A snapshot of the
-    /// same state is not taken twice.
+    /// Writes a snapshot of these parts, unless there is one of the same state; then removes what no kept
+    /// snapshot needs.
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
@@ -222,29 +219,28 @@ impl Snapshots {
         if let Some(newest) = self.kept.first().filter(|newest| newest.counts == counts) {
             return Ok(newest.info());
         }
-        self.segments.forget_dropped();
-        self.tables.forget_dropped();
-        let segments: Vec<_> = segments.into_iter().map(|s| self.segments.part(s)).collect();
-        let of_other =
-            |other: SecondaryTable| (self.tables.part(other.table), dropped - other.cleaned_at);
-        let others: Vec<_> = secondary_tables.into_iter().map(of_other).collect();
-        // The newest first, and each let go when it is written: soon merges want it out of memory.
-        let segments = segments.into_iter().rev().map(|segment| self.segment_file(segment));
+        self.written.forget_dropped();
+        let segments: Vec<_> = segments.into_iter().map(|s| self.written.file_of(s)).collect();
+        let with_file = |SecondaryTable { table, cleaned_at }| {
+            (self.written.file_of(table), dropped - cleaned_at)
+        };
+        let tables: Vec<_> = secondary_tables.into_iter().map(with_file).collect();
+        // The newest first, and each is dropped once written: soon merges want it out of memory.
+        let segments = segments.into_iter().rev().map(|segment| self.write_part(segment));
         let mut segments = segments.collect::<Result<Vec<_>, _>>()?;
         segments.reverse();
-        let others = others
+        let tables = tables
             .into_iter()
             .rev()
-            .map(|(table, gone)| self.table_file(table).map(|file| OtherFile { file, gone }));
-        let mut others = others.collect::<Result<Vec<_>, _>>()?;
-        others.reverse();
-        let manifest = Manifest { again: false, taken_at_ms, counts, segments, others };
-        self.keep(manifest)
+            .map(|(table, gone)| self.write_part(table).map(|file| TableFile { file, gone }));
+        let mut tables = tables.collect::<Result<Vec<_>, _>>()?;
+        tables.reverse();
+        self.keep(Manifest { again: false, taken_at_ms, counts, segments, tables })
     }
 
-    /// Has the newest snapshot count as two: all its files are read again, and its manifest is
-    /// written a second time. For a state that nothing changes any more: else the journal behind the
-    /// older snapshot would be kept until something does.
+    /// Makes the newest snapshot count as two: reads all its files again, and writes its manifest a second
+    /// time. For a state that no longer changes: otherwise the journal after the older snapshot would be
+    /// kept until it does.
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
@@ -252,11 +248,11 @@ impl Snapshots {
         let Some(newest) = self.kept.first().cloned() else {
             return Err(StorageError::NoRecord { sequence: 0, last: 0 });
         };
-        for &file in &newest.segments {
-            self.read_back(&segment_name(file.number), SEGMENT_KIND, file)?;
+        for file in &newest.segments {
+            self.read_back(&segment_name(file.number), Segment::KIND, file.contents)?;
         }
-        for other in &newest.others {
-            self.read_back(&table_name(other.file.number), TABLE_KIND, other.file)?;
+        for TableFile { file, .. } in &newest.tables {
+            self.read_back(&table_name(file.number), Table::KIND, file.contents)?;
         }
         if newest.again {
             return Ok(newest.info());
@@ -275,8 +271,8 @@ impl Snapshots {
         Ok(info)
     }
 
-    /// Up to where both kept snapshots hold everything, each read back whole: the journal before
-    /// that is needed for its records alone. 0 while there are not two.
+    /// The last change that both kept snapshots contain, each of which was read back completely: the
+    /// journal up to it is needed for its records only. 0 unless there are two.
     pub fn covered_by_both(&self) -> Sequence {
         let older = self.kept.get(KEPT - 1).filter(|_| self.verified == KEPT);
         older.map_or(Sequence::ZERO, |older| older.counts.sequence)
@@ -287,38 +283,21 @@ impl Snapshots {
         self.kept.iter().map(Manifest::info).collect()
     }
 
-    fn segment_file(&mut self, segment: Part<Segment>) -> Result<PartFile, StorageError> {
-        let segment = match segment {
-            Part::OnDisk(file) => return Ok(file),
-            Part::InMemory(segment) => segment,
-        };
-        let write = |sink: &mut dyn Write| image::write_segment(&segment, sink);
-        let file = self.write_part(SEGMENT_KIND, segment_name, write)?;
-        self.segments.add(&segment, file);
-        Ok(file)
-    }
-
-    fn table_file(&mut self, table: Part<Table>) -> Result<PartFile, StorageError> {
-        let table = match table {
-            Part::OnDisk(file) => return Ok(file),
-            Part::InMemory(table) => table,
-        };
-        let write = |sink: &mut dyn Write| image::write_table(&table, sink);
-        let file = self.write_part(TABLE_KIND, table_name, write)?;
-        self.tables.add(&table, file);
-        Ok(file)
-    }
-
-    fn write_part(
+    /// The file of a part, which is written now if there is none.
+    fn write_part<T: Part>(
         &mut self,
-        kind: FileKind,
-        name: fn(u64) -> String,
-        body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        part: Result<PartFile, Arc<T>>,
     ) -> Result<PartFile, StorageError> {
+        let part = match part {
+            Ok(file) => return Ok(file),
+            Err(part) => part,
+        };
         let number = self.next_number;
         self.next_number += 1;
-        let sealed = self.write(&name(number), kind, body)?;
-        Ok(PartFile { number, bytes: sealed.file_bytes, checksum: sealed.checksum })
+        let contents = self.write(&T::name(number), T::KIND, |sink| part.write(sink))?;
+        let file = PartFile { number, contents };
+        self.written.add(part, file);
+        Ok(file)
     }
 
     fn write(
@@ -326,92 +305,84 @@ impl Snapshots {
         name: &str,
         kind: FileKind,
         body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<Sealed, StorageError> {
+    ) -> Result<Contents, StorageError> {
         let (disk, identity) = (Arc::clone(&self.disk), self.directory.identity);
         let mut writer = SealedWriter::create(disk, name, kind, identity)?;
-        match body(&mut writer) {
-            Ok(()) => {
-                let sealed = writer.finish()?;
-                let Sealed { file_bytes: bytes, checksum, .. } = sealed;
-                self.read_back(name, kind, PartFile { number: 0, bytes, checksum })?;
-                Ok(sealed)
-            }
-            Err(error) => {
-                writer.abandon()?;
-                Err(StorageError::from_io(error, "write", name))
-            }
+        if let Err(error) = body(&mut writer) {
+            writer.abandon()?;
+            return Err(StorageError::from_io(error, "write", name));
         }
+        let contents = writer.finish()?.into();
+        self.read_back(name, kind, contents)?;
+        Ok(contents)
     }
 
-    /// A file counts when what the disk gives back is what was written.
-    fn read_back(&self, name: &str, kind: FileKind, written: PartFile) -> Result<(), StorageError> {
-        let mut reader = self.open_part(name, kind, written)?;
-        // The last block verifies the whole.
+    /// Reads a file from the disk: it counts only if the disk returns what was written.
+    fn read_back(
+        &self,
+        name: &str,
+        kind: FileKind,
+        contents: Contents,
+    ) -> Result<(), StorageError> {
+        let mut reader = self.open(name, kind, contents)?;
+        // The last block verifies the whole file.
         while reader.next_block()?.is_some() {}
         Ok(())
     }
 
-    /// Opens a file that is what a manifest says.
-    fn open_part(
+    /// Opens a file with these contents.
+    fn open(
         &self,
         name: &str,
         kind: FileKind,
-        file: PartFile,
+        contents: Contents,
     ) -> Result<SealedReader, StorageError> {
         let reader = SealedReader::open(&*self.disk, name, kind, &self.directory.identity)?;
-        let sealed = reader.sealed();
-        if (sealed.file_bytes, sealed.checksum) != (file.bytes, file.checksum) {
-            let other = io::Error::new(io::ErrorKind::InvalidData, "not the file that was written");
-            return Err(StorageError::from_io(other, "read", name));
+        if Contents::from(reader.sealed()) != contents {
+            return Err(invalid("not the file that was written", "read", name));
         }
         Ok(reader)
     }
 
-    fn read_manifest(&self, name: &str) -> Result<Manifest, StorageError> {
-        Manifest::read(&*self.disk, &self.directory, name)
+    /// Reads the manifest of a snapshot that the journal continues.
+    fn read_manifest(&self, name: &str, packed_before: u64) -> Result<Manifest, StorageError> {
+        let manifest = Manifest::read(&*self.disk, &self.directory, name)?;
+        if manifest.counts.sequence.next().get() < packed_before {
+            return Err(invalid(
+                "records that would continue it were given back",
+                "continue",
+                name,
+            ));
+        }
+        Ok(manifest)
     }
 
     /// Reads and verifies the segments and tables, on all cores.
     fn read_parts(&self, manifest: &Manifest) -> Result<Parts, StorageError> {
-        let Manifest { counts, segments, others, .. } = manifest;
-        let dropped = others.iter().map(|other| other.gone).max().unwrap_or(0);
-        let segment = |file: PartFile| {
-            self.read_part(&segment_name(file.number), SEGMENT_KIND, file, |source| {
-                image::read_segment(source, &self.plans)
-            })
+        let Manifest { counts, segments, tables, .. } = manifest;
+        let dropped = tables.iter().map(|table| table.gone).max().unwrap_or(0);
+        let secondary_table = |TableFile { file, gone }| {
+            let cleaned_at = dropped - gone;
+            self.read_part(file).map(|table| SecondaryTable { table, cleaned_at })
         };
-        let other = |other: OtherFile| {
-            let name = table_name(other.file.number);
-            let table = self.read_part(&name, TABLE_KIND, other.file, |source| {
-                image::read_table(source, &self.plans.large)
-            });
-            Ok(SecondaryTable { table: table?, cleaned_at: dropped - other.gone })
-        };
-        let (segments, others) = std::thread::scope(|scope| {
+        let (segments, tables) = std::thread::scope(|scope| {
             let segments: Vec<_> =
-                segments.iter().map(|&file| scope.spawn(move || segment(file))).collect();
-            let others: Vec<_> =
-                others.iter().map(|&file| scope.spawn(move || other(file))).collect();
-            (joined(segments), joined(others))
+                segments.iter().map(|&file| scope.spawn(move || self.read_part(file))).collect();
+            let tables: Vec<_> =
+                tables.iter().map(|&table| scope.spawn(move || secondary_table(table))).collect();
+            (joined(segments), joined(tables))
         });
-        Ok(Parts { segments: segments?, secondary_tables: others?, dropped, counts: *counts })
+        Ok(Parts { segments: segments?, secondary_tables: tables?, dropped, counts: *counts })
     }
 
-    fn read_part<T>(
-        &self,
-        name: &str,
-        kind: FileKind,
-        file: PartFile,
-        body: impl FnOnce(&mut dyn Read) -> io::Result<T>,
-    ) -> Result<Arc<T>, StorageError> {
-        let reader = self.open_part(name, kind, file)?;
-        let read = |error| StorageError::from_io(error, "read", name);
-        let mut reader = BufReader::new(reader);
-        let part = body(&mut reader).map_err(read)?;
-        // The end verifies the whole.
+    fn read_part<T: Part>(&self, file: PartFile) -> Result<Arc<T>, StorageError> {
+        let name = T::name(file.number);
+        let read = |error| StorageError::from_io(error, "read", &name);
+        let mut reader = BufReader::new(self.open(&name, T::KIND, file.contents)?);
+        let part = T::read(&mut reader, &self.plans).map_err(read)?;
+        // The end verifies the whole file.
         if reader.read(&mut [0]).map_err(read)? > 0 {
-            let longer = io::Error::new(io::ErrorKind::InvalidData, "the file has a tail");
-            return Err(read(longer));
+            return Err(invalid("the file has a tail", "read", &name));
         }
         Ok(Arc::new(part))
     }
@@ -422,7 +393,7 @@ impl Snapshots {
             None => !is_manifest(name) || self.kept.iter().any(|m| m.name() == name),
         };
         let names = self.disk.list()?;
-        // Manifests go first, so that a crash between leaves none without its segments.
+        // Manifests go first, so that a crash in between leaves none without its files.
         let (manifests, others): (Vec<_>, Vec<_>) =
             names.iter().filter(|name| !needed(name)).partition(|name| is_manifest(name));
         for unneeded in [manifests, others] {
@@ -442,158 +413,52 @@ fn joined<T>(threads: Vec<Reading<'_, T>>) -> Result<Vec<T>, StorageError> {
     joined.map(|read| read.expect("reading a file does not panic")).collect()
 }
 
-fn superseded(name: &str) -> StorageError {
-    let why = "records that would continue it were given back";
-    StorageError::from_io(io::Error::new(io::ErrorKind::InvalidData, why), "continue", name)
+fn invalid(why: &str, operation: &'static str, name: &str) -> StorageError {
+    StorageError::from_io(io::Error::new(io::ErrorKind::InvalidData, why), operation, name)
 }
 
-fn segment_name(number: u64) -> String {
-    format!("segment-{number:020}.seg")
-}
-
-fn table_name(number: u64) -> String {
-    format!("table-{number:020}.seg")
-}
-
-/// The number of a segment's or a table's file; they share one counter.
-fn part_number(name: &str) -> Option<u64> {
-    let name = name.strip_prefix("segment-").or_else(|| name.strip_prefix("table-"))?;
-    file_number(name.strip_suffix(".seg")?)
-}
-
-/// Whether a file of this name is a manifest.
-pub fn is_manifest(name: &str) -> bool {
-    let sequence = name.strip_prefix("snapshot-").and_then(|rest| {
-        rest.strip_suffix(AGAIN_SUFFIX).or_else(|| rest.strip_suffix(MANIFEST_SUFFIX))
-    });
-    sequence.and_then(file_number).is_some()
-}
-
-/// Whether a file of this name is part of a snapshot: a manifest, or what one names.
-pub fn is_of_snapshot(name: &str) -> bool {
-    is_manifest(name) || part_number(name).is_some()
-}
-
-/// Whether a file of this name belongs to the directory, and not to a process or to a repair.
-pub fn is_exported(name: &str) -> bool {
-    holds_records(name) || is_of_snapshot(name) || name == directory_file::NAME
-}
-
-/// What a manifest says, and its files with their bytes, itself included.
+/// Opens a file of a directory for an export.
 ///
 /// # Errors
 /// [`StorageError`].
-pub fn read_manifest_of(
-    disk: &dyn Disk,
-    directory: &DirectoryFile,
-    name: &str,
-) -> Result<(SnapshotInfo, Vec<(String, u64)>), StorageError> {
-    let manifest = Manifest::read(disk, directory, name)?;
-    let own = [(name.to_owned(), disk.open(name)?.len()?)];
-    let segments = manifest.segments.iter().map(|file| (segment_name(file.number), file.bytes));
-    let tables = manifest.others.iter().map(|other| other.file);
-    let tables = tables.map(|file| (table_name(file.number), file.bytes));
-    Ok((manifest.info(), own.into_iter().chain(segments).chain(tables).collect()))
-}
-
-impl Manifest {
-    fn read(disk: &dyn Disk, directory: &DirectoryFile, name: &str) -> Result<Self, StorageError> {
-        let mut reader = SealedReader::open(disk, name, MANIFEST_KIND, &directory.identity)?;
-        let body = reader.read_rest(MANIFEST_BYTES_MAX)?;
-        let mut manifest = Self::decode(&mut &body[..])
-            .map_err(|error| StorageError::from_io(error, "decode", name))?;
-        manifest.again = name.ends_with(AGAIN_SUFFIX);
-        if manifest.name() != name {
-            let (file, why) = (name.to_owned(), Damage::FileName);
-            return Err(StorageError::DamagedSealed { file, offset: 0, why });
-        }
-        Ok(manifest)
-    }
-
-    fn name(&self) -> String {
-        let suffix = if self.again { AGAIN_SUFFIX } else { MANIFEST_SUFFIX };
-        format!("snapshot-{:020}{suffix}", self.counts.sequence.get())
-    }
-
-    fn info(&self) -> SnapshotInfo {
-        SnapshotInfo {
-            sequence: self.counts.sequence,
-            taken_at_ms: self.taken_at_ms,
-            bytes: self.files().map(|file| file.bytes).sum(),
-            documents: self.counts.documents,
-        }
-    }
-
-    fn files(&self) -> impl Iterator<Item = PartFile> {
-        let others = self.others.iter().map(|other| other.file);
-        self.segments.iter().copied().chain(others)
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let Counts { sequence, documents, fingerprints } = self.counts;
-        let mut out = Vec::new();
-        let (segments, others) = (self.segments.len() as u64, self.others.len() as u64);
-        let numbers = [self.taken_at_ms, sequence.get(), documents, fingerprints, segments, others];
-        for number in numbers {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        for file in self.files() {
-            out.extend_from_slice(&file.number.to_le_bytes());
-            out.extend_from_slice(&file.bytes.to_le_bytes());
-            out.extend_from_slice(&file.checksum.to_le_bytes());
-        }
-        for other in &self.others {
-            out.extend_from_slice(&other.gone.to_le_bytes());
-        }
-        out
-    }
-
-    fn decode(source: &mut dyn Read) -> io::Result<Self> {
-        let taken_at_ms = read_number(source)?;
-        let counts = Counts {
-            sequence: Sequence::new(read_number(source)?),
-            documents: read_number(source)?,
-            fingerprints: read_number(source)?,
-        };
-        let (segments, others) = (read_number(source)?, read_number(source)?);
-        let files: Vec<PartFile> =
-            (0..segments).map(|_| PartFile::decode(source)).collect::<io::Result<_>>()?;
-        let tables: Vec<PartFile> =
-            (0..others).map(|_| PartFile::decode(source)).collect::<io::Result<_>>()?;
-        let other = |file| Ok(OtherFile { file, gone: read_number(source)? });
-        let others = tables.into_iter().map(other).collect::<io::Result<_>>()?;
-        Ok(Self { again: false, taken_at_ms, counts, segments: files, others })
-    }
-}
-
-impl PartFile {
-    fn decode(source: &mut dyn Read) -> io::Result<Self> {
-        let (number, bytes) = (read_number(source)?, read_number(source)?);
-        let (low, high) = (u128::from(read_number(source)?), u128::from(read_number(source)?));
-        Ok(Self { number, bytes, checksum: high << 64 | low })
-    }
-}
-
-fn read_number(source: &mut dyn Read) -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    source.read_exact(&mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
+pub fn open_to_export(disk: &dyn Disk, name: String) -> Result<ExportFile, StorageError> {
+    let file = disk.open(&name)?;
+    let bytes = file.len()?;
+    Ok(ExportFile { name, file: Arc::from(file), bytes })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::Sealed;
 
     #[test]
-    fn a_part_that_has_a_file_is_let_go() {
-        let (part, mut written) = (Arc::new(()), Written(Vec::new()));
-        let unwritten = written.part(Arc::clone(&part));
-        assert!(matches!(unwritten, Part::InMemory(_)));
-        drop(unwritten);
-        let file = PartFile { number: 1, bytes: 2, checksum: 3 };
-        written.add(&part, file);
-        let known = written.part(Arc::clone(&part));
-        assert!(matches!(known, Part::OnDisk(known) if known == file));
+    fn a_part_that_has_a_file_is_dropped() {
+        let (part, mut written) = (Arc::new(Nothing), Written::default());
+        drop(written.file_of(Arc::clone(&part)).unwrap_err());
+        let contents = Contents::from(Sealed { body_bytes: 1, file_bytes: 2, checksum: 3 });
+        let file = PartFile { number: 1, contents };
+        written.add(Arc::clone(&part), file);
+        assert_eq!(written.file_of(Arc::clone(&part)).unwrap(), file);
         assert_eq!(Arc::strong_count(&part), 1);
+    }
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl Part for Nothing {
+        const KIND: FileKind = FileKind(0);
+
+        fn name(_: u64) -> String {
+            String::new()
+        }
+
+        fn write(&self, _: &mut dyn Write) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn read(_: &mut dyn Read, _: &Plans) -> io::Result<Self> {
+            Ok(Self)
+        }
     }
 }

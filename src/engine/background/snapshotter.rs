@@ -1,12 +1,12 @@
 //! The snapshotter: the thread that takes snapshots on request and when they are due.
 //!
-//! It has the flusher turn all deltas of the published view into segments, and writes those that have no
-//! file yet. Neither readers nor the writer wait for it.
+//! It asks the flusher for a view without deltas, and writes the parts that have no file yet. Neither
+//! readers nor the writer wait for it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -15,6 +15,7 @@ use crate::engine::answers::SnapshotInfo;
 use crate::engine::background::flusher::SettleRequest;
 use crate::engine::background::reclaimer;
 use crate::engine::background::snapshots::{Export, Snapshots};
+use crate::engine::clock;
 use crate::engine::error::Refused;
 use crate::engine::shared::{Life, Shared};
 use crate::metrics;
@@ -38,9 +39,9 @@ pub(crate) struct Snapshotter {
 /// A request to the snapshotter.
 #[derive(Debug)]
 pub(crate) enum SnapshotRequest {
-    /// A snapshot, now.
+    /// Take a snapshot now.
     Take(oneshot::Sender<Result<SnapshotInfo, Refused>>),
-    /// The files of a snapshot that is taken now, and of all records, open.
+    /// Take a snapshot now, and open its files and those of all records.
     Export(oneshot::Sender<Result<Export, Refused>>),
 }
 
@@ -51,7 +52,7 @@ impl Snapshotter {
             match self.requests.recv_timeout(LOOK_EVERY) {
                 Ok(SnapshotRequest::Take(request)) => {
                     let taken = self.take_snapshot().ok_or(Refused::Failed);
-                    // The caller may have left; the snapshot is taken all the same.
+                    // The caller may have left; the snapshot stays.
                     drop(request.send(taken));
                 }
                 Ok(SnapshotRequest::Export(request)) => {
@@ -78,8 +79,8 @@ impl Snapshotter {
         }
     }
 
-    /// Open files stay readable when they are removed, and bytes appended later do not belong to the
-    /// export, so nobody waits for whoever reads it.
+    /// Opens the files of an export. Nothing waits for its reader: open files stay readable when they are
+    /// removed, and bytes appended later are not part of it.
     fn export(&self) -> Option<Export> {
         let records = self.shared.published.load().records.files();
         self.snapshots
@@ -91,7 +92,7 @@ impl Snapshotter {
     fn check_disk(&self) {
         let options = &self.shared.options;
         if options.disk_free_bytes_min > 0 {
-            // If the free space is unknown, a write finds out whether the disk is full.
+            // If the free space is unknown, the next write finds out whether the disk is full.
             let free = self.disk.free_bytes().unwrap_or(u64::MAX);
             self.shared.disk_full.store(free < options.disk_free_bytes_min, Ordering::Relaxed);
         }
@@ -109,32 +110,32 @@ impl Snapshotter {
     fn is_due(&self) -> bool {
         let options = &self.shared.options;
         let unsaved = self.unsaved_changes();
-        let waited = self.shared.clock.now_ms().saturating_sub(self.last_ms);
-        // A failed snapshot is retried after the interval, not at every check.
+        let waited = clock::now_ms().saturating_sub(self.last_ms);
         let many = unsaved >= options.snapshot_changes;
         let (older, now) = (self.snapshots.covered_by_both(), self.sequence());
         let blocks_reclaim = older < now && reclaimer::is_snapshot_due(&self.shared, older);
+        // A failed snapshot is retried after the interval, not at every check.
         ((many || blocks_reclaim) && !self.last_failed)
             || (unsaved > 0 && waited >= options.snapshot_interval_ms)
     }
 
-    /// Takes a snapshot of everything published so far; `None` where it failed, which is logged.
+    /// Takes a snapshot of everything published so far; `None` if that failed, which is logged.
     fn take_snapshot(&mut self) -> Option<SnapshotInfo> {
         let shared = Arc::clone(&self.shared);
         let _turn = shared.snapshot_merge_lock.blocking_lock();
-        let begun = self.shared.clock.monotonic();
+        let begun = clock::now();
         let (request, settled) = oneshot::channel();
         self.settle.send(request).ok()?;
         self.shared.wake_flusher();
         let parts = settled.blocking_recv().ok()?.parts();
-        self.last_ms = self.shared.clock.now_ms();
+        self.last_ms = clock::now_ms();
         let taken = self.snapshots.take(parts, self.last_ms);
         self.report(taken, begun)
     }
 
-    /// Writes the newest snapshot's manifest a second time, if nothing has changed since.
+    /// Writes the newest snapshot's manifest a second time.
     fn repeat_snapshot(&mut self) -> Option<SnapshotInfo> {
-        let begun = self.shared.clock.monotonic();
+        let begun = clock::now();
         let taken = self.snapshots.repeat();
         self.report(taken, begun)
     }
@@ -142,12 +143,12 @@ impl Snapshotter {
     fn report(
         &self,
         taken: Result<SnapshotInfo, StorageError>,
-        begun: Duration,
+        begun: Instant,
     ) -> Option<SnapshotInfo> {
         self.shared.snapshots.store(Arc::new(self.snapshots.list()));
         let upto = self.snapshots.covered_by_both().get();
         self.shared.reclaimable_upto.store(upto, Ordering::Release);
-        let took = self.shared.clock.since(begun);
+        let took = begun.elapsed();
         match taken {
             Ok(info) => {
                 metrics::snapshot_taken(took);

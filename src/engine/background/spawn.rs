@@ -1,13 +1,14 @@
 //! Starts the threads of the engine; a panic in any of them stops the engine.
 //!
-//! A thread that has panicked leaves work that nobody else does: commands without an answer, deltas
-//! that never become segments, snapshots that are never taken. The engine therefore treats a panic
-//! like a failed write: writes stop for good, every caller is answered, and the process exits with an
-//! error, so that whoever supervises it starts it again.
+//! No other thread does the work of one that has panicked: commands would never be answered, deltas
+//! never become segments, snapshots never be taken. So the engine treats a panic like a failed write:
+//! writes stop for good, every caller gets a reply, and the process exits with an error, so that its
+//! supervisor restarts it.
 //!
 //! Tested by a panic in each thread while callers wait.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use crate::engine::error::OpenError;
@@ -16,7 +17,7 @@ use crate::engine::shared::Shared;
 /// Starts a thread whose panic fails the engine.
 ///
 /// # Errors
-/// [`OpenError::System`] when the operating system refuses another thread.
+/// [`OpenError::System`] if the operating system refuses another thread.
 pub(crate) fn spawn(
     shared: &Arc<Shared>,
     name: &'static str,
@@ -28,14 +29,42 @@ pub(crate) fn spawn(
     thread::Builder::new()
         .name(name.into())
         .spawn(move || {
-            // The guard outlives `run` and its channels, so nobody can wait for a thread that is gone.
+            // The guard is dropped after `run` and its channels, so nobody waits for a dead thread.
             let _fails_on_panic = fails_on_panic;
             run();
         })
         .map_err(|error| OpenError::System { what: format!("no {name} thread: {error}") })
 }
 
-/// Waits for the end of a thread. A panic has already failed the engine when this returns.
+/// A thread that runs until it is stopped.
+#[derive(Debug)]
+pub(crate) struct Stoppable {
+    thread: JoinHandle<()>,
+    stop: Sender<()>,
+}
+
+impl Stoppable {
+    /// Starts a thread. `run` receives the channel that closes when it must stop, and returns its work.
+    ///
+    /// # Errors
+    /// As [`spawn`].
+    pub(crate) fn spawn<F: FnOnce() + Send + 'static>(
+        shared: &Arc<Shared>,
+        name: &'static str,
+        run: impl FnOnce(Receiver<()>) -> F,
+    ) -> Result<Self, OpenError> {
+        let (stop, stopped) = channel();
+        Ok(Self { thread: spawn(shared, name, run(stopped))?, stop })
+    }
+
+    /// Stops the thread and waits for its end.
+    pub(crate) fn stop(self) {
+        drop(self.stop);
+        join(self.thread);
+    }
+}
+
+/// Waits for the end of a thread. If it panicked, the engine has failed already.
 pub(crate) fn join(thread: JoinHandle<()>) {
     drop(thread.join());
 }
@@ -57,7 +86,6 @@ impl Drop for FailsOnPanic {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
 
     use super::*;
@@ -80,7 +108,7 @@ mod tests {
         static DOOMED: Cell<Option<(&'static str, Receiver<()>)>> = const { Cell::new(None) };
     }
 
-    /// The thread that the test has chosen does nothing until the test lets it panic.
+    /// The chosen thread does nothing until the test makes it panic.
     pub(crate) fn or_panic(
         name: &'static str,
         run: impl FnOnce() + Send + 'static,

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::engine::background::flusher::send_and_wait;
 use crate::engine::shared::{Message, Shared};
 
 /// Requests a sync at the end of each window, until `stop` closes or the writer ends.
 pub(crate) fn run(shared: &Arc<Shared>, window: Duration, stop: &Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(window) {
-        if send_and_wait(shared, |done| Message::Sync { done }).is_err() {
+        if shared.send_and_wait(|synced| Message::Sync { synced }).is_none() {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! From a directory to a running engine: its identity, recovery, repair, and what works without a service.
+//! Opening a data directory: recovery, repair, and commands that work without a service.
 
 pub mod offline;
 pub mod recovery;

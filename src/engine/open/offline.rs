@@ -1,6 +1,6 @@
-//! A data directory without a service: what an operator asks of it, and does to it.
+//! A data directory without a service, for the commands that inspect, verify, export, restore and repair.
 //!
-//! Takes the directory's lock, so that no service runs on it meanwhile. Everything but
+//! Takes the directory's lock, so that no service starts on it meanwhile. Everything except
 //! [`Stopped::repair`] and [`restore`] only reads.
 
 use std::io::{Read, Write};
@@ -8,19 +8,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::engine::answers::SnapshotInfo;
-use crate::engine::background::snapshots;
-use crate::engine::background::snapshots::Snapshots;
-use crate::engine::directory_file;
-use crate::engine::directory_file::{DirectoryFile, RESTORE_MARKER};
+use crate::engine::background::manifest::{is_exported, is_manifest, read_manifest_of};
+use crate::engine::background::snapshots::{Snapshots, open_to_export};
+use crate::engine::directory_file::{self, DirectoryFile, RESTORE_MARKER};
 use crate::engine::error::OpenError;
 use crate::engine::open::repair;
 pub use crate::engine::open::repair::Plan;
 use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
 use crate::storage::journal::salvage;
 pub use crate::storage::journal::salvage::Finding;
-use crate::storage::{
-    Damage, DirectoryLock, Disk, DiskFile, RealDisk, StorageError, holds_records,
-};
+use crate::storage::{Damage, DirectoryLock, Disk, RealDisk, StorageError, holds_records};
 
 /// Earlier builds locked a file of this name.
 const LOCK_OF_EARLIER_BUILDS: &str = "lock";
@@ -33,22 +30,22 @@ pub struct Stopped {
     _lock: DirectoryLock,
 }
 
-/// A snapshot as it lies on the disk.
+/// A snapshot on the disk.
 #[derive(Debug)]
 pub struct SnapshotFound {
     /// The name of its manifest.
     pub name: String,
-    /// What it says, or why it cannot be read.
+    /// The snapshot, or why its manifest cannot be read.
     pub manifest: Result<SnapshotInfo, StorageError>,
-    /// Its files and their bytes; empty where the manifest cannot be read.
+    /// Its files and their bytes; empty if the manifest cannot be read.
     pub files: Vec<(String, u64)>,
 }
 
 impl Stopped {
-    /// Takes a directory that is there.
+    /// Opens an existing directory.
     ///
     /// # Errors
-    /// [`OpenError`]; [`StorageError::Locked`] while a service runs on it.
+    /// [`OpenError`]; [`StorageError::Locked`] if a service runs on it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         if !path.is_dir() {
             let what = format!("{} is no directory", path.display());
@@ -63,15 +60,15 @@ impl Stopped {
         Ok(Self { disk, directory, _lock: lock })
     }
 
-    /// The snapshots, newest first; their manifests are read.
+    /// Reads the manifests of the snapshots, newest first.
     ///
     /// # Errors
     /// [`StorageError::Io`].
     pub fn snapshots(&self) -> Result<Vec<SnapshotFound>, StorageError> {
         let mut names = self.disk.list()?;
-        names.retain(|name| snapshots::is_manifest(name));
+        names.retain(|name| is_manifest(name));
         let found = names.into_iter().rev().map(|name| {
-            match snapshots::read_manifest_of(&*self.disk, &self.directory, &name) {
+            match read_manifest_of(&*self.disk, &self.directory, &name) {
                 Ok((info, files)) => SnapshotFound { name, manifest: Ok(info), files },
                 Err(error) => SnapshotFound { name, manifest: Err(error), files: Vec::new() },
             }
@@ -79,7 +76,7 @@ impl Stopped {
         Ok(found.collect())
     }
 
-    /// Reads a snapshot whole and verifies all of it.
+    /// Reads and verifies all of a snapshot.
     ///
     /// # Errors
     /// [`StorageError`] says what is wrong with it.
@@ -87,7 +84,7 @@ impl Stopped {
         Snapshots::verify(Arc::clone(&self.disk), self.directory, name)
     }
 
-    /// Every file of the journal, read whole and verified. `progress` is told how many bytes.
+    /// Reads and verifies every file of the journal. `progress` receives the bytes read.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -107,7 +104,7 @@ impl Stopped {
     /// Writes all files into one.
     ///
     /// # Errors
-    /// Of the sink and the disk; [`StorageError::Missing`] where a record file is not there.
+    /// Those of the sink and the disk; [`StorageError::Missing`] if a record file is missing.
     pub fn export(&self, sink: &mut dyn Write) -> std::io::Result<Exported> {
         let (identity, files) = (self.directory.identity, self.export_files()?);
         self.check_snapshots()?;
@@ -115,7 +112,7 @@ impl Stopped {
         write_export(sink, identity, &files)
     }
 
-    /// Finds out what a repair would do.
+    /// Plans a repair.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -123,15 +120,15 @@ impl Stopped {
         repair::plan(&self.disk, &self.directory, progress)
     }
 
-    /// Does it; see [`crate::engine::open::repair`].
+    /// Carries out a repair; see [`crate::engine::open::repair`].
     ///
     /// # Errors
-    /// [`StorageError::Io`]; it can be begun again.
+    /// [`StorageError::Io`]; it can be run again.
     pub fn repair(&self, plan: &Plan) -> Result<(), StorageError> {
         repair::carry_out(&self.disk, &self.directory, plan)
     }
 
-    /// Checks that each manifest can be read, and that its files are there.
+    /// Checks that each manifest can be read, and that its files exist.
     fn check_snapshots(&self) -> std::io::Result<()> {
         for SnapshotFound { name, manifest, files } in self.snapshots()? {
             let cannot = |error: StorageError| {
@@ -153,25 +150,19 @@ impl Stopped {
         Ok(())
     }
 
-    /// The file `directory` comes last: without it nothing that was half restored is opened.
+    /// The file `directory` comes last, because without it a half-restored directory does not open.
     fn export_files(&self) -> Result<Vec<ExportFile>, StorageError> {
-        let mut files = Vec::new();
         let mut names = self.disk.list()?;
-        names.retain(|name| snapshots::is_exported(name));
+        names.retain(|name| is_exported(name));
         names.sort_by_key(|name| name == directory_file::NAME);
-        for name in names {
-            let file: Arc<dyn DiskFile> = Arc::from(self.disk.open(&name)?);
-            let bytes = file.len()?;
-            files.push(ExportFile { name, file, bytes });
-        }
-        Ok(files)
+        names.into_iter().map(|name| open_to_export(&*self.disk, name)).collect()
     }
 }
 
-/// Restores an export into a directory that is empty or not there.
+/// Restores an export into a directory that is empty or does not exist.
 ///
 /// # Errors
-/// [`OpenError::System`] where it is not empty; of the source and the disk.
+/// [`OpenError::System`] if it is not empty; those of the source and the disk.
 pub fn restore(source: &mut dyn Read, path: &Path) -> Result<Exported, OpenError> {
     let disk = RealDisk::open(path)?;
     let _lock = DirectoryLock::acquire(path)?;
@@ -199,7 +190,7 @@ pub fn restore(source: &mut dyn Read, path: &Path) -> Result<Exported, OpenError
 /// Reads an export and verifies all of it.
 ///
 /// # Errors
-/// Of the source; [`std::io::ErrorKind::InvalidData`] where it is not whole.
+/// Those of the source; [`std::io::ErrorKind::InvalidData`] if it is not complete.
 pub fn verify_export(source: &mut dyn Read) -> std::io::Result<Exported> {
     read_export(source, None)
 }

@@ -1,13 +1,13 @@
-//! Recovery: from a directory to a running state.
+//! Recovery: from a data directory to the state that it contains.
 //!
-//! The newest whole snapshot, then every journal record after it, in order; each verified before it
-//! is applied. Opening changes nothing until all has been read: then the torn tail is cut. Damage
-//! refuses to start, and names file, offset and sequence.
+//! Loads the newest complete snapshot, then replays every journal record after it, in order, each
+//! verified first. Nothing is changed until everything is read; then the torn tail is cut off. Damage
+//! refuses to start, and the error names file, offset and sequence.
 
 use std::sync::Arc;
 
 use crate::document::Sequence;
-use crate::engine::background::snapshots;
+use crate::engine::background::manifest::is_of_snapshot;
 use crate::engine::background::snapshots::Snapshots;
 use crate::engine::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
 use crate::engine::error::OpenError;
@@ -20,19 +20,18 @@ use crate::index::view::{Parts, Shape, View};
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::storage::journal::writer;
-use crate::storage::scan;
-use crate::storage::{Disk, Journal, JournalOptions, sealed};
+use crate::storage::{Disk, Journal, JournalOptions, scan, sealed};
 
 /// A recovered data directory.
 #[derive(Debug)]
 pub struct Recovered {
     /// The state.
     pub core: Core,
-    /// Its snapshots.
+    /// The snapshots.
     pub snapshots: Snapshots,
 }
 
-/// Opens the directory on a disk, creating it from `entropy` if it is empty.
+/// Opens the directory on a disk. If it is empty, creates it from `entropy`.
 ///
 /// # Errors
 /// [`OpenError`]; nothing was changed.
@@ -50,10 +49,10 @@ pub fn recover(
         if unreadable.is_some() || record.first <= machine.view().sequence().get() {
             return;
         }
-        // Packs have gaps.
+        // Packs have gaps where records were dropped.
         machine.skip_to(Sequence::new(record.first));
         match Record::decode(record.payload) {
-            Ok(read) => machine.replay(&read.change),
+            Ok(read) => machine.enact(&read.change),
             Err(source) => {
                 unreadable = Some(OpenError::Record { sequence: record.first, source });
             }
@@ -87,7 +86,7 @@ pub fn recover(
     Ok(Recovered { core, snapshots })
 }
 
-/// Builds segments of the full deltas and merges what is to be merged, on this thread.
+/// Turns full deltas into segments and merges segments, on this thread.
 pub fn settle(view: &mut View) {
     while let Some(work) = view.next_flush() {
         view.complete(work);
@@ -103,8 +102,7 @@ fn open_directory(
     entropy: &Entropy,
 ) -> Result<DirectoryFile, OpenError> {
     let Some(directory) = DirectoryFile::read(&**disk)? else {
-        let belongs_to_another =
-            |name: &String| snapshots::is_of_snapshot(name) || name == RESTORE_MARKER;
+        let belongs_to_another = |name: &String| is_of_snapshot(name) || name == RESTORE_MARKER;
         if disk.list()?.iter().any(belongs_to_another) || !writer::is_unwritten(&**disk)? {
             return Err(OpenError::NoDirectoryFile);
         }

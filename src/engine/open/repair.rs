@@ -1,20 +1,19 @@
-//! The repair of a damaged data directory: what it would lose, and how it is done.
+//! The repair of a damaged data directory: the plan, with what it loses, and carrying it out.
 //!
-//! A repair that is cut short at any point is done again from the beginning, and ends as it would
-//! have: a marker is made first and removed last. It keeps what only the snapshots knew (up to where
-//! there were records), and while it is there no service starts. A damaged file is copied aside before
-//! anything takes its place; nothing is ever removed that has no copy or no replacement.
+//! A repair that is interrupted at any point is run again from the beginning, with the same result: it
+//! makes a marker first and removes it last. The marker keeps the last sequence of the records, which only
+//! the snapshots knew, and while it exists no service starts. A damaged file is copied aside before it is
+//! replaced, and nothing is removed without a copy or a replacement.
 //!
 //! Tested by a power cut in every operation of a repair.
 
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::engine::background::snapshots;
+use crate::engine::background::manifest::{is_manifest, read_manifest_of};
 use crate::engine::background::snapshots::Snapshots;
 use crate::engine::directory_file::DirectoryFile;
-use crate::storage::journal::salvage;
-use crate::storage::journal::salvage::Finding;
+use crate::storage::journal::salvage::{self, Finding};
 use crate::storage::sealed::remove_leftovers;
 use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
 
@@ -23,14 +22,14 @@ const MARKER: &str = "repair-unfinished";
 const MARKER_KIND: FileKind = FileKind(7);
 const MARKER_BYTES: u64 = 8;
 
-/// What a repair would do.
+/// The plan of a repair.
 #[derive(Debug)]
 pub struct Plan {
     /// Every file of the journal.
     pub files: Vec<Finding>,
-    /// Snapshots that cannot be used, or that say more than the records that are left.
+    /// Snapshots that cannot be used, or that name records that are lost.
     pub snapshots: Vec<String>,
-    /// A repair was begun and not finished.
+    /// Whether an earlier repair was interrupted.
     pub is_resumed: bool,
     durable_upto: u64,
 }
@@ -43,18 +42,18 @@ impl Plan {
             && self.files.iter().all(|file| file.damage.is_none())
     }
 
-    /// Whether the file that was written to last is damaged: how much was in it is not known.
+    /// Whether the last file of the journal is damaged, so that the number of its records is unknown.
     pub fn end_is_unknown(&self) -> bool {
         self.files.last().is_some_and(|file| file.damage.is_some() && !file.is_pack)
     }
 
-    /// At most so many changes are lost, of those known of.
+    /// The maximum number of changes lost, among those known.
     pub fn lost(&self) -> u64 {
         self.files.iter().map(|file| file.lost).sum()
     }
 }
 
-/// Whether a repair was begun and not finished.
+/// Whether a repair was interrupted.
 ///
 /// # Errors
 /// [`StorageError::Io`].
@@ -62,10 +61,10 @@ pub fn is_unfinished(disk: &dyn Disk) -> Result<bool, StorageError> {
     Ok(disk.list()?.iter().any(|name| name == MARKER))
 }
 
-/// Up to where there were records, by the snapshots and by a repair that was begun.
+/// The last sequence known to have been recorded, by the snapshots and by the marker of a repair.
 ///
 /// # Errors
-/// [`StorageError`]; snapshots that cannot be read say nothing.
+/// [`StorageError`]. Snapshots that cannot be read are ignored.
 pub fn durable_upto(disk: &dyn Disk, directory: &DirectoryFile) -> Result<u64, StorageError> {
     let mut upto = 0;
     if is_unfinished(disk)? {
@@ -73,15 +72,15 @@ pub fn durable_upto(disk: &dyn Disk, directory: &DirectoryFile) -> Result<u64, S
         let body = marker.read_rest(MARKER_BYTES)?;
         upto = body.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     }
-    for name in disk.list()?.iter().filter(|name| snapshots::is_manifest(name)) {
-        if let Ok((info, _)) = snapshots::read_manifest_of(disk, directory, name) {
+    for name in disk.list()?.iter().filter(|name| is_manifest(name)) {
+        if let Ok((info, _)) = read_manifest_of(disk, directory, name) {
             upto = upto.max(info.sequence.get());
         }
     }
     Ok(upto)
 }
 
-/// Finds out what a repair would do. `progress` is told how many bytes of records were read.
+/// Plans a repair. `progress` receives the bytes of records read.
 ///
 /// # Errors
 /// [`StorageError::Io`].
@@ -95,8 +94,8 @@ pub fn plan(
     let files = salvage::examine(&**disk, &directory.identity, durable_upto, progress)?;
     let damaged = is_resumed || files.iter().any(|file| file.damage.is_some());
     let mut snapshots = Vec::new();
-    for name in disk.list()?.into_iter().filter(|name| snapshots::is_manifest(name)) {
-        // Where a record is lost, what a snapshot says of its document leads nowhere.
+    for name in disk.list()?.into_iter().filter(|name| is_manifest(name)) {
+        // If records are lost, a snapshot may contain documents whose records no longer exist.
         match Snapshots::verify(Arc::clone(disk), *directory, &name) {
             Err(error @ StorageError::Io { .. }) if !is_damage(&error) => return Err(error),
             Err(_) => snapshots.push(name),
@@ -107,11 +106,11 @@ pub fn plan(
     Ok(Plan { files, snapshots, is_resumed, durable_upto })
 }
 
-/// Repairs: copies damaged files aside and replaces them by packs of the records that can be read. The
-/// next start rebuilds the index from the records where it must.
+/// Copies damaged files aside and replaces them with packs of the records that can be read. The next
+/// start rebuilds the index from the records if no snapshot is left.
 ///
 /// # Errors
-/// [`StorageError::Io`]; it can be begun again.
+/// [`StorageError::Io`]; it can be run again.
 pub fn carry_out(
     disk: &Arc<dyn Disk>,
     directory: &DirectoryFile,
@@ -133,7 +132,7 @@ pub fn carry_out(
     for name in &plan.snapshots {
         disk.rename(name, &salvage::name_aside(&**disk, name)?)?;
     }
-    // What was done is durable before the marker goes.
+    // The repair is durable before the marker is removed.
     disk.sync_directory()?;
     disk.remove(MARKER)?;
     disk.sync_directory()

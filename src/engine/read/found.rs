@@ -1,63 +1,67 @@
-//! What a look-up found, before the ids of its hits are read.
+//! What a look-up has found, before the ids of its hits are read.
 //!
-//! A hit shows the ids of its documents, which stand in the journal and may be 2,048 bytes each. So
-//! the caller says how many bytes it has room for, and may ask again with more: [`Found::show`]. Until
-//! then a look-up keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state that they belong to.
+//! A hit shows the ids of its documents, which are in the journal and may be 2,048 bytes each. So the
+//! caller grants a number of bytes, and may grant more later ([`Found::show`]). Until then a look-up
+//! keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state in which it found them.
 //!
 //! [`MATCHES_KEPT_MAX`]: crate::machine::search::MATCHES_KEPT_MAX
-
-use std::sync::Arc;
 
 use crate::engine::answers::{Findings, Written};
 use crate::engine::blocking::off_async;
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::read::reader;
-use crate::engine::read::reader::{Ids, Listing};
-use crate::machine::search::Search;
+use crate::engine::read::reader::{Listing, Lookup};
 
-/// What a look-up found.
+/// What a look-up has found.
 #[derive(Debug)]
 pub struct Found(State);
 
 #[derive(Debug)]
 enum State {
-    /// Everything that was asked for is read.
+    /// All hits, with their ids.
     Read(Findings),
     /// The ids of the hits are not read yet.
-    Unread(Arc<Unread>),
+    Unread(Unread),
 }
 
+/// The matches of a look-up, and the state in which it found them.
 #[derive(Debug)]
-struct Unread {
-    published: Published,
-    search: Search,
-    ids: Ids,
+pub(crate) struct Unread {
+    pub(crate) published: Published,
+    pub(crate) lookup: Lookup,
     /// The document that was looked up is short.
-    short: bool,
-    limit: usize,
+    pub(crate) short: bool,
+    /// The maximum number of hits listed.
+    pub(crate) limit: usize,
 }
 
-/// The answer of a check-and-insert.
+impl From<Unread> for Found {
+    fn from(unread: Unread) -> Self {
+        Self(State::Unread(unread))
+    }
+}
+
+/// The reply of a check-and-insert.
 #[derive(Debug)]
 pub struct Checked {
-    /// What was done.
+    /// What happened to the document.
     pub written: Written,
-    /// What was near.
+    /// Its near-duplicates.
     pub found: Found,
 }
 
-/// The hits that fit in the bytes of a call.
+/// The hits that fit in the bytes granted.
 #[derive(Debug)]
 pub enum Shown {
-    /// All that were asked for.
+    /// All of them.
     All(Findings),
-    /// There was no room for all of them; the second value shows more to who has it.
-    Cut(Findings, Found),
+    /// The first of them. With more room, the second value shows more.
+    Cut(Findings, Box<Found>),
 }
 
 impl Shown {
-    /// The hits, however many they are.
+    /// The hits, whether they are all or not.
     pub fn into_findings(self) -> Findings {
         match self {
             Self::All(findings) | Self::Cut(findings, _) => findings,
@@ -66,33 +70,33 @@ impl Shown {
 }
 
 impl Found {
-    /// A query reads the ids of its hits at once where they and their hits are at most this many bytes
-    /// of a reply.
+    /// A query reads the ids of its hits at once if the hits take at most this many bytes of a reply.
     pub const READ_AT_ONCE_BYTES: usize = 16 << 10;
 
-    /// Nothing is left to read.
+    /// All hits, with their ids.
     pub(crate) const fn read(findings: Findings) -> Self {
         Self(State::Read(findings))
     }
 
-    pub(crate) fn unread(
-        published: Published,
-        (search, ids): (Search, Ids),
-        (short, limit): (bool, usize),
-    ) -> Self {
-        Self(State::Unread(Arc::new(Unread { published, search, ids, short, limit })))
+    /// The matches whose ids are not read yet.
+    #[cfg(test)]
+    pub(crate) fn matches(&self) -> &[crate::machine::search::Match] {
+        match &self.0 {
+            State::Read(_) => &[],
+            State::Unread(unread) => &unread.lookup.search.matches,
+        }
     }
 
     /// Memory that it takes, in bytes.
     pub fn bytes(&self) -> usize {
         match &self.0 {
             State::Read(findings) => findings.hits.iter().map(reader::listed_bytes).sum(),
-            State::Unread(unread) => unread.search.bytes() + unread.ids.bytes(),
+            State::Unread(unread) => unread.lookup.bytes(),
         }
     }
 
-    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. Reads records off the
-    /// async threads, where there are ids that are not read yet.
+    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. If there are ids to read, it
+    /// reads their records off the async threads.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -109,16 +113,15 @@ impl Found {
 
 impl Unread {
     fn reads_records(&self) -> bool {
-        reader::reads_ids(&self.published.view, &self.search, self.limit, &self.ids)
+        self.lookup.reads_ids(&self.published.view, self.limit)
     }
 
-    fn show(self: Arc<Self>, bytes_max: usize) -> Result<Shown, Refused> {
-        let Published { view, records } = &self.published;
+    fn show(self, bytes_max: usize) -> Result<Shown, Refused> {
         let listing = Listing { short: self.short, limit: self.limit, bytes_max };
-        let findings = reader::show(view, records, &self.search, &self.ids, listing)?;
-        if findings.hits.len() == self.search.matches.len().min(self.limit) {
+        let findings = self.lookup.show(&self.published, listing)?;
+        if findings.hits.len() == self.lookup.search.matches.len().min(self.limit) {
             return Ok(Shown::All(findings));
         }
-        Ok(Shown::Cut(findings, Found(State::Unread(self))))
+        Ok(Shown::Cut(findings, Box::new(self.into())))
     }
 }

@@ -1,4 +1,4 @@
-//! The read path: search a published view, verify hits by their sketches, read their ids.
+//! The read path: looks up documents in a published view, verifies the matches, shows the hits.
 
 pub mod found;
 pub mod reader;

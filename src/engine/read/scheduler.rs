@@ -1,10 +1,10 @@
 //! The batch scheduler: how the look-ups of batches share the cores.
 //!
 //! A batch is looked up in pieces of [`PIECE`] fingerprints. Each piece waits for one of
-//! `engine.lookup_threads` permits, first come, first served, and runs off the async threads; the
-//! answers are joined in the order of the queries. A request has no more pieces waiting or running than
-//! there are permits, so a small batch and a batch of a million take turns. Single look-ups take no
-//! permit: they run on the async threads, and a piece is short enough not to delay them.
+//! `engine.lookup_threads` permits, first come, first served, and runs off the async threads. The replies
+//! are joined in the order of the queries. A request has no more pieces waiting or running than there are
+//! permits, so a small batch and a batch of a million take turns. Single look-ups take no permit: they
+//! run on the async threads, which a piece occupies only briefly.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use crate::engine::error::Refused;
 use crate::fingerprint::Fingerprint;
 
-/// Fingerprints looked up with one permit: about a millisecond at ten million.
+/// The number of fingerprints looked up with one permit: about a millisecond at ten million.
 const PIECE: usize = 2_048;
 
 /// The permits that all requests share.
@@ -24,12 +24,12 @@ pub(crate) struct BatchScheduler {
     permits: Arc<Semaphore>,
 }
 
-/// One request's share of the permits; its clones are the same share.
+/// One request's share of the permits. Clones are the same share.
 #[derive(Debug, Clone)]
 pub struct Share {
     threads: usize,
-    /// How many of its pieces may wait or run. Without it a request would get more permits the more
-    /// of its pieces wait.
+    /// A permit for each of its pieces that may wait or run. Without it a request with more pieces would
+    /// get more of the shared permits.
     own: Arc<Semaphore>,
     permits: Arc<Semaphore>,
 }
@@ -76,7 +76,7 @@ impl Share {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permits = (own.expect("never closed"), permit.expect("never closed"));
         let work = tokio::task::spawn_blocking(move || {
-            // The work keeps its permits, because it goes on when nobody waits for it any more.
+            // The work keeps its permits, because it goes on even if nobody waits for it.
             let _permits = permits;
             work()
         });
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Pieces of these are told apart by their fingerprints.
+    /// Queries whose fingerprints show which batch a piece belongs to.
     fn queries(bits: u64, pieces: usize) -> Arc<[Fingerprint]> {
         vec![Fingerprint::new(bits); pieces * PIECE].into()
     }
@@ -107,14 +107,14 @@ mod tests {
         let (go, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         let log = Arc::clone(&ran);
-        // The first piece runs until the gate is opened, and so does nothing before it.
+        // The first piece runs until the gate opens.
         let run = move |piece: &[Fingerprint]| {
             assert!(gate.lock().unwrap().recv().is_err(), "it opens by closing");
             log.lock().unwrap().push(piece[0].bits());
             vec![0; piece.len()]
         };
         let (huge, small) = (scheduler.share(), scheduler.share());
-        // Several chunks of it are under way, as of a packed body.
+        // Several chunks are under way, as with a packed body.
         let chunks = [queries(HUGE, 8), queries(HUGE, 8), queries(HUGE, 8)];
         let chunks = chunks.each_ref().map(|chunk| huge.look_up(chunk, run.clone()));
         let mut huge = pin!(futures_util::future::join_all(chunks));
@@ -129,8 +129,8 @@ mod tests {
         let ran = ran.lock().unwrap();
         let last = ran.iter().rposition(|&batch| batch == SMALL).unwrap();
         let before = ran[..last].iter().filter(|&&batch| batch == HUGE).count();
-        // One each, in turn; one more where a piece ends and nobody has asked for the next yet. With as
-        // many turns as chunks ask for it would be all 24.
+        // One piece of each in turn, and one more of the huge batch whenever a piece ends before the next
+        // of the small batch waits. Without shares it would be all 24.
         assert!(before <= 14, "they take turns: {ran:?}");
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::golden::sweep;
-use super::rig::{ENTROPY, options, variable};
+use super::rig::{ENTROPY, commit, commit_one, options, queued, variable};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::background::snapshots::Snapshots;
 use crate::engine::error::OpenError;
@@ -18,7 +18,7 @@ use crate::engine::write::core::Core;
 use crate::fingerprint::Fingerprint;
 use crate::index::compaction::policy::Load;
 use crate::index::view::Counts;
-use crate::machine::apply::Command;
+use crate::machine::commands::{Insert, InsertPacked, Remove};
 use crate::storage::disk::simulated::Dice;
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES};
@@ -85,36 +85,26 @@ impl Truth {
         for third in 0..3 {
             let fingerprints: Vec<_> =
                 (0..BARE / 3).map(|_| Fingerprint::new(dice.roll())).collect();
-            let mut group: Vec<Command> = (0..NAMED / 3)
-                .map(|at| {
-                    let id = DocumentId::new(format!("document {third} {at}")).ok();
-                    Command::Insert {
-                        document: Document { id, ..Document::bare(Fingerprint::new(dice.roll())) },
-                    }
-                })
-                .collect();
-            let bare: Vec<_> = fingerprints.iter().copied().map(Document::bare).collect();
-            group.push(Command::InsertPacked { fingerprints });
-            let decided = core.decide_group(&mut group, 0).unwrap();
-            for (command, decided) in group.into_iter().zip(decided) {
-                let last = decided.unwrap().sequence.get();
-                let stored = if let Command::Insert { document } = command {
-                    vec![document]
-                } else {
-                    bare.clone()
-                };
-                let first = last + 1 - stored.len() as u64;
-                documents.extend((first..).map(Sequence::new).zip(stored));
+            let first = core.view().sequence().get() + 1;
+            let mut stored = Vec::new();
+            let mut group = Vec::new();
+            for at in 0..NAMED / 3 {
+                let id = DocumentId::new(format!("document {third} {at}")).ok();
+                let document = Document { id, ..Document::bare(Fingerprint::new(dice.roll())) };
+                stored.push(document.clone());
+                group.push(queued(Insert { document }).0);
             }
-            core.make_durable().unwrap();
+            stored.extend(fingerprints.iter().copied().map(Document::bare));
+            group.push(queued(InsertPacked { fingerprints }).0);
+            commit(&mut core, group, 0).unwrap();
+            documents.extend((first..).map(Sequence::new).zip(stored));
             core.seal().unwrap();
             if third < 2 {
                 snapshot(&mut core, &mut snapshots);
             }
             if third == 0 {
                 let (_, gone) = documents.remove(0);
-                core.decide_group(&mut [Command::Remove { id: gone.id.unwrap() }], 0).unwrap();
-                core.make_durable().unwrap();
+                commit_one(&mut core, Remove { id: gone.id.unwrap() }).unwrap();
             }
         }
         sweep(&core, &snapshots).unwrap();

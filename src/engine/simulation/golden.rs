@@ -5,19 +5,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::rig::{self, ENTROPY, options};
+use super::rig::{self, ENTROPY, commit_one, options};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::background::snapshots::Snapshots;
 use crate::engine::directory_file::DirectoryFile;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::read::reader;
+use crate::engine::write::command::Command;
 use crate::engine::write::core::Core;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
 use crate::index::image;
 use crate::index::plan::Plans;
-use crate::machine::apply::Command;
+use crate::machine::commands::{Insert, InsertPacked, Remove, Reset};
+use crate::machine::search::nearest;
 use crate::sketch::{BINS, Sketch};
 use crate::storage::export::{read_export, write_export};
 use crate::storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError};
@@ -59,10 +61,9 @@ fn open(disk: &SimulatedDisk) -> Recovered {
     recover(&disk, &settings(), &ENTROPY).unwrap()
 }
 
-fn commit(core: &mut Core, commands: impl Iterator<Item = Command>) {
+fn commit<C: Command>(core: &mut Core, commands: impl IntoIterator<Item = C>) {
     for command in commands {
-        core.decide_group(&mut [command], 1_700_000_000_000).unwrap().remove(0).unwrap();
-        core.make_durable().unwrap();
+        commit_one(core, command).unwrap();
     }
     core.seal().unwrap();
 }
@@ -85,20 +86,17 @@ pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageErr
 pub(super) fn directory_of_today() -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let Recovered { mut core, mut snapshots } = open(&disk);
-    let insert = |document| Command::Insert { document };
-    commit(
-        &mut core,
-        [Command::InsertPacked { fingerprints: (0..BARE).map(bare).collect() }].into_iter(),
-    );
+    let insert = |document| Insert { document };
+    commit(&mut core, [InsertPacked { fingerprints: (0..BARE).map(bare).collect() }]);
     commit(&mut core, (0..NAMED).map(|number| insert(named(number, 0))));
     snapshot(&mut core, &mut snapshots);
     commit(&mut core, (0..NAMED).step_by(5).map(|number| insert(named(number, 1))));
-    let forgotten = FORGOTTEN.map(|number| Command::Reset { fingerprint: bare(number) });
-    commit(&mut core, forgotten.into_iter());
+    let forgotten = FORGOTTEN.map(|number| Reset { fingerprint: bare(number) });
+    commit(&mut core, forgotten);
     snapshot(&mut core, &mut snapshots);
     sweep(&core, &snapshots).unwrap();
     let ids = (1..NAMED).step_by(5).map(|number| named(number, 0).id.unwrap());
-    commit(&mut core, ids.map(|id| Command::Remove { id }));
+    commit(&mut core, ids.map(|id| Remove { id }));
     drop(core);
     disk.kill()
 }
@@ -109,7 +107,7 @@ fn assert_holds_everything(disk: &SimulatedDisk) {
     assert_eq!(view.sequence(), Sequence::new(SEQUENCE));
     assert_eq!(view.counts().documents, BARE - 3 + NAMED - NAMED / 5);
     for number in 0..BARE {
-        let nearest = reader::nearest(view, &[bare(number)], Distance::default());
+        let nearest = nearest(view, &[bare(number)], Distance::default());
         assert_eq!(nearest[0] == 0, !FORGOTTEN.contains(&number), "bare {number}");
     }
     for number in 0..NAMED {

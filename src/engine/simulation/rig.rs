@@ -6,6 +6,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
+use tokio::sync::Semaphore;
+
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::background::needed::Needed;
 use crate::engine::background::reclaimer::keep_needed;
@@ -13,17 +16,24 @@ use crate::engine::background::snapshots::Snapshots;
 use crate::engine::error::Refused;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
+use crate::engine::published::Published;
 use crate::engine::read::reader;
-use crate::engine::read::reader::Ids;
-use crate::engine::write::core::{Core, Decided};
+use crate::engine::read::reader::Lookup;
+use crate::engine::write::command::{
+    Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked,
+};
+use crate::engine::write::core::Core;
+use crate::engine::write::queued::{Pending, Queued, QueuedWrite, decide_group};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
 use crate::index::view::View;
-use crate::machine::apply::{Command, Outcome, PackedSearch, Verdict};
 use crate::machine::change::Change;
+use crate::machine::commands::{
+    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
+};
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
-use crate::machine::search::{Probe, Search};
+use crate::machine::search::{PackedSearch, Probe};
 use crate::recipe::Recipe;
 use crate::sketch::{BINS, MinResemblance, Sketch};
 use crate::storage::disk::simulated::Dice;
@@ -226,82 +236,165 @@ impl Rig {
     /// Commits a random group; `Err` of the inner result is the disk, of the outer a broken promise.
     fn commit(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
         let searched = self.core.view().clone();
-        let mut commands = Vec::new();
-        let mut expected = Vec::new();
+        let (mut group, mut checks) = (Vec::new(), Vec::new());
         for _ in 0..=dice.below(4) {
-            let command = command(dice, &self.core, &searched);
-            expected.push(self.expect(&command));
-            commands.push(command);
+            let (write, check) = self.draw(dice, &searched);
+            group.push(write);
+            checks.push(check);
         }
-        self.history.commands += commands.len() as u64;
-        let decided = self.core.decide_group(&mut commands, 0);
-        match decided.and_then(|answers| self.core.make_durable().map(|()| answers)) {
-            Err(error) => Ok(Err(error)),
-            Ok(answers) => {
-                for (answer, expected) in answers.iter().zip(expected) {
-                    compare(answer, expected)?;
-                }
-                let answered = self.core.view().sequence();
-                if answered != self.model().sequence() {
-                    return Err(format!("at {answered}, not {}", self.model().sequence()));
-                }
-                self.history.answered = answered;
-                if self.durability == Durability::Always {
-                    self.history.synced = answered;
-                }
-                Ok(Ok(()))
+        self.history.commands += group.len() as u64;
+        if let Err(error) = commit(&mut self.core, group, 0) {
+            return Ok(Err(error));
+        }
+        checks.into_iter().try_for_each(|check| check())?;
+        let answered = self.core.view().sequence();
+        if answered != self.model().sequence() {
+            return Err(format!("at {answered}, not {}", self.model().sequence()));
+        }
+        self.history.answered = answered;
+        if self.durability == Durability::Always {
+            self.history.synced = answered;
+        }
+        Ok(Ok(()))
+    }
+
+    /// A random command on a search of a view, and the check of its reply against the model.
+    fn draw(&mut self, dice: &mut Dice, searched: &View) -> (Box<dyn QueuedWrite>, Check) {
+        let distance = Distance::new(dice.below(4) as u8).unwrap();
+        let similarity = if dice.below(3) == 0 { 0.0 } else { 0.8 };
+        let min_resemblance = MinResemblance::of_similarity(similarity);
+        let criteria = Criteria { distance, min_resemblance };
+        match dice.below(10) {
+            0..3 => {
+                let document = document(dice);
+                let verdict = self.expect(|model| model.insert(&document));
+                checked(Insert { document }, move |reply| reply.verdict == verdict)
+            }
+            3..6 => {
+                let (document, store_duplicates) = (document(dice), dice.below(2) == 0);
+                let lookup = self.look_up(searched, &document, criteria);
+                let matches = self.model().matches(&document, criteria);
+                let verdict = self
+                    .expect(|model| model.check_and_insert(&document, criteria, store_duplicates));
+                let command = CheckAndInsert { document, criteria, store_duplicates };
+                let command = SearchedCheckAndInsert { command, lookup, limit: usize::MAX };
+                checked(command, move |reply| {
+                    let found = reply.found.matches().iter().map(|found| found.fingerprint);
+                    reply.written.verdict == verdict && found.eq(matches.iter().map(|m| m.3))
+                })
+            }
+            6 => {
+                let fingerprints = batch(dice);
+                self.expect_packed(&fingerprints);
+                checked(InsertPacked { fingerprints }, |_| true)
+            }
+            7 => {
+                let fingerprints = batch(dice);
+                let search = PackedSearch::new(searched, &fingerprints, distance);
+                let one = |fingerprint: &Fingerprint| {
+                    self.expect(|model| model.check_and_insert_packed(&[*fingerprint], distance))
+                };
+                let nearest = fingerprints.iter().flat_map(one).collect::<Vec<u8>>();
+                let command = CheckAndInsertPacked { fingerprints, distance };
+                let command = SearchedCheckAndInsertPacked { command, search };
+                checked(command, move |reply| *reply == nearest)
+            }
+            8 => {
+                let id = id(dice);
+                self.expect(|model| {
+                    if model.find(&id).is_some() {
+                        model.enact(&Change::Remove { id: id.clone() });
+                    }
+                });
+                checked(Remove { id }, |_| true)
+            }
+            _ => {
+                let fingerprint = fingerprint(dice);
+                self.expect(|model| {
+                    if model.documents().iter().any(|(_, d)| d.fingerprint == fingerprint) {
+                        model.enact(&Change::Reset { fingerprint });
+                    }
+                });
+                checked(Reset { fingerprint }, |_| true)
             }
         }
     }
 
-    /// What the model does, change by change.
-    pub(super) fn expect(&mut self, command: &Command) -> Expected {
+    fn look_up(&self, view: &View, document: &Document, criteria: Criteria) -> Lookup {
+        let probe = Probe::new(document, criteria, &self.core.machine().id_secret());
+        let mut lookup = Lookup::begin(view, &probe);
+        let records = self.core.records().clone();
+        lookup.verify(&Published { view: view.clone(), records }, &probe).unwrap();
+        lookup
+    }
+
+    /// Lets the model decide, and keeps its state if that changed it.
+    fn expect<T>(&mut self, decide: impl FnOnce(&mut Model) -> T) -> T {
         let mut model = self.model().clone();
-        let before = model.sequence();
-        let expected = match command {
-            Command::Insert { document } => Expected::Verdict(model.insert(document), Vec::new()),
-            Command::CheckAndInsert { document, criteria, store_duplicates, .. } => {
-                let matches = model.matches(document, *criteria);
-                let shown = matches.into_iter().map(|(_, _, _, fingerprint)| fingerprint).collect();
-                let verdict = model.check_and_insert(document, *criteria, *store_duplicates);
-                Expected::Verdict(verdict, shown)
-            }
-            Command::InsertPacked { fingerprints } => {
-                for &fingerprint in fingerprints {
-                    model.enact(&Change::Put { document: Document::bare(fingerprint) });
-                    self.history.states.push(model.clone());
-                }
-                return Expected::Nothing;
-            }
-            Command::CheckAndInsertPacked { fingerprints, distance, .. } => {
-                let mut nearest = Vec::new();
-                for fingerprint in fingerprints {
-                    let before = model.sequence();
-                    nearest.extend(model.check_and_insert_packed(&[*fingerprint], *distance));
-                    if model.sequence() > before {
-                        self.history.states.push(model.clone());
-                    }
-                }
-                return Expected::Nearest(nearest);
-            }
-            Command::Remove { id } => {
-                if model.find(id).is_some() {
-                    model.enact(&Change::Remove { id: id.clone() });
-                }
-                Expected::Nothing
-            }
-            Command::Reset { fingerprint } => {
-                if model.documents().iter().any(|(_, d)| d.fingerprint == *fingerprint) {
-                    model.enact(&Change::Reset { fingerprint: *fingerprint });
-                }
-                Expected::Nothing
-            }
-        };
-        if model.sequence() > before {
+        let reply = decide(&mut model);
+        if model.sequence() > self.model().sequence() {
             self.history.states.push(model);
         }
-        expected
+        reply
     }
+
+    /// Lets the model store bare fingerprints, change by change.
+    pub(super) fn expect_packed(&mut self, fingerprints: &[Fingerprint]) {
+        for &fingerprint in fingerprints {
+            let document = Document::bare(fingerprint);
+            self.expect(|model| model.enact(&Change::Put { document }));
+        }
+    }
+}
+
+/// Compares the reply of a write with the model's, once it is acknowledged.
+type Check = Box<dyn FnOnce() -> Result<(), String>>;
+
+/// A command in a queue, and the check of its reply.
+fn checked<C: Command>(
+    command: C,
+    is_expected: impl FnOnce(&C::Reply) -> bool + 'static,
+) -> (Box<dyn QueuedWrite>, Check) {
+    let (write, pending) = queued(command);
+    let check = move || {
+        let reply = pending.wait().now_or_never().ok_or("a write was not acknowledged")?;
+        let reply = reply.map_err(|refused| format!("refused: {refused}"))?;
+        let same = is_expected(&reply);
+        if same { Ok(()) } else { Err(format!("another reply than the model's: {reply:?}")) }
+    };
+    (write, Box::new(check))
+}
+
+/// A command in a queue, and where its reply arrives.
+pub(super) fn queued<C: Command>(command: C) -> (Box<dyn QueuedWrite>, Pending<C::Reply>) {
+    let permits = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("the only one");
+    let (queued, pending) = Queued::new(command, permits, 0);
+    (queued, pending)
+}
+
+/// Decides a group, makes it durable and acknowledges it; or refuses it if the disk is full.
+pub(super) fn commit(
+    core: &mut Core,
+    mut group: Vec<Box<dyn QueuedWrite>>,
+    at_ms: u64,
+) -> Result<(), StorageError> {
+    match decide_group(core, &mut group, at_ms)? {
+        Ok(()) => {
+            core.make_durable()?;
+            for write in group {
+                write.acknowledge();
+            }
+        }
+        Err(refused) => group.into_iter().for_each(|write| write.refuse(refused.clone())),
+    }
+    Ok(())
+}
+
+/// Commits a command as a group of its own.
+pub(super) fn commit_one<C: Command>(core: &mut Core, command: C) -> Result<C::Reply, Refused> {
+    let (write, pending) = queued(command);
+    commit(core, vec![write], 1_700_000_000_000).unwrap();
+    pending.wait().now_or_never().expect("it is answered")
 }
 
 /// Every document with an id or a sketch reads as it was stored.
@@ -316,56 +409,6 @@ fn check_stored(view: &View, records: &Records, model: &Model) -> Result<(), Str
         }
     }
     Ok(())
-}
-
-pub(super) enum Expected {
-    Verdict(Verdict, Vec<Fingerprint>),
-    Nearest(Vec<u8>),
-    Nothing,
-}
-
-fn compare(answer: &Result<Decided, Refused>, expected: Expected) -> Result<(), String> {
-    let outcome = &answer.as_ref().map_err(|refused| format!("refused: {refused}"))?.outcome;
-    let same = match (outcome, expected) {
-        (Outcome::Written { verdict, search }, Expected::Verdict(expected, shown)) => {
-            let matches = search.iter().flat_map(|search| &search.matches);
-            *verdict == expected && matches.map(|m| m.fingerprint).eq(shown)
-        }
-        (Outcome::CheckedPacked(nearest), Expected::Nearest(expected)) => *nearest == expected,
-        (Outcome::InsertedPacked | Outcome::Removed { .. }, Expected::Nothing) => true,
-        _ => false,
-    };
-    if same { Ok(()) } else { Err(format!("another verdict than the model's: {outcome:?}")) }
-}
-
-fn command(dice: &mut Dice, core: &Core, searched: &View) -> Command {
-    let distance = Distance::new(dice.below(4) as u8).unwrap();
-    let criteria = Criteria {
-        distance,
-        min_resemblance: MinResemblance::of_similarity(if dice.below(3) == 0 { 0.0 } else { 0.8 }),
-    };
-    match dice.below(10) {
-        0..3 => Command::Insert { document: document(dice) },
-        3..6 => {
-            let document = document(dice);
-            let key = document.id.as_ref().map(|id| core.machine().key(id));
-            let probe = Probe { document: &document, key, criteria };
-            let mut search = Search::begin(searched, &probe);
-            let ids = &mut Ids::default();
-            reader::verify(searched, core.records(), &probe, &mut search, ids).unwrap();
-            let store_duplicates = dice.below(2) == 0;
-            Command::CheckAndInsert { document, criteria, store_duplicates, search }
-        }
-        6 => Command::InsertPacked { fingerprints: batch(dice) },
-        7 => {
-            let fingerprints = batch(dice);
-            let nearest = reader::nearest(searched, &fingerprints, distance);
-            let search = PackedSearch { since: searched.sequence(), nearest };
-            Command::CheckAndInsertPacked { fingerprints, distance, search }
-        }
-        8 => Command::Remove { id: id(dice) },
-        _ => Command::Reset { fingerprint: fingerprint(dice) },
-    }
 }
 
 fn batch(dice: &mut Dice) -> Vec<Fingerprint> {

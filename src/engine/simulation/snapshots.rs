@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use super::rig::{ENTROPY, History, Rig, options};
+use super::rig::{ENTROPY, History, Rig, commit_one, options};
 use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::directory_file::RESTORE_MARKER;
 use crate::engine::error::OpenError;
 use crate::engine::error::Refused;
 use crate::engine::open::recovery::recover;
 use crate::engine::options::Durability;
-use crate::engine::read::reader;
-use crate::engine::read::reader::{Ids, Listing};
+use crate::engine::published::Published;
+use crate::engine::read::reader::{Listing, Lookup};
 use crate::fingerprint::{Distance, Fingerprint};
-use crate::machine::apply::Command;
+use crate::machine::commands::{Insert, InsertPacked};
 use crate::machine::query::Criteria;
-use crate::machine::search::{Probe, Search};
+use crate::machine::search::Probe;
 use crate::sketch::{MinResemblance, Sketch};
 use crate::storage::disk::simulated::Faults;
 use crate::storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
@@ -32,15 +32,14 @@ fn again(disk: &SimulatedDisk, history: History) -> Rig {
 fn a_full_disk_refuses_the_group_and_takes_the_next_when_there_is_room() {
     let disk = SimulatedDisk::new();
     let mut rig = empty(&disk);
-    let packed = |first: u64| Command::InsertPacked {
+    let packed = |first: u64| InsertPacked {
         fingerprints: (first..first + 50).map(Fingerprint::new).collect(),
     };
     disk.set_faults(Faults { capacity_bytes: Some(1), ..Faults::default() });
-    let refused = rig.core.decide_group(&mut [packed(0)], 0).unwrap();
-    assert!(matches!(refused[0], Err(Refused::DiskFull)), "{refused:?}");
+    assert_eq!(commit_one(&mut rig.core, packed(0)), Err(Refused::DiskFull));
     assert_eq!(rig.core.view().counts().documents, 0);
     disk.set_faults(Faults::default());
-    assert!(rig.core.decide_group(&mut [packed(100)], 0).unwrap()[0].is_ok());
+    commit_one(&mut rig.core, packed(100)).unwrap();
     assert_eq!(rig.core.view().counts().documents, 50);
 }
 
@@ -48,12 +47,8 @@ fn a_full_disk_refuses_the_group_and_takes_the_next_when_there_is_room() {
 fn with_snapshot(disk: &SimulatedDisk) -> Rig {
     let mut rig = empty(disk);
     let fingerprints: Vec<_> = (0..30).map(|bits| Fingerprint::new(bits << 30)).collect();
-    let mut group = [Command::InsertPacked { fingerprints }];
-    for command in &group {
-        drop(rig.expect(command));
-    }
-    assert!(rig.core.decide_group(&mut group, 0).unwrap()[0].is_ok());
-    rig.core.make_durable().unwrap();
+    rig.expect_packed(&fingerprints);
+    commit_one(&mut rig.core, InsertPacked { fingerprints }).unwrap();
     rig.snapshot().unwrap();
     rig
 }
@@ -157,18 +152,15 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     let fingerprint = Fingerprint::new(7);
     let id = DocumentId::new("the last").unwrap();
     let document = Document { id: Some(id.clone()), ..Document::bare(fingerprint) };
-    let mut group = [
-        Command::InsertPacked { fingerprints: vec![fingerprint; 40] },
-        Command::Insert { document },
-    ];
-    rig.core.decide_group(&mut group, 0).unwrap();
-    rig.core.make_durable().unwrap();
-    let (view, bare) = (rig.core.view(), Document::bare(fingerprint));
+    let bare = InsertPacked { fingerprints: vec![fingerprint; 40] };
+    commit_one(&mut rig.core, bare).unwrap();
+    commit_one(&mut rig.core, Insert { document }).unwrap();
+    let (state, bare) = (rig.core.published(), Document::bare(fingerprint));
     let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
-    let search = Search::begin(view, &Probe { document: &bare, key: None, criteria });
-    assert!(reader::reads_records(&search));
-    let findings = reader::show(view, rig.core.records(), &search, &Ids::default(), TEN);
-    let findings = findings.unwrap();
+    let probe = Probe { document: &bare, key: None, criteria };
+    let lookup = Lookup::begin(&state.view, &probe);
+    assert!(lookup.reads_records());
+    let findings = lookup.show(&state, TEN).unwrap();
     assert_eq!((findings.hits[0].id_count, &findings.hits[0].ids), (1, &vec![id]));
 }
 
@@ -183,21 +175,21 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     let sketch = Some(Box::new(Sketch::from_bytes(&[7; Sketch::BYTES])));
     let document = Document { sketch, ..Document::bare(Fingerprint::new(7)) };
     let stored = Document { id: Some(id.clone()), ..document.clone() };
-    rig.core.decide_group(&mut [Command::Insert { document: stored }], 0).unwrap();
-    rig.core.make_durable().unwrap();
+    commit_one(&mut rig.core, Insert { document: stored }).unwrap();
     rig.snapshot().unwrap();
-    let (view, records) = (rig.core.view(), rig.core.records());
+    let state = rig.core.published();
     let min_resemblance = MinResemblance::of_similarity(0.8);
     let criteria = Criteria { distance: Distance::default(), min_resemblance };
     let probe = Probe { document: &document, key: None, criteria };
-    let (mut search, mut ids) = (Search::begin(view, &probe), Ids::default());
-    assert!(reader::reads_ids(view, &search, 10, &ids));
-    reader::verify(view, records, &probe, &mut search, &mut ids).unwrap();
-    assert!(!reader::reads_ids(view, &search, 10, &ids));
-    let elsewhere = empty(&SimulatedDisk::new());
-    let nothing = elsewhere.core.records();
-    let findings = reader::show(view, nothing, &search, &ids, TEN).unwrap();
+    let mut lookup = Lookup::begin(&state.view, &probe);
+    assert!(lookup.reads_ids(&state.view, 10));
+    lookup.verify(&state, &probe).unwrap();
+    assert!(!lookup.reads_ids(&state.view, 10));
+    let records = empty(&SimulatedDisk::new()).core.published().records;
+    let without_records = Published { view: state.view, records };
+    let findings = lookup.show(&without_records, TEN).unwrap();
     assert_eq!(findings.hits[0].ids, [id]);
-    // Without what was noted it would be read, and missed.
-    reader::show(view, nothing, &search, &Ids::default(), TEN).unwrap_err();
+    // Another look-up has not read it, and does not find it.
+    let lookup = Lookup::begin(&without_records.view, &probe);
+    lookup.show(&without_records, TEN).unwrap_err();
 }

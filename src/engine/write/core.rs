@@ -1,22 +1,21 @@
-//! The core: decides a group of commands, journals what they changed, makes it durable.
+//! The core: decides a group of commands, journals their changes, makes them durable.
 //!
 //! Synchronous, without threads, clock or channels: the writer thread drives it in service, the
-//! simulation tests drive it directly. The order is fixed: room on the disk is asked for first
-//! (a full disk refuses the group and changes nothing), then commands are decided one by one, then
-//! their records are written and synced together. When a write or sync fails, the state in memory
-//! is ahead of the disk and the core must not be used again.
+//! simulation tests drive it directly. The order is fixed: first it reserves space on the disk (a full
+//! disk refuses the group and changes nothing), then it decides the commands one by one, then it writes
+//! and syncs their records together. If a write or sync fails, the state in memory is ahead of the disk,
+//! and the core must not be used again.
 
 use crate::document::Sequence;
 use crate::engine::error::Refused;
 use crate::engine::options::Durability;
 use crate::engine::published::Published;
-use crate::engine::read::reader;
-use crate::engine::read::reader::Ids;
+use crate::engine::write::command::Command;
 use crate::index::compaction::built::Built;
 use crate::index::view::View;
-use crate::machine::apply::{Applied, Command, Machine, Outcome, PackedSearch};
+use crate::machine::apply::Machine;
 use crate::machine::change::Record;
-use crate::machine::search::{Probe, Search};
+use crate::machine::commands::Applied;
 use crate::storage::{Journal, Reclaimer, Records, StorageError};
 
 /// The state and its journal.
@@ -29,31 +28,28 @@ pub struct Core {
     payload: Vec<u8>,
 }
 
-/// A decided command.
+/// What the commands of a group share.
 #[derive(Debug)]
-pub struct Decided {
-    /// What it did.
-    pub outcome: Outcome,
-    /// The last change after it.
-    pub sequence: Sequence,
-    /// The state that a check-and-insert was decided in: what its hits are shown from.
-    pub before: Option<Published>,
+pub(crate) struct Group {
+    /// When they are accepted, in milliseconds since 1970.
+    at_ms: u64,
+    /// The records of the state before each of them.
+    records: Records,
 }
 
 impl Core {
-    /// Continues from a recovered state; the journal ends where the machine stands.
+    /// Continues from a recovered state, at which the journal ends.
     pub fn new(machine: Machine, journal: Journal, durability: Durability) -> Self {
         assert_eq!(
             machine.view().sequence().next().get(),
             journal.next_sequence(),
-            "the journal continues the state"
+            "the journal ends at the state"
         );
         let records = journal.records();
-        let payload = Vec::new();
-        Self { machine, journal, records, durability, payload }
+        Self { machine, journal, records, durability, payload: Vec::new() }
     }
 
-    /// The state, changes not yet durable included.
+    /// The state, including changes that are not durable yet.
     pub fn view(&self) -> &View {
         self.machine.view()
     }
@@ -63,9 +59,14 @@ impl Core {
         &self.machine
     }
 
-    /// Gives back the space of records.
+    /// A handle that reclaims the space of records.
     pub fn reclaimer(&self) -> Reclaimer {
         self.journal.reclaimer()
+    }
+
+    /// The state with its records, for readers.
+    pub fn published(&self) -> Published {
+        Published { view: self.view().clone(), records: self.records.pin() }
     }
 
     /// The readers of the journal.
@@ -73,31 +74,55 @@ impl Core {
         &self.records
     }
 
-    /// Decides a group in order. Each command is answered; none may be told its answer before
+    /// Begins a group: reserves space on the disk for this many commands, before any is decided.
+    ///
+    /// # Errors
+    /// [`StorageError`]. If the disk [is full](StorageError::is_full), nothing changed; after any other
+    /// error the core must not be used again.
+    pub(crate) fn begin_group(
+        &mut self,
+        commands: u64,
+        payload_bytes: u64,
+        at_ms: u64,
+    ) -> Result<Group, StorageError> {
+        self.journal.reserve(commands, payload_bytes)?;
+        // The records of the group go to the file that is the last one now.
+        Ok(Group { at_ms, records: self.records.pin() })
+    }
+
+    /// Decides the next command of a group. Its caller must not learn of it before
     /// [`Self::make_durable`] has succeeded.
     ///
     /// # Errors
-    /// [`StorageError`]: the core must not be used again. A full disk is no error: the group is
-    /// refused and nothing changed.
-    pub fn decide_group(
+    /// [`StorageError`]: the core must not be used again.
+    pub(crate) fn decide<C: Command>(
         &mut self,
-        group: &mut [Command],
-        at_ms: u64,
-    ) -> Result<Vec<Result<Decided, Refused>>, StorageError> {
-        let bytes = group.iter().map(Command::payload_bytes_max).sum();
-        match self.journal.reserve(group.len() as u64, bytes) {
-            Err(error) if error.is_full() => {
-                return Ok(group.iter().map(|_| Err(Refused::DiskFull)).collect());
-            }
-            reserved => reserved?,
+        command: C,
+        group: &Group,
+    ) -> Result<Result<C::Reply, Refused>, StorageError> {
+        let Applied { reply, change, sequence } =
+            match command.decide(&mut self.machine, &group.records) {
+                Ok(applied) => applied,
+                Err(refused) => return Ok(Err(refused)),
+            };
+        if let Some(change) = change {
+            self.append(&Record { at_ms: group.at_ms, change }, sequence)?;
         }
-        // The records of the group will be in the file that is the last one now.
-        let pinned = self.records.pin();
-        let mut answers = Vec::with_capacity(group.len());
-        for command in group {
-            answers.push(self.decide(command, &pinned, at_ms)?);
-        }
-        Ok(answers)
+        Ok(Ok(reply))
+    }
+
+    /// Appends the record of a change; `sequence` is the last one after it.
+    fn append(&mut self, record: &Record, sequence: Sequence) -> Result<(), StorageError> {
+        let count = record.change.count();
+        self.payload.clear();
+        record.encode(&mut self.payload);
+        let first = self.journal.append(&self.payload, count)?;
+        assert_eq!(
+            first + u64::from(count) - 1,
+            sequence.get(),
+            "state and journal count the same changes"
+        );
+        Ok(())
     }
 
     /// Makes what was decided as durable as the policy promises.
@@ -111,7 +136,7 @@ impl Core {
         }
     }
 
-    /// Makes everything written durable.
+    /// Syncs the journal, whatever the policy.
     ///
     /// # Errors
     /// As [`Self::make_durable`].
@@ -119,7 +144,7 @@ impl Core {
         self.journal.sync().map(drop)
     }
 
-    /// Notes in the journal that everything is durable; for a moment without work.
+    /// Marks in the journal that everything is durable. For a moment without work.
     ///
     /// # Errors
     /// As [`Self::make_durable`].
@@ -127,7 +152,7 @@ impl Core {
         self.journal.seal()
     }
 
-    /// Closes the delta, with everything durable, so that a snapshot can cover the state.
+    /// Closes the delta and makes everything durable, so that a snapshot can contain the state.
     ///
     /// # Errors
     /// As [`Self::make_durable`].
@@ -137,61 +162,8 @@ impl Core {
         Ok(self.view().clone())
     }
 
-    /// Takes in what was built from parts of the view.
+    /// Installs what was built from parts of the view.
     pub fn install(&mut self, built: &Built) {
         self.machine.view_mut().install(built);
-    }
-
-    fn decide(
-        &mut self,
-        command: &mut Command,
-        pinned: &Records,
-        at_ms: u64,
-    ) -> Result<Result<Decided, Refused>, StorageError> {
-        let before = matches!(command, Command::CheckAndInsert { .. })
-            .then(|| Published { view: self.view().clone(), records: pinned.clone() });
-        let applied = if let Ok(applied) = self.machine.apply(command) {
-            applied
-        } else {
-            if let Err(refused) = self.search_again(command) {
-                return Ok(Err(refused));
-            }
-            self.machine.apply(command).expect("a search of the newest state is not stale")
-        };
-        let Applied { outcome, change, sequence } = applied;
-        if let Some(change) = change {
-            let count = change.count();
-            self.payload.clear();
-            Record { at_ms, change }.encode(&mut self.payload);
-            let first = self.journal.append(&self.payload, count)?;
-            assert_eq!(
-                first + u64::from(count) - 1,
-                sequence.get(),
-                "state and journal count the same changes"
-            );
-        }
-        Ok(Ok(Decided { outcome, sequence, before }))
-    }
-
-    /// A search that waited so long that memory cannot bring it up to date is run again here.
-    fn search_again(&self, command: &mut Command) -> Result<(), Refused> {
-        match command {
-            Command::CheckAndInsert { document, criteria, search, .. } => {
-                let key = document.id.as_ref().map(|id| self.machine.key(id));
-                let probe = Probe { document, key, criteria: *criteria };
-                *search = Search::begin(self.view(), &probe);
-                reader::verify(self.view(), &self.records, &probe, search, &mut Ids::default())
-            }
-            Command::CheckAndInsertPacked { fingerprints, distance, search } => {
-                let nearest = reader::nearest(self.view(), fingerprints, *distance);
-                let since = self.view().sequence();
-                *search = PackedSearch { since, nearest };
-                Ok(())
-            }
-            Command::Insert { .. }
-            | Command::InsertPacked { .. }
-            | Command::Remove { .. }
-            | Command::Reset { .. } => unreachable!("these rest on no search"),
-        }
     }
 }

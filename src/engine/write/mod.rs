@@ -1,7 +1,10 @@
 //! The write path: one thread decides commands, journals their changes and publishes the result.
 //!
-//! [`writer`] is the thread and its queue; [`core`] decides a group and makes it durable, without a thread or a
-//! clock, so that the simulation can crash it at every point.
+//! [`command`] decides each kind of command; [`core`] journals its change and makes it durable, without a
+//! thread or a clock, so that the simulation can crash it at every point; [`queued`] pairs commands with
+//! their callers; [`writer`] is the thread.
 
+pub(crate) mod command;
 pub mod core;
+pub(crate) mod queued;
 pub(crate) mod writer;

@@ -1,4 +1,4 @@
-//! The writer: the one thread that decides, journals, publishes and answers.
+//! The writer: the one thread that decides, journals, publishes and acknowledges.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 
 use crate::engine::answers::MemoryStats;
+use crate::engine::clock;
 use crate::engine::error::Refused;
-use crate::engine::published::Published;
-use crate::engine::shared::{Life, Message, Shared, Submission};
-use crate::engine::write::core::{Core, Decided};
+use crate::engine::shared::{Life, Message, Shared};
+use crate::engine::write::core::Core;
+use crate::engine::write::queued::{QueuedWrite, decide_group};
 use crate::index::compaction::policy::FULL_DELTAS_MAX;
 use crate::index::view::View;
-use crate::machine::apply::Command;
 use crate::metrics;
 use crate::storage::StorageError;
 
@@ -24,7 +24,7 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
     /// Bounded by the permits of [`Shared`].
-    waiting: VecDeque<Submission>,
+    waiting: VecDeque<Box<dyn QueuedWrite>>,
     stopping: bool,
 }
 
@@ -37,7 +37,7 @@ impl Writer {
         Self { core, shared, inbox, waiting: VecDeque::new(), stopping: false }
     }
 
-    /// Runs until it is told to stop, or storage or another thread fails.
+    /// Runs until [`Message::Stop`], or until storage or another thread fails.
     pub(crate) fn run(mut self) {
         if let Err(error) = self.serve() {
             let error: &dyn std::error::Error = &error;
@@ -51,13 +51,11 @@ impl Writer {
             Life::Running | Life::Stopping => Refused::Stopping,
         };
         while let Ok(message) = self.inbox.try_recv() {
-            if let Message::Write(submission) = message {
-                self.waiting.push_back(submission);
+            if let Message::Write(write) = message {
+                self.waiting.push_back(write);
             }
         }
-        for submission in self.waiting {
-            refuse(submission, refused.clone());
-        }
+        refuse(self.waiting, &refused);
     }
 
     fn serve(&mut self) -> Result<(), StorageError> {
@@ -68,7 +66,7 @@ impl Writer {
             if self.shared.life() == Life::Failed {
                 return Ok(());
             }
-            // The background threads end before the writer: then nobody makes room, and nobody waits for it.
+            // Once the engine is stopping the flusher may have ended, so the writer does not wait for it.
             let full_deltas = self.core.view().full_deltas().len();
             let blocked = full_deltas >= FULL_DELTAS_MAX && !self.stopping;
             if !self.waiting.is_empty() && !blocked {
@@ -89,88 +87,91 @@ impl Writer {
 
     fn take(&mut self, message: Message) -> Result<(), StorageError> {
         match message {
-            Message::Write(submission) => self.waiting.push_back(submission),
-            Message::Built { built, done } => {
+            Message::Write(write) => self.waiting.push_back(write),
+            // Whoever sent one of these may have stopped waiting, because the engine is closing.
+            Message::Install { built, installed } => {
                 self.core.install(&built);
                 self.publish();
-                drop(done);
+                drop(installed.send(self.core.view().clone()));
             }
             Message::Freeze { frozen } => {
                 let view = self.core.freeze()?;
                 self.publish();
-                // Nobody waits for it when a snapshot was given up.
                 drop(frozen.send(view));
             }
-            Message::Sync { done } => {
+            Message::Sync { synced } => {
                 self.core.sync()?;
-                drop(done);
-            }
-            Message::Synced { synced } => {
-                self.core.sync()?;
-                // Readers let go of files that packs took the place of.
+                // Lets go of the files that packs have replaced.
                 self.publish();
-                // Nobody waits for it when the engine is closing.
                 drop(synced.send(self.core.view().clone()));
             }
-            // The loop sees for itself that the engine has failed.
+            // `serve` checks for a failure next.
             Message::Fail => {}
             Message::Stop => self.stopping = true,
         }
         Ok(())
     }
 
-    /// Decides what waits, at most a group, and answers it when it is durable.
+    /// Decides what waits, at most a group, and acknowledges it once it is durable.
     fn commit_group(&mut self) -> Result<(), StorageError> {
-        let mut commands: Vec<Command> = Vec::new();
-        let mut answers = Vec::new();
-        let mut changes = 0;
-        while changes < self.shared.options.group_changes_max
-            && let Some(submission) = self.waiting.pop_front()
-        {
-            if let Some(refused) = self.shared.refusal(&submission.command)
-                && refused != Refused::Stopping
-            {
-                refuse(submission, refused);
-                continue;
+        let mut group = self.next_group();
+        match self.decide_durably(&mut group) {
+            Ok(Ok(())) => {
+                self.publish();
+                for write in group {
+                    write.acknowledge();
+                }
+                Ok(())
             }
-            changes += submission.command.changes_max();
-            commands.push(submission.command);
-            answers.push((submission.answer, submission.permits));
-        }
-        let decided = match self.decide_durably(&mut commands) {
-            Ok(decided) => decided,
+            Ok(Err(refused)) => {
+                refuse(group, &refused);
+                Ok(())
+            }
             Err(error) => {
                 self.shared.enter(Life::Failed);
-                for (answer, _) in answers {
-                    drop(answer.send(Err(Refused::Failed)));
-                }
-                return Err(error);
+                refuse(group, &Refused::Failed);
+                Err(error)
             }
-        };
-        self.publish();
-        for ((answer, permits), decided) in answers.into_iter().zip(decided) {
-            // The caller may have left; what was decided stays decided.
-            drop(answer.send(decided));
-            drop(permits);
         }
-        Ok(())
+    }
+
+    /// Takes a group from the queue, and refuses what cannot be taken now.
+    fn next_group(&mut self) -> Vec<Box<dyn QueuedWrite>> {
+        let mut group = Vec::new();
+        let mut changes = 0;
+        while changes < self.shared.options.group_changes_max
+            && let Some(write) = self.waiting.pop_front()
+        {
+            let bounds = write.bounds();
+            match self.shared.refusal(bounds) {
+                // What was queued before the stop is still done.
+                None | Some(Refused::Stopping) => {
+                    changes += bounds.changes;
+                    group.push(write);
+                }
+                Some(refused) => write.refuse(refused),
+            }
+        }
+        group
     }
 
     fn decide_durably(
         &mut self,
-        commands: &mut [Command],
-    ) -> Result<Vec<Result<Decided, Refused>>, StorageError> {
+        group: &mut [Box<dyn QueuedWrite>],
+    ) -> Result<Result<(), Refused>, StorageError> {
         let before = self.core.view().sequence();
-        let decided = self.core.decide_group(commands, self.shared.clock.now_ms())?;
-        let begun = self.shared.clock.monotonic();
+        if let Err(refused) = decide_group(&mut self.core, group, clock::now_ms())? {
+            return Ok(Err(refused));
+        }
+        let begun = clock::now();
         self.core.make_durable()?;
         // Duplicates and retries change nothing, and are not counted as changes.
         let changes = self.core.view().sequence().get() - before.get();
         if changes > 0 {
-            metrics::journal_synced(self.shared.clock.since(begun));
+            metrics::journal_synced(begun.elapsed());
             metrics::group_committed(changes);
         }
-        Ok(decided)
+        Ok(Ok(()))
     }
 
     fn publish(&self) {
@@ -178,8 +179,7 @@ impl Writer {
         let bytes_max = self.shared.options.memory_bytes_max;
         let full = bytes_max > 0 && memory_stats(view).total() > bytes_max;
         self.shared.memory_full.store(full, Ordering::Relaxed);
-        let records = self.core.records().pin();
-        self.shared.published.store(Arc::new(Published { view: view.clone(), records }));
+        self.shared.published.store(Arc::new(self.core.published()));
         if !view.full_deltas().is_empty() {
             self.shared.wake_flusher();
         }
@@ -199,12 +199,14 @@ pub(crate) fn memory_stats(view: &View) -> MemoryStats {
         memory.ids += bytes.ids;
         memory.removals += bytes.removals;
     }
-    // The result of a merge stands beside its inputs. One of segments or of tables runs at a time, and
-    // beside it one of the newest segments, which are neither's input and few.
+    // The result of a merge is in memory together with its inputs. Segments and secondary tables are
+    // never merged at the same time; the newest segments may be, but they are small.
     memory.merging = segments.max(others);
     memory
 }
 
-fn refuse(submission: Submission, refused: Refused) {
-    drop(submission.answer.send(Err(refused)));
+fn refuse(writes: impl IntoIterator<Item = Box<dyn QueuedWrite>>, refused: &Refused) {
+    for write in writes {
+        write.refuse(refused.clone());
+    }
 }

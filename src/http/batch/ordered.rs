@@ -13,7 +13,7 @@ use crate::engine::{Admission, Checked, Pending, Refused, Written};
 use crate::http::batch::context::{Batch, Operation, Step, Steps, error_line, line_of, send};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::count_hits;
-use crate::http::reply::counts::count_outcome;
+use crate::http::reply::counts::count_verdict;
 use crate::http::reply::replies;
 use crate::http::reply::replies::{SHORT_BYTES, Share};
 use crate::http::reply::wire::{
@@ -148,12 +148,12 @@ impl Answer {
         match self {
             Self::Insert(pending) => {
                 let written = pending.wait().await?;
-                count_outcome(written.outcome);
+                count_verdict(written.verdict);
                 Ok((line_of(&InsertReply::new(subject, written)), None))
             }
             Self::CheckAndInsert(pending) => {
                 let Checked { written, found } = pending.wait().await?;
-                count_outcome(written.outcome);
+                count_verdict(written.verdict);
                 let replies = &batch.service.replies;
                 let (findings, share) = replies.hits_of_line(found).await?;
                 count_hits(&findings);

@@ -1,6 +1,6 @@
 //! The metrics of what replies say.
 
-use crate::engine::{Findings, WriteOutcome};
+use crate::engine::{Findings, Verdict};
 use crate::metrics;
 
 /// Counts the listed hits by distance.
@@ -11,12 +11,12 @@ pub(crate) fn count_hits(findings: &Findings) {
 }
 
 /// Counts one answered write.
-pub(crate) fn count_outcome(outcome: WriteOutcome) {
-    let outcome = match outcome {
-        WriteOutcome::Inserted => metrics::WriteOutcome::Inserted,
-        WriteOutcome::Duplicate => metrics::WriteOutcome::Duplicate,
-        WriteOutcome::AlreadyPresent => metrics::WriteOutcome::AlreadyPresent,
-        WriteOutcome::Replaced => metrics::WriteOutcome::Replaced,
+pub(crate) fn count_verdict(verdict: Verdict) {
+    let outcome = match verdict {
+        Verdict::Inserted => metrics::WriteOutcome::Inserted,
+        Verdict::Duplicate { .. } => metrics::WriteOutcome::Duplicate,
+        Verdict::AlreadyPresent => metrics::WriteOutcome::AlreadyPresent,
+        Verdict::Replaced => metrics::WriteOutcome::Replaced,
     };
     metrics::written(outcome, 1);
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::document::DocumentId;
-use crate::engine::{self, Findings, Removed, StoredDocument, WriteOutcome, Written};
+use crate::engine::{self, Findings, Removed, StoredDocument, Verdict, Written};
 use crate::fingerprint::Fingerprint;
 use crate::http::reply::explained::{
     BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits,
@@ -224,13 +224,13 @@ pub(crate) enum Outcome {
     Replaced,
 }
 
-impl From<WriteOutcome> for Outcome {
-    fn from(outcome: WriteOutcome) -> Self {
-        match outcome {
-            WriteOutcome::Inserted => Self::Inserted,
-            WriteOutcome::Duplicate => Self::Duplicate,
-            WriteOutcome::AlreadyPresent => Self::AlreadyPresent,
-            WriteOutcome::Replaced => Self::Replaced,
+impl From<Verdict> for Outcome {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Inserted => Self::Inserted,
+            Verdict::Duplicate { .. } => Self::Duplicate,
+            Verdict::AlreadyPresent => Self::AlreadyPresent,
+            Verdict::Replaced => Self::Replaced,
         }
     }
 }
@@ -253,8 +253,8 @@ impl InsertReply {
         Self {
             fingerprint: asked.fingerprint.into(),
             short: asked.short,
-            outcome: written.outcome.into(),
-            stored: written.stored,
+            outcome: written.verdict.into(),
+            stored: written.verdict.is_stored(),
             sequence: written.sequence.get(),
         }
     }
@@ -283,8 +283,8 @@ pub(crate) struct CheckAndInsertReply<'a> {
 impl<'a> CheckAndInsertReply<'a> {
     pub(crate) fn new(asked: &Subject, written: Written, findings: &'a Findings) -> Self {
         Self {
-            outcome: written.outcome.into(),
-            stored: written.stored,
+            outcome: written.verdict.into(),
+            stored: written.verdict.is_stored(),
             sequence: written.sequence.get(),
             fingerprint: asked.fingerprint.into(),
             short: asked.short,

@@ -11,7 +11,7 @@ use crate::http::batch::Operation;
 use crate::http::description::{Packed, Problems};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::count_hits;
-use crate::http::reply::counts::count_outcome;
+use crate::http::reply::counts::count_verdict;
 use crate::http::reply::wire::{CheckAndInsertReply, Subject};
 use crate::http::request::types::{
     CHECK_AND_INSERT, CheckAndInsertBatchParameters, CheckAndInsertParameters,
@@ -45,7 +45,7 @@ pub(crate) async fn post_check_and_insert(
         )
         .await?;
     let Checked { written, found } = pending.wait().await?;
-    count_outcome(written.outcome);
+    count_verdict(written.verdict);
     let (findings, share) = service.replies.hits_of_write(found).await?;
     count_hits(&findings);
     let reply = CheckAndInsertReply::new(&subject, written, &findings);

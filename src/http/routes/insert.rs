@@ -11,7 +11,7 @@ use crate::http::batch;
 use crate::http::batch::Operation;
 use crate::http::description::{Packed, Problems};
 use crate::http::problem::Problem;
-use crate::http::reply::counts::count_outcome;
+use crate::http::reply::counts::count_verdict;
 use crate::http::reply::wire::{InsertReply, PackedInsertReply, Subject};
 use crate::http::request::types::{INSERT, InsertBatchParameters, InsertParameters, InsertRequest};
 use crate::http::service::Service;
@@ -34,7 +34,7 @@ pub(crate) async fn post_insert(
     let engine = &service.engine;
     let pending = engine.begin_insert(asked.document, Admission::Shed).await?;
     let written = pending.wait().await?;
-    count_outcome(written.outcome);
+    count_verdict(written.verdict);
     Ok(Json(InsertReply::new(&subject, written)).into_response())
 }
 

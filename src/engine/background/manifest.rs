@@ -1,0 +1,196 @@
+//! The manifest of a snapshot: which files it consists of, and the last change that they contain.
+
+use std::io::{self, Read};
+
+use crate::document::Sequence;
+use crate::engine::answers::SnapshotInfo;
+use crate::engine::directory_file::{self, DirectoryFile};
+use crate::index::view::Counts;
+use crate::storage::{
+    Damage, Disk, FileKind, Sealed, SealedReader, StorageError, file_number, holds_records,
+};
+
+// Kinds 2 and 3 were segments and manifests before tables had files of their own.
+pub(super) const MANIFEST_KIND: FileKind = FileKind(4);
+const SUFFIX: &str = ".manifest";
+const AGAIN_SUFFIX: &str = "-again.manifest";
+/// A manifest names a few dozen files at most.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The files of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Manifest {
+    /// Whether it is the second one of its state; its name says so.
+    pub(super) again: bool,
+    pub(super) taken_at_ms: u64,
+    pub(super) counts: Counts,
+    pub(super) segments: Vec<PartFile>,
+    pub(super) tables: Vec<TableFile>,
+}
+
+/// A file of a segment or of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PartFile {
+    pub(super) number: u64,
+    pub(super) contents: Contents,
+}
+
+/// What identifies the contents of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Contents {
+    bytes: u64,
+    checksum: u128,
+}
+
+/// The file of a secondary table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TableFile {
+    pub(super) file: PartFile,
+    /// The number of fingerprints that segments have dropped and the table has not.
+    pub(super) gone: u64,
+}
+
+impl From<Sealed> for Contents {
+    fn from(sealed: Sealed) -> Self {
+        Self { bytes: sealed.file_bytes, checksum: sealed.checksum }
+    }
+}
+
+pub(super) fn segment_name(number: u64) -> String {
+    format!("segment-{number:020}.seg")
+}
+
+pub(super) fn table_name(number: u64) -> String {
+    format!("table-{number:020}.seg")
+}
+
+/// The number of a segment's or a table's file; they share one counter.
+pub(super) fn part_number(name: &str) -> Option<u64> {
+    let name = name.strip_prefix("segment-").or_else(|| name.strip_prefix("table-"))?;
+    file_number(name.strip_suffix(".seg")?)
+}
+
+/// Whether a file of this name is a manifest.
+pub fn is_manifest(name: &str) -> bool {
+    let sequence = name
+        .strip_prefix("snapshot-")
+        .and_then(|rest| rest.strip_suffix(AGAIN_SUFFIX).or_else(|| rest.strip_suffix(SUFFIX)));
+    sequence.and_then(file_number).is_some()
+}
+
+/// Whether a file of this name is part of a snapshot: a manifest, or a file that one names.
+pub fn is_of_snapshot(name: &str) -> bool {
+    is_manifest(name) || part_number(name).is_some()
+}
+
+/// Whether a file of this name belongs to the directory, and not to a process or a repair.
+pub fn is_exported(name: &str) -> bool {
+    holds_records(name) || is_of_snapshot(name) || name == directory_file::NAME
+}
+
+/// Reads a manifest: the snapshot, and its files with their bytes, itself included.
+///
+/// # Errors
+/// [`StorageError`].
+pub fn read_manifest_of(
+    disk: &dyn Disk,
+    directory: &DirectoryFile,
+    name: &str,
+) -> Result<(SnapshotInfo, Vec<(String, u64)>), StorageError> {
+    let manifest = Manifest::read(disk, directory, name)?;
+    let mut files = vec![(name.to_owned(), disk.open(name)?.len()?)];
+    for file in &manifest.segments {
+        files.push((segment_name(file.number), file.contents.bytes));
+    }
+    for TableFile { file, .. } in &manifest.tables {
+        files.push((table_name(file.number), file.contents.bytes));
+    }
+    Ok((manifest.info(), files))
+}
+
+impl Manifest {
+    pub(super) fn read(
+        disk: &dyn Disk,
+        directory: &DirectoryFile,
+        name: &str,
+    ) -> Result<Self, StorageError> {
+        let mut reader = SealedReader::open(disk, name, MANIFEST_KIND, &directory.identity)?;
+        let body = reader.read_rest(BYTES_MAX)?;
+        let mut manifest = Self::decode(&mut &body[..])
+            .map_err(|error| StorageError::from_io(error, "decode", name))?;
+        manifest.again = name.ends_with(AGAIN_SUFFIX);
+        if manifest.name() != name {
+            let (file, why) = (name.to_owned(), Damage::FileName);
+            return Err(StorageError::DamagedSealed { file, offset: 0, why });
+        }
+        Ok(manifest)
+    }
+
+    pub(super) fn name(&self) -> String {
+        let suffix = if self.again { AGAIN_SUFFIX } else { SUFFIX };
+        format!("snapshot-{:020}{suffix}", self.counts.sequence.get())
+    }
+
+    pub(super) fn info(&self) -> SnapshotInfo {
+        SnapshotInfo {
+            sequence: self.counts.sequence,
+            taken_at_ms: self.taken_at_ms,
+            bytes: self.files().map(|file| file.contents.bytes).sum(),
+            documents: self.counts.documents,
+        }
+    }
+
+    pub(super) fn files(&self) -> impl Iterator<Item = PartFile> {
+        let tables = self.tables.iter().map(|table| table.file);
+        self.segments.iter().copied().chain(tables)
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let Counts { sequence, documents, fingerprints } = self.counts;
+        let mut out = Vec::new();
+        let (segments, tables) = (self.segments.len() as u64, self.tables.len() as u64);
+        let numbers = [self.taken_at_ms, sequence.get(), documents, fingerprints, segments, tables];
+        for number in numbers {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        for PartFile { number, contents } in self.files() {
+            out.extend_from_slice(&number.to_le_bytes());
+            out.extend_from_slice(&contents.bytes.to_le_bytes());
+            out.extend_from_slice(&contents.checksum.to_le_bytes());
+        }
+        for table in &self.tables {
+            out.extend_from_slice(&table.gone.to_le_bytes());
+        }
+        out
+    }
+
+    fn decode(source: &mut dyn Read) -> io::Result<Self> {
+        let taken_at_ms = read_number(source)?;
+        let counts = Counts {
+            sequence: Sequence::new(read_number(source)?),
+            documents: read_number(source)?,
+            fingerprints: read_number(source)?,
+        };
+        let (segments, tables) = (read_number(source)?, read_number(source)?);
+        let mut parts = |count| (0..count).map(|_| PartFile::decode(source)).collect();
+        let segments = parts(segments)?;
+        let tables: io::Result<Vec<_>> = parts(tables);
+        let table = |file| Ok(TableFile { file, gone: read_number(source)? });
+        let tables = tables?.into_iter().map(table).collect::<io::Result<_>>()?;
+        Ok(Self { again: false, taken_at_ms, counts, segments, tables })
+    }
+}
+
+impl PartFile {
+    fn decode(source: &mut dyn Read) -> io::Result<Self> {
+        let (number, bytes) = (read_number(source)?, read_number(source)?);
+        let (low, high) = (u128::from(read_number(source)?), u128::from(read_number(source)?));
+        Ok(Self { number, contents: Contents { bytes, checksum: high << 64 | low } })
+    }
+}
+
+fn read_number(source: &mut dyn Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    source.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
