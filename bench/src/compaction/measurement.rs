@@ -9,15 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::figures::{Figures, Written};
-use super::simulation::Setup;
+use super::simulation::{Rates, Setup};
 use crate::clock::{Stopwatch, pause};
 use crate::data::Stored;
 use crate::process;
 use crate::progress::Progress;
-use nearprint::cli::measure::numbers::{float, ratio};
+use nearprint::cli::measure::numbers::float;
 use nearprint::document::Sequence;
 use nearprint::fingerprint::Distance;
 use nearprint::index::compaction::built::Built;
@@ -32,18 +30,6 @@ use nearprint::index::view::{Shape, View};
 const BATCH: usize = 4_096;
 /// How long the flusher and the merger wait before they look for work again.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-
-/// What each entry took, in nanoseconds: the rates of a simulation.
-#[derive(Debug, Serialize)]
-pub(super) struct Took {
-    pub(super) count: u64,
-    pub(super) insert_ns: f64,
-    pub(super) flush_ns: f64,
-    pub(super) small_merge_ns: f64,
-    pub(super) promotion_ns: f64,
-    pub(super) large_merge_ns: f64,
-    pub(super) table_ns: f64,
-}
 
 /// A kind of background work.
 #[derive(Debug, Clone, Copy)]
@@ -76,8 +62,8 @@ struct Totals {
 }
 
 impl Totals {
-    fn each_ns(&self, kind: Kind) -> f64 {
-        ratio(self.ns[kind as usize], self.entries[kind as usize])
+    fn each_ns(&self, kind: Kind) -> u64 {
+        self.ns[kind as usize] / self.entries[kind as usize].max(1)
     }
 
     fn written(&self, setup: &Setup) -> Written {
@@ -113,8 +99,9 @@ struct Install {
     _done: Sender<()>,
 }
 
-/// Inserts random fingerprints into an index that serves look-ups up to `distance`.
-pub(super) fn measure(setup: &Setup, distance: Distance, stored: &Stored) -> (Figures, Took) {
+/// Inserts random fingerprints into an index that serves look-ups up to `distance`. Also returns
+/// what an entry of each kind of work took, in nanoseconds on a core.
+pub(super) fn measure(setup: &Setup, distance: Distance, stored: &Stored) -> (Figures, Rates) {
     let before = process::settled_memory();
     process::forget_peak();
     let mut view = View::new(Shape {
@@ -158,16 +145,15 @@ pub(super) fn measure(setup: &Setup, distance: Distance, stored: &Stored) -> (Fi
         seconds,
         ..Figures::new(stored.count(), &visited)
     };
-    let took = Took {
-        count: stored.count(),
-        insert_ns: ratio(insert_ns, stored.count()),
+    let rates = Rates {
+        insert_ns: insert_ns / stored.count(),
         flush_ns: totals.each_ns(Kind::Flush),
         small_merge_ns: totals.each_ns(Kind::SmallMerge),
         promotion_ns: totals.each_ns(Kind::Promotion),
         large_merge_ns: totals.each_ns(Kind::LargeMerge),
         table_ns: totals.each_ns(Kind::Tables),
     };
-    (figures, took)
+    (figures, rates)
 }
 
 /// The writer: inserts everything, and installs until the other two threads have ended. Returns the
@@ -181,9 +167,9 @@ fn insert_all(
     let progress = Progress::of("inserting fingerprints", stored.count());
     let mut insert_ns = 0;
     for batch in stored.batches(BATCH) {
-        let begun = Stopwatch::start();
+        let begun_ns = process::thread_cpu_ns();
         view.put_bare(&batch);
-        insert_ns += begun.ns();
+        insert_ns += cpu_ns_since(begun_ns);
         progress.at(view.documents());
         publish(shared, view);
         loop {
@@ -266,19 +252,25 @@ fn merge_all(shared: &Shared, writer: &Sender<Install>) {
     }
 }
 
-/// Runs a piece of work, and counts what it wrote and how long that took without its installation.
+/// Runs a piece of work, and counts what it wrote and the time on a core, without its installation.
 fn run(shared: &Shared, work: Work, mut install: impl FnMut(Built)) {
     let (kind, entries) = (Kind::of(&work) as usize, work.size());
     let (mut steps, mut ns) = (work.steps(), 0);
     loop {
-        let begun = Stopwatch::start();
+        let begun_ns = process::thread_cpu_ns();
         let Some(built) = steps.next() else { break };
-        ns += begun.ns();
+        ns += cpu_ns_since(begun_ns);
         install(built);
     }
     let mut totals = lock(&shared.totals);
     totals.entries[kind] += entries;
     totals.ns[kind] += ns;
+}
+
+/// The time of this thread on a core since an earlier reading: other work on the machine does not
+/// count. 0 where the kernel does not count it.
+fn cpu_ns_since(begun_ns: Option<u64>) -> u64 {
+    begun_ns.zip(process::thread_cpu_ns()).map_or(0, |(begun, now)| now.saturating_sub(begun))
 }
 
 /// Sends a result to the writer, and waits until it is installed.

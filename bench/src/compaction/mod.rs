@@ -15,8 +15,7 @@ use serde::Serialize;
 
 use crate::data::Stored;
 use crate::machine::Machine;
-use figures::{COLUMNS, Row};
-use measurement::Took;
+use figures::{COLUMNS, Figures, Row};
 use nearprint::cli::columns::{Column, write_columns};
 use nearprint::cli::measure::arguments::{count, distance};
 use nearprint::cli::measure::numbers;
@@ -67,11 +66,15 @@ struct Compaction {
     bench: &'static str,
     version: &'static str,
     machine: Machine,
-    /// The rates of the simulation.
-    rates: Rates,
+    rates: Vec<RatesOf>,
     results: Vec<Row>,
-    /// The rates that were measured.
-    measured_rates: Vec<Took>,
+}
+
+/// The rates of the simulation, or of a measurement.
+#[derive(Debug, Serialize)]
+struct RatesOf {
+    of: String,
+    rates: Rates,
 }
 
 /// Simulates and measures, and prints the results.
@@ -84,21 +87,21 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     };
     let mut figures: Vec<_> =
         args.count.iter().map(|&count| simulation::simulate(&setup, count)).collect();
-    let mut measured_rates = Vec::new();
+    let mut rates = vec![RatesOf { of: "simulated".to_owned(), rates: args.rates }];
     for &count in &args.measured_count {
         let stored = Stored::random(count, args.seed);
-        let (measured, took) = measurement::measure(&setup, args.distance, &stored);
+        let (measured, of_count) = measurement::measure(&setup, args.distance, &stored);
         figures.push(measured);
-        measured_rates.push(took);
+        let of = format!("measured, {}", numbers::count(count));
+        rates.push(RatesOf { of, rates: of_count });
     }
     figures.sort_by_key(|figures| figures.count);
     let compaction = Compaction {
         bench: "compaction",
         version: env!("CARGO_PKG_VERSION"),
         machine: Machine::this(),
-        rates: args.rates,
-        results: figures.iter().map(figures::Figures::row).collect(),
-        measured_rates,
+        rates,
+        results: figures.iter().map(Figures::row).collect(),
     };
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&compaction)?)?;
@@ -108,27 +111,21 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-const RATE_COLUMNS: &[Column<Took>] = &[
-    ("measured, ns an entry", |took| numbers::count(took.count)),
-    ("insert", |took| numbers::number(took.insert_ns)),
-    ("flush", |took| numbers::number(took.flush_ns)),
-    ("small merge", |took| numbers::number(took.small_merge_ns)),
-    ("promotion", |took| numbers::number(took.promotion_ns)),
-    ("large merge", |took| numbers::number(took.large_merge_ns)),
-    ("secondary table", |took| numbers::number(took.table_ns)),
+const RATE_COLUMNS: &[Column<RatesOf>] = &[
+    ("ns an entry", |row| row.of.clone()),
+    ("insert", |row| row.rates.insert_ns.to_string()),
+    ("flush", |row| row.rates.flush_ns.to_string()),
+    ("small merge", |row| row.rates.small_merge_ns.to_string()),
+    ("promotion", |row| row.rates.promotion_ns.to_string()),
+    ("large merge", |row| row.rates.large_merge_ns.to_string()),
+    ("secondary tables", |row| row.rates.table_ns.to_string()),
 ];
 
 impl fmt::Display for Compaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_columns(f, COLUMNS, &self.results)?;
         writeln!(f)?;
-        write_columns(f, RATE_COLUMNS, &self.measured_rates)?;
-        let Rates { insert_ns, flush_ns, merge_ns, table_ns } = self.rates;
-        writeln!(
-            f,
-            "\nsimulated with {insert_ns} ns an insert, {flush_ns} an entry of a flush, \
-             {merge_ns} of a merged segment, {table_ns} of a secondary table"
-        )?;
+        write_columns(f, RATE_COLUMNS, &self.rates)?;
         let Machine { cpu, cores, .. } = &self.machine;
         writeln!(f, "machine       {cpu}, cores: {cores}")
     }

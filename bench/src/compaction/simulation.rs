@@ -25,6 +25,8 @@ const PARTITIONS: u64 = 4;
 const SMALL_BYTES: f64 = 29.0;
 const LARGE_BYTES: f64 = 12.0;
 const TABLE_BYTES: f64 = 8.5;
+/// Memory of an entry while small segments are brought into the order of a large one.
+const PROMOTION_BYTES: f64 = 16.0;
 /// Memory of an event of a delta.
 const DELTA_BYTES: f64 = 190.0;
 
@@ -33,15 +35,21 @@ const DELTA_BYTES: f64 = 190.0;
 #[expect(clippy::struct_field_names, reason = "a unit stands last in a name")]
 pub(crate) struct Rates {
     /// Simulated time to insert a fingerprint, in nanoseconds
-    #[arg(long, value_name = "NS", default_value_t = 400)]
+    #[arg(long, value_name = "NS", default_value_t = 100)]
     pub(super) insert_ns: u64,
     /// Simulated time to flush an entry of a delta
-    #[arg(long, value_name = "NS", default_value_t = 150)]
+    #[arg(long, value_name = "NS", default_value_t = 165)]
     pub(super) flush_ns: u64,
-    /// Simulated time to write an entry of a merged segment
-    #[arg(long, value_name = "NS", default_value_t = 60)]
-    pub(super) merge_ns: u64,
-    /// Simulated time to write an entry of a secondary table
+    /// Simulated time to merge an entry into a small segment
+    #[arg(long, value_name = "NS", default_value_t = 110)]
+    pub(super) small_merge_ns: u64,
+    /// Simulated time to merge an entry of small segments into a large one and its tables
+    #[arg(long, value_name = "NS", default_value_t = 255)]
+    pub(super) promotion_ns: u64,
+    /// Simulated time to merge an entry of large segments
+    #[arg(long, value_name = "NS", default_value_t = 70)]
+    pub(super) large_merge_ns: u64,
+    /// Simulated time to merge an entry of secondary tables
     #[arg(long, value_name = "NS", default_value_t = 30)]
     pub(super) table_ns: u64,
 }
@@ -290,18 +298,14 @@ impl<'a> Simulation<'a> {
     }
 
     fn merge_ns(&self, merge: &Merge) -> u64 {
-        let Rates { merge_ns, table_ns, .. } = self.setup.rates;
-        let tables_ns = self.setup.secondary_tables as u64 * table_ns;
-        self.entries_of(merge)
-            * match merge {
-                Merge::Segments { range, into_large, .. }
-                    if self.is_promotion(range, *into_large) =>
-                {
-                    merge_ns + tables_ns
-                }
-                Merge::Segments { .. } => merge_ns,
-                Merge::Tables { .. } => table_ns,
-            }
+        let rates = &self.setup.rates;
+        let each_ns = match merge {
+            Merge::Segments { into_large: false, .. } => rates.small_merge_ns,
+            Merge::Segments { range, .. } if self.is_promotion(range, true) => rates.promotion_ns,
+            Merge::Segments { .. } => rates.large_merge_ns,
+            Merge::Tables { .. } => rates.table_ns,
+        };
+        self.entries_of(merge) * each_ns
     }
 
     /// The segments of the view. While a partitioned merge runs, each of its inputs is several.
@@ -339,9 +343,12 @@ impl<'a> Simulation<'a> {
             Task::Merge(merge) => match merge {
                 Merge::Segments { range, into_large, partitioned } => {
                     let entries = self.entries_of(merge);
-                    let promoted = self.is_promotion(range, *into_large);
-                    let tables = if promoted { self.setup.secondary_tables as u64 } else { 0 };
-                    (segment_bytes(entries, !into_large) + float(entries * tables) * TABLE_BYTES)
+                    let more = if self.is_promotion(range, *into_large) {
+                        PROMOTION_BYTES + float(self.setup.secondary_tables as u64) * TABLE_BYTES
+                    } else {
+                        0.0
+                    };
+                    (segment_bytes(entries, !into_large) + float(entries) * more)
                         / part(*partitioned)
                 }
                 Merge::Tables { partitioned, .. } => {
@@ -361,7 +368,14 @@ mod tests {
     use super::*;
 
     const SETUP: Setup = Setup {
-        rates: Rates { insert_ns: 400, flush_ns: 150, merge_ns: 60, table_ns: 30 },
+        rates: Rates {
+            insert_ns: 100,
+            flush_ns: 165,
+            small_merge_ns: 110,
+            promotion_ns: 255,
+            large_merge_ns: 70,
+            table_ns: 30,
+        },
         delta_events: 32_768,
         secondary_tables: 1,
         merges: true,
@@ -407,7 +421,7 @@ mod tests {
     #[test]
     fn slow_merges_slow_writes_down() {
         let fast = simulate(&SETUP, 20_000_000);
-        let rates = Rates { merge_ns: 2_000, ..SETUP.rates };
+        let rates = Rates { promotion_ns: 5_000, ..SETUP.rates };
         let slow = simulate(&Setup { rates, ..SETUP }, 20_000_000);
         assert!(slow.seconds > 2.0 * fast.seconds, "{} {}", slow.seconds, fast.seconds);
     }
