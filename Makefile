@@ -1,6 +1,6 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: help run test torture siege container-test figures bench bench-peers quality build build-bench
+.PHONY: help run test torture siege container-test figures bench bench-peers bench-compaction quality build build-bench
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -11,6 +11,7 @@ help:
 	@echo "make figures      measure a release build with COUNT fingerprints (10m): the figures of README.md"
 	@echo "make bench        measure it quickly, and compare with the last run (Criterion)"
 	@echo "make bench-peers  compare nearprint with mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
+	@echo "make bench-compaction  the compaction policy, simulated and measured: the plots of docs/compaction.md"
 	@echo "make quality      the recall of each recipe on the labelled set (QUALITY_SET, PAGES): docs/quality.md"
 	@echo "make build        the release binary, target/release/nearprint"
 
@@ -47,6 +48,10 @@ bench: build-bench
 
 bench-peers:
 	@tools/bench-peers
+
+bench-compaction: build-bench
+	target/release/nearprint-bench compaction --measured-count 100k,1m,3m,10m,30m,100m --json > target/compaction.json
+	python3 bench/compaction/plots.py target/compaction.json
 
 quality:
 	@tools/quality

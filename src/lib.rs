@@ -21,33 +21,18 @@
 //!
 //! # An exact in-memory index
 //!
-//! A [`View`](index::view::View) finds every stored fingerprint within a Hamming distance. Documents
-//! are removed by a key of their id.
+//! An [`InMemoryIndex`](index::InMemoryIndex) maps ids to fingerprints, and finds every stored
+//! fingerprint within a Hamming distance.
 //!
 //! ```
-//! use std::sync::Arc;
-//!
 //! use nearprint::fingerprint::{Distance, Fingerprint};
-//! use nearprint::index::levels::ids::IdKey;
-//! use nearprint::index::permutation::Permutation;
-//! use nearprint::index::view::{Put, Shape, View};
+//! use nearprint::index::InMemoryIndex;
 //!
 //! let three = Distance::new(3).expect("at most 64");
-//! let mut index = View::new(Shape {
-//!     distance_max: three,
-//!     delta_events: 32_768,
-//!     small_max: 2_000_000,
-//!     permutation: Arc::new(Permutation::from_secret(7)),
-//! });
-//!
-//! let key = IdKey { high: 1, low: 0 };
-//! index.put(Fingerprint::new(0b1011), Put { id: Some(key), ..Put::default() });
-//! let near = index.near(Fingerprint::new(0), three);
-//! assert_eq!(near[0].fingerprint, Fingerprint::new(0b1011));
-//!
-//! let located = index.find_id(key).expect("it is stored");
-//! index.remove(located);
-//! index.advance();
+//! let mut index = InMemoryIndex::new(three);
+//! index.insert("https://a.example/1", Fingerprint::new(0b1011));
+//! assert_eq!(index.near(Fingerprint::new(0), three)[0].fingerprint, Fingerprint::new(0b1011));
+//! assert!(index.remove("https://a.example/1"));
 //! assert!(index.near(Fingerprint::new(0), three).is_empty());
 //! ```
 //!

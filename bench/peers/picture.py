@@ -1,6 +1,6 @@
 """Draws lines against the number of fingerprints, both scales logarithmic, as an SVG.
 
-By hand, since it is two pictures: no library to install. A light ground of its own makes them
+By hand, since it is a few pictures: no library to install. A light ground of its own makes them
 readable on dark pages too; every line is labelled at its end, in its colour.
 """
 
@@ -18,6 +18,8 @@ COLOURS = {
     "faiss MultiHash": "#86198f",
     "faiss Flat": "#a16207",
     "brute force": "#475569",
+    "simulated": "#0369a1",
+    "measured": "#c2410c",
 }
 INK, GRID, FINE, GROUND = "#1f2937", "#d1d5db", "#eef0f3", "#ffffff"
 

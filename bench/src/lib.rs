@@ -5,6 +5,7 @@
 //!   lookup    look-ups of an index in this process: time, memory, and whether they are right
 //!   insert    packed inserts on a disk: the rate while the index grows, memory, a restart
 //!   mixed     single look-ups at rest, during inserts, during a long packed query
+//!   compaction  the compaction policy in a simulation and on a real index
 //!   verified  single queries with sketches, whose hits are read from the journal and compared
 //!   text      from a text to its fingerprint and sketch
 //!   http      requests over loopback connections, compared with the same work in this process and
@@ -23,6 +24,7 @@
 
 mod arguments;
 mod clock;
+mod compaction;
 mod connection;
 pub mod data;
 mod http;
@@ -67,6 +69,8 @@ enum What {
     Insert(insert::Args),
     /// Single look-ups under other load
     Mixed(mixed::Args),
+    /// The compaction policy, in a simulation and on a real index
+    Compaction(compaction::Args),
     /// Single queries whose hits are verified by their sketches
     Verified(verified::Args),
     /// From a text to its fingerprint and sketch
@@ -99,6 +103,7 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         What::Verified(args) => (verified::run(args)?, args.json),
         What::Text(args) => (text::run(args), args.json),
         What::Http(args) => (http::run(args)?, args.data.json),
+        What::Compaction(args) => return compaction::run(args, out),
         What::Bare(args) => return http::serve_bare(args),
     };
     finish(&report, json, out)

@@ -175,6 +175,25 @@ fn mixed_tells_what_look_ups_take_beside_other_work() {
 }
 
 #[test]
+fn compaction_prints_the_same_figures_simulated_and_measured() {
+    let sizes = ["--count", "2k,20k", "--measured-count", "20k", "--delta-events", "1k"];
+    let report = report(&[&["compaction"], &sizes[..]].concat());
+    let results = list(&report["results"]);
+    let kinds: Vec<_> = results.iter().map(|row| (&row["how"], &row["count"])).collect();
+    let [simulated, measured] = ["simulated", "measured"].map(Value::from);
+    let [small, large] = [2_000, 20_000].map(Value::from);
+    assert_eq!(kinds, [(&simulated, &small), (&simulated, &large), (&measured, &large)]);
+    for row in results {
+        let at_least = [("write_amplification", 1.0), ("segments_mean", 1.0), ("seconds", 0.0)];
+        for (name, least) in at_least {
+            assert!(number(&row[name]) >= least, "{name} of {row}");
+        }
+        let settled = number(&row["write_amplification_settled"]);
+        assert!(settled >= number(&row["write_amplification"]), "{row}");
+    }
+}
+
+#[test]
 fn verified_tells_what_reading_sketches_takes_and_checks_the_verdicts() {
     let report = report(&["verified", "--count", "200", "--queries", "50", "--distance", "5"]);
     assert_eq!(rows(&report), ["query with verified hits", "query without a hit"]);

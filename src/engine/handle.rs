@@ -305,7 +305,7 @@ impl Engine {
     /// # Errors
     /// [`Refused::Unreadable`].
     pub async fn document(&self, id: &DocumentId) -> Result<Option<StoredDocument>, Refused> {
-        let key = IdKey::of(id, &self.shared.id_secret);
+        let key = IdKey::of(id.as_str(), &self.shared.id_secret);
         let state = self.shared.published.load_full();
         let Some(located) = state.view.find_id(key) else { return Ok(None) };
         off_async(move || reader::stored(&state.records, located.posting.sequence).map(Some)).await

@@ -10,7 +10,8 @@
 //!
 //! In reading order: [`plan`] (which tables an index has), [`tables`] (how a table lies in memory;
 //! [`crate::kernel`] compares its lines), [`buckets`] (the tables of small segments), [`levels`]
-//! (deltas and segments), [`view`], [`lookup`], [`compaction`] (merging) and [`cost`] (estimates).
+//! (deltas and segments), [`view`], [`lookup`], [`compaction`] (merging), [`InMemoryIndex`] (for
+//! programs that embed the crate) and [`cost`] (estimates).
 //!
 //! For each fingerprint the index stores the [`levels::posting::Posting`]s of its documents: the
 //! sequence of each and which optional parts its journal record has. The index knows no text, file,
@@ -27,6 +28,7 @@ pub mod buckets;
 pub mod compaction;
 pub mod cost;
 pub mod image;
+mod in_memory;
 pub mod levels;
 pub mod lookup;
 pub mod memory;
@@ -35,6 +37,8 @@ pub mod permutation;
 pub mod plan;
 pub mod tables;
 pub mod view;
+
+pub use in_memory::InMemoryIndex;
 
 #[cfg(test)]
 mod tests;

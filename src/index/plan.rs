@@ -83,14 +83,6 @@ pub struct Plans {
 /// each. Slightly above, a look-up in lines is as quick and takes less memory.
 pub const SMALL_MAX: u64 = 1 << 21;
 
-/// Merges of at least this many times the entries of the largest small segment are partitioned.
-/// Smaller merges take little extra memory, and a partitioned merge makes look-ups visit four times
-/// as many tables.
-const PARTITIONED_FROM: u64 = 8;
-
-/// The factor while there are no writes, when a merge takes the whole index.
-const PARTITIONED_FROM_IDLE: u64 = 2;
-
 impl Plans {
     /// The plans of an index that is exact up to `distance_max`.
     pub fn of(distance_max: Distance) -> Self {
@@ -101,12 +93,6 @@ impl Plans {
     /// Whether a segment with this many fingerprints is small.
     pub fn is_small(&self, count: u64) -> bool {
         count <= self.small_max
-    }
-
-    /// Whether a merge of this many entries is partitioned, while there are no writes or under
-    /// load.
-    pub fn is_partitioned(&self, count: u64, idle: bool) -> bool {
-        count >= if idle { PARTITIONED_FROM_IDLE } else { PARTITIONED_FROM } * self.small_max
     }
 
     /// The plan of a segment with this many fingerprints.

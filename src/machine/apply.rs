@@ -43,7 +43,7 @@ impl Machine {
 
     /// The key of an id.
     pub fn key(&self, id: &DocumentId) -> IdKey {
-        IdKey::of(id, &self.id_secret)
+        IdKey::of(id.as_str(), &self.id_secret)
     }
 
     /// Stores a document.

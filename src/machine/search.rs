@@ -36,7 +36,7 @@ pub struct Probe<'a> {
 impl<'a> Probe<'a> {
     /// The probe of a document, in a directory with this secret.
     pub fn new(document: &'a Document, criteria: Criteria, id_secret: &[u8; 16]) -> Self {
-        let key = document.id.as_ref().map(|id| IdKey::of(id, id_secret));
+        let key = document.id.as_ref().map(|id| IdKey::of(id.as_str(), id_secret));
         Self { document, key, criteria }
     }
 }

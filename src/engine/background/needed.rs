@@ -66,7 +66,7 @@ impl<'a> Needed<'a> {
                 let stored = match &document.id {
                     // An id has one document, so the others of its fingerprint need no visit.
                     Some(id) => {
-                        let located = self.view.find_id(IdKey::of(id, &self.id_secret));
+                        let located = self.view.find_id(IdKey::of(id.as_str(), &self.id_secret));
                         located.is_some_and(|l| l.posting.sequence.get() == record.first)
                     }
                     None => self.is_stored(document.fingerprint, record.first),
