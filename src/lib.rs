@@ -95,7 +95,7 @@
 //!   floor 3   engine     one writer, many readers, group commit, recovery, snapshots
 //!   floor 4   http       the API of proto-free-api.md; server: sockets and shutdown
 //!             cli, bulk  the command line, and the readers of files
-//!   others    config, metrics, telemetry, allocator
+//!   others    config, metrics, telemetry, allocator; lines: cuts streams of bytes
 //! ```
 //!
 //! Imports go down only; `tests/tidy` checks the table of allowed imports against the code.
@@ -112,6 +112,7 @@ pub mod fingerprint;
 pub mod http;
 pub mod index;
 pub mod kernel;
+pub(crate) mod lines;
 pub mod machine;
 pub mod metrics;
 pub mod recipe;

@@ -1,20 +1,21 @@
 //! The metrics of the process, in the text format of Prometheus.
 //!
-//! Names nothing of the house: rooms hand in plain numbers. Handles are made once by [`install`],
-//! so that recording is an atomic addition with no look-up and no allocation; before `install`
-//! (library use, unit tests) recording does nothing. Names end in their unit, label sets are fixed:
-//! routes, status classes, distances 0 to 64, outcomes. `docs/operations.md` explains each.
+//! Imports no other module: the others pass plain numbers in. [`install`] makes the handles, so
+//! that recording is an atomic addition without a look-up or an allocation. Before `install`
+//! (library use, unit tests) recording does nothing. Names end in their unit. The label sets are
+//! fixed: routes, status classes, distances 0 to 8, outcomes. `docs/operations.md` explains each
+//! metric.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics::{
-    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram,
     gauge, histogram,
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-/// Distances above this one are counted under it: an index serves at most this distance.
+/// The largest distance of a look-up; larger ones would be counted under it.
 const DISTANCE_MAX: usize = 8;
 
 /// The upper bounds of the latency buckets, in seconds: 50 us to 10 s.
@@ -28,6 +29,11 @@ const WORK_SECONDS: [f64; 10] = [0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 30
 
 /// The upper bounds of the buckets of changes that share one sync.
 const GROUP_CHANGES: [f64; 8] = [1.0, 2.0, 8.0, 32.0, 128.0, 1024.0, 8192.0, 65536.0];
+
+const REQUESTS: &str = "nearprint_requests_total";
+const REQUEST_SECONDS: &str = "nearprint_request_seconds";
+const HITS: &str = "nearprint_hits_total";
+const OUTCOMES: &str = "nearprint_write_outcomes_total";
 
 struct Installed {
     page: PrometheusHandle,
@@ -44,23 +50,6 @@ struct Installed {
     turned_away: Counter,
     log_lines_lost: Counter,
     reclaimed: Counter,
-    state: StateGauges,
-}
-
-struct StateGauges {
-    documents: Gauge,
-    fingerprints: Gauge,
-    memory: [Gauge; 5],
-    merging: Gauge,
-    bodies: Gauge,
-    replies: Gauge,
-    resident: Gauge,
-    memory_max: Gauge,
-    in_flight: Gauge,
-    journal: Gauge,
-    journal_live: Gauge,
-    snapshot_age: Gauge,
-    ready: Gauge,
 }
 
 static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
@@ -69,173 +58,91 @@ fn installed() -> Option<&'static Installed> {
     INSTALLED.get().and_then(Option::as_ref)
 }
 
+/// Records something, after [`install`].
+fn record(record: impl FnOnce(&Installed)) {
+    installed().map(record).unwrap_or_default();
+}
+
 /// Starts recording for the whole process. A second call changes nothing.
 pub fn install() {
     INSTALLED.get_or_init(|| {
-        let recorder = PrometheusBuilder::new()
-            .set_buckets_for_metric(
-                Matcher::Full("nearprint_journal_group_changes".to_owned()),
-                &GROUP_CHANGES,
-            )
-            .and_then(|builder| {
-                builder.set_buckets_for_metric(
-                    Matcher::Full("nearprint_snapshot_seconds".to_owned()),
-                    &WORK_SECONDS,
-                )
-            })
-            .and_then(|builder| {
-                builder.set_buckets_for_metric(
-                    Matcher::Full("nearprint_merge_seconds".to_owned()),
-                    &WORK_SECONDS,
-                )
-            })
-            .and_then(|builder| builder.set_buckets(&LATENCY_SECONDS))
-            .expect("the buckets are not empty");
+        let buckets = [
+            ("nearprint_journal_group_changes", &GROUP_CHANGES[..]),
+            ("nearprint_snapshot_seconds", &WORK_SECONDS),
+            ("nearprint_merge_seconds", &WORK_SECONDS),
+        ];
+        let builder = PrometheusBuilder::new().set_buckets(&LATENCY_SECONDS);
+        let builder = buckets.into_iter().fold(builder, |builder, (name, bounds)| {
+            builder?.set_buckets_for_metric(Matcher::Full(name.to_owned()), bounds)
+        });
+        let recorder = builder.expect("the buckets are not empty");
         // Another recorder of the process (an embedding program) keeps its place.
-        let page = recorder.install_recorder().ok()?;
-        describe();
-        Some(handles(page))
+        Some(Installed::new(recorder.install_recorder().ok()?))
     });
 }
 
-fn handles(page: PrometheusHandle) -> Installed {
-    let outcome = |outcome: WriteOutcome| counter!("nearprint_write_outcomes_total", "outcome" => outcome.label());
-    let part = |part| gauge!("nearprint_index_memory_bytes", "part" => part);
-    Installed {
-        page,
-        hits: std::array::from_fn(
-            |distance| counter!("nearprint_hits_total", "distance" => distance.to_string()),
-        ),
-        outcomes: WriteOutcome::ALL.map(outcome),
-        journal_sync: histogram!("nearprint_journal_sync_seconds"),
-        group_changes: histogram!("nearprint_journal_group_changes"),
-        changes: counter!("nearprint_changes_total"),
-        snapshot: histogram!("nearprint_snapshot_seconds"),
-        merge: histogram!("nearprint_merge_seconds"),
-        merged_documents: counter!("nearprint_merged_documents_total"),
-        held_up: histogram!("nearprint_writes_held_up_seconds"),
-        connections: gauge!("nearprint_connections"),
-        turned_away: counter!("nearprint_connections_turned_away_total"),
-        log_lines_lost: counter!("nearprint_log_lines_lost_total"),
-        reclaimed: counter!("nearprint_reclaimed_bytes_total"),
-        state: StateGauges {
-            documents: gauge!("nearprint_documents"),
-            fingerprints: gauge!("nearprint_fingerprints"),
-            memory: ["tables", "documents", "ids", "removals", "deltas"].map(part),
-            merging: gauge!("nearprint_merging_memory_bytes"),
-            bodies: gauge!("nearprint_bodies_memory_bytes"),
-            replies: gauge!("nearprint_replies_memory_bytes"),
-            resident: gauge!("nearprint_resident_memory_bytes"),
-            memory_max: gauge!("nearprint_memory_max_bytes"),
-            in_flight: gauge!("nearprint_requests_in_flight"),
-            journal: gauge!("nearprint_journal_bytes"),
-            journal_live: gauge!("nearprint_journal_live_bytes"),
-            snapshot_age: gauge!("nearprint_snapshot_age_seconds"),
-            ready: gauge!("nearprint_ready"),
-        },
+impl Installed {
+    /// Makes and describes every metric, except the gauges that [`set`] makes.
+    fn new(page: PrometheusHandle) -> Self {
+        describe_counter!(REQUESTS, "Requests answered, by route and class of status.");
+        describe_histogram!(
+            REQUEST_SECONDS,
+            "Time from the head of a request to the head of its reply, by route; batches to their end."
+        );
+        describe_counter!(HITS, "Hits listed in replies, by Hamming distance.");
+        describe_counter!(OUTCOMES, "Answered writes, by outcome.");
+        let group_changes = "nearprint_journal_group_changes";
+        describe_histogram!(group_changes, "Changes that shared one commit.");
+        Self {
+            page,
+            hits: std::array::from_fn(|bits| counter!(HITS, "distance" => bits.to_string())),
+            outcomes: WriteOutcome::ALL.map(|kind| counter!(OUTCOMES, "outcome" => kind.label())),
+            journal_sync: seconds(
+                "nearprint_journal_sync_seconds",
+                "Time of one sync of the journal.",
+            ),
+            group_changes: histogram!(group_changes),
+            changes: count("nearprint_changes_total", "Changes committed to the journal."),
+            snapshot: seconds("nearprint_snapshot_seconds", "Time taken to write one snapshot."),
+            merge: seconds("nearprint_merge_seconds", "Time of one merge of index segments."),
+            merged_documents: count(
+                "nearprint_merged_documents_total",
+                "Documents in segments written by merges.",
+            ),
+            held_up: seconds(
+                "nearprint_writes_held_up_seconds",
+                "Times for which a new index segment was delayed so that merges keep up with writes.",
+            ),
+            connections: gauge("nearprint_connections", "Open connections."),
+            turned_away: count(
+                "nearprint_connections_turned_away_total",
+                "Connections refused because the service already had server.connections_max of them.",
+            ),
+            log_lines_lost: count(
+                "nearprint_log_lines_lost_total",
+                "Log lines dropped because their reader was too slow.",
+            ),
+            reclaimed: count(
+                "nearprint_reclaimed_bytes_total",
+                "Bytes of journal files freed since the start.",
+            ),
+        }
     }
 }
 
-fn describe() {
-    describe_counter!(
-        "nearprint_requests_total",
-        "Requests answered, by route and class of status."
-    );
-    describe_histogram!(
-        "nearprint_request_seconds",
-        Unit::Seconds,
-        "Time from the head of a request to the head of its reply, by route; batches to their end."
-    );
-    describe_counter!("nearprint_hits_total", "Hits listed in replies, by Hamming distance.");
-    describe_counter!("nearprint_write_outcomes_total", "Answered writes, by outcome.");
-    describe_histogram!(
-        "nearprint_journal_sync_seconds",
-        Unit::Seconds,
-        "Time of one sync of the journal."
-    );
-    describe_histogram!("nearprint_journal_group_changes", "Changes that shared one commit.");
-    describe_counter!("nearprint_changes_total", "Changes committed to the journal.");
-    describe_histogram!(
-        "nearprint_snapshot_seconds",
-        Unit::Seconds,
-        "Time taken to write one snapshot."
-    );
-    describe_histogram!(
-        "nearprint_merge_seconds",
-        Unit::Seconds,
-        "Time of one merge of index segments."
-    );
-    describe_counter!(
-        "nearprint_merged_documents_total",
-        "Documents in segments written by merges."
-    );
-    describe_histogram!(
-        "nearprint_writes_held_up_seconds",
-        Unit::Seconds,
-        "Times for which a new index segment was held up so that merges keep up with writes."
-    );
-    describe_gauge!("nearprint_documents", "Stored documents.");
-    describe_gauge!(
-        "nearprint_fingerprints",
-        "Distinct stored fingerprints; while millions arrive, those counted so far."
-    );
-    describe_gauge!("nearprint_index_memory_bytes", Unit::Bytes, "Memory of the index, by part.");
-    describe_gauge!(
-        "nearprint_merging_memory_bytes",
-        Unit::Bytes,
-        "Memory set apart for merges of the index."
-    );
-    describe_gauge!("nearprint_bodies_memory_bytes", Unit::Bytes, "Memory of bodies of requests.");
-    describe_gauge!(
-        "nearprint_replies_memory_bytes",
-        Unit::Bytes,
-        "Memory of replies that wait for their clients."
-    );
-    describe_gauge!(
-        "nearprint_resident_memory_bytes",
-        Unit::Bytes,
-        "Memory of the process, as the operating system counts it; NaN where it does not."
-    );
-    describe_gauge!(
-        "nearprint_memory_max_bytes",
-        Unit::Bytes,
-        "The limit of index, merges, bodies and replies together; 0 without one."
-    );
-    describe_gauge!("nearprint_requests_in_flight", "Requests being worked on.");
-    describe_outside();
-    describe_disk();
-    describe_gauge!("nearprint_ready", "1 when writes are accepted, else 0.");
+fn count(name: &'static str, help: &'static str) -> Counter {
+    describe_counter!(name, help);
+    counter!(name)
 }
 
-fn describe_outside() {
-    describe_gauge!("nearprint_connections", "Open connections.");
-    describe_counter!(
-        "nearprint_connections_turned_away_total",
-        "Connections refused because the service already had server.connections_max of them."
-    );
-    describe_counter!(
-        "nearprint_log_lines_lost_total",
-        "Log lines dropped because their reader was too slow."
-    );
+fn seconds(name: &'static str, help: &'static str) -> Histogram {
+    describe_histogram!(name, help);
+    histogram!(name)
 }
 
-fn describe_disk() {
-    describe_gauge!("nearprint_journal_bytes", Unit::Bytes, "Size of all journal files.");
-    describe_gauge!(
-        "nearprint_journal_live_bytes",
-        Unit::Bytes,
-        "Records of stored documents in the journal files, at least."
-    );
-    describe_counter!(
-        "nearprint_reclaimed_bytes_total",
-        Unit::Bytes,
-        "Bytes of journal files freed since the start."
-    );
-    describe_gauge!(
-        "nearprint_snapshot_age_seconds",
-        Unit::Seconds,
-        "Age of the newest snapshot; NaN before the first one."
-    );
+fn gauge(name: &'static str, help: &'static str) -> Gauge {
+    describe_gauge!(name, help);
+    gauge!(name)
 }
 
 /// What a write did, as it is counted.
@@ -268,75 +175,37 @@ impl WriteOutcome {
     }
 }
 
-/// The numbers of the engine that are gauges.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct State {
-    /// Stored documents.
-    pub documents: u64,
-    /// Distinct fingerprints.
-    pub fingerprints: u64,
-    /// Bytes of memory: tables, documents, ids, removals, deltas.
-    pub memory_bytes: [u64; 5],
-    /// Bytes set apart for merges.
-    pub merging_bytes: u64,
-    /// Bytes of bodies in memory.
-    pub bodies_bytes: u64,
-    /// Bytes of replies that wait for their clients.
-    pub replies_bytes: u64,
-    /// Bytes of the process.
-    pub resident_bytes: Option<u64>,
-    /// The limit of memory in bytes; 0 without one.
-    pub memory_bytes_max: u64,
-    /// Requests being worked on.
-    pub requests_in_flight: u64,
-    /// Bytes of all journal files.
-    pub journal_bytes: u64,
-    /// Bytes of the records of stored documents, at least.
-    pub journal_live_bytes: u64,
-    /// Space of old records given back since the start.
-    pub reclaimed_bytes: u64,
-    /// Age of the newest snapshot.
-    pub snapshot_age: Option<Duration>,
-    /// Whether writes are accepted.
-    pub ready: bool,
+/// Sets a gauge.
+pub fn set(name: &'static str, help: &'static str, number: f64) {
+    gauge(name, help).set(number);
 }
 
-/// The page of metrics, with the gauges set from `state`.
-pub fn render(state: &State) -> String {
+/// Sets the memory of a part of the index, in bytes.
+pub fn set_index_memory(part: &'static str, bytes: u64) {
+    let name = "nearprint_index_memory_bytes";
+    describe_gauge!(name, "Memory of the index, by part.");
+    gauge!(name, "part" => part).set(float(bytes));
+}
+
+/// The page of metrics. `reclaimed_bytes` is counted by the engine.
+pub fn render(reclaimed_bytes: u64) -> String {
     let Some(installed) = installed() else {
         return String::new();
     };
-    #[expect(clippy::cast_precision_loss, reason = "Prometheus speaks floats")]
-    let set = |gauge: &Gauge, number: u64| gauge.set(number as f64);
-    let gauges = &installed.state;
-    set(&gauges.documents, state.documents);
-    set(&gauges.fingerprints, state.fingerprints);
-    set(&gauges.journal, state.journal_bytes);
-    set(&gauges.merging, state.merging_bytes);
-    set(&gauges.bodies, state.bodies_bytes);
-    set(&gauges.replies, state.replies_bytes);
-    set(&gauges.memory_max, state.memory_bytes_max);
-    set(&gauges.in_flight, state.requests_in_flight);
-    installed.reclaimed.absolute(state.reclaimed_bytes);
-    set(&gauges.journal_live, state.journal_live_bytes);
-    set(&gauges.ready, u64::from(state.ready));
-    for (gauge, bytes) in gauges.memory.iter().zip(state.memory_bytes) {
-        set(gauge, bytes);
-    }
-    match state.resident_bytes {
-        Some(bytes) => set(&gauges.resident, bytes),
-        None => gauges.resident.set(f64::NAN),
-    }
-    gauges.snapshot_age.set(state.snapshot_age.map_or(f64::NAN, |age| age.as_secs_f64()));
+    installed.reclaimed.absolute(reclaimed_bytes);
     installed.page.render()
 }
 
-/// Folds recorded samples into their buckets; to be called every few seconds, for the memory of
+/// A count as a number of Prometheus.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floating-point numbers alone")]
+pub fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// Adds recorded samples to their buckets. Must be called every few seconds, because the memory of
 /// samples grows until then.
 pub fn upkeep() {
-    if let Some(installed) = installed() {
-        installed.page.run_upkeep();
-    }
+    record(|installed| installed.page.run_upkeep());
 }
 
 /// The metrics of one route.
@@ -354,59 +223,39 @@ impl std::fmt::Debug for Route {
 impl Route {
     /// The metrics of the route with this name, made once.
     pub fn new(route: &'static str) -> Self {
-        let class =
-            |class| counter!("nearprint_requests_total", "route" => route, "status" => class);
+        let class = |class| counter!(REQUESTS, "route" => route, "status" => class);
         Self {
             classes: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(class),
-            seconds: histogram!("nearprint_request_seconds", "route" => route),
+            seconds: histogram!(REQUEST_SECONDS, "route" => route),
         }
     }
 
     /// Counts one answered request.
     pub fn answered(&self, status: u16, took: Duration) {
-        let class = usize::from(status / 100).clamp(1, 5) - 1;
-        if let Some(counter) = self.classes.get(class) {
-            counter.increment(1);
-        }
+        self.classes[usize::from(status / 100).clamp(1, 5) - 1].increment(1);
         self.seconds.record(took);
     }
 }
 
 /// Counts one hit of a reply.
 pub fn hit(distance: u8) {
-    if let Some(installed) = installed()
-        && let Some(counter) = installed.hits.get(usize::from(distance).min(DISTANCE_MAX))
-    {
-        counter.increment(1);
-    }
+    record(|installed| installed.hits[usize::from(distance).min(DISTANCE_MAX)].increment(1));
 }
 
 /// Counts `count` answered writes with this outcome.
 pub fn written(outcome: WriteOutcome, count: u64) {
-    if let Some(installed) = installed() {
-        let [inserted, duplicate, already_present, replaced, removed] = &installed.outcomes;
-        let counter = match outcome {
-            WriteOutcome::Inserted => inserted,
-            WriteOutcome::Duplicate => duplicate,
-            WriteOutcome::AlreadyPresent => already_present,
-            WriteOutcome::Replaced => replaced,
-            WriteOutcome::Removed => removed,
-        };
-        counter.increment(count);
-    }
+    record(|installed| installed.outcomes[outcome as usize].increment(count));
 }
 
 /// An open connection, counted until it is dropped.
 #[derive(Debug)]
-#[must_use = "it is counted as long as it is held"]
+#[must_use = "the connection is counted until this is dropped"]
 pub struct ConnectionOpen(());
 
 impl ConnectionOpen {
     /// A connection was opened.
     pub fn new() -> Self {
-        if let Some(installed) = installed() {
-            installed.connections.increment(1.0);
-        }
+        record(|installed| installed.connections.increment(1.0));
         Self(())
     }
 }
@@ -419,62 +268,49 @@ impl Default for ConnectionOpen {
 
 impl Drop for ConnectionOpen {
     fn drop(&mut self) {
-        if let Some(installed) = installed() {
-            installed.connections.decrement(1.0);
-        }
+        record(|installed| installed.connections.decrement(1.0));
     }
 }
 
-/// A connection was one too many.
+/// Counts a connection above the limit.
 pub fn connection_turned_away() {
-    if let Some(installed) = installed() {
-        installed.turned_away.increment(1);
-    }
+    record(|installed| installed.turned_away.increment(1));
 }
 
-/// So many lines of the log were lost since the process started.
+/// Sets how many log lines were lost since the process started.
 pub fn log_lines_lost(count: u64) {
-    if let Some(installed) = installed() {
-        installed.log_lines_lost.absolute(count);
-    }
+    record(|installed| installed.log_lines_lost.absolute(count));
 }
 
 /// The journal was synced.
 pub fn journal_synced(took: Duration) {
-    if let Some(installed) = installed() {
-        installed.journal_sync.record(took);
-    }
+    record(|installed| installed.journal_sync.record(took));
 }
 
 /// A group of changes was committed.
 pub fn group_committed(changes: u64) {
-    if let Some(installed) = installed() {
-        #[expect(clippy::cast_precision_loss, reason = "a group has far fewer than 2^53 changes")]
-        installed.group_changes.record(changes as f64);
+    record(|installed| {
+        installed.group_changes.record(float(changes));
         installed.changes.increment(changes);
-    }
+    });
 }
 
 /// A snapshot was written.
 pub fn snapshot_taken(took: Duration) {
-    if let Some(installed) = installed() {
-        installed.snapshot.record(took);
-    }
+    record(|installed| installed.snapshot.record(took));
 }
 
 /// Segments were merged into one of `documents` documents.
 pub fn merge_finished(took: Duration, documents: u64) {
-    if let Some(installed) = installed() {
+    record(|installed| {
         installed.merge.record(took);
         installed.merged_documents.increment(documents);
-    }
+    });
 }
 
-/// A new segment was held up, so that merges keep up with writes.
+/// A new segment was delayed, so that merges keep up with writes.
 pub fn writes_held_up(time: Duration) {
-    if let Some(installed) = installed() {
-        installed.held_up.record(time);
-    }
+    record(|installed| installed.held_up.record(time));
 }
 
 #[cfg(test)]
@@ -498,22 +334,9 @@ mod tests {
         connection_turned_away();
         log_lines_lost(4);
         upkeep();
-        let page = render(&State {
-            documents: 12,
-            fingerprints: 11,
-            memory_bytes: [1, 2, 3, 4, 5],
-            merging_bytes: 6,
-            bodies_bytes: 7,
-            replies_bytes: 8,
-            resident_bytes: Some(8),
-            memory_bytes_max: 9,
-            requests_in_flight: 10,
-            journal_bytes: 99,
-            journal_live_bytes: 50,
-            reclaimed_bytes: 7,
-            snapshot_age: Some(Duration::from_millis(1_500)),
-            ready: true,
-        });
+        set("nearprint_ready", "1 when writes are accepted, else 0.", 1.0);
+        set_index_memory("ids", 3);
+        let page = render(7);
         for line in [
             "# HELP nearprint_requests_total Requests answered, by route and class of status.",
             "nearprint_requests_total{route=\"/v1/query\",status=\"4xx\"} 1",
@@ -527,22 +350,11 @@ mod tests {
             "nearprint_snapshot_seconds_bucket{le=\"5\"} 1",
             "nearprint_merged_documents_total 1000",
             "nearprint_writes_held_up_seconds_sum 0.1",
-            "nearprint_documents 12",
-            "nearprint_fingerprints 11",
             "nearprint_index_memory_bytes{part=\"ids\"} 3",
-            "nearprint_merging_memory_bytes 6",
-            "nearprint_bodies_memory_bytes 7",
-            "nearprint_replies_memory_bytes 8",
-            "nearprint_resident_memory_bytes 8",
-            "nearprint_memory_max_bytes 9",
-            "nearprint_requests_in_flight 10",
             "nearprint_connections 0",
             "nearprint_connections_turned_away_total 1",
             "nearprint_log_lines_lost_total 4",
-            "nearprint_journal_bytes 99",
-            "nearprint_journal_live_bytes 50",
             "nearprint_reclaimed_bytes_total 7",
-            "nearprint_snapshot_age_seconds 1.5",
             "nearprint_ready 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");

@@ -137,7 +137,10 @@ fn every_example_of_the_manual_does_what_it_shows() {
         count += 1;
     }
     if std::env::var_os("NEARPRINT_BLESS").is_some() {
-        #[expect(clippy::disallowed_methods, reason = "asked for by whoever changes the manual")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "wanted by the author of a change to the manual"
+        )]
         std::fs::write(&path, blessed).unwrap();
         return;
     }

@@ -1,5 +1,5 @@
 //! The commands that need no service, run as a person runs them: arguments in, text and exit code
-//! out. Those that speak to one are in `tests/process/commands.rs`.
+//! out. Those that connect to one are in `tests/process/commands.rs`.
 
 use std::io::Write;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn file(folder: &Path, name: &str, text: &str) -> String {
         .write(true)
         .open(&path)
         .expect("the folder is fresh");
-    file.write_all(text.as_bytes()).expect("there is room");
+    file.write_all(text.as_bytes()).expect("the disk has space");
     path.to_str().expect("UTF-8").to_owned()
 }
 
@@ -224,7 +224,7 @@ fn weighted_features_come_as_an_object_or_as_pairs() {
 }
 
 #[test]
-fn a_bad_file_among_good_ones_is_told_and_the_others_go_on() {
+fn a_bad_file_among_good_ones_is_reported_and_the_others_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     let good = file(folder.path(), "good.txt", LONG_TEXT);
     let empty = file(folder.path(), "empty.txt", " ... ");
@@ -315,9 +315,10 @@ fn check_config_prints_every_key_and_refuses_an_unknown_one() {
 }
 
 #[test]
-fn plan_shows_the_choice_beside_its_alternatives() {
-    let asked = ["plan", "--count", "1e9", "--distance", "3", "--memory", "32GiB", "--no-measure"];
-    let output = nearprint(&asked, "");
+fn plan_shows_the_choice_with_its_alternatives() {
+    let arguments =
+        ["plan", "--count", "1e9", "--distance", "3", "--memory", "32GiB", "--no-measure"];
+    let output = nearprint(&arguments, "");
     assert_eq!((code(&output), err(&output)), (0, ""));
     let said = out(&output);
     assert!(said.starts_with("1,000,000,000 fingerprints at distance 3\n"), "{said}");
@@ -328,7 +329,7 @@ fn plan_shows_the_choice_beside_its_alternatives() {
     row("32r1+32r1 ");
     row("21r1+21r0+22r0 ");
 
-    let output = nearprint(&[&asked[..], &["--json"]].concat(), "");
+    let output = nearprint(&[&arguments[..], &["--json"]].concat(), "");
     let answer: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
     assert_eq!((&answer["count"], &answer["distance"]), (&1_000_000_000.into(), &3.into()));
     assert_eq!(answer["memory_bytes"], 32_u64 << 30);

@@ -1,9 +1,10 @@
 //! The build stage of the Dockerfile finds every file it needs: its steps are run here, in their
 //! order and on the files that `.dockerignore` lets through, in a folder of their own.
 //!
-//! Two programs are replaced, because the real ones take many minutes and the network: `cargo build`
-//! becomes `cargo check`, which reads the same manifests and sources and shares the dependencies of
-//! `cargo clippy`; `apt-get` does nothing. `make container-test` builds the real image.
+//! Two programs are replaced, because the real ones take many minutes and the network: `cargo
+//! build` becomes `cargo check`, which reads the same manifests and sources and shares the
+//! dependencies of `cargo clippy`; `apt-get` does nothing. `make container-test` builds the real
+//! image.
 
 #![expect(clippy::disallowed_methods, reason = "a test lays out its own files and variables")]
 
@@ -13,8 +14,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Takes the one command line that the Dockerfile has, and notes that it compiled the sources: those
-/// that are older than the build of the dependencies would be passed over.
+/// Takes the one command line that the Dockerfile has, and notes that it compiled the sources:
+/// those that are older than the build of the dependencies would be passed over.
 const CARGO: &str = r#"#!/bin/sh
 [ "$*" = 'build --release --locked' ] || { echo "unexpected: cargo $*"; exit 64; }
 "$REAL_CARGO" check --locked >"$BUILDS.log" 2>&1 || { cat "$BUILDS.log"; exit 1; }
@@ -72,7 +73,7 @@ impl Build {
                 match name {
                     "WORKDIR" => {
                         stage.directory = stage.root.join(rest.trim_start_matches('/'));
-                        fs::create_dir_all(&stage.directory).expect("there is room");
+                        fs::create_dir_all(&stage.directory).expect("the disk has space");
                     }
                     "COPY" => {
                         let stage = stage.clone();
@@ -168,8 +169,9 @@ fn copy_context(project: &Path, context: &Path) {
         let file = file.expect("the project can be read");
         if file.file_type().is_file() && is_seen(file.path()) {
             let path = context.join(file.path().strip_prefix(project).expect("it is below"));
-            fs::create_dir_all(path.parent().expect("it is in a folder")).expect("there is room");
-            fs::copy(file.path(), path).expect("there is room");
+            fs::create_dir_all(path.parent().expect("it is in a folder"))
+                .expect("the disk has space");
+            fs::copy(file.path(), path).expect("the disk has space");
         }
     }
 }
@@ -189,14 +191,14 @@ fn is_match(rule: &str, path: &Path) -> bool {
 
 /// Copies a file, or the content of a folder, as `COPY` does.
 fn copy(source: &Path, destination: &Path) {
-    fs::create_dir_all(destination).expect("there is room");
+    fs::create_dir_all(destination).expect("the disk has space");
     let source = if source.is_dir() { source.join(".") } else { source.to_owned() };
     let status = Command::new("cp").arg("-a").arg(&source).arg(destination).status();
     assert!(status.is_ok_and(|status| status.success()), "COPY {}", source.display());
 }
 
 fn program(path: &Path, script: &str) {
-    fs::write(path, script).expect("there is room");
+    fs::write(path, script).expect("the disk has space");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
 }
 

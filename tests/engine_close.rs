@@ -1,6 +1,6 @@
-//! Promise: closing the engine answers every write that has its place, however full the queue is.
-//! Method: a queue that fills many deltas, closed at once; the real threads and a real disk. And what
-//! a directory was created with, it keeps.
+//! Promise: closing the engine answers every write in the queue, however full it is. Method: a
+//! queue that fills many deltas, closed at once; the real threads and a real disk. Also: a
+//! directory keeps the settings that it was created with.
 
 #[path = "common/options.rs"]
 mod common;

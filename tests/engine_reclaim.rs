@@ -79,7 +79,7 @@ async fn disk_use_is_bounded_by_what_is_stored_and_everything_stored_is_read() {
             break;
         }
         assert!(look < LOOKS_MAX, "{} bytes, not {bound}", record_bytes(&data));
-        // The keepers look for themselves; a snapshot gives them what can be reclaimed.
+        // The reclaimer runs by itself; a snapshot makes records reclaimable.
         engine.snapshot().await.expect("taken");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -1,5 +1,5 @@
-//! Promise: statistics cost little while millions arrive, and say what they leave out.
-//! Method: more fingerprints than are counted at once, asked for before and after somebody counted.
+//! Promise: statistics cost little while millions arrive, and report what they leave out. Method:
+//! more fingerprints than are counted at once; statistics before and after a count.
 
 #[path = "common/options.rs"]
 mod common;
@@ -26,7 +26,7 @@ async fn millions_are_told_apart_later() {
     let stats = engine.stats();
     assert_eq!(stats.documents, STORED + TWICE);
     assert!(stats.fingerprints == 0 && stats.uncounted >= STORED, "{stats:?}");
-    // A snapshot holds the number.
+    // A snapshot contains the number.
     engine.snapshot().await.unwrap();
     let stats = engine.stats();
     assert_eq!((stats.fingerprints, stats.uncounted), (STORED, 0));

@@ -1,7 +1,7 @@
-//! Promise: the commands for bad days do what they say: they list, verify, export and restore a data
-//! directory, say what a repair would lose before it does anything, and lose no more. Method: a small
-//! directory with packs, journal files and snapshots, damaged in each place, and the binary run as a
-//! person runs it; what is stored afterwards is compared.
+//! Promise: the commands for emergencies do what they say: they list, verify, export and restore a
+//! data directory, say what a repair would lose before it does anything, and lose no more. Method:
+//! a small directory with packs, journal files and snapshots, damaged in each place, and the binary
+//! run as a person runs it; what is stored afterwards is compared.
 
 #[path = "common/options.rs"]
 mod common;
@@ -71,7 +71,7 @@ async fn insert(engine: &Engine, document: Document) {
     pending.wait().await.expect("stored");
 }
 
-/// How many of the documents are there; each must read as it was stored, and can be replaced.
+/// How many of the documents are stored; each must read as it was stored, and can be replaced.
 async fn stored(data: &Path) -> u64 {
     let engine = Engine::open(options(data)).expect("it opens");
     let mut there = 0;
@@ -128,7 +128,7 @@ fn lost(said: &str) -> u64 {
     rest.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// Damage is found, told, and repaired when that is wanted; what was said to be lost, at most.
+/// Damage is found, reported, and repaired on request; no more is lost than was reported.
 async fn repaired(data: &Path) -> (u64, u64) {
     let before = names(data, "");
     let (code, said, error) = on(data, &["repair"]);
@@ -309,7 +309,7 @@ async fn an_export_without_a_part_of_a_snapshot_is_not_made() {
     assert_eq!(on(&data, &["snapshot", "export", export]).0, 0);
 }
 
-/// Repairs a directory of which only snapshots are damaged; how many documents are there.
+/// Repairs a directory with damaged snapshots only; returns how many documents are stored.
 async fn repaired_snapshots(data: &Path) -> u64 {
     let (code, said, error) = on(data, &["repair", "--yes"]);
     assert!(code == 0 && lost(&said) == 0, "{said}{error}");

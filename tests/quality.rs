@@ -1,11 +1,10 @@
 //! The recipe `np1` gives the fingerprints and sketches that are published for it.
 //!
-//! Two sets. `tests/corpus`, written for this project, holds the test vectors of
-//! `docs/recipe-np1.md`, for every implementation in any language. The labelled quality set, where
-//! it lies beside the project, holds references that another program made: 4,692 fingerprints and
-//! 3,098 sketches must come out bit for bit. That program ended words at combining marks, so that
-//! the few documents with marks in them differ; they are listed, and with their marks made into
-//! separators they agree as well.
+//! Two sets. `tests/corpus`, written for this project, has the test vectors of `docs/recipe-np1.md`
+//! for implementations in any language. The labelled quality set, if it is next to the project, has
+//! references that another program made: 4,692 fingerprints and 3,098 sketches must be equal in
+//! every bit. That program ended words at combining marks, so that the few documents with marks in
+//! them differ; they are listed, and with their marks made into separators they agree as well.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -191,7 +190,7 @@ fn the_published_vectors_come_out() {
     assert_eq!(made, fs::read_to_string(path).unwrap_or_default());
 }
 
-/// The recipes besides `np1`, as the vectors have them.
+/// The recipes other than `np1`, as the vectors name them.
 const RECIPES: [&str; 6] =
     ["np1-5", "words-1", "words-3", "words-1-stop", "keywords-11", "keywords-22-w5"];
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::latency::Latencies;
 use crate::machine::Machine;
 use crate::verify::Verdict;
-use nearprint::cli::columns::{Column, write_columns};
+use nearprint::cli::columns::{Column, table};
 use nearprint::cli::measure::limits::Limit;
 use nearprint::cli::measure::numbers::{bytes, count, float, number, time};
 use nearprint::fingerprint::Distance;
@@ -240,13 +240,13 @@ fn time_exactly(ns: f64) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_columns(f, RESULT_COLUMNS, &self.results)?;
+        f.write_str(&table(RESULT_COLUMNS, &self.results))?;
         if !self.facts.is_empty() {
             writeln!(f)?;
-            write_columns(f, FACT_COLUMNS, &self.facts)?;
+            f.write_str(&table(FACT_COLUMNS, &self.facts))?;
         }
         writeln!(f)?;
-        write_columns(f, LIMIT_COLUMNS, &self.limits)?;
+        f.write_str(&table(LIMIT_COLUMNS, &self.limits))?;
         let Machine { cpu, features, cores } = &self.machine;
         writeln!(f, "\nmachine       {cpu}, cores: {cores}, features: {}", features.join(" "))?;
         writeln!(f, "repeat it by  --seed {}, nearprint {}", self.seed, self.version)?;

@@ -10,7 +10,7 @@ use crate::fingerprint::Fingerprint;
 /// skipped.
 pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 
-/// One document as its file holds it.
+/// One document as its file has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// Where the document is.

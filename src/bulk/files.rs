@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::entry::{Body, DOCUMENT_BYTES_MAX};
+use super::entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place};
 use super::names::Kind;
 use super::{foreign, manual};
 use crate::text::charset;
@@ -79,8 +79,21 @@ pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
     read_body(&mut open(path, &BytesRead::default())?, kind)
 }
 
+/// Reads the rest of a file as one document, with its path as id; `None` for a binary file.
+pub(super) fn read_entry(
+    path: &Path,
+    source: &mut dyn BufRead,
+    kind: Kind,
+) -> Result<Option<Entry>, BadEntry> {
+    let id = (path != Path::new("-")).then(|| path.to_string_lossy().into_owned());
+    match read_body(source, kind) {
+        Ok(body) => Ok(body.map(|body| Entry { place: Place::file(path), id, body })),
+        Err(error) => Err(Place::file(path).bad(error)),
+    }
+}
+
 /// Reads the rest of a source as one document; `None` for a binary file.
-pub(super) fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Option<Body>> {
+fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Option<Body>> {
     let mut bytes = Vec::new();
     source.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > DOCUMENT_BYTES_MAX {

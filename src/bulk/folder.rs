@@ -32,24 +32,19 @@ impl Folder {
     /// The document of a file, or the first one of an NDJSON file.
     fn read(&mut self, file: &DirEntry, kind: Kind) -> Option<Result<Entry, BadEntry>> {
         let path = file.path();
+        let mut source = match files::open(path, &self.bytes) {
+            Ok(source) => source,
+            Err(error) => return Some(Err(Place::file(path).bad(error))),
+        };
         if kind == Kind::Ndjson {
-            return match files::open(path, &self.bytes) {
-                Ok(source) => self.lines.insert(ByLine::new(source, ndjson::parse, path)).next(),
-                Err(error) => Some(Err(Place::file(path).bad(error))),
-            };
+            return self.lines.insert(ByLine::new(source, ndjson::parse, path)).next();
         }
-        let body = files::open(path, &self.bytes)
-            .and_then(|mut source| files::read_body(source.as_mut(), kind));
-        match body {
-            Ok(Some(Body::Text(text) | Body::Html(text))) if text.trim().is_empty() => None,
-            Ok(Some(body)) => Some(Ok(Entry {
-                place: Place::file(path),
-                id: Some(path.to_string_lossy().into_owned()),
-                body,
-            })),
-            Ok(None) => None,
-            Err(error) => Some(Err(Place::file(path).bad(error))),
-        }
+        let is_blank = |entry: &Entry| match &entry.body {
+            Body::Text(text) | Body::Html(text) => text.trim().is_empty(),
+            Body::Features(_) | Body::Fingerprint(_) => false,
+        };
+        let entry = files::read_entry(path, source.as_mut(), kind).transpose()?;
+        Some(entry).filter(|entry| !entry.as_ref().is_ok_and(is_blank))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::fingerprint::Fingerprint;
 /// What a reader yields, boxed because the format is known only at run time.
 type Entries = Box<dyn Iterator<Item = Result<Entry, BadEntry>> + Send>;
 
-/// What a file holds.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// A JSON object with id and text, html, features or fingerprint a line.
@@ -28,8 +28,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of the file at `path`, which begins with `head`. The name decides or, if it says
-    /// nothing, the first bytes.
+    /// The format of the file at `path`, which begins with `head`. The name decides, or else the
+    /// first bytes.
     ///
     /// # Errors
     /// No reader understands the file; the error is what it looks like.
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Documents {
 
 impl Documents {
     /// The documents of files, folders and `-`, the standard input. Without a `format`, the name of
-    /// each file decides or, if it says nothing, its first bytes. Opens nothing yet.
+    /// each file decides, or else its first bytes. Opens nothing yet.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>) -> Self {
         Self { waiting: paths.into(), format, current: None, bytes: BytesRead::default() }
     }
@@ -130,12 +130,8 @@ impl Documents {
 }
 
 fn one_document(mut source: Source, path: &Path) -> Result<Entry, BadEntry> {
-    let id = (path != Path::new("-")).then(|| path.to_string_lossy().into_owned());
-    match files::read_body(source.as_mut(), Kind::of(path)) {
-        Ok(Some(body)) => Ok(Entry { place: Place::file(path), id, body }),
-        Ok(None) => Err(Place::file(path).bad("is a binary file")),
-        Err(error) => Err(Place::file(path).bad(error)),
-    }
+    let entry = files::read_entry(path, source.as_mut(), Kind::of(path))?;
+    entry.ok_or_else(|| Place::file(path).bad("is a binary file"))
 }
 
 impl Iterator for Documents {

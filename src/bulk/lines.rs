@@ -1,26 +1,53 @@
 //! Files of one entry a line, with a limit on the length of a line.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 use std::path::Path;
 use std::sync::Arc;
+use std::vec;
+
+use bytes::Bytes;
 
 use super::entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place};
 use super::files::Source;
+use crate::lines::{Line, LineCutter};
 
 /// Parses the id and the body of a line; the error says what is wrong with it.
 pub(super) type ParseLine = fn(&[u8]) -> Result<(Option<String>, Body), String>;
 
 /// The entries of a file of one entry a line.
 pub(super) struct ByLine {
-    lines: Lines,
+    /// `None` after its end, or after an error: then it may repeat itself or fail for ever.
+    source: Option<Source>,
+    cutter: LineCutter,
+    lines: vec::IntoIter<Line>,
     parse: ParseLine,
     path: Arc<Path>,
-    ended: bool,
 }
 
 impl ByLine {
     pub(super) fn new(source: Source, parse: ParseLine, path: &Path) -> Self {
-        Self { lines: Lines::new(source), parse, path: path.into(), ended: false }
+        Self {
+            source: Some(source),
+            cutter: LineCutter::new(DOCUMENT_BYTES_MAX),
+            lines: Vec::new().into_iter(),
+            parse,
+            path: path.into(),
+        }
+    }
+
+    fn place(&self, line: u64) -> Place {
+        Place { path: Arc::clone(&self.path), line: Some(line) }
+    }
+
+    fn entry(&self, line: &Line) -> Result<Entry, BadEntry> {
+        let place = self.place(line.number);
+        let Some(bytes) = &line.bytes else {
+            return Err(place.bad(format!("longer than {DOCUMENT_BYTES_MAX} bytes")));
+        };
+        match (self.parse)(bytes.trim_ascii()) {
+            Ok((id, body)) => Ok(Entry { place, id, body }),
+            Err(why) => Err(place.bad(why)),
+        }
     }
 }
 
@@ -28,85 +55,28 @@ impl Iterator for ByLine {
     type Item = Result<Entry, BadEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let place = |number| Place { path: Arc::clone(&self.path), line: Some(number) };
-        match self.lines.next() {
-            Ok(None) => None,
-            Ok(Some(Line::Whole { number, bytes })) => {
-                let place = place(number);
-                Some(match (self.parse)(bytes) {
-                    Ok((id, body)) => Ok(Entry { place, id, body }),
-                    Err(why) => Err(place.bad(why)),
-                })
-            }
-            Ok(Some(Line::TooLong { number })) => {
-                let why = format!("longer than {DOCUMENT_BYTES_MAX} bytes");
-                Some(Err(place(number).bad(why)))
-            }
-            Err(error) => {
-                // After a failed read the source may repeat itself or fail for ever.
-                self.ended = true;
-                Some(Err(place(self.lines.number).bad(error)))
-            }
-        }
-    }
-}
-
-/// The lines of a source, read one after the other into one buffer.
-struct Lines {
-    source: Source,
-    number: u64,
-    buffer: Vec<u8>,
-    max: usize,
-}
-
-/// A line without its line end.
-enum Line<'a> {
-    Whole { number: u64, bytes: &'a [u8] },
-    TooLong { number: u64 },
-}
-
-impl Lines {
-    fn new(source: Source) -> Self {
-        Self { source, number: 0, buffer: Vec::new(), max: DOCUMENT_BYTES_MAX }
-    }
-
-    /// The next line that is not blank.
-    fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
-            self.buffer.clear();
-            let limit = self.max as u64 + 1;
-            let read = (&mut self.source).take(limit).read_until(b'\n', &mut self.buffer)?;
-            if read == 0 {
-                return Ok(None);
+            if let Some(line) = self.lines.next() {
+                return Some(self.entry(&line));
             }
-            self.number += 1;
-            let number = self.number;
-            if read > self.max && self.buffer.last() != Some(&b'\n') {
-                skip_line(&mut self.source)?;
-                return Ok(Some(Line::TooLong { number }));
+            let source = self.source.as_mut()?;
+            match source.fill_buf() {
+                Ok([]) => {
+                    self.source = None;
+                    let last: Vec<Line> = self.cutter.finish().into_iter().collect();
+                    self.lines = last.into_iter();
+                }
+                Ok(data) => {
+                    let count = data.len();
+                    self.lines = self.cutter.push(Bytes::copy_from_slice(data)).into_iter();
+                    source.consume(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.source = None;
+                    return Some(Err(self.place(self.cutter.number()).bad(error)));
+                }
             }
-            if !self.buffer.trim_ascii().is_empty() {
-                let bytes = self.buffer.trim_ascii();
-                return Ok(Some(Line::Whole { number, bytes }));
-            }
-        }
-    }
-}
-
-fn skip_line(source: &mut Source) -> io::Result<()> {
-    loop {
-        let available = source.fill_buf()?;
-        if available.is_empty() {
-            return Ok(());
-        }
-        let line_end = available.iter().position(|&byte| byte == b'\n');
-        let length = line_end.map_or(available.len(), |at| at + 1);
-        source.consume(length);
-        if line_end.is_some() {
-            return Ok(());
         }
     }
 }
@@ -122,19 +92,21 @@ mod tests {
         let text = "one\n\nthree is far too long\r\nfour\r\nfive";
         // A buffer of 2 bytes, so that the long line is skipped in many steps.
         let source = Box::new(BufReader::with_capacity(2, text.as_bytes()));
-        let mut lines = Lines::new(source);
-        lines.max = 6;
-        let mut seen = Vec::new();
-        while let Some(line) = lines.next().unwrap() {
-            seen.push(match line {
-                Line::Whole { number, bytes } => {
-                    (number, String::from_utf8(bytes.to_vec()).unwrap())
-                }
-                Line::TooLong { number } => (number, "too long".to_owned()),
-            });
-        }
-        let expected = [(1, "one"), (3, "too long"), (4, "four"), (5, "five")];
-        assert_eq!(seen, expected.map(|(n, line)| (n, line.to_owned())));
+        let parse = |line: &[u8]| {
+            let line = String::from_utf8(line.to_vec()).unwrap();
+            Ok((Some(line), Body::Text(String::new())))
+        };
+        let mut lines = ByLine::new(source, parse, Path::new("f.hex"));
+        lines.cutter = LineCutter::new(6);
+        let seen: Vec<_> = lines
+            .map(|line| match line {
+                Ok(entry) => (entry.place.line.unwrap(), entry.id.unwrap()),
+                Err(bad) => (bad.place.line.unwrap(), bad.why),
+            })
+            .collect();
+        let too_long = format!("longer than {DOCUMENT_BYTES_MAX} bytes");
+        let expected = [(1, "one"), (3, &too_long), (4, "four"), (5, "five")];
+        assert_eq!(seen, expected.map(|(number, line)| (number, line.to_owned())));
     }
 
     #[test]

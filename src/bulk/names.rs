@@ -1,10 +1,10 @@
-//! What the name of a file says about its content.
+//! Recognises the content of a file by its name.
 
 use std::path::Path;
 
 use super::foreign;
 
-/// What a file of this name holds.
+/// The content of files with a name like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Plain text or Markdown.
@@ -21,11 +21,11 @@ pub(super) enum Kind {
     Hex,
     /// A format that no reader understands; its name, for people.
     Foreign(&'static str),
-    /// The name says nothing; in a folder such a file is skipped.
+    /// No name that is known; in a folder such a file is skipped.
     Other,
 }
 
-/// Names of documents without an extension, or with one that says little.
+/// Names of documents without an extension, or with an unusual one.
 const WELL_KNOWN: [&str; 10] = [
     "license",
     "licence",

@@ -17,12 +17,12 @@ use ureq::{Agent, Body, RequestBuilder};
 
 use super::error_report::ErrorReport;
 
-/// Where a service without a configuration listens.
+/// The address of a service without a configuration.
 pub(super) const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
 
 /// How often a request is sent to a service that is too busy for it.
 const ATTEMPTS_MAX: u32 = 60;
-/// The longest single wait, whatever `Retry-After` says.
+/// The longest single wait, whatever `Retry-After` is.
 const WAIT_SECONDS_MAX: u64 = 30;
 
 /// The options that a service with tokens or TLS needs.
@@ -158,14 +158,7 @@ impl Client {
         &self.server
     }
 
-    /// Gets a path; any status but 200 is an error.
-    pub(super) fn get(&self, path: &str) -> Result<String> {
-        let mut response =
-            self.until_admitted(|url| self.authorized(self.agent.get(url)).call(), path)?;
-        Ok(response.body_mut().read_to_string()?)
-    }
-
-    /// Gets a path and copies the body.
+    /// Gets a path and copies the body; any status but 200 is an error.
     pub(super) fn copy(&self, path: &str, sink: &mut dyn Write) -> Result<u64> {
         let response =
             self.until_admitted(|url| self.authorized(self.agent.get(url)).call(), path)?;
@@ -199,7 +192,7 @@ impl Client {
         Ok(BufReader::new(body.reader()))
     }
 
-    /// Repeats a request while the service says that it is busy.
+    /// Repeats a request while the service is busy.
     fn until_admitted(
         &self,
         send: impl Fn(&str) -> Result<Response<Body>, ureq::Error>,

@@ -1,22 +1,13 @@
 //! Tables without lines, as `plan`, `inspect`, `snapshot` and the benchmark program print them.
 
-use std::fmt;
-
 use comfy_table::{CellAlignment, Table, presets};
 
 /// A column: its heading, and the cell of a row.
 pub type Column<T> = (&'static str, fn(&T) -> String);
 
-/// Writes a table with headings. The first column is left-aligned, the others are right-aligned,
-/// and a column without content is left out.
-///
-/// # Errors
-/// Those of the formatter.
-pub fn write_columns<T>(
-    f: &mut fmt::Formatter<'_>,
-    columns: &[Column<T>],
-    rows: &[T],
-) -> fmt::Result {
+/// A table with headings. The first column is left-aligned, the others are right-aligned, and a
+/// column without content is left out.
+pub fn table<T>(columns: &[Column<T>], rows: &[T]) -> String {
     let has_content = |(_, show): &&Column<T>| rows.iter().any(|row| !show(row).is_empty());
     let columns: Vec<&Column<T>> = columns.iter().filter(has_content).collect();
     let mut table = Table::new();
@@ -30,5 +21,5 @@ pub fn write_columns<T>(
         };
         column.set_padding((left, 0)).set_cell_alignment(alignment);
     }
-    writeln!(f, "{}", table.trim_fmt())
+    format!("{}\n", table.trim_fmt())
 }

@@ -13,21 +13,11 @@ pub(super) fn load(sources: &Sources) -> Result<(Config, Settings), ErrorReport>
         Ok((config, settings))
     };
     load().map_err(|error| {
-        let next = match &error {
-            ConfigError::NoTokens { .. } => {
-                "make a token and its line with `nearprint token >> FILE`, and name that file: \
-                 NEARPRINT_ACCESS__TOKENS_FILE=FILE; or listen on 127.0.0.1"
-            }
-            ConfigError::Unreadable { .. }
-            | ConfigError::NotToml { .. }
-            | ConfigError::UnknownKey { .. }
-            | ConfigError::UnknownVariables(_)
-            | ConfigError::NotUtf8 { .. }
-            | ConfigError::WrongKind { .. }
-            | ConfigError::Missing { .. }
-            | ConfigError::OutOfRange { .. } => {
-                "config/default.toml lists every key with its range"
-            }
+        let next = if let ConfigError::NoTokens { .. } = error {
+            "make a token and its line with `nearprint token >> FILE`, and name that file: \
+             NEARPRINT_ACCESS__TOKENS_FILE=FILE; or listen on 127.0.0.1"
+        } else {
+            "config/default.toml lists every key with its range"
         };
         ErrorReport::new("the configuration is not right", next).because(error)
     })

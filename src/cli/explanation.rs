@@ -1,58 +1,35 @@
 //! Explanations for people: the heaviest features, the bits that flip first, and why two documents
 //! differ.
 
-use std::fmt;
-
-use super::columns::{Column, write_columns};
-use crate::text::{DifferingBit, Explained, Explanation, HeavyFeature};
+use super::columns::{Column, table};
+use crate::text::{DifferingBit, Explained, HeavyFeature};
 
 /// Why a document has its fingerprint.
-pub(super) struct Why(Explanation);
-
-impl Why {
-    pub(super) fn new(explained: &Explained) -> Self {
-        Self(explained.explanation())
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let features: &[Column<HeavyFeature>] = &[
-            ("heaviest features", |heavy| format!("{:?}", heavy.feature)),
-            ("weight", |heavy| number(heavy.weight)),
-        ];
-        write_columns(f, features, &self.0.heaviest)?;
-        let bits: &[Column<(u8, f64)>] = &[
-            ("bits that tip first", |(bit, _)| bit.to_string()),
-            ("sum", |(_, sum)| number(*sum)),
-        ];
-        writeln!(f)?;
-        write_columns(f, bits, &self.0.near_zero())
-    }
+pub(super) fn why(explained: &Explained) -> String {
+    let features: &[Column<HeavyFeature>] = &[
+        ("heaviest features", |heavy| format!("{:?}", heavy.feature)),
+        ("weight", |heavy| number(heavy.weight)),
+    ];
+    let bits: &[Column<(u8, f64)>] =
+        &[("bits that tip first", |(bit, _)| bit.to_string()), ("sum", |(_, sum)| number(*sum))];
+    let explanation = explained.explanation();
+    let (heaviest, near_zero) = (&explanation.heaviest, &explanation.near_zero());
+    format!("{}\n{}", table(features, heaviest), table(bits, near_zero))
 }
 
 /// Why two documents differ.
-pub(super) struct Differences(Vec<DifferingBit>);
-
-impl Differences {
-    pub(super) fn new(a: &Explained, b: &Explained) -> Self {
-        Self(a.differing_bits(b))
+pub(super) fn differences(a: &Explained, b: &Explained) -> String {
+    let differing = a.differing_bits(b);
+    if differing.is_empty() {
+        return "no bit differs\n".to_owned();
     }
-}
-
-impl fmt::Display for Differences {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return writeln!(f, "no bit differs");
-        }
-        let columns: &[Column<DifferingBit>] = &[
-            ("bits that differ", |bit| bit.bit.to_string()),
-            ("sum in a", |bit| number(bit.sums[0])),
-            ("in b", |bit| number(bit.sums[1])),
-            ("decided by (weight in a, in b)", |bit| deciding(bit)),
-        ];
-        write_columns(f, columns, &self.0)
-    }
+    let columns: &[Column<DifferingBit>] = &[
+        ("bits that differ", |bit| bit.bit.to_string()),
+        ("sum in a", |bit| number(bit.sums[0])),
+        ("in b", |bit| number(bit.sums[1])),
+        ("decided by (weight in a, in b)", deciding),
+    ];
+    table(columns, &differing)
 }
 
 fn deciding(bit: &DifferingBit) -> String {

@@ -1,6 +1,5 @@
 //! Shared by the commands that work on the data directory of a stopped service.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -53,13 +52,4 @@ pub(super) fn bar(doing: &'static str, bytes: u64) -> ProgressBar {
 /// A value of a file, or that the file is damaged.
 pub(super) fn shown<T, E>(fact: &Result<T, E>, show: impl FnOnce(&T) -> String) -> String {
     fact.as_ref().map_or_else(|_| "damaged".to_owned(), show)
-}
-
-/// Columns as something to print.
-pub(super) struct Table<F>(pub(super) F);
-
-impl<F: Fn(&mut fmt::Formatter<'_>) -> fmt::Result> fmt::Display for Table<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0(f)
-    }
 }

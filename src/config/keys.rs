@@ -7,103 +7,86 @@ use serde::{Deserialize, Serialize};
 /// The text of `config/default.toml`.
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
-/// The merged configuration as written, before any range is checked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
+/// Declares the sections with their keys. `config/default.toml` explains each key.
+macro_rules! sections {
+    ($($(#[$doc:meta])* $section:ident: $keys:ident { $($key:ident: $type:ty,)* })*) => {
+        /// The merged configuration as written, before any range is checked.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Config {
+            $($(#[$doc])* pub $section: $keys,)*
+        }
+
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+            #[serde(deny_unknown_fields)]
+            #[expect(missing_docs, reason = "config/default.toml explains each key")]
+            pub struct $keys {
+                $(pub $key: $type,)*
+            }
+        )*
+    };
+}
+
+sections! {
     /// `[server]`: connections, requests, TLS.
-    pub server: ServerKeys,
+    server: ServerKeys {
+        listen: String,
+        host_names: String,
+        body_bytes_max: u64,
+        line_bytes_max: u64,
+        bodies_held_bytes_max: u64,
+        reply_bytes_max: u64,
+        replies_held_bytes_max: u64,
+        exports_max: u64,
+        header_timeout_ms: u64,
+        body_timeout_ms: u64,
+        idle_timeout_ms: u64,
+        connections_max: u64,
+        requests_in_flight_max: u64,
+        shutdown_grace_ms: u64,
+        tls_certificate_file: PathBuf,
+        tls_key_file: PathBuf,
+    }
     /// `[data]`: what is stored where, and how durably.
-    pub data: DataKeys,
+    data: DataKeys {
+        directory: PathBuf,
+        recipe: String,
+        distance_max: u64,
+        durability: String,
+        durability_interval_ms: u64,
+    }
     /// `[query]`: the defaults of requests.
-    pub query: QueryKeys,
+    query: QueryKeys {
+        distance: u64,
+        limit: u64,
+        min_similarity: f64,
+        extract: String,
+    }
     /// `[engine]`: queues, files and limits.
-    pub engine: EngineKeys,
+    engine: EngineKeys {
+        lookup_threads: u64,
+        delta_events: u64,
+        queue_changes_max: u64,
+        group_changes_max: u64,
+        journal_file_bytes: u64,
+        snapshot_interval_ms: u64,
+        snapshot_changes: u64,
+        memory_bytes_max: u64,
+        disk_free_bytes_min: u64,
+    }
     /// `[access]`: tokens.
-    pub access: AccessKeys,
+    access: AccessKeys {
+        tokens_file: PathBuf,
+        tokens: String,
+        requests_per_second: u64,
+    }
     /// `[log]`: what is logged.
-    pub log: LogKeys,
-}
-
-/// The keys of `[server]`; `config/default.toml` explains each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "config/default.toml explains each key")]
-pub struct ServerKeys {
-    pub listen: String,
-    pub host_names: String,
-    pub body_bytes_max: u64,
-    pub line_bytes_max: u64,
-    pub bodies_held_bytes_max: u64,
-    pub reply_bytes_max: u64,
-    pub replies_held_bytes_max: u64,
-    pub exports_max: u64,
-    pub header_timeout_ms: u64,
-    pub body_timeout_ms: u64,
-    pub idle_timeout_ms: u64,
-    pub connections_max: u64,
-    pub requests_in_flight_max: u64,
-    pub shutdown_grace_ms: u64,
-    pub tls_certificate_file: PathBuf,
-    pub tls_key_file: PathBuf,
-}
-
-/// The keys of `[data]`; `config/default.toml` explains each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "config/default.toml explains each key")]
-pub struct DataKeys {
-    pub directory: PathBuf,
-    pub recipe: String,
-    pub distance_max: u64,
-    pub durability: String,
-    pub durability_interval_ms: u64,
-}
-
-/// The keys of `[query]`; `config/default.toml` explains each.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "config/default.toml explains each key")]
-pub struct QueryKeys {
-    pub distance: u64,
-    pub limit: u64,
-    pub min_similarity: f64,
-    pub extract: String,
-}
-
-/// The keys of `[engine]`; `config/default.toml` explains each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "config/default.toml explains each key")]
-pub struct EngineKeys {
-    pub lookup_threads: u64,
-    pub delta_events: u64,
-    pub queue_changes_max: u64,
-    pub group_changes_max: u64,
-    pub journal_file_bytes: u64,
-    pub snapshot_interval_ms: u64,
-    pub snapshot_changes: u64,
-    pub memory_bytes_max: u64,
-    pub disk_free_bytes_min: u64,
-}
-
-/// The keys of `[access]`; `config/default.toml` explains each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "config/default.toml explains each key")]
-pub struct AccessKeys {
-    pub tokens_file: PathBuf,
-    pub tokens: String,
-    pub requests_per_second: u64,
-}
-
-/// The keys of `[log]`; `config/default.toml` explains each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "config/default.toml explains each key")]
-pub struct LogKeys {
-    pub format: String,
-    pub level: String,
+    log: LogKeys {
+        format: String,
+        level: String,
+    }
 }
 
 impl Config {

@@ -20,10 +20,20 @@ const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;
 const HOUR_MS: u64 = 3_600_000;
 const WEEK_MS: u64 = 604_800_000;
-/// Room for one hit with ten ids of the largest size, every character of which may need an escape.
+/// Enough for one hit with ten ids of the largest size if every character needs an escape.
 const REPLY_BYTES_MIN: u64 = 1 << 17;
+const QUEUE_MAX: u64 = 1 << 24;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
+
+/// The name of a key, and its value.
+type Key = (&'static str, u64);
+
+macro_rules! key {
+    ($config:ident.$section:ident.$key:ident) => {
+        (concat!(stringify!($section), ".", stringify!($key)), $config.$section.$key)
+    };
+}
 
 impl Config {
     /// Checks every range and every relation between keys.
@@ -67,7 +77,7 @@ fn host_names(config: &Config) -> Result<http::HostNames, ConfigError> {
 
 fn access_source(config: &Config) -> Result<access::TokenSource, ConfigError> {
     let keys = &config.access;
-    let rate = within("access.requests_per_second", keys.requests_per_second, 0..=1_000_000)?;
+    let rate = within(key!(config.access.requests_per_second), 0..=1_000_000)?;
     Ok(access::TokenSource {
         file: given(&keys.tokens_file),
         lines: keys.tokens.clone(),
@@ -95,17 +105,12 @@ fn server_options(
     config: &Config,
     access: access::TokenSource,
 ) -> Result<server::Options, ConfigError> {
-    let keys = &config.server;
     Ok(server::Options {
-        header_timeout: ms(
-            "server.header_timeout_ms",
-            keys.header_timeout_ms,
-            MS_MIN..=MINUTES_10_MS,
-        )?,
-        idle_timeout: ms("server.idle_timeout_ms", keys.idle_timeout_ms, MS_MIN..=HOUR_MS)?,
-        reply_timeout: ms("server.body_timeout_ms", keys.body_timeout_ms, MS_MIN..=HOUR_MS)?,
-        connections_max: length("server.connections_max", keys.connections_max, 1..=1_000_000)?,
-        shutdown_grace: ms("server.shutdown_grace_ms", keys.shutdown_grace_ms, 0..=MINUTES_10_MS)?,
+        header_timeout: ms(key!(config.server.header_timeout_ms), MS_MIN..=MINUTES_10_MS)?,
+        idle_timeout: ms(key!(config.server.idle_timeout_ms), MS_MIN..=HOUR_MS)?,
+        reply_timeout: ms(key!(config.server.body_timeout_ms), MS_MIN..=HOUR_MS)?,
+        connections_max: length(key!(config.server.connections_max), 1..=1_000_000)?,
+        shutdown_grace: ms(key!(config.server.shutdown_grace_ms), 0..=MINUTES_10_MS)?,
         access,
         tls: tls_source(config)?,
     })
@@ -113,83 +118,59 @@ fn server_options(
 
 fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
     let (server, query) = (&config.server, &config.query);
-    let distance_max =
-        distance("data.distance_max", config.data.distance_max, Distance::LOOKUP_MAX)?;
+    let distance_max = distance(key!(config.data.distance_max), Distance::LOOKUP_MAX)?;
     let similarities = 0.0..=1.0;
     if !similarities.contains(&query.min_similarity) {
         return Err(wrong("query.min_similarity", query.min_similarity, "0 to 1"));
     }
-    let body_bytes_max = length("server.body_bytes_max", server.body_bytes_max, 1_024..=GIB)?;
-    let reply_bytes_max =
-        length("server.reply_bytes_max", server.reply_bytes_max, REPLY_BYTES_MIN..=GIB)?;
+    let body_bytes_max = length(key!(config.server.body_bytes_max), 1_024..=GIB)?;
+    let reply_bytes_max = length(key!(config.server.reply_bytes_max), REPLY_BYTES_MIN..=GIB)?;
     Ok(http::Options {
         host_names: host_names(config)?,
         body_bytes_max,
-        line_bytes_max: length("server.line_bytes_max", server.line_bytes_max, 1_024..=GIB)?,
+        line_bytes_max: length(key!(config.server.line_bytes_max), 1_024..=GIB)?,
         bodies_held_bytes_max: length(
-            "server.bodies_held_bytes_max",
-            server.bodies_held_bytes_max,
+            key!(config.server.bodies_held_bytes_max),
             server.body_bytes_max..=TIB,
         )?,
         reply_bytes_max,
         replies_held_bytes_max: length(
-            "server.replies_held_bytes_max",
-            server.replies_held_bytes_max,
+            key!(config.server.replies_held_bytes_max),
             2 * server.reply_bytes_max..=TIB,
         )?,
-        exports_max: length("server.exports_max", server.exports_max, 1..=64)?,
-        body_timeout: ms("server.body_timeout_ms", server.body_timeout_ms, MS_MIN..=HOUR_MS)?,
-        requests_in_flight_max: length(
-            "server.requests_in_flight_max",
-            server.requests_in_flight_max,
-            1..=1_000_000,
-        )?,
+        exports_max: length(key!(config.server.exports_max), 1..=64)?,
+        body_timeout: ms(key!(config.server.body_timeout_ms), MS_MIN..=HOUR_MS)?,
+        requests_in_flight_max: length(key!(config.server.requests_in_flight_max), 1..=1_000_000)?,
         memory_bytes_max: config.engine.memory_bytes_max,
         defaults: http::RequestDefaults {
             recipe: recipe(config)?,
             extract: extract(config)?,
-            distance: distance("query.distance", query.distance, distance_max)?,
+            distance: distance(key!(config.query.distance), distance_max)?,
             distance_max,
-            limit: length("query.limit", query.limit, 1..=http::RequestDefaults::LIMIT_MAX as u64)?,
+            limit: length(key!(config.query.limit), 1..=http::RequestDefaults::LIMIT_MAX as u64)?,
             min_similarity: query.min_similarity,
         },
     })
 }
 
 fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
-    let (data, keys) = (&config.data, &config.engine);
-    let queue = within("engine.queue_changes_max", keys.queue_changes_max, 1..=1 << 24)?;
+    let data = &config.data;
+    let queue = within(key!(config.engine.queue_changes_max), 1..=QUEUE_MAX)?;
     Ok(engine::Options {
         data: data.directory.clone(),
         recipe: recipe(config)?,
-        distance_max: distance("data.distance_max", data.distance_max, Distance::LOOKUP_MAX)?,
+        distance_max: distance(key!(config.data.distance_max), Distance::LOOKUP_MAX)?,
         durability: durability(config)?,
-        lookup_threads: length("engine.lookup_threads", keys.lookup_threads, 0..=1_024)?,
-        delta_events: length("engine.delta_events", keys.delta_events, 1_024..=1 << 24)?,
+        lookup_threads: length(key!(config.engine.lookup_threads), 0..=1_024)?,
+        delta_events: length(key!(config.engine.delta_events), 1_024..=1 << 24)?,
         small_segment_max: engine::SMALL_SEGMENT_MAX,
-        queue_changes_max: length("engine.queue_changes_max", queue, 1..=1 << 24)?,
-        group_changes_max: length("engine.group_changes_max", keys.group_changes_max, 1..=queue)?,
-        journal_file_bytes: within(
-            "engine.journal_file_bytes",
-            keys.journal_file_bytes,
-            65_536..=64 * GIB,
-        )?,
-        snapshot_interval_ms: within(
-            "engine.snapshot_interval_ms",
-            keys.snapshot_interval_ms,
-            1_000..=WEEK_MS,
-        )?,
-        snapshot_changes: within(
-            "engine.snapshot_changes",
-            keys.snapshot_changes,
-            1_000..=1_000_000_000_000,
-        )?,
+        queue_changes_max: length(key!(config.engine.queue_changes_max), 1..=QUEUE_MAX)?,
+        group_changes_max: length(key!(config.engine.group_changes_max), 1..=queue)?,
+        journal_file_bytes: within(key!(config.engine.journal_file_bytes), 65_536..=64 * GIB)?,
+        snapshot_interval_ms: within(key!(config.engine.snapshot_interval_ms), 1_000..=WEEK_MS)?,
+        snapshot_changes: within(key!(config.engine.snapshot_changes), 1_000..=1_000_000_000_000)?,
         memory_bytes_max: memory_of_index(config)?,
-        disk_free_bytes_min: within(
-            "engine.disk_free_bytes_min",
-            keys.disk_free_bytes_min,
-            0..=1 << 60,
-        )?,
+        disk_free_bytes_min: within(key!(config.engine.disk_free_bytes_min), 0..=1 << 60)?,
     })
 }
 
@@ -202,7 +183,7 @@ fn memory_of_index(config: &Config) -> Result<u64, ConfigError> {
     let server = &config.server;
     let requests = server.bodies_held_bytes_max.saturating_add(server.replies_held_bytes_max);
     let least = requests.saturating_add(1);
-    match within("engine.memory_bytes_max", all, least..=1 << 60) {
+    match within(key!(config.engine.memory_bytes_max), least..=1 << 60) {
         Ok(all) => Ok(all - requests),
         Err(_) => Err(wrong(
             "engine.memory_bytes_max",
@@ -217,7 +198,7 @@ fn memory_of_index(config: &Config) -> Result<u64, ConfigError> {
 
 fn durability(config: &Config) -> Result<Durability, ConfigError> {
     let data = &config.data;
-    let ms = within("data.durability_interval_ms", data.durability_interval_ms, 1..=60_000)?;
+    let ms = within(key!(config.data.durability_interval_ms), 1..=60_000)?;
     match data.durability.as_str() {
         "always" => Ok(Durability::Always),
         "interval" => Ok(Durability::Interval { ms }),
@@ -258,25 +239,26 @@ fn log_options(config: &Config) -> Result<telemetry::Options, ConfigError> {
     })
 }
 
-fn distance(key: &'static str, value: u64, max: Distance) -> Result<Distance, ConfigError> {
-    let bits = within(key, value, 0..=u64::from(max.get()))?;
+fn distance(key: Key, max: Distance) -> Result<Distance, ConfigError> {
+    let bits = within(key, 0..=u64::from(max.get()))?;
     Ok(u8::try_from(bits).ok().and_then(Distance::new).expect("within 0 to 64"))
 }
 
-fn ms(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<Duration, ConfigError> {
-    within(key, value, range).map(Duration::from_millis)
+fn ms(key: Key, range: RangeInclusive<u64>) -> Result<Duration, ConfigError> {
+    within(key, range).map(Duration::from_millis)
 }
 
-fn length(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<usize, ConfigError> {
-    let value = within(key, value, range)?;
-    usize::try_from(value).map_err(|_| wrong(key, value, "a size that this machine can address"))
+fn length(key: Key, range: RangeInclusive<u64>) -> Result<usize, ConfigError> {
+    let value = within(key, range)?;
+    usize::try_from(value).map_err(|_| wrong(key.0, value, "a size that this machine can address"))
 }
 
-fn within(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<u64, ConfigError> {
+fn within(key: Key, range: RangeInclusive<u64>) -> Result<u64, ConfigError> {
+    let (name, value) = key;
     if range.contains(&value) {
         return Ok(value);
     }
-    Err(wrong(key, value, &format!("{} to {}", range.start(), range.end())))
+    Err(wrong(name, value, &format!("{} to {}", range.start(), range.end())))
 }
 
 fn wrong(key: &'static str, value: impl Display, range: &str) -> ConfigError {

@@ -1,14 +1,15 @@
-//! Who analyses a long text next: turns off the async threads, so that no client's pages hold up
-//! another's.
+//! The queue of long texts, which are analysed off the async threads, so that no client's pages
+//! delay another's.
 //!
-//! Two turns a core: one at work while the next is handed over; more would take each other's caches.
-//! Half of the turns are for bodies of up to [`LONG_BYTES`], which therefore never wait for a
-//! long one. Within each half, bodies that wait are served in the order of their **deadlines**: the time of
-//! arrival and a second for each [`BYTES_A_SECOND`]. So a body overtakes those that take much longer, and none
-//! waits for ever, because those that come later have later deadlines.
+//! There are two permits a core: one analysis runs while the next is handed over; more would evict
+//! each other's data from the caches. Half of the permits are for bodies of up to [`LONG_BYTES`],
+//! which therefore never wait for a long one. Within each half, waiting bodies are served in the
+//! order of their **deadlines**: the time of arrival plus a second for each [`BYTES_A_SECOND`]. So
+//! a body overtakes those that take much longer, and none waits for ever, because later ones have
+//! later deadlines.
 //!
-//! An analysis that begins goes on to its end, which takes time linear in its bytes ([`crate::text`]). One
-//! that still waits is given up as soon as its request is: then its body goes as well.
+//! An analysis that has begun runs to its end, which takes time linear in its bytes
+//! ([`crate::text`]). One that still waits is dropped with its request, and its body with it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,114 +21,100 @@ use tokio::time::Instant;
 /// Bodies of more bytes are long: analysing one takes tens of milliseconds.
 const LONG_BYTES: usize = 256 << 10;
 
-/// What an analysis is expected to manage, at worst.
+/// The speed of an analysis, at worst.
 const BYTES_A_SECOND: u64 = 4 << 20;
 
 /// The queue of analyses.
+#[derive(Debug)]
+pub(crate) struct Analyses {
+    short: Lane,
+    long: Lane,
+}
+
+/// The permit of one analysis; the next one begins when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit(Option<Lane>);
+
+/// The permits of short or of long bodies.
 #[derive(Debug, Clone)]
-pub(crate) struct Analyses(Arc<Mutex<Lanes>>);
-
-/// The turn of one analysis; the next one begins when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Turn(Option<(Analyses, Lane)>);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lane {
-    Short,
-    Long,
-}
+struct Lane(Arc<Mutex<Queue>>);
 
 #[derive(Debug)]
-struct Lanes {
-    short: Waiting,
-    long: Waiting,
-    /// How many have asked; tells those with the same deadline apart.
-    asked: u64,
-}
-
-/// The turns of one lane, and who waits for them.
-#[derive(Debug)]
-struct Waiting {
+struct Queue {
     free: usize,
-    by_deadline: BTreeMap<(Instant, u64), oneshot::Sender<Turn>>,
+    /// Orders bodies with the same deadline.
+    arrivals: u64,
+    by_deadline: BTreeMap<(Instant, u64), oneshot::Sender<Permit>>,
 }
 
 impl Analyses {
-    /// With `turns` turns of each lane.
-    pub(crate) fn new(turns: usize) -> Self {
-        let lane = || Waiting { free: turns.max(1), by_deadline: BTreeMap::new() };
-        Self(Arc::new(Mutex::new(Lanes { short: lane(), long: lane(), asked: 0 })))
+    /// With `permits` permits in each lane.
+    pub(crate) fn new(permits: usize) -> Self {
+        Self { short: Lane::new(permits), long: Lane::new(permits) }
     }
 
-    /// Waits for the turn of a body of `bytes` that arrives now. Dropping the future gives the place in
-    /// the queue up.
-    pub(crate) async fn turn(&self, bytes: usize) -> Turn {
-        self.turn_of(bytes, Instant::now()).await
+    /// Waits for the permit of a body of `bytes` that arrives now. Dropping the future leaves the
+    /// queue.
+    pub(crate) async fn permit(&self, bytes: usize) -> Permit {
+        self.permit_at(bytes, Instant::now()).await
     }
 
-    async fn turn_of(&self, bytes: usize, arrival: Instant) -> Turn {
-        let lane = if bytes > LONG_BYTES { Lane::Long } else { Lane::Short };
-        let (called, turn) = oneshot::channel();
+    #[expect(clippy::arithmetic_side_effects, reason = "a body is at most a GiB: minutes")]
+    async fn permit_at(&self, bytes: usize, arrival: Instant) -> Permit {
+        let lane = if bytes > LONG_BYTES { &self.long } else { &self.short };
+        let deadline = arrival + Duration::from_millis(bytes as u64 * 1_000 / BYTES_A_SECOND);
+        let (sender, permit) = oneshot::channel();
         {
-            let mut lanes = self.lanes();
-            let waiting = lanes.of(lane);
-            if let Some(rest) = waiting.free.checked_sub(1) {
-                waiting.free = rest;
-                return Turn(Some((self.clone(), lane)));
+            let mut queue = lane.queue();
+            if let Some(rest) = queue.free.checked_sub(1) {
+                queue.free = rest;
+                return Permit(Some(lane.clone()));
             }
-            let number = lanes.asked;
-            lanes.asked = number.wrapping_add(1);
-            lanes.of(lane).by_deadline.insert((deadline(bytes, arrival), number), called);
+            queue.arrivals = queue.arrivals.wrapping_add(1);
+            let arrivals = queue.arrivals;
+            queue.by_deadline.insert((deadline, arrivals), sender);
         }
-        turn.await.expect("whoever waits is called")
+        permit.await.expect("a waiting body stays in the queue until it gets its permit")
+    }
+}
+
+impl Lane {
+    fn new(permits: usize) -> Self {
+        let queue = Queue { free: permits.max(1), arrivals: 0, by_deadline: BTreeMap::new() };
+        Self(Arc::new(Mutex::new(queue)))
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        // Nothing in here panics half-way through a change.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // No code that holds the lock panics half-way through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a turn on to whoever waits and is still there.
-    fn pass_on(&self, lane: Lane) {
+    /// Passes a permit on to the next request that still waits.
+    fn pass_on(&self) {
         loop {
             let next = {
-                let mut lanes = self.lanes();
-                let waiting = lanes.of(lane);
-                let Some((_, next)) = waiting.by_deadline.pop_first() else {
-                    waiting.free = waiting.free.saturating_add(1);
+                let mut queue = self.queue();
+                let Some((_, next)) = queue.by_deadline.pop_first() else {
+                    queue.free = queue.free.saturating_add(1);
                     return;
                 };
                 next
             };
-            match next.send(Turn(Some((self.clone(), lane)))) {
+            match next.send(Permit(Some(self.clone()))) {
                 Ok(()) => return,
-                // That request was given up, so the turn is the next one's.
+                // That request was dropped, so the permit is the next one's.
                 Err(mut unused) => unused.0 = None,
             }
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some((queue, lane)) = self.0.take() {
-            queue.pass_on(lane);
+        if let Some(lane) = self.0.take() {
+            lane.pass_on();
         }
     }
-}
-
-impl Lanes {
-    fn of(&mut self, lane: Lane) -> &mut Waiting {
-        match lane {
-            Lane::Short => &mut self.short,
-            Lane::Long => &mut self.long,
-        }
-    }
-}
-
-#[expect(clippy::arithmetic_side_effects, reason = "a body is at most a GiB: minutes")]
-fn deadline(bytes: usize, arrival: Instant) -> Instant {
-    arrival + Duration::from_millis(bytes as u64 * 1_000 / BYTES_A_SECOND)
 }
 
 #[cfg(test)]
@@ -140,58 +127,58 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn is_served<F: Future<Output = Turn>>(turn: &mut Pin<&mut F>) -> Option<Turn> {
-        turn.as_mut().now_or_never()
+    fn is_served<F: Future<Output = Permit>>(waiting: &mut Pin<&mut F>) -> Option<Permit> {
+        waiting.as_mut().now_or_never()
     }
 
     #[tokio::test]
     async fn a_short_body_never_waits_for_a_long_one() {
         let queue = Analyses::new(1);
-        let running = queue.turn(16 * MIB).await;
-        assert!(is_served(&mut pin!(queue.turn(LONG_BYTES + 1))).is_none());
-        assert!(is_served(&mut pin!(queue.turn(LONG_BYTES))).is_some());
+        let running = queue.permit(16 * MIB).await;
+        assert!(is_served(&mut pin!(queue.permit(LONG_BYTES + 1))).is_none());
+        assert!(is_served(&mut pin!(queue.permit(LONG_BYTES))).is_some());
         drop(running);
     }
 
     #[tokio::test]
     async fn a_body_overtakes_those_that_take_much_longer_and_none_waits_for_ever() {
         let queue = Analyses::new(1);
-        let running = queue.turn(MIB).await;
+        let running = queue.permit(MIB).await;
         let (begin, second) = (Instant::now(), Duration::from_secs(1));
-        let mut huge = pin!(queue.turn_of(16 * MIB, begin));
-        let mut late = pin!(queue.turn_of(MIB, begin + 6 * second));
-        let mut soon = pin!(queue.turn_of(MIB, begin + 3 * second));
+        let mut huge = pin!(queue.permit_at(16 * MIB, begin));
+        let mut late = pin!(queue.permit_at(MIB, begin + 6 * second));
+        let mut soon = pin!(queue.permit_at(MIB, begin + 3 * second));
         for waiting in [&mut huge, &mut late, &mut soon] {
             assert!(is_served(waiting).is_none());
         }
         drop(running);
-        let first = is_served(&mut soon).expect("its deadline is the first");
+        let first = is_served(&mut soon).expect("its deadline is the earliest");
         assert!(is_served(&mut huge).is_none() && is_served(&mut late).is_none());
         drop(first);
-        let second = is_served(&mut huge).expect("it has waited its time");
+        let second = is_served(&mut huge).expect("its deadline is the next");
         assert!(is_served(&mut late).is_none());
         drop(second);
         assert!(is_served(&mut late).is_some());
     }
 
     #[tokio::test]
-    async fn whoever_has_left_takes_no_turn() {
+    async fn a_dropped_request_takes_no_permit() {
         let queue = Analyses::new(1);
-        let running = queue.turn(0).await;
-        let mut left: Vec<_> = (0..1_000).map(|_| Box::pin(queue.turn(0))).collect();
-        assert!(left.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
-        let mut called = left.pop().expect("there are many");
-        let mut stays = pin!(queue.turn(1));
+        let running = queue.permit(0).await;
+        let mut leavers: Vec<_> = (0..1_000).map(|_| Box::pin(queue.permit(0))).collect();
+        assert!(leavers.iter_mut().all(|left| left.as_mut().now_or_never().is_none()));
+        let mut called = leavers.pop().expect("there are many");
+        let mut stays = pin!(queue.permit(1));
         assert!(is_served(&mut stays).is_none());
-        drop(left);
+        drop(leavers);
         drop(running);
-        // Called, and leaves without having heard of it.
+        // It has the permit, and is dropped before it is polled.
         assert!(is_served(&mut stays).is_none());
         assert!(called.as_mut().now_or_never().is_some());
         assert!(is_served(&mut stays).is_some());
-        let again = queue.turn(0).await;
-        let mut leaves = Box::pin(queue.turn(0));
-        let mut last = pin!(queue.turn(1));
+        let again = queue.permit(0).await;
+        let mut leaves = Box::pin(queue.permit(0));
+        let mut last = pin!(queue.permit(1));
         assert!(leaves.as_mut().now_or_never().is_none() && is_served(&mut last).is_none());
         drop(again);
         drop(leaves);

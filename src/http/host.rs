@@ -37,9 +37,8 @@ impl<'a> Authority<'a> {
         Some(Self { text, host: Host::parse(host)?, port })
     }
 
-    /// Whether a browser that reaches this authority would call `origin` the same. The service may
-    /// stand behind a proxy with TLS, so the scheme is the origin's own: it only says which port
-    /// is meant where none is named.
+    /// Whether a browser that reaches this authority would treat it as `origin`. The service may be
+    /// behind a proxy with TLS, so the scheme of the origin only decides the default port.
     pub(crate) fn is_of_origin(&self, origin: &str) -> bool {
         let Some((scheme, authority)) = origin.split_once("://") else { return false };
         let default_port = match scheme {
@@ -78,8 +77,8 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Whether it can only mean the machine itself. Names below `localhost` are reserved for that
-    /// (RFC 6761, section 6.3): nobody can register one to rebind it.
+    /// Whether it is always the machine itself. Names below `localhost` are reserved for that (RFC
+    /// 6761, section 6.3): nobody can register one to rebind it.
     fn is_loopback(self) -> bool {
         match self {
             Self::Address(address) => address.is_loopback(),
@@ -91,7 +90,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// The names of the service besides those of the loopback interface (`server.host_names`).
+/// The names of the service in addition to those of the loopback interface (`server.host_names`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostNames(Vec<String>);
 
@@ -103,8 +102,7 @@ impl HostNames {
         self.0.is_empty()
     }
 
-    /// A service listens on one port and knows nothing of the port that a proxy listens on, so
-    /// ports are not compared.
+    /// Ports are not compared, because the service does not know the port of a proxy before it.
     pub(crate) fn accept(&self, authority: &Authority<'_>) -> bool {
         let is_listed =
             |name: &String| Host::parse(name).is_some_and(|name| name.is(authority.host));
@@ -119,13 +117,13 @@ pub struct BadHostNames;
 impl FromStr for HostNames {
     type Err = BadHostNames;
 
-    /// Reads names with commas between them; an empty text is no name.
+    /// Reads names, separated by commas; an empty text has none.
     fn from_str(text: &str) -> Result<Self, BadHostNames> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
         let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-        // No name has an asterisk: it would look like a pattern and match nothing.
+        // An asterisk would look like a pattern, and match nothing.
         let is_valid = |name: &String| !name.contains('*') && Host::parse(name).is_some();
         if names.len() > Self::COUNT_MAX || !names.iter().all(is_valid) {
             return Err(BadHostNames);
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_not_parsed() {
+    fn a_text_that_is_no_host_is_not_parsed() {
         for text in [
             "",
             ":80",
@@ -244,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_names_has_names_alone() {
+    fn a_list_of_names_has_nothing_but_names() {
         let parse = |text: &str| text.parse::<HostNames>();
         assert_eq!(parse(" ").unwrap(), HostNames::default());
         assert_eq!(parse(" a.example ,b").unwrap().0, ["a.example", "b"]);

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How much of something bounded is taken.
+/// How much of a bounded resource is taken.
 #[derive(Debug, Default)]
 pub(crate) struct Level(AtomicUsize);
 
 impl Level {
     /// Takes `amount` if the level stays at `max` or below.
     pub(crate) fn take(&self, amount: usize, max: usize) -> bool {
-        // Relaxed: the number guards no other memory.
+        // Relaxed: no other memory depends on the number.
         let before = self.0.fetch_add(amount, Ordering::Relaxed);
         let fits = before.saturating_add(amount) <= max;
         if !fits {

@@ -7,44 +7,44 @@ use crate::http::host::HostNames;
 use crate::recipe::Recipe;
 use crate::text::Extract;
 
-/// What the API may take up, and what a request that says nothing gets. Checked by
-/// [`crate::config`].
+/// The limits of the API, and the defaults of a request.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The largest body of a single request.
     pub body_bytes_max: usize,
     /// The largest line of an NDJSON batch.
     pub line_bytes_max: usize,
-    /// All bodies held in memory at one time.
+    /// The bytes of all bodies in memory.
     pub bodies_held_bytes_max: usize,
-    /// The longest reply, and the longest line of a batch's reply.
+    /// The longest reply, and the longest line of the reply to a batch.
     pub reply_bytes_max: usize,
-    /// All replies that wait for their clients, at least twice the longest one.
+    /// The bytes of all replies that wait for their clients; at least twice the longest one.
     pub replies_held_bytes_max: usize,
     /// Exports at one time.
     pub exports_max: usize,
-    /// How long a body may take; a batch must bring a whole line in each such time.
+    /// How long a body may take; a batch must send a whole line within each such time.
     pub body_timeout: Duration,
     /// Requests being worked on at one time.
     pub requests_in_flight_max: usize,
-    /// The names of the service besides those of the loopback interface.
+    /// The names of the service in addition to those of the loopback interface.
     pub host_names: HostNames,
-    /// Memory of index and bodies together; 0 is no limit. Only shown: the parts keep to theirs.
+    /// The memory of index, bodies and replies together; 0 is no limit. Only shown here: each part
+    /// has a limit of its own.
     pub memory_bytes_max: u64,
-    /// What a request that says nothing gets.
+    /// The defaults of a request.
     pub defaults: RequestDefaults,
 }
 
-/// What a request that says nothing gets.
+/// The defaults of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestDefaults {
-    /// The recipe of the service, which makes fingerprints of documents.
+    /// The recipe of the service.
     pub recipe: Recipe,
     /// Which text of a page of HTML counts.
     pub extract: Extract,
     /// The distance of a look-up.
     pub distance: Distance,
-    /// The largest distance a look-up may ask for.
+    /// The largest distance of a look-up.
     pub distance_max: Distance,
     /// How many hits are listed.
     pub limit: usize,
@@ -53,6 +53,6 @@ pub struct RequestDefaults {
 }
 
 impl RequestDefaults {
-    /// No reply lists more hits than this.
+    /// The maximum number of hits in a reply.
     pub const LIMIT_MAX: usize = 1_000;
 }

@@ -1,7 +1,7 @@
 //! Errors as clients see them: RFC 9457 problem documents with a stable code.
 //!
-//! [`Code::row`] is the only place that knows a status. Text in a reply is about the request alone;
-//! the cause of a 5xx goes to the log line of the request and nowhere else.
+//! The table of [`Code`] is the only place that knows a status. The text of a reply is about the
+//! request alone; the cause of a 5xx goes into the log line of the request and nowhere else.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,186 +17,79 @@ use crate::document::{BadDocumentId, DocumentId};
 use crate::engine::Refused;
 use crate::text::{BadFeatures, EmptyDocument, NoFingerprint};
 
-/// How long a client that was shed should wait, in seconds.
+/// How long a client should wait before it repeats a request that was refused (503), in seconds.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
 /// The longest piece of a request that a reply repeats, in bytes.
 const QUOTED_BYTES_MAX: usize = 200;
 
-/// What went wrong, by its stable name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Code {
-    MalformedJson,
-    InvalidValue,
-    UnknownField,
-    RepeatedField,
-    DocumentMissing,
-    DocumentAmbiguous,
-    DistanceAboveMax,
-    PackedLength,
-    BodyIncomplete,
-    InvalidHost,
-    TokenMissing,
-    TokenUnknown,
-    ScopeMissing,
-    CrossSite,
-    NotFound,
-    DocumentNotFound,
-    MethodNotAllowed,
-    RequestTimeout,
-    RecipeMismatch,
-    LengthRequired,
-    BodyTooLarge,
-    LineTooLarge,
-    UnsupportedMediaType,
-    UnsupportedCharset,
-    UnsupportedEncoding,
-    HostNotAllowed,
-    EmptyDocument,
-    RateLimited,
-    Internal,
-    UnreadableRecord,
-    UnsupportedTransferCoding,
-    Overloaded,
-    Stopping,
-    StorageFailed,
-    DiskFull,
-    MemoryFull,
-}
+/// Declares the table of all errors: variant, status, stable code, title.
+macro_rules! codes {
+    ($($variant:ident = $status:ident, $code:literal, $title:literal;)*) => {
+        /// What went wrong.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub(crate) enum Code {
+            $($variant,)*
+        }
 
-impl Code {
-    /// Every code, for the documentation and its test.
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 36] = [
-        Self::MalformedJson,
-        Self::InvalidValue,
-        Self::UnknownField,
-        Self::RepeatedField,
-        Self::DocumentMissing,
-        Self::DocumentAmbiguous,
-        Self::DistanceAboveMax,
-        Self::PackedLength,
-        Self::BodyIncomplete,
-        Self::InvalidHost,
-        Self::TokenMissing,
-        Self::TokenUnknown,
-        Self::ScopeMissing,
-        Self::CrossSite,
-        Self::NotFound,
-        Self::DocumentNotFound,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::RecipeMismatch,
-        Self::LengthRequired,
-        Self::BodyTooLarge,
-        Self::LineTooLarge,
-        Self::UnsupportedMediaType,
-        Self::UnsupportedCharset,
-        Self::UnsupportedEncoding,
-        Self::HostNotAllowed,
-        Self::EmptyDocument,
-        Self::RateLimited,
-        Self::Internal,
-        Self::UnreadableRecord,
-        Self::UnsupportedTransferCoding,
-        Self::Overloaded,
-        Self::Stopping,
-        Self::StorageFailed,
-        Self::DiskFull,
-        Self::MemoryFull,
-    ];
+        impl Code {
+            /// Every code, for the documentation.
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
 
-    /// The one table: status, stable code, title.
-    #[expect(clippy::too_many_lines, reason = "one table, a row or so for each code")]
-    pub(crate) const fn row(self) -> (StatusCode, &'static str, &'static str) {
-        use StatusCode as S;
-        match self {
-            Self::MalformedJson => (S::BAD_REQUEST, "malformed_json", "The body is not JSON"),
-            Self::InvalidValue => (S::BAD_REQUEST, "invalid_value", "A value is not acceptable"),
-            Self::UnknownField => (S::BAD_REQUEST, "unknown_field", "A field is not known"),
-            Self::RepeatedField => (S::BAD_REQUEST, "repeated_field", "A field was given twice"),
-            Self::DocumentMissing => (S::BAD_REQUEST, "document_missing", "There is no document"),
-            Self::DocumentAmbiguous => {
-                (S::BAD_REQUEST, "document_ambiguous", "A document came in more than one form")
-            }
-            Self::DistanceAboveMax => (
-                S::BAD_REQUEST,
-                "distance_above_max",
-                "The distance is above the configured maximum",
-            ),
-            Self::PackedLength => {
-                (S::BAD_REQUEST, "packed_length", "Packed fingerprints have 8 bytes each")
-            }
-            Self::BodyIncomplete => (S::BAD_REQUEST, "body_incomplete", "The body broke off"),
-            Self::InvalidHost => (S::BAD_REQUEST, "invalid_host", "The Host header is not valid"),
-            Self::TokenMissing => (S::UNAUTHORIZED, "token_missing", "A token is needed"),
-            Self::TokenUnknown => (S::UNAUTHORIZED, "token_unknown", "The token is not known"),
-            Self::ScopeMissing => (S::FORBIDDEN, "scope_missing", "The token does not allow this"),
-            Self::CrossSite => (S::FORBIDDEN, "cross_site", "Another site sent this request"),
-            Self::NotFound => (S::NOT_FOUND, "not_found", "There is no such resource"),
-            Self::DocumentNotFound => {
-                (S::NOT_FOUND, "document_not_found", "No document has this id")
-            }
-            Self::MethodNotAllowed => (
-                S::METHOD_NOT_ALLOWED,
-                "method_not_allowed",
-                "The resource does not take this method",
-            ),
-            Self::RequestTimeout => {
-                (S::REQUEST_TIMEOUT, "request_timeout", "The body came too slowly")
-            }
-            Self::RecipeMismatch => {
-                (S::CONFLICT, "recipe_mismatch", "The fingerprint was made by another recipe")
-            }
-            Self::LengthRequired => (
-                S::LENGTH_REQUIRED,
-                "length_required",
-                "A packed body of this size must say its length",
-            ),
-            Self::BodyTooLarge => (S::PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large"),
-            Self::LineTooLarge => (S::PAYLOAD_TOO_LARGE, "line_too_large", "The line is too large"),
-            Self::UnsupportedMediaType => (
-                S::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
-                "The Content-Type is not one this resource takes",
-            ),
-            Self::UnsupportedCharset => {
-                (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_charset", "The charset is not known")
-            }
-            Self::UnsupportedEncoding => {
-                (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "The body is compressed")
-            }
-            Self::HostNotAllowed => {
-                (S::MISDIRECTED_REQUEST, "host_not_allowed", "The request is for another host")
-            }
-            Self::EmptyDocument => (
-                S::UNPROCESSABLE_ENTITY,
-                "empty_document",
-                "The document has nothing to make a fingerprint from",
-            ),
-            Self::RateLimited => {
-                (S::TOO_MANY_REQUESTS, "rate_limited", "Too many requests with this token")
-            }
-            Self::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "Something is broken here"),
-            Self::UnreadableRecord => {
-                (S::INTERNAL_SERVER_ERROR, "unreadable_record", "A stored record could not be read")
-            }
-            Self::UnsupportedTransferCoding => (
-                S::NOT_IMPLEMENTED,
-                "unsupported_transfer_coding",
-                "The transfer coding is not supported",
-            ),
-            Self::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded", "Too much at one time"),
-            Self::Stopping => (S::SERVICE_UNAVAILABLE, "stopping", "The service is stopping"),
-            Self::StorageFailed => {
-                (S::SERVICE_UNAVAILABLE, "storage_failed", "Storage failed and writes have stopped")
-            }
-            Self::DiskFull => (S::INSUFFICIENT_STORAGE, "disk_full", "The disk is full"),
-            Self::MemoryFull => {
-                (S::INSUFFICIENT_STORAGE, "memory_full", "The memory limit is reached")
+            /// The status, the stable code and the title.
+            pub(crate) const fn row(self) -> (StatusCode, &'static str, &'static str) {
+                match self {
+                    $(Self::$variant => (StatusCode::$status, $code, $title),)*
+                }
             }
         }
-    }
+    };
+}
+
+codes! {
+    MalformedJson = BAD_REQUEST, "malformed_json", "The body is not JSON";
+    InvalidValue = BAD_REQUEST, "invalid_value", "A value is not acceptable";
+    UnknownField = BAD_REQUEST, "unknown_field", "A field is not known";
+    RepeatedField = BAD_REQUEST, "repeated_field", "A field was given twice";
+    DocumentMissing = BAD_REQUEST, "document_missing", "There is no document";
+    DocumentAmbiguous = BAD_REQUEST, "document_ambiguous", "A document came in more than one form";
+    DistanceAboveMax = BAD_REQUEST, "distance_above_max",
+        "The distance is above the configured maximum";
+    PackedLength = BAD_REQUEST, "packed_length", "Packed fingerprints have 8 bytes each";
+    BodyIncomplete = BAD_REQUEST, "body_incomplete", "The body broke off";
+    InvalidHost = BAD_REQUEST, "invalid_host", "The Host header is not valid";
+    TokenMissing = UNAUTHORIZED, "token_missing", "A token is needed";
+    TokenUnknown = UNAUTHORIZED, "token_unknown", "The token is not known";
+    ScopeMissing = FORBIDDEN, "scope_missing", "The token does not allow this";
+    CrossSite = FORBIDDEN, "cross_site", "Another site sent this request";
+    NotFound = NOT_FOUND, "not_found", "There is no such resource";
+    DocumentNotFound = NOT_FOUND, "document_not_found", "No document has this id";
+    MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed",
+        "The resource does not take this method";
+    RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The body came too slowly";
+    RecipeMismatch = CONFLICT, "recipe_mismatch", "The fingerprint was made by another recipe";
+    LengthRequired = LENGTH_REQUIRED, "length_required",
+        "A packed body of this size must say its length";
+    BodyTooLarge = PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large";
+    LineTooLarge = PAYLOAD_TOO_LARGE, "line_too_large", "The line is too large";
+    UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type",
+        "The Content-Type is not one this resource takes";
+    UnsupportedCharset = UNSUPPORTED_MEDIA_TYPE, "unsupported_charset", "The charset is not known";
+    UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "The body is compressed";
+    HostNotAllowed = MISDIRECTED_REQUEST, "host_not_allowed", "The request is for another host";
+    EmptyDocument = UNPROCESSABLE_ENTITY, "empty_document",
+        "The document has nothing to make a fingerprint from";
+    RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests with this token";
+    Internal = INTERNAL_SERVER_ERROR, "internal", "Something is broken here";
+    UnreadableRecord = INTERNAL_SERVER_ERROR, "unreadable_record",
+        "A stored record could not be read";
+    UnsupportedTransferCoding = NOT_IMPLEMENTED, "unsupported_transfer_coding",
+        "The transfer coding is not supported";
+    Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too much at one time";
+    Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is stopping";
+    StorageFailed = SERVICE_UNAVAILABLE, "storage_failed", "Storage failed and writes have stopped";
+    DiskFull = INSUFFICIENT_STORAGE, "disk_full", "The disk is full";
+    MemoryFull = INSUFFICIENT_STORAGE, "memory_full", "The memory limit is reached";
 }
 
 /// One error, on its way to the client.
@@ -236,7 +129,7 @@ impl Problem {
         Self::new(Code::InvalidValue, detail).of_field(field)
     }
 
-    /// Something that cannot be told to the client.
+    /// An internal fault; its cause is for the log, not for the client.
     pub(crate) fn internal(cause: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::Internal, "The fault was logged under the request's id.");
         problem.0.cause = Some(cause.into());
@@ -262,20 +155,20 @@ impl Problem {
         self
     }
 
-    /// A header of the reply besides those that every problem has.
+    /// Adds a header to those that every problem has.
     pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.headers.push((name, value));
         self
     }
 
-    /// When it may be tried again; whole seconds, rounded up.
+    /// When the request may be repeated; whole seconds, rounded up.
     pub(crate) fn retry_after(self, wait: Duration) -> Self {
         let seconds = wait.as_millis().div_ceil(1_000).max(1);
         let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
         self.with_header(RETRY_AFTER, HeaderValue::from(seconds))
     }
 
-    /// The same as 503, for the reply of a readiness probe.
+    /// Makes the status 503, for the reply of a readiness probe.
     pub(crate) fn unavailable(mut self) -> Self {
         self.0.status = StatusCode::SERVICE_UNAVAILABLE;
         self
@@ -285,7 +178,7 @@ impl Problem {
         self.0.code == code
     }
 
-    /// More about what was done before the problem.
+    /// Replaces the sentences for the developer.
     pub(crate) fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.0.detail = detail.into();
         self
@@ -305,7 +198,7 @@ impl Problem {
         }
     }
 
-    /// What the log line says of it.
+    /// Its part of the log line.
     pub(crate) fn logged(&self) -> Failure {
         Failure { code: self.0.code.row().1, cause: self.0.cause.clone() }
     }
@@ -323,7 +216,7 @@ pub(crate) fn quoted(text: &str) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// What the log line of the request says of its error; travels as an extension of the reply.
+/// The error in the log line of a request; an extension of the reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) code: &'static str,
@@ -393,7 +286,7 @@ impl From<Refused> for Problem {
             ),
             Refused::DiskFull => Self::new(
                 Code::DiskFull,
-                "The disk has less room than the configured reserve; nothing was changed. Look-ups go on.",
+                "The disk has less free space than the configured reserve; nothing was changed. Look-ups go on.",
             ),
             Refused::MemoryFull => Self::new(
                 Code::MemoryFull,

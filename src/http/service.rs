@@ -1,4 +1,4 @@
-//! What every handler shares: the engine, the options, and the counts behind the limits.
+//! What the handlers share: the engine, the options, and the counters behind the limits.
 
 use std::sync::Arc;
 
@@ -13,19 +13,17 @@ use crate::http::level::Level;
 use crate::http::options::Options;
 use crate::http::problem::Problem;
 use crate::http::reply::replies::Replies;
-use crate::http::request::body;
-use crate::http::request::body::Bodies;
-use crate::http::request::prepare;
-use crate::http::request::prepare::Prepared;
+use crate::http::request::body::{self, Bodies};
+use crate::http::request::prepare::{self, Prepared};
 use crate::http::request::types::RequestKind;
 use crate::recipe::Recipe;
 
-/// Bodies up to this size are analysed on the async thread: text of this size costs 0.15 ms of CPU
-/// there. To hand a body over costs as much as to analyse 8 KB, and above this size the async threads
-/// would make others wait.
+/// Bodies up to this size are analysed on the async thread, where a text of this size costs 0.15 ms
+/// of CPU. Handing a body over costs as much as analysing 8 KB. Above this size other requests of
+/// the same thread would wait too long.
 const INLINE_BYTES_MAX: usize = 32 * 1024;
 
-/// What every handler shares.
+/// What the handlers share.
 #[derive(Debug)]
 pub struct Service {
     pub(crate) engine: Engine,
@@ -35,7 +33,7 @@ pub struct Service {
     pub(crate) in_flight: Level,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) replies: Replies,
-    /// One for each export that may run.
+    /// A permit for each export that may run.
     pub(crate) exports: Arc<Semaphore>,
     analyses: Analyses,
 }
@@ -56,7 +54,7 @@ impl Service {
         })
     }
 
-    /// Refuses while the engine takes no writes, for requests that cannot be refused later.
+    /// Refuses while the engine accepts no writes, for requests that cannot be refused later.
     pub(crate) fn accepts_writes(&self) -> Result<(), Problem> {
         match self.engine.readiness() {
             Readiness::Ready => Ok(()),
@@ -67,9 +65,9 @@ impl Service {
         }
     }
 
-    /// Whether so many bytes are analysed where they were read. Keywords never are: their dictionaries
-    /// take a second at the first use.
-    pub(crate) fn is_light(&self, bytes: usize) -> bool {
+    /// Whether a text of this many bytes is analysed on the async thread that read it. Texts for
+    /// keywords never are: loading their dictionaries takes a second.
+    fn is_light(&self, bytes: usize) -> bool {
         let has_dictionaries = matches!(self.options.defaults.recipe, Recipe::Keywords { .. });
         bytes <= INLINE_BYTES_MAX && !has_dictionaries
     }
@@ -78,35 +76,39 @@ impl Service {
     pub(crate) async fn prepare(
         self: &Arc<Self>,
         request: Request,
-        kind_of_request: &'static RequestKind,
+        request_kind: &'static RequestKind,
     ) -> Result<Prepared, Problem> {
         let (head, stream) = request.into_parts();
-        let parameters = (kind_of_request.parameters)(head.uri.query())?;
+        let parameters = (request_kind.parameters)(head.uri.query())?;
         let kind = body::kind(&head.headers, prepare::TAKES)?;
-        let held = body::read(&self.bodies, stream).await?;
+        let body = body::read(&self.bodies, stream).await?;
         let defaults = self.options.defaults;
-        let bytes = held.bytes.len();
-        let work = move || prepare::single(&kind, held, kind_of_request, &parameters, &defaults);
-        if self.is_light(bytes) { work() } else { self.off_async(bytes, work).await? }
+        let bytes = body.bytes.len();
+        let work = move || prepare::single(&kind, body, request_kind, parameters, &defaults);
+        self.analyse(bytes, work).await?
     }
 
-    /// The state of the engine. Takes no turn: whoever watches an overloaded service waits for nobody.
+    /// The state of the engine. Takes no permit, so that an overloaded service can be watched.
     pub(crate) async fn stats(&self) -> Result<Stats, Problem> {
         let engine = self.engine.clone();
         let stats = tokio::task::spawn_blocking(move || engine.stats());
         stats.await.map_err(|fault| Problem::internal(format!("statistics: {fault}")))
     }
 
-    /// Runs the analysis of `bytes` bytes off the async threads, when it is its turn.
-    pub(crate) async fn off_async<T: Send + 'static>(
+    /// Runs the analysis of `bytes` bytes: here if it is light, else off the async threads, once it
+    /// has a permit.
+    pub(crate) async fn analyse<T: Send + 'static>(
         &self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let turn = self.analyses.turn(bytes).await;
+        if self.is_light(bytes) {
+            return Ok(work());
+        }
+        let permit = self.analyses.permit(bytes).await;
         let work = tokio::task::spawn_blocking(move || {
-            // Held by the work, which goes on when nobody waits for it any more.
-            let _turn = turn;
+            // The work keeps it, because it continues when its request is dropped.
+            let _permit = permit;
             work()
         });
         work.await

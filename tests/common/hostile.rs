@@ -1,6 +1,6 @@
-//! Pages that were made to cost more than their bytes: each kind of token of the HTML standard
-//! repeated to a size, pairs of them, single bytes and pairs of bytes, and shapes that multiply what a
-//! tree builder or a text analysis does. The same number and size give the same page.
+//! Pages that try to cost more than their bytes: each kind of token of the HTML standard repeated
+//! to a size, pairs of them, single bytes and pairs of bytes, and shapes that multiply what a tree
+//! builder or a text analysis does. The same number and size give the same page.
 
 use std::fmt::Write as _;
 
@@ -157,7 +157,8 @@ pub(crate) fn page(number: u64, bytes: usize) -> Vec<u8> {
     let kinds = REPEATED.len();
     let mut random = Random(number);
     match number % 8 {
-        // Each kind of token in turn; among ten thousand pages each comes many times, in many sizes.
+        // Each kind of token in turn; among ten thousand pages each comes many times, in many
+        // sizes.
         0..3 => {
             let (begin, repeated) =
                 REPEATED[(number / 8 * 3 + number % 8) as usize % REPEATED.len()];
@@ -194,7 +195,7 @@ fn mixed(random: &mut Random, bytes: usize) -> Vec<u8> {
     page
 }
 
-/// Repeats what a function writes, which is told how often it was called.
+/// Repeats what a function writes; its argument is the number of the call.
 fn written(bytes: usize, begin: &str, mut each: impl FnMut(&mut String, usize)) -> String {
     let mut page = begin.to_owned();
     let mut number = 0;

@@ -1,6 +1,6 @@
-//! Promise: a client that goes away leaves the state right: its write happened wholly or not at
-//! all, its place in the queue is given back, and sending it again tells which. Method: writes
-//! dropped at each point of their way, among clients that stay.
+//! Promise: a client that leaves does no harm: its write took effect as a whole or not at all, its
+//! permit of the queue is given back, and repeating the write shows which. Method: writes dropped
+//! at each point of their path, among clients that stay.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use futures_util::future::poll_immediate;
 use nearprint::document::DocumentId;
 use nearprint::engine::{Admission, Durability, Engine, Verdict};
 
-use super::{DEADLINE, Random, asked, document, engine};
+use super::{DEADLINE, Random, document, engine, query_options};
 
 const WRITES: u64 = 3_000;
 
@@ -16,12 +16,13 @@ fn bits(number: u64) -> u64 {
     Random(number).next()
 }
 
-/// Begins a write and leaves: before it has its place, or between journal and answer.
+/// Begins a write and drops it: before it has its permit, or between journal and reply.
 async fn leave(engine: &Engine, number: u64) {
     let document = document(Some(number.to_string()), bits(number));
-    let begun = Box::pin(engine.begin_check_and_insert(document, asked(), false, Admission::Wait));
+    let begun =
+        Box::pin(engine.begin_check_and_insert(document, query_options(), false, Admission::Wait));
     match number % 3 {
-        // Never asked, or asked once and dropped wherever it stands.
+        // Never polled, or polled once and then dropped.
         0 => drop(begun),
         1 => drop(poll_immediate(begun).await),
         _ => drop(begun.await.expect("it has its place")),
@@ -30,7 +31,7 @@ async fn leave(engine: &Engine, number: u64) {
 
 async fn stay(engine: &Engine, number: u64) -> Verdict {
     let document = document(Some(number.to_string()), bits(number));
-    let begun = engine.begin_check_and_insert(document, asked(), false, Admission::Wait);
+    let begun = engine.begin_check_and_insert(document, query_options(), false, Admission::Wait);
     let written = tokio::time::timeout(DEADLINE, async {
         begun.await.expect("it has its place").wait().await.expect("it is answered")
     });
@@ -47,13 +48,13 @@ async fn a_client_that_goes_away_leaves_the_state_right() {
             assert_eq!(stay(&first, WRITES + number).await, Verdict::Inserted);
         }
     }
-    // Behind everything that has a place.
+    // Behind everything in the queue.
     stay(&first, 3 * WRITES).await;
     let mut stored = BTreeSet::new();
     for number in 0..WRITES {
         let id = DocumentId::new(number.to_string()).unwrap();
         let there = first.document(&id).await.unwrap().is_some();
-        // Whoever was given a place has written; whoever never asked has not.
+        // A write with a permit took effect; one that was never polled did not.
         match number % 3 {
             0 => assert!(!there, "{number} was never sent"),
             2 => assert!(there, "{number} had its place"),
@@ -77,7 +78,7 @@ async fn a_client_that_goes_away_leaves_the_state_right() {
 async fn a_future_that_is_dropped_while_it_waits_for_a_place_holds_none() {
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(directory.path(), Durability::Always);
-    // Each wants all places there are.
+    // Each needs all permits.
     let all = || vec![nearprint::fingerprint::Fingerprint::new(7); 4_096];
     for _ in 0..200 {
         let mut waiting: Vec<_> =

@@ -1,13 +1,14 @@
 //! Promise: of concurrent check-and-inserts of near-identical documents exactly one wins, every
-//! loser is told its id, and so is whoever asks again. Method: 64 clients, well separated clusters of
-//! eight documents within two bits, all members of a cluster sent at one time.
+//! loser gets the id of the winner, also when it repeats its request. Method: 64 clients, well
+//! separated clusters of eight documents within two bits, all members of a cluster sent at one
+//! time.
 
 use std::sync::Arc;
 
 use nearprint::engine::{Admission, Durability, Engine, Findings, Verdict, Written};
 use tokio::sync::Barrier;
 
-use super::{Random, asked, document, engine, runs};
+use super::{Random, document, engine, query_options, runs};
 
 /// The first waits for the disk and the second has ids; `make torture` makes 200 runs.
 const RUNS: u64 = 4;
@@ -16,7 +17,7 @@ const MEMBERS: usize = 8;
 const CLIENTS: usize = 64;
 /// Clusters that 64 clients race for at one time.
 const ABREAST: usize = CLIENTS / MEMBERS;
-/// Every so many clusters are asked again, by all of their members.
+/// After this many clusters, all members of one repeat their request.
 const RETRIED: usize = 16;
 
 /// The member of a cluster that a client sends in a round.
@@ -25,13 +26,13 @@ fn member(seed: u64, cluster: usize, member: usize) -> (String, u64) {
     (format!("{cluster}/{member}"), center ^ 1 << (member * 7))
 }
 
-/// What a client was told.
+/// The reply to a client.
 type Answer = (Written, Findings);
 
 async fn send(engine: &Engine, seed: u64, cluster: usize, number: usize) -> Answer {
     let (id, bits) = member(seed, cluster, number);
     let document = document(has_ids(seed).then_some(id), bits);
-    let begun = engine.begin_check_and_insert(document, asked(), false, Admission::Wait);
+    let begun = engine.begin_check_and_insert(document, query_options(), false, Admission::Wait);
     let checked = begun.await.expect("it has its place").wait().await.expect("it is answered");
     let shown = checked.found.show(usize::MAX).await.expect("its records are read");
     (checked.written, shown.into_findings())
@@ -63,7 +64,7 @@ async fn client(
     answers
 }
 
-/// Which document a loser is told of: it is the only hit.
+/// The winner in the reply to a loser: its only hit.
 fn winner_of(findings: &Findings) -> (u64, Option<String>) {
     let hits = &findings.hits;
     assert_eq!(hits.len(), 1, "{findings:?}");

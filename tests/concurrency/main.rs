@@ -36,11 +36,12 @@ fn criteria() -> Criteria {
     Criteria { distance: distance(), min_resemblance: None }
 }
 
-fn asked() -> QueryOptions {
+fn query_options() -> QueryOptions {
     QueryOptions { criteria: criteria(), limit: 1_000 }
 }
 
-/// Deltas so small that searches grow old and segments are merged, some in partitions, while clients wait.
+/// Deltas so small that searches grow old and segments are merged, some in partitions, while
+/// clients wait.
 fn engine(directory: &Path, durability: Durability) -> Engine {
     let options = Options {
         durability,

@@ -1,6 +1,6 @@
 //! Promise: verdicts and hits of concurrent operations equal those of a sequential replay in the
-//! order of `sequence`. Method: mixed operations from 64 clients on islands of near
-//! fingerprints, then each island replayed by the model, which compares with everything it holds.
+//! order of `sequence`. Method: mixed operations from 64 clients on islands of near fingerprints,
+//! then each island replayed by the model, which compares with everything it has stored.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +10,30 @@ use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::change::Change;
 use nearprint::machine::model::Model;
 
-use super::{DISTANCE, Random, asked, criteria, document, engine, runs};
+use super::{DISTANCE, Random, criteria, document, engine, query_options, runs};
 
 /// `make torture` replays 10,000,000.
 const OPERATIONS: u64 = 200_000;
 const CLIENTS: u64 = 64;
 const ISLANDS: u64 = 2_000;
 const IDS: usize = 12;
-/// Fingerprints of an island differ from its base in so many bits at most.
+/// The maximum number of bits in which fingerprints of an island differ from its base.
 const FLIPS: usize = 4;
 
-/// What a client asked.
+/// A request of a client.
 #[derive(Debug, Clone)]
-enum Asked {
+enum Request {
     Insert(Document),
     CheckAndInsert(Document, bool),
     Remove(Document),
     Reset(Fingerprint),
 }
 
-/// What it was told: a fingerprint with its distance and the ids shown for it.
+/// A hit of its reply: a fingerprint with its distance and ids.
 type Shown = Vec<(Fingerprint, u8, Vec<String>)>;
 
 #[derive(Debug, Clone, PartialEq)]
-enum Told {
+enum Reply {
     Verdict(Verdict, Shown),
     Removed(u64),
 }
@@ -41,23 +41,23 @@ enum Told {
 #[derive(Debug)]
 struct Done {
     sequence: Sequence,
-    asked: Asked,
-    told: Told,
+    request: Request,
+    reply: Reply,
 }
 
 impl Done {
-    /// Whether the answer alone says that something changed.
+    /// Whether the reply alone shows that something changed.
     fn surely_changed(&self) -> bool {
-        match &self.told {
-            Told::Removed(documents) => *documents > 0,
-            Told::Verdict(Verdict::AlreadyPresent, _) => false,
-            Told::Verdict(verdict, _) => verdict.is_stored(),
+        match &self.reply {
+            Reply::Removed(documents) => *documents > 0,
+            Reply::Verdict(Verdict::AlreadyPresent, _) => false,
+            Reply::Verdict(verdict, _) => verdict.is_stored(),
         }
     }
 
     /// A duplicate that is not stored removes what its id had, which its answer does not show.
     fn may_have_changed(&self) -> bool {
-        matches!(self.told, Told::Verdict(Verdict::Duplicate { stored: false }, _))
+        matches!(self.reply, Reply::Verdict(Verdict::Duplicate { stored: false }, _))
     }
 }
 
@@ -65,7 +65,7 @@ fn base(island: u64) -> u64 {
     Random(island << 32 | 0x5eed).next()
 }
 
-fn draw(random: &mut Random, island: u64) -> Asked {
+fn draw(random: &mut Random, island: u64) -> Request {
     let mut bits = base(island);
     for _ in 0..random.below(FLIPS + 1) {
         bits ^= 1 << (random.below(12) * 5);
@@ -74,34 +74,39 @@ fn draw(random: &mut Random, island: u64) -> Asked {
     match random.below(20) {
         0..12 => {
             let store_duplicates = random.below(4) == 0;
-            Asked::CheckAndInsert(document(id, bits), store_duplicates)
+            Request::CheckAndInsert(document(id, bits), store_duplicates)
         }
-        12..15 => Asked::Insert(document(id.or_else(|| Some(format!("{island}/plain"))), bits)),
-        15..18 => Asked::Remove(document(Some(format!("{island}/{}", random.below(IDS))), bits)),
-        _ => Asked::Reset(Fingerprint::new(bits)),
+        12..15 => Request::Insert(document(id.or_else(|| Some(format!("{island}/plain"))), bits)),
+        15..18 => Request::Remove(document(Some(format!("{island}/{}", random.below(IDS))), bits)),
+        _ => Request::Reset(Fingerprint::new(bits)),
     }
 }
 
-async fn perform(engine: &Engine, asked_for: Asked) -> Done {
+async fn perform(engine: &Engine, request: Request) -> Done {
     let place = "it has its place";
     let answer = "it is answered";
-    let (sequence, told) = match asked_for.clone() {
-        Asked::Remove(document) => {
+    let (sequence, reply) = match request.clone() {
+        Request::Remove(document) => {
             let removed = engine.remove(document.id.expect("drawn with one")).await.expect(answer);
-            (removed.sequence, Told::Removed(removed.documents))
+            (removed.sequence, Reply::Removed(removed.documents))
         }
-        Asked::Reset(fingerprint) => {
+        Request::Reset(fingerprint) => {
             let removed = engine.remove_fingerprint(fingerprint).await.expect(answer);
-            (removed.sequence, Told::Removed(removed.documents))
+            (removed.sequence, Reply::Removed(removed.documents))
         }
-        Asked::Insert(document) => {
+        Request::Insert(document) => {
             let pending = engine.begin_insert(document, Admission::Wait).await.expect(place);
             let written = pending.wait().await.expect(answer);
-            (written.sequence, Told::Verdict(written.verdict, Vec::new()))
+            (written.sequence, Reply::Verdict(written.verdict, Vec::new()))
         }
-        Asked::CheckAndInsert(document, store_duplicates) => {
+        Request::CheckAndInsert(document, store_duplicates) => {
             let pending = engine
-                .begin_check_and_insert(document, asked(), store_duplicates, Admission::Wait)
+                .begin_check_and_insert(
+                    document,
+                    query_options(),
+                    store_duplicates,
+                    Admission::Wait,
+                )
                 .await
                 .expect(place);
             let Checked { written, found } = pending.wait().await.expect(answer);
@@ -110,10 +115,10 @@ async fn perform(engine: &Engine, asked_for: Asked) -> Done {
                 let ids = hit.ids.iter().map(|id| id.as_str().to_owned()).collect();
                 (hit.fingerprint, hit.distance.get(), ids)
             });
-            (written.sequence, Told::Verdict(written.verdict, hits.collect()))
+            (written.sequence, Reply::Verdict(written.verdict, hits.collect()))
         }
     };
-    Done { sequence, asked: asked_for, told }
+    Done { sequence, request, reply }
 }
 
 /// What the model shows for a document.
@@ -135,28 +140,28 @@ fn shown(model: &Model, probe: &Document) -> Shown {
     matches.into_iter().map(|(.., fingerprint)| of(fingerprint)).collect()
 }
 
-fn replay(model: &mut Model, asked: &Asked) -> Told {
-    match asked {
-        Asked::Insert(document) => Told::Verdict(model.insert(document), Vec::new()),
-        Asked::CheckAndInsert(document, store_duplicates) => {
+fn replay(model: &mut Model, request: &Request) -> Reply {
+    match request {
+        Request::Insert(document) => Reply::Verdict(model.insert(document), Vec::new()),
+        Request::CheckAndInsert(document, store_duplicates) => {
             let hits = shown(model, document);
-            Told::Verdict(model.check_and_insert(document, criteria(), *store_duplicates), hits)
+            Reply::Verdict(model.check_and_insert(document, criteria(), *store_duplicates), hits)
         }
-        Asked::Remove(document) => {
+        Request::Remove(document) => {
             let id = document.id.clone().expect("drawn with one");
             let was_there = model.find(&id).is_some();
             if was_there {
                 model.enact(&Change::Remove { id });
             }
-            Told::Removed(u64::from(was_there))
+            Reply::Removed(u64::from(was_there))
         }
-        Asked::Reset(fingerprint) => {
+        Request::Reset(fingerprint) => {
             let under_it = |d: &&(Sequence, Document)| d.1.fingerprint == *fingerprint;
             let documents = model.documents().iter().filter(under_it).count() as u64;
             if documents > 0 {
                 model.enact(&Change::Reset { fingerprint: *fingerprint });
             }
-            Told::Removed(documents)
+            Reply::Removed(documents)
         }
     }
 }
@@ -173,19 +178,19 @@ fn check(island: u64, operations: Vec<Done>) {
             group.iter().position(|done| {
                 let mut model = model.clone();
                 let before = model.sequence();
-                replay(&mut model, &done.asked);
+                replay(&mut model, &done.request);
                 done.may_have_changed() && model.sequence() > before
             })
         });
         if let Some(changer) = changer {
             let done = group.swap_remove(changer);
-            let told = replay(&mut model, &done.asked);
-            assert_eq!(told, done.told, "island {island} at {sequence}: {:?}", done.asked);
+            let reply = replay(&mut model, &done.request);
+            assert_eq!(reply, done.reply, "island {island} at {sequence}: {:?}", done.request);
         }
         let before = model.sequence();
         for done in group {
-            let told = replay(&mut model, &done.asked);
-            assert_eq!(told, done.told, "island {island} after {sequence}: {:?}", done.asked);
+            let reply = replay(&mut model, &done.request);
+            assert_eq!(reply, done.reply, "island {island} after {sequence}: {:?}", done.request);
         }
         assert_eq!(model.sequence(), before, "island {island}: {sequence} changed twice");
     }
@@ -197,8 +202,8 @@ async fn client(engine: Engine, seed: u64, operations: u64) -> Vec<(u64, Done)> 
     for _ in 0..operations {
         // A few islands at a time, or clients would rarely meet.
         let island = (done.len() as u64 / 500 * 8 + random.below(8) as u64) % ISLANDS;
-        let asked = draw(&mut random, island);
-        done.push((island, perform(&engine, asked).await));
+        let request = draw(&mut random, island);
+        done.push((island, perform(&engine, request).await));
     }
     done
 }

@@ -1,4 +1,4 @@
-//! Clients as tasks: many of them, of which each costs little.
+//! Clients as tasks, so that many of them cost little.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// No reply is waited for longer than this.
+/// The longest wait for a reply.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A connection that is kept alive.
@@ -16,7 +16,7 @@ pub(crate) struct Connection {
     received: Vec<u8>,
 }
 
-/// What of a reply is looked at.
+/// The parts of a reply that tests look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -33,12 +33,12 @@ impl Connection {
 
     /// Sends a request and reads its whole reply.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> io::Result<Reply> {
-        let asked = async {
-            // A refusal may come, and the connection end, before all is sent.
+        let exchange = async {
+            // A refusal may arrive, and the connection close, before everything is sent.
             let sent = self.stream.write_all(request).await;
             self.reply().await.map_err(|error| sent.err().unwrap_or(error))
         };
-        timeout(PATIENCE, asked).await?
+        timeout(PATIENCE, exchange).await?
     }
 
     async fn reply(&mut self) -> io::Result<Reply> {

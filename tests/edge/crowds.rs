@@ -1,4 +1,4 @@
-//! More clients than there is room for, and clients that are there when the service ends.
+//! More clients than the limits allow, and clients that are connected when the service ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use crate::server::Server;
 const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const READY: &[u8] = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// How long a health probe usually waits.
+/// The usual timeout of a health probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Lets this process have at least so many descriptors.
+/// Raises the limit of descriptors of this process to at least this many.
 fn raise_descriptors(count: u64) {
     let maximum = getrlimit(Resource::Nofile).maximum;
     assert!(maximum.is_none_or(|maximum| maximum >= count), "raise `ulimit -H -n` to {count}");
@@ -39,7 +39,7 @@ async fn with_256_descriptors_1000_connections_leave_room_for_the_journal() {
     }
     let mut served = 0;
     for connection in &mut crowd {
-        // Those that had to make room are closed.
+        // The connections that were displaced are closed.
         if let Ok(reply) = connection.ask(GET).await {
             assert_eq!(reply.status, 200);
             served += 1;
@@ -70,21 +70,21 @@ async fn probes_get_through_3000_silent_connections() {
         let reply = tokio::time::timeout(PROBE_TIMEOUT, connection.ask(probe)).await;
         assert_eq!(reply.expect("a probe gives up").unwrap().status, 200);
     }
-    // A client that has made a request gives its place to nobody.
+    // A client that has made a request is not displaced.
     assert_eq!(working.ask(&check_and_insert(2)).await.unwrap().status, 200);
     drop(crowd);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_house_answers_probes_and_refuses_the_rest() {
+async fn at_the_limit_of_connections_probes_are_answered_and_the_rest_is_refused() {
     let server = Server::start(&[("SERVER__CONNECTIONS_MAX", "4")]);
-    let mut house = Vec::new();
+    let mut connections = Vec::new();
     for number in 0..4 {
         let mut connection = Connection::open(&server.address).await.unwrap();
         assert_eq!(connection.ask(&check_and_insert(mixed(number))).await.unwrap().status, 200);
-        house.push(connection);
+        connections.push(connection);
     }
-    // More than there are places for probes.
+    // More than the connections reserved for probes.
     let mut crowd = Vec::new();
     for _ in 0..200 {
         crowd.push(Connection::open(&server.address).await.unwrap());
@@ -98,12 +98,12 @@ async fn a_full_house_answers_probes_and_refuses_the_rest() {
         let reply = connection.ask(&request).await.unwrap();
         assert_eq!((reply.status, reply.retry_after, reply.closes), expected);
     }
-    for connection in &mut house {
+    for connection in &mut connections {
         assert_eq!(connection.ask(&check_and_insert(mixed(0))).await.unwrap().status, 200);
     }
-    // The service has room again once a client has left.
-    drop((house, crowd));
-    let asked = async {
+    // The service accepts connections again once a client has left.
+    drop((connections, crowd));
+    let exchange = async {
         loop {
             let mut connection = Connection::open(&server.address).await.unwrap();
             let reply = connection.ask(&check_and_insert(9)).await;
@@ -112,14 +112,15 @@ async fn a_full_house_answers_probes_and_refuses_the_rest() {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, asked).await.unwrap();
+    tokio::time::timeout(PATIENCE, exchange).await.unwrap();
 }
 
-/// A line of warning for each request that is shed would be load as well.
+/// A warning for each refused request would add to the load.
 #[tokio::test]
-async fn what_is_shed_is_no_warning_in_the_log() {
+async fn requests_refused_by_overload_are_no_warnings_in_the_log() {
     let server = Server::start(&[("SERVER__REQUESTS_IN_FLIGHT_MAX", "1"), ("LOG__LEVEL", "warn")]);
-    // The head of its reply says that a batch has its place, which it keeps while its body is open.
+    // The head of its reply shows that a batch was admitted; it stays admitted while its body is
+    // open.
     let mut batch = TcpStream::connect(&server.address).await.unwrap();
     let head = b"POST /v1/insert/batch HTTP/1.1\r\nhost: localhost\r\n\
         content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -133,8 +134,8 @@ async fn what_is_shed_is_no_warning_in_the_log() {
     assert!(!server.log().contains("overloaded"), "{}", server.log());
 }
 
-/// Every request that was sent in whole gets its answer, or its connection was refused: none is
-/// left waiting, and none is answered with anything but a success or 503.
+/// Every complete request gets a success or 503, or its connection is refused: none waits for ever,
+/// and none gets any other reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_under_load_answers_or_refuses_every_client() {
     for round in 0..3 {

@@ -10,19 +10,19 @@ use tokio::time::{sleep, timeout};
 use crate::client::{Connection, PATIENCE};
 use crate::server::{Server, eventually};
 
-/// A pipe holds 64 KiB of lines, each of which has more than 64 bytes.
+/// A pipe buffers 64 KiB; each line has more than 64 bytes.
 const LINES_IN_PIPE_MAX: usize = 1_024;
 
-/// What else may hold some: the buffer of the thread that writes.
+/// Lines in the buffer of the writing thread.
 const LINES_WRITTEN_MAX: usize = 256;
 
-/// The log lines of requests fill the pipe and then all the room for those that wait; every request is answered
-/// nevertheless, the lines that are lost are counted, and the process ends when it is told to.
+/// Log lines of requests fill the pipe and then the queue. Every request is answered nevertheless,
+/// lost lines are counted, and the process ends on SIGTERM.
 #[tokio::test]
-async fn who_does_not_read_the_log_holds_up_nobody() {
+async fn an_unread_log_delays_no_request() {
     let mut server = Server::with_unread_log();
-    let room = LINES_WAITING_MAX + LINES_IN_PIPE_MAX + LINES_WRITTEN_MAX;
-    let thousands = (room + 1_000).div_ceil(1_000);
+    let capacity = LINES_WAITING_MAX + LINES_IN_PIPE_MAX + LINES_WRITTEN_MAX;
+    let thousands = (capacity + 1_000).div_ceil(1_000);
     let mut crowd = TcpStream::connect(&server.address).await.unwrap();
     let mut received = Vec::new();
     // A thousand requests at a time, without a wait for the replies between them.
@@ -33,23 +33,23 @@ async fn who_does_not_read_the_log_holds_up_nobody() {
         let mut replies = 0;
         while replies < 1_000 {
             let read = timeout(PATIENCE, crowd.read_buf(&mut received)).await;
-            assert_ne!(read.expect("a request is held up").unwrap(), 0, "{replies} replies");
+            assert_ne!(read.expect("no request waits").unwrap(), 0, "{replies} replies");
             replies = String::from_utf8_lossy(&received).matches("HTTP/1.1 404").count();
         }
     }
-    let mut asked = Connection::open(&server.address).await.unwrap();
-    let reply = asked.ask(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut connection = Connection::open(&server.address).await.unwrap();
+    let reply = connection.ask(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     assert_eq!(reply.status, 200);
     let lost = || lines_lost(&server.address);
-    eventually(|| lost() >= 1_000, "as many lost as there was no room for");
+    eventually(|| lost() >= 1_000, "all lines above the capacity are lost");
     assert!(lost() < (1_000 * thousands - LINES_WAITING_MAX) as u64, "{} are lost", lost());
     server.signal("TERM");
     assert!(server.wait().success());
 }
 
-/// A process that ends waits for a reader that reads on: more lines than the pipe holds arrive.
+/// A process that ends waits for a reader of its log: more lines arrive than the pipe buffers.
 #[tokio::test]
-async fn the_end_of_the_process_writes_what_waits() {
+async fn the_end_of_the_process_writes_waiting_lines() {
     let mut server = Server::with_unread_log();
     let mut client = Connection::open(&server.address).await.unwrap();
     for _ in 0..LINES_IN_PIPE_MAX {
@@ -58,7 +58,7 @@ async fn the_end_of_the_process_writes_what_waits() {
     drop(client);
     server.signal("TERM");
     while TcpStream::connect(&server.address).await.is_ok() {}
-    // By now it would have ended if it did not wait.
+    // By now it would have ended without waiting.
     sleep(Duration::from_millis(100)).await;
     let log = server.rest_of_log();
     assert_eq!(log.matches("status=404").count(), LINES_IN_PIPE_MAX);

@@ -1,8 +1,8 @@
-//! Promise: memory stays under the configured limit; writes are refused (507) before the kernel kills,
-//! and reads go on; a large document takes at most three times its size; what is free goes back. Method:
-//! a server in a control group of 512 MiB, filled until it refuses, which needs root, for the group;
-//! pages of 64 MB, and millions of inserts, and what the kernel says that the server has, and had at
-//! most.
+//! Promise: memory stays under the configured limit; writes are refused (507) before the kernel
+//! kills the process, and reads continue; a large document takes at most three times its size; free
+//! memory goes back to the operating system. Method: a server in a control group of 512 MiB (which
+//! needs root), filled until it refuses; pages of 64 MB; millions of inserts; the memory and its
+//! peak as the kernel reports them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,13 +12,13 @@ use crate::server::{Server, eventually, write};
 
 pub(crate) const GROUP_BYTES: u64 = 512 << 20;
 const INDEX_BYTES: &str = "318767104";
-/// So many fingerprints are sent at a time.
+/// Fingerprints of a packed request.
 const EACH: u64 = 500_000;
-/// Far more than there is room for.
+/// Far more than fit.
 const ROUNDS: u64 = 100;
 
-/// Fingerprints of a server that is left alone then, and memory for each: 26 bytes of index at this size, a delta of
-/// 5 MB, and what was not there before the first request.
+/// Fingerprints of a server that is then idle, and the memory for each: 26 bytes of index at this
+/// size, a delta of 5 MB, and what the first request allocates.
 const IDLE_COUNT: u64 = 3 * EACH;
 const IDLE_BYTES_EACH: u64 = 38;
 
@@ -26,7 +26,7 @@ const IDLE_BYTES_EACH: u64 = 38;
 pub(crate) struct Group(PathBuf);
 
 impl Group {
-    /// `None` where this process may not make one.
+    /// `None` if this process may not make one.
     #[expect(clippy::print_stdout, reason = "why a test did nothing")]
     pub(crate) fn new(name: &str, bytes: u64) -> Option<Self> {
         let name = format!("nearprint-test-{name}-{}", std::process::id());
@@ -47,18 +47,18 @@ impl Group {
         made
     }
 
-    /// How often the kernel killed in it.
+    /// How often the kernel killed a process of the group.
     pub(crate) fn kills(&self) -> u64 {
         let files = ["memory.oom_control", "memory.events"].map(|file| self.0.join(file));
-        let told = files.iter().find_map(|file| std::fs::read_to_string(file).ok()).unwrap();
-        let kills = told.lines().find_map(|line| line.strip_prefix("oom_kill ")).unwrap();
+        let events = files.iter().find_map(|file| std::fs::read_to_string(file).ok()).unwrap();
+        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill ")).unwrap();
         kills.trim().parse().unwrap()
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What was in it may take a moment to end.
+        // Its processes may take a moment to end.
         let gone = || std::fs::remove_dir(&self.0).is_ok();
         eventually(gone, "the group is empty");
     }
@@ -99,8 +99,8 @@ async fn in_512_mib_writes_are_refused_before_the_kernel_kills() {
     }
     let (round, status) = refused.expect("it refuses at some point");
     assert_eq!(status, 507);
-    assert!(round > 4, "there is room for millions: {round}");
-    // What was stored first is found, by the server that was started.
+    assert!(round > 4, "millions fit: {round}");
+    // The same server finds the documents that were stored first.
     let query = format!("{{\"fingerprint\":\"{:016x}\"}}", mixed(0));
     let mut reader = Connection::open(&server.address).await.unwrap();
     let found = reader.ask(&post("/v1/query", "application/json", query.as_bytes())).await.unwrap();
@@ -109,9 +109,9 @@ async fn in_512_mib_writes_are_refused_before_the_kernel_kills() {
     assert!(server.memory_bytes() < GROUP_BYTES);
 }
 
-/// Most of it is deltas that became segments: the allocator keeps them for the next, for a while.
+/// Most of the memory is of deltas that became segments: the allocator keeps it for a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_inserts_took_goes_back_when_nothing_is_asked_any_more() {
+async fn the_memory_of_inserts_goes_back_when_the_server_is_idle() {
     let server = Server::start(&[]);
     let before = server.memory_bytes();
     let mut connection = Connection::open(&server.address).await.unwrap();
@@ -125,7 +125,7 @@ async fn what_inserts_took_goes_back_when_nothing_is_asked_any_more() {
     eventually(settled, "no more than the index is left");
 }
 
-/// In JSON, where the page is a copy without its escapes, and as it is.
+/// As JSON, whose page is copied without its escapes, and as a raw body.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_64_mb_takes_three_times_its_size() {
     let paragraph =
@@ -147,7 +147,7 @@ async fn a_page_of_64_mb_takes_three_times_its_size() {
     }
 }
 
-/// An error repeats the beginning alone of a wrong value and of the name of an unknown field.
+/// An error repeats only the beginning of a wrong value, or of the name of an unknown field.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_body_of_64_mb_takes_three_times_its_size() {
     let long = "\u{7f}".repeat(64_000_000);

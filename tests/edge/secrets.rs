@@ -1,4 +1,4 @@
-//! Tokens in a real process: asked for, read again on SIGHUP, and nowhere to be seen.
+//! Tokens in a real process: required, read again on SIGHUP, and never shown.
 
 use nearprint::access::Token;
 use ureq::Agent;

@@ -24,7 +24,7 @@ impl Server {
         Self::spawn(command(directory.path(), variables), directory)
     }
 
-    /// Starts one with at most so many file descriptors.
+    /// Starts one with a limit of file descriptors.
     pub(crate) fn with_descriptors(count: u32, variables: &[(&str, &str)]) -> Self {
         let limited = |inner: &Command| {
             let mut limited = Command::new("sh");
@@ -91,8 +91,7 @@ impl Server {
         eventually(|| self.log().contains(what), what);
     }
 
-    /// The CPU time that its threads have used, in nanoseconds. The time of a thread that has ended is
-    /// not in it.
+    /// The CPU time of its running threads, in nanoseconds.
     pub(crate) fn cpu_ns(&self) -> u64 {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let of_thread = |thread: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
@@ -108,7 +107,7 @@ impl Server {
         self.status_bytes("VmRSS:")
     }
 
-    /// The most memory it ever had.
+    /// Its peak memory.
     pub(crate) fn memory_peak_bytes(&self) -> u64 {
         self.status_bytes("VmHWM:")
     }
@@ -122,7 +121,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Already ended where the test ended it.
+        // The test may have ended it.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -164,7 +163,7 @@ fn log(directory: &Path) -> String {
     std::fs::read_to_string(directory.join("log")).unwrap()
 }
 
-/// Polls until it is so.
+/// Polls until the condition holds.
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool, what: &str) {
     for _ in 0..1_000 {
         if is_so() {

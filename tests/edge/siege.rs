@@ -1,8 +1,7 @@
 //! Slow clients, too many requests, and what durability costs.
 //!
-//! The test is small and looks at what must hold at any speed. `make siege` runs the same at full
-//! size against a release build, prints its figures, and ends with an error where one does not
-//! hold.
+//! The test is small and checks what is true at any speed. `make siege` runs the same at full size
+//! against a release build, prints its figures, and ends with an error if a check fails.
 
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
@@ -35,13 +34,13 @@ const SHAPES: [Shape; 4] = [Shape::Silent, Shape::SlowHead, Shape::SlowBody, Sha
 struct Size {
     slow: usize,
     good: usize,
-    /// How long the good clients are watched alone.
+    /// How long the normal clients run alone.
     calm: Duration,
 }
 
-/// What came of slow clients.
+/// The results of slow clients.
 struct Besieged {
-    /// By shape: the longest that one stayed open.
+    /// By shape: the longest time that one stayed open.
     closed_after: Vec<(Shape, Duration)>,
     calm: Latencies,
     meanwhile: Latencies,
@@ -56,7 +55,7 @@ async fn slow_clients_are_closed_in_time_while_others_are_served() {
     let size = Size { slow: 25, good: 10, calm: Duration::from_millis(500) };
     let seen = besiege(&server, &size).await;
     for (shape, longest) in seen.closed_after {
-        // A machine that is busy is late; a server that does not close at all is what this finds.
+        // A busy machine may be late; this finds a server that does not close at all.
         assert!(longest < Duration::from_secs(15), "{shape:?}: {longest:?}");
     }
     assert!(!seen.meanwhile.0.is_empty(), "the good ones were answered");
@@ -70,7 +69,7 @@ async fn siege() {
     overload(&mut table).await;
     durability(&mut table).await;
     println!("{}", table.text);
-    assert!(table.holds, "something does not hold");
+    assert!(table.passed, "a check failed");
 }
 
 async fn slow_clients(table: &mut Table) {
@@ -91,7 +90,7 @@ async fn slow_clients(table: &mut Table) {
     table.row("p99 of 50 good clients meanwhile, ms", besieged, besieged <= 2.0 * calm);
 }
 
-/// Slow clients of all shapes at one time, beside good ones.
+/// Slow clients of all shapes at one time, among normal ones.
 async fn besiege(server: &Server, size: &Size) -> Besieged {
     let calm = {
         let good = Good::start(server, size.good);
@@ -115,10 +114,10 @@ async fn besiege(server: &Server, size: &Size) -> Besieged {
     Besieged { closed_after: longest.into(), calm, meanwhile: good.stop().await }
 }
 
-/// How long a slow client is let be.
+/// How long a slow client stays connected.
 async fn closed_after(address: &str, shape: Shape) -> Duration {
     let socket = TcpSocket::new_v4().unwrap();
-    // What a client has not got rid of is its own affair: little of it, or filling it takes the cores.
+    // Small buffers, because filling them takes the cores.
     socket.set_send_buffer_size(64 << 10).unwrap();
     let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
     let begun = now();
@@ -134,8 +133,8 @@ async fn closed_after(address: &str, shape: Shape) -> Duration {
     let mut ticks = interval(Duration::from_millis(200));
     let closed = async {
         if shape == Shape::NeverReads {
-            // Requests until nothing more is taken, then an error when the server is gone. Many at a
-            // time: one by one, it is the writing of them that keeps the cores busy.
+            // Requests until the socket takes no more, then an error when the server closes. Many
+            // at a time: writing them one by one would keep the cores busy.
             let requests = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1_000);
             while stream.write_all(&requests).await.is_ok() {}
             return;
@@ -148,13 +147,13 @@ async fn closed_after(address: &str, shape: Shape) -> Duration {
             loop {
                 ticks.tick().await;
                 if write.write_all(b" ").await.is_err() {
-                    // The end is noticed by reading.
+                    // Reading notices the end.
                     return std::future::pending().await;
                 }
             }
         };
         let end = async {
-            // The slow body is told so (408) before it is closed.
+            // The slow body gets 408 before the connection closes.
             let mut reply = [0; 1_024];
             while let Ok(1..) = read.read(&mut reply).await {}
         };
@@ -214,8 +213,8 @@ impl Latencies {
     }
 }
 
-/// Pages of this many paragraphs, about 40 KB, whose article is asked for: the most work that a byte
-/// can make, so that it is the service that is overloaded, and not whoever sends them.
+/// Pages of this many paragraphs, about 40 KB, for `extract=main`: the most work for each byte, so
+/// that the service is overloaded and not the clients.
 const PARAGRAPHS: u64 = 80;
 
 fn page(seed: u64) -> Vec<u8> {
@@ -232,7 +231,7 @@ fn page(seed: u64) -> Vec<u8> {
     post("/v1/query?extract=main", "text/html", page.as_bytes())
 }
 
-/// What an overloaded service answered.
+/// The replies of an overloaded service.
 #[derive(Default)]
 struct Answered {
     ok: AtomicU64,
@@ -272,7 +271,7 @@ async fn overload(table: &mut Table) {
             sent += 1;
             let taken = idle.lock().await.pop();
             if taken.is_none() && open.load(Ordering::Relaxed) >= 3_500 {
-                // As many as the clients have; this one does not even get to ask.
+                // All connections of the clients are busy, so this request is not even sent.
                 unsent += 1;
                 continue;
             }
@@ -306,8 +305,8 @@ async fn overload(table: &mut Table) {
     }
     let goodput = answered.ok.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
-    table.row("asked for a second meanwhile (4 x)", sent as f64 / 60.0, true);
-    table.row("of which never sent: no connection was free", unsent as f64 / 60.0, unsent == 0);
+    table.row("offered a second meanwhile (4 x)", sent as f64 / 60.0, true);
+    table.row("never sent: no connection was free", unsent as f64 / 60.0, unsent == 0);
     table.row("goodput meanwhile", goodput, goodput >= 0.8 * peak);
     let shed = count(&answered.shed) / 60.0;
     table.row("shed a second, with Retry-After", shed, shed > 0.0);
@@ -365,7 +364,7 @@ const ROUNDS: u64 = 4;
 /// What one has merged when the other is measured.
 const SETTLING: Duration = Duration::from_secs(3);
 
-/// What `always` costs, beside `none`, taken in turns on one machine.
+/// The cost of `always` relative to `none`, measured alternately on one machine.
 async fn durability(table: &mut Table) {
     let policies = ["none", "always"];
     let servers = policies
@@ -426,22 +425,22 @@ async fn packed_inserts(server: &Server, round: u64) -> f64 {
     done as f64 / took.as_secs_f64()
 }
 
-/// The figures, and whether all hold.
+/// The figures, and whether all checks passed.
 struct Table {
     text: String,
-    holds: bool,
+    passed: bool,
 }
 
 impl Default for Table {
     fn default() -> Self {
-        Self { text: String::new(), holds: true }
+        Self { text: String::new(), passed: true }
     }
 }
 
 impl Table {
-    fn row(&mut self, what: &str, figure: f64, holds: bool) {
-        let mark = if holds { "" } else { "   DOES NOT HOLD" };
+    fn row(&mut self, what: &str, figure: f64, passed: bool) {
+        let mark = if passed { "" } else { "   FAILED" };
         writeln!(self.text, "{what:56} {figure:12.1}{mark}").unwrap();
-        self.holds &= holds;
+        self.passed &= passed;
     }
 }

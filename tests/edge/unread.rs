@@ -1,8 +1,8 @@
-//! Promise: clients that send and never read cannot fill the memory of the service, nor hold up those
-//! that read. Method: a server in a control group of 512 MiB, which needs root; 200 connections of
-//! each kind (single look-ups, single writes, batches of both, packed ones, exports), each of which sends until
-//! nothing more is taken; and clients among them that read what they ask for. With
-//! `NEARPRINT_TEST_BINARY` naming a release build it prints the figures of docs/reliability.md.
+//! Promise: clients that send and never read can neither fill the memory of the service nor delay
+//! those that read. Method: a server in a control group of 512 MiB, which needs root; 200
+//! connections of each kind (single look-ups, single writes, batches of both, packed ones, exports)
+//! that send until the socket takes no more; and clients among them that read. If
+//! `NEARPRINT_TEST_BINARY` names a release build, it prints the figures of docs/reliability.md.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::client::{Connection, check_and_insert, mixed, post};
 use crate::memory::{GROUP_BYTES, Group, joined};
 use crate::server::{Server, now};
 
-/// How many kinds there are.
+/// The number of kinds.
 const KINDS: usize = 6;
 /// Connections of each kind.
 const CONNECTIONS: usize = 200;
-/// A connection has sent all that is taken when nothing was for this long.
+/// A connection is full when it has taken nothing for this long.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 /// Requests of the clients that read, before and meanwhile.
 const ASKED: u64 = 5_000;
@@ -34,7 +34,7 @@ fn documents() -> Vec<u8> {
     (0..64).flat_map(|bit| (0..10).map(move |n| line(bit, n))).collect::<String>().into_bytes()
 }
 
-/// One request of each kind that is never read. Those of a kind come one behind the other.
+/// One request of each kind whose reply is never read.
 fn requests() -> [Vec<u8>; KINDS] {
     let long = "{\"fingerprint\":\"0000000000000000\",\"limit\":1000}";
     let (json, ndjson) = ("application/json", "application/x-ndjson");
@@ -49,7 +49,7 @@ fn requests() -> [Vec<u8>; KINDS] {
     ]
 }
 
-/// A packed batch of look-ups that asks for replies in full.
+/// A packed batch of look-ups with full replies.
 fn packed(fingerprints: usize) -> Vec<u8> {
     let bytes = fingerprints * size_of::<u64>();
     let head = "POST /v1/query/batch?limit=1000 HTTP/1.1\r\nhost: localhost\r\naccept: application/x-ndjson";
@@ -59,7 +59,7 @@ fn packed(fingerprints: usize) -> Vec<u8> {
     request
 }
 
-/// Sends until nothing more is taken, and keeps the connection.
+/// Sends until the socket takes no more, and keeps the connection.
 async fn unread(address: String, request: Arc<Vec<u8>>, sent: Arc<Semaphore>) {
     let Ok(mut stream) = TcpStream::connect(address).await else { return };
     let mut rest = request.as_slice();
@@ -85,7 +85,7 @@ async fn p99_ms(address: &str, first: u64) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_connections_that_never_read_leave_memory_and_others_their_turn() {
+async fn a_thousand_connections_that_never_read_neither_fill_memory_nor_delay_others() {
     let Some(group) = Group::new("unread", GROUP_BYTES) else { return };
     let server = Server::wrapped(
         |inner| joined(&group, inner),
@@ -107,7 +107,7 @@ async fn a_thousand_connections_that_never_read_leave_memory_and_others_their_tu
         }
     }
     let all = sent.acquire_many((KINDS * CONNECTIONS) as u32);
-    // Some are closed before: nothing of their replies was read for 30 s.
+    // Some are closed before, because nothing of their replies was read for 30 s.
     drop(timeout(Duration::from_secs(20), all).await);
     let meanwhile = p99_ms(&server.address, ASKED).await;
     assert_eq!(group.kills(), 0);

@@ -139,8 +139,9 @@ fn hostile_pages_are_read() {
 fn corpora_of_the_binary_formats_are_written() {
     for (name, bytes) in seeds::all() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
-        fs::create_dir_all(file.parent().expect("it lies in a folder")).expect("there is room");
-        fs::write(file, bytes).expect("there is room");
+        fs::create_dir_all(file.parent().expect("it lies in a folder"))
+            .expect("the disk has space");
+        fs::write(file, bytes).expect("the disk has space");
     }
 }
 

@@ -78,7 +78,7 @@ fn encoded(record: &Record) -> Vec<u8> {
 
 /// The bodies of the segments and tables of a small snapshot.
 fn images() -> Vec<Vec<u8>> {
-    let folder = tempfile::tempdir().expect("there is room");
+    let folder = tempfile::tempdir().expect("the disk has space");
     let options = Options { delta_events: 64, ..common::options(folder.path()) };
     let runtime = tokio::runtime::Runtime::new().expect("there are threads");
     let engine = Engine::open(options).expect("an empty directory opens");

@@ -1,4 +1,4 @@
-//! Tokens: which requests need which, and how a request is told that it has not the right one.
+//! Tokens: which request needs which, and how a request without it is refused.
 
 use nearprint::access::{Scope, Token};
 use nearprint::config::Config;
@@ -81,7 +81,7 @@ fn every_route_of_the_description_asks_for_its_scope_and_only_health_is_open() {
 }
 
 #[test]
-fn what_is_no_route_needs_a_token_as_well() {
+fn an_unknown_route_needs_a_token_as_well() {
     let (server, tokens) = guarded();
     for line in ["GET /nowhere", "GET /v1", "DELETE /v1/query", "OPTIONS /v1/stats"] {
         assert_eq!(ask(&server, line, None).status, 401, "{line}");

@@ -17,9 +17,9 @@ fn replies_come_in_the_order_of_the_lines() {
         assert_eq!(reply["fingerprint"], hex(i as u64));
         assert_eq!(reply["sequence"], i + 1);
     }
-    let asked: Vec<_> =
+    let queries: Vec<_> =
         (0..5_000_u64).map(|i| format!("{{\"fingerprint\":{i},\"distance\":0}}\n")).collect();
-    for (i, reply) in server.post_lines("/v1/query/batch", &asked.concat()).iter().enumerate() {
+    for (i, reply) in server.post_lines("/v1/query/batch", &queries.concat()).iter().enumerate() {
         assert_eq!(reply["hits"][0]["ids"], json!([i.to_string()]));
     }
 }

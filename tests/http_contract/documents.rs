@@ -1,4 +1,4 @@
-//! What is stored under an id, and forgetting: documents, fingerprints, many at once.
+//! Showing and removing: documents by id, fingerprints, many at once.
 
 use serde_json::json;
 

@@ -46,8 +46,8 @@ fn a_comparison_with_a_bare_fingerprint_explains_the_other_side() {
 #[test]
 fn a_query_explains_itself_and_the_bits_of_its_hits() {
     let server = Server::start();
-    let asked = server.post("/v1/fingerprint", &json!({"text": LAMP})).json();
-    let near = bits_of(&asked["fingerprint"]) ^ 0b101;
+    let query = server.post("/v1/fingerprint", &json!({"text": LAMP})).json();
+    let near = bits_of(&query["fingerprint"]) ^ 0b101;
     server.insert("near", &hex(near));
     let reply = server.post("/v1/query", &json!({"text": LAMP, "explain": true})).json();
     let sums = &reply["explanation"]["sums"];
@@ -83,7 +83,8 @@ fn the_bits_near_zero_are_those_with_the_smallest_sums() {
     assert_eq!(near_zero, sums[..8]);
 }
 
-/// A token as long as the body is named by the explanation of both sides, and of each bit that differs.
+/// A token as long as the body is named by the explanation of both sides, and of each bit that
+/// differs.
 #[test]
 fn a_huge_feature_is_shown_by_its_beginning() {
     let server = Server::start();

@@ -1,6 +1,6 @@
-//! Promise: a client that goes away leaves the state right, over HTTP: a write happened wholly or not
-//! at all, of a batch a beginning, and asking again tells which. In process, with its places in the
-//! queue, it is `tests/concurrency/abandoned.rs`.
+//! Promise: a client that leaves does no harm, over HTTP: a write took effect as a whole or not at
+//! all, a batch up to some line, and repeating the request shows which.
+//! `tests/concurrency/abandoned.rs` tests the same in process, with the permits of the queue.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ enum Leaves {
     InTheHead,
     BeforeTheLastByte,
     WithoutReading,
-    /// Halfway through its reply, where there is one already.
+    /// Halfway through its reply, if there is one already.
     WhileItReads,
 }
 
@@ -62,7 +62,7 @@ fn a_write_of_a_client_that_left_happened_wholly_or_not_at_all() {
         }
         Value::Null
     });
-    // A stop waits for what was accepted: from here on nothing of it is under way.
+    // A stop waits for accepted requests, so none is running from here on.
     let server = server.restarted();
     let mut stored = 0;
     for client in 0..LEAVERS {

@@ -1,4 +1,4 @@
-//! The limits: each refuses what is above it, and the service goes on.
+//! The limits: each refuses what is above it, and the service continues.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn a_body_that_breaks_off_is_refused_and_changes_nothing() {
 #[test]
 fn requests_in_flight_are_bounded_and_probes_still_answered() {
     let server = Server::with(|config| config.server.requests_in_flight_max = 2);
-    // The head of its reply says that a batch has its place.
+    // The head of its reply shows that a batch was admitted.
     let begin = || {
         let mut connection = server.connect();
         let ndjson = [("content-type", "application/x-ndjson")];
@@ -127,7 +127,7 @@ fn a_client_that_asks_before_it_sends_is_refused_without_sending() {
 }
 
 #[test]
-fn bodies_held_at_one_time_are_bounded() {
+fn bodies_in_memory_are_bounded() {
     let server = Server::with(|config| {
         config.server.body_bytes_max = 300_000;
         config.server.bodies_held_bytes_max = 400_000;
@@ -144,12 +144,12 @@ fn bodies_held_at_one_time_are_bounded() {
         (first.reply().status == 200 && second.status != 200).then_some(second)
     });
     assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
-    // Both are gone, and so is what they held.
+    // Both are closed, and their bytes no longer count.
     assert_eq!(poll(|| Some(send()).filter(|reply| reply.status == 200)).status, 200);
 }
 
 #[test]
-fn unfinished_lines_of_batches_count_among_the_bodies_held() {
+fn unfinished_lines_of_batches_count_among_the_bodies_in_memory() {
     let server = Server::with(|config| {
         config.server.body_bytes_max = 1_024;
         config.server.bodies_held_bytes_max = 300_000;
@@ -170,7 +170,7 @@ fn unfinished_lines_of_batches_count_among_the_bodies_held() {
 }
 
 #[test]
-fn a_connection_above_the_limit_is_told_so_and_closed() {
+fn a_connection_above_the_limit_is_refused_and_closed() {
     let server = Server::with(|config| config.server.connections_max = 2);
     let mut one = server.connect();
     let mut two = server.connect();
@@ -184,7 +184,7 @@ fn a_connection_above_the_limit_is_told_so_and_closed() {
     assert!(third.is_closed());
     assert_eq!(server.get("/healthz").status, 200, "a probe is answered all the same");
     drop(one);
-    // When the server has noticed that one is gone there is a place again.
+    // Once the server notices that one has closed, it accepts another.
     poll(|| Some(server.get("/v1/stats")).filter(|reply| reply.status == 200));
     assert_eq!(two.send("GET /healthz", &[], b"").status, 200);
 }
@@ -233,7 +233,7 @@ fn nested_pages_and_large_texts_are_analysed_in_time() {
     assert_eq!(server.post("/v1/query", &large).status, 200);
 }
 
-/// Asks until there is an answer, for a few seconds.
+/// Repeats a request until it is answered, for a few seconds.
 pub(crate) fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     for _ in 0..500 {
         if let Some(answer) = ask() {

@@ -23,11 +23,11 @@ fn the_radius_is_inclusive_at_both_ends_of_the_range() {
     let server = Server::start();
     server.insert("lowest", &hex(0));
     server.insert("highest", &hex(u64::MAX));
-    for (asked, found) in [(0, "lowest"), (0b111, "lowest"), (u64::MAX ^ 0b111, "highest")] {
-        assert_eq!(server.query(&hex(asked))["hits"][0]["ids"], json!([found]));
+    for (query, found) in [(0, "lowest"), (0b111, "lowest"), (u64::MAX ^ 0b111, "highest")] {
+        assert_eq!(server.query(&hex(query))["hits"][0]["ids"], json!([found]));
     }
-    for asked in [0b1111, u64::MAX ^ 0b1111] {
-        assert_eq!(server.query(&hex(asked))["hit_count"], 0);
+    for query in [0b1111, u64::MAX ^ 0b1111] {
+        assert_eq!(server.query(&hex(query))["hit_count"], 0);
     }
 }
 

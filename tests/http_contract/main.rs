@@ -1,7 +1,7 @@
 //! The HTTP contract, sentence by sentence, through the real server in this process.
 //!
 //! Each test starts a server of its own on port 0 over an empty directory, and speaks HTTP/1.1 to
-//! it over plain sockets ([`support`]), so that nothing between the test and the wire is kind.
+//! it over plain sockets ([`support`]), so that no client library hides a fault.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

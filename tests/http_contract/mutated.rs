@@ -1,6 +1,7 @@
-//! Promise: whatever a client sends, it gets an answer: 2xx, or 4xx with a complete problem document.
-//! No 5xx, no panic, no hang. Method: 100,000 requests made from valid ones by changes that know their
-//! structure (fields, types, nesting, encodings, lines, lengths), on connections that are kept alive.
+//! Promise: whatever a client sends, it gets an answer: 2xx, or 4xx with a complete problem
+//! document. No 5xx, no panic, no hang. Method: 100,000 requests made from valid ones by changes
+//! that know their structure (fields, types, nesting, encodings, lines, lengths), on connections
+//! that are kept alive.
 //!
 //! `NEARPRINT_TEST_MUTATED` says how many, `NEARPRINT_TEST_SEED` repeats a run.
 
@@ -17,7 +18,7 @@ const CLIENTS: u64 = 4;
 /// A hang is a failure; the machine may be busy, so this is generous.
 const SLOWEST: Duration = Duration::from_secs(10);
 
-/// What the choices here need besides.
+/// Further choices of these tests.
 impl Random {
     fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
@@ -138,7 +139,7 @@ fn object(random: &mut Random) -> String {
     match random.below(12) {
         // A field twice.
         0 => format!("{{\"id\":\"twice\",{}", &written[1..]),
-        // Half a surrogate, and numbers that no type holds.
+        // Half a surrogate, and numbers beyond every type.
         1 => format!("{{\"text\":\"\\ud800\",{}", &written[1..]),
         2 => format!("{{\"limit\":1e999,{}", &written[1..]),
         3 => "[".repeat(random.below(3_000)) + &written,
@@ -179,7 +180,7 @@ fn body(random: &mut Random, kind: &str) -> Vec<u8> {
     } else {
         object(random).into_bytes()
     };
-    // What knows no structure comes last, and rarely.
+    // Mutations without structure come last, and rarely.
     if random.one_in(3) && !body.is_empty() {
         for _ in 0..=random.below(4) {
             let at = random.below(body.len());
@@ -198,7 +199,7 @@ fn body(random: &mut Random, kind: &str) -> Vec<u8> {
     body
 }
 
-/// Path and query string: printable, or no HTTP/1.1 request could hold them.
+/// Path and query string: printable, as HTTP/1.1 requires.
 fn target(random: &mut Random) -> String {
     let mut target = random.pick(ROUTES).to_owned();
     if random.one_in(3) {
@@ -227,7 +228,7 @@ fn target(random: &mut Random) -> String {
     target
 }
 
-/// An answer that keeps the promise.
+/// Whether a reply keeps the promise.
 fn check(reply: &Reply, line: &str, body: &[u8]) {
     let sent = || format!("{line}\n{}", String::from_utf8_lossy(&body[..body.len().min(2_000)]));
     assert!(reply.status < 500, "{} to {}\n{}", reply.status, sent(), reply.text());
@@ -241,7 +242,7 @@ fn check(reply: &Reply, line: &str, body: &[u8]) {
     }
 }
 
-/// Sends so many requests on connections that are kept alive; how many were refused.
+/// Sends requests on connections that are kept alive; returns how many were refused.
 fn client(server: &Server, seed: u64, requests: u64) -> (u64, Duration) {
     let mut random = Random(seed);
     let mut connection = server.connect();
@@ -292,6 +293,6 @@ fn mutated_requests_are_answered_or_refused_and_never_fail() {
     println!("seed {seed}: {refused} of {all} refused, the slowest took {slowest:?}");
     assert!(refused > all / 4 && refused < all, "valid and invalid ones: {refused} refused");
     assert!(slowest < SLOWEST, "{slowest:?}");
-    // And the service goes on.
+    // The service still answers.
     assert_eq!(server.insert("afterwards", &hex(1))["stored"], true);
 }

@@ -1,10 +1,11 @@
-//! Fingerprints in and out: 64 bits through every path, whatever the client's numbers can hold.
+//! Fingerprints in and out: 64 bits through every path, whatever the client's numbers can
+//! represent.
 
 use serde_json::json;
 
 use crate::support::{Server, hex};
 
-/// All bits, a value that no f64 holds, the top bit alone, a small one, none.
+/// All bits, a value that no f64 represents, the top bit alone, a small one, none.
 const BITS: [u64; 5] = [u64::MAX, (1 << 53) + 1, 1 << 63, 1, 0];
 
 /// The ways to write a fingerprint into a JSON body.
@@ -70,7 +71,8 @@ fn packed_words_are_little_endian() {
 
 #[test]
 fn bits_go_out_as_strings_that_a_javascript_parser_keeps() {
-    // A JavaScript client reads every number as an f64; none of ours may need more than it holds.
+    // A JavaScript client reads every number as an f64; none of ours may need more bits than it
+    // has.
     fn numbers_fit(value: &serde_json::Value) -> bool {
         match value {
             serde_json::Value::Number(number) => {

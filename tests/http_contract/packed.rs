@@ -19,19 +19,19 @@ fn an_insert_counts_and_a_query_gives_the_nearest_distance_of_each() {
         counts,
         json!({"received": 20_000, "inserted": 20_000, "stored": true, "sequence": 20_000})
     );
-    let mut asked = Vec::new();
+    let mut queries = Vec::new();
     let mut expected = Vec::new();
     for (i, bits) in stored.iter().enumerate() {
         let distance = i % 5;
-        asked.push(bits ^ [0, 1 << 7, 0b11 << 30, 0b111 << 61, 0b1111 << 20][distance]);
+        queries.push(bits ^ [0, 1 << 7, 0b11 << 30, 0b111 << 61, 0b1111 << 20][distance]);
         expected.push([0, 1, 2, 3, 255][distance]);
     }
-    let reply = server.post_packed("/v1/query/batch", &[], &asked);
+    let reply = server.post_packed("/v1/query/batch", &[], &queries);
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("content-type"), Some("application/octet-stream"));
     assert_eq!(reply.header("content-length"), Some("20000"));
     assert_eq!(reply.body, expected);
-    let strict = server.post_packed("/v1/query/batch?distance=1", &[], &asked);
+    let strict = server.post_packed("/v1/query/batch?distance=1", &[], &queries);
     let expected: Vec<_> = expected.iter().map(|&d| if d > 1 { 255 } else { d }).collect();
     assert_eq!(strict.body, expected);
 }

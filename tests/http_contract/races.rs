@@ -81,8 +81,8 @@ fn each_of_ten_thousand_clusters_has_one_winner() {
         assert_eq!(count(&replies, "inserted"), 1, "cluster {cluster}");
         let winner = replies.iter().find(|reply| reply["outcome"] == "inserted").unwrap();
         let losers = replies.iter().filter(|reply| reply["outcome"] == "duplicate");
-        let told = losers.filter(|r| r["hits"][0]["fingerprint"] == winner["fingerprint"]).count();
-        assert_eq!(told, MEMBERS as usize - 1, "cluster {cluster}");
+        let right = losers.filter(|r| r["hits"][0]["fingerprint"] == winner["fingerprint"]).count();
+        assert_eq!(right, MEMBERS as usize - 1, "cluster {cluster}");
     }
 }
 

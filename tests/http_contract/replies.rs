@@ -1,7 +1,7 @@
 //! The bytes of replies: a limit for each, a budget for all that wait, few exports at a time.
 //!
-//! Sixty-four stored fingerprints lie within one bit of 0, each with ten ids of 2,000 bytes: a reply that
-//! lists them all has 1.3 MB.
+//! Sixty-four stored fingerprints lie within one bit of 0, each with ten ids of 2,000 bytes: a
+//! reply that lists them all has 1.3 MB.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn fill(server: &Server, filling: &str) {
     assert!(replies.iter().all(|reply| reply["stored"] == true), "{:?}", replies.first());
 }
 
-fn asked() -> Value {
+fn query_of_all() -> Value {
     json!({"fingerprint": hex(0), "limit": 1_000})
 }
 
@@ -48,10 +48,10 @@ fn assert_cut(reply: &[u8], bytes_max: u64) {
 fn a_reply_lists_as_many_hits_as_fit_in_its_limit() {
     let server = Server::with(|config| config.server.reply_bytes_max = REPLY_BYTES_MIN);
     fill(&server, "x");
-    assert_cut(&server.post("/v1/query", &asked()).body, REPLY_BYTES_MIN);
-    assert_cut(&server.post("/v1/check-and-insert", &asked()).body, REPLY_BYTES_MIN);
+    assert_cut(&server.post("/v1/query", &query_of_all()).body, REPLY_BYTES_MIN);
+    assert_cut(&server.post("/v1/check-and-insert", &query_of_all()).body, REPLY_BYTES_MIN);
     for route in ["/v1/query/batch", "/v1/check-and-insert/batch"] {
-        let lines = format!("{}\n{}\n", asked(), asked());
+        let lines = format!("{}\n{}\n", query_of_all(), query_of_all());
         let reply = server.send(&format!("POST {route}"), &NDJSON, lines.as_bytes());
         let lines: Vec<_> = reply.body.split_inclusive(|&byte| byte == b'\n').collect();
         assert_eq!(lines.len(), 2);
@@ -62,7 +62,7 @@ fn a_reply_lists_as_many_hits_as_fit_in_its_limit() {
     // With a higher limit all are listed.
     let roomy = Server::start();
     fill(&roomy, "x");
-    let all = roomy.post("/v1/query", &asked()).json();
+    let all = roomy.post("/v1/query", &query_of_all()).json();
     assert_eq!((all["hits"].as_array().unwrap().len(), &all["truncated"]), (NEAR, &json!(false)));
 }
 
@@ -71,68 +71,69 @@ fn a_reply_lists_as_many_hits_as_fit_in_its_limit() {
 fn characters_that_need_an_escape_count_as_they_are_sent() {
     let server = Server::with(|config| config.server.reply_bytes_max = REPLY_BYTES_MIN);
     fill(&server, "\u{1}");
-    assert_cut(&server.post("/v1/query", &asked()).body, REPLY_BYTES_MIN);
-    assert_cut(&server.post("/v1/check-and-insert", &asked()).body, REPLY_BYTES_MIN);
+    assert_cut(&server.post("/v1/query", &query_of_all()).body, REPLY_BYTES_MIN);
+    assert_cut(&server.post("/v1/check-and-insert", &query_of_all()).body, REPLY_BYTES_MIN);
 }
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 const NDJSON: [(&str, &str); 1] = [("content-type", "application/x-ndjson")];
 
-/// Asks for long replies, more than the operating system takes, and reads none.
+/// Requests long replies, more than the operating system buffers, and reads none.
 fn unread(server: &Server, line: &str) -> Connection {
     let mut connection = server.connect();
     for _ in 0..12 {
-        connection.begin(line, &JSON, asked().to_string().as_bytes());
+        connection.begin(line, &JSON, query_of_all().to_string().as_bytes());
     }
     connection
 }
 
-/// Waits until the operating system takes no more of an unread reply: until then the bytes that are
-/// held fall and rise with each reply of the connection.
+/// Waits until the operating system takes no more of an unread reply: until then the counted bytes
+/// fall and rise with each reply of the connection.
 fn wait_until_blocked(server: &Server) {
-    let mut last = (held(server), 0);
+    let mut last = (counted_bytes(server), 0);
     poll(|| {
-        let now = held(server);
+        let now = counted_bytes(server);
         last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
         (now > 1 << 20 && last.1 == 10).then_some(())
     });
 }
 
-fn held(server: &Server) -> u64 {
+fn counted_bytes(server: &Server) -> u64 {
     server.get("/v1/stats").json()["memory"]["replies_bytes"].as_u64().unwrap()
 }
 
 #[test]
-fn long_replies_that_nobody_reads_are_counted_and_further_ones_wait_their_time() {
+fn unread_long_replies_are_counted_and_further_ones_wait() {
     let server = Server::with(|config| {
         config.server.reply_bytes_max = 2 << 20;
         config.server.replies_held_bytes_max = 4 << 20;
     });
     fill(&server, "x");
-    assert_eq!(held(&server), 0);
+    assert_eq!(counted_bytes(&server), 0);
     let first = unread(&server, "POST /v1/query");
     wait_until_blocked(&server);
     // A query is refused; a write is done, and its reply lists what is short enough.
-    let refused = server.post("/v1/query", &asked());
+    let refused = server.post("/v1/query", &query_of_all());
     assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
     assert!(refused.text().contains("server.replies_held_bytes_max"), "{}", refused.text());
     assert!(refused.header("retry-after").is_some());
-    let written = server.post("/v1/check-and-insert", &asked());
+    let written = server.post("/v1/check-and-insert", &query_of_all());
     assert_cut(&written.body, 32 << 10);
     assert_eq!(written.json()["outcome"], "duplicate");
-    // Short replies go on, and so does a batch of them.
+    // Short replies are still sent, and so is a batch of them.
     let short = json!({"fingerprint": hex(0), "limit": 1, "distance": 0});
     assert_eq!(server.post("/v1/query", &short).status, 200);
     assert_eq!(server.post_lines("/v1/query/batch", &format!("{short}\n").repeat(100)).len(), 100);
     drop(first);
-    let again =
-        poll(|| Some(server.post("/v1/query", &asked())).filter(|reply| reply.status == 200));
+    let again = poll(|| {
+        Some(server.post("/v1/query", &query_of_all())).filter(|reply| reply.status == 200)
+    });
     assert_eq!(again.json()["hits"].as_array().unwrap().len(), NEAR);
-    poll(|| (held(&server) == 0).then_some(()));
+    poll(|| (counted_bytes(&server) == 0).then_some(()));
 }
 
 #[test]
-fn a_line_of_a_batch_waits_for_room_instead_of_failing() {
+fn a_line_of_a_batch_waits_for_the_budget_instead_of_failing() {
     let server = Server::with(|config| {
         config.server.reply_bytes_max = 2 << 20;
         config.server.replies_held_bytes_max = 4 << 20;
@@ -141,16 +142,16 @@ fn a_line_of_a_batch_waits_for_room_instead_of_failing() {
     let first = unread(&server, "POST /v1/query");
     wait_until_blocked(&server);
     let mut batch = server.connect();
-    batch.begin("POST /v1/query/batch", &NDJSON, format!("{}\n", asked()).as_bytes());
+    batch.begin("POST /v1/query/batch", &NDJSON, format!("{}\n", query_of_all()).as_bytes());
     drop(first);
     let replies = batch.reply().lines();
     assert_eq!(replies[0]["hits"].as_array().unwrap().len(), NEAR);
 }
 
 #[test]
-fn exports_that_nobody_reads_hold_up_nothing_and_further_ones_are_refused() {
+fn unread_exports_delay_nothing_and_further_ones_are_refused() {
     let server = Server::with(|config| config.server.exports_max = 2);
-    // Eight megabytes: more than the operating system and the queue of pieces take.
+    // Eight megabytes: more than the operating system and the queue of pieces buffer.
     let document = |number| json!({"id": id(number, 0, "x"), "fingerprint": hex(number as u64)});
     let lines: Vec<_> = (0..4_000).map(|number| document(number).to_string()).collect();
     assert_eq!(server.post_lines("/v1/insert/batch", &lines.join("\n")).len(), 4_000);

@@ -84,7 +84,7 @@ fn a_batch_must_bring_a_line_in_each_time_of_a_body() {
         assert!(batch.next_chunk().is_some());
         std::thread::park_timeout(Duration::from_millis(100));
     }
-    // Bytes without a line are no progress.
+    // Bytes that complete no line are no progress.
     let mut last = None;
     for _ in 0..20 {
         drop(batch.chunk(b" "));
@@ -100,12 +100,12 @@ fn a_batch_must_bring_a_line_in_each_time_of_a_body() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_of_its_reply_is_closed() {
+fn a_client_that_reads_nothing_of_its_reply_is_closed() {
     let server = Server::with(impatient);
     let mut stuck = server.connect();
     stuck.begin_chunked("POST /v1/fingerprint/batch?explain=true", &NDJSON);
     let lines = "{\"text\":\"some words to explain at length\"}\n".repeat(1_000);
-    // Nothing is read, so at some point nothing more is taken, and then the server gives up.
+    // Nothing is read, so the buffers fill up, and then the server gives up.
     let begun = now();
     while stuck.chunk(lines.as_bytes()).is_ok() {
         assert!(begun.elapsed() < Duration::from_secs(15), "it was never closed");
@@ -125,7 +125,7 @@ fn a_stop_finishes_accepted_requests_and_closes_idle_connections() {
     assert!(busy.next_chunk().is_some());
     server.begin_stop();
     assert!(idle.is_closed());
-    // Nothing tells that it goes on waiting but time.
+    // Only time shows that it still waits.
     std::thread::park_timeout(Duration::from_millis(300));
     assert!(server.is_running());
     busy.chunk(b"{\"id\":\"b\",\"fingerprint\":2}\n").unwrap();

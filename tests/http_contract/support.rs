@@ -1,4 +1,4 @@
-//! A server in this process, and a client that hides nothing.
+//! A server in this process, and a client that shows every byte.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,7 +12,7 @@ use nearprint::server::{self, ServeError};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// No test waits longer than this for a byte.
+/// The longest wait for a byte.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server, with its directory; both go away on drop.
@@ -41,13 +41,13 @@ impl Server {
         let settings = config.validated().unwrap();
         nearprint::metrics::install();
         let (stop, stopped) = oneshot::channel();
-        let (told, address) = std::sync::mpsc::channel();
+        let (sender, address) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
                 let engine = Engine::open(settings.engine).unwrap();
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-                told.send(listener.local_addr().unwrap()).unwrap();
+                sender.send(listener.local_addr().unwrap()).unwrap();
                 let stopped = async { drop(stopped.await) };
                 server::run(listener, engine, settings.server, settings.http, stopped).await
             })
@@ -72,7 +72,7 @@ impl Server {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Stops the server and gives what `server::run` gave.
+    /// Stops the server and returns the result of `server::run`.
     pub(crate) fn stop(&mut self) -> Result<(), ServeError> {
         self.begin_stop();
         self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap())

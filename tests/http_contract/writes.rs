@@ -81,7 +81,7 @@ fn a_refetched_page_that_became_a_duplicate_loses_its_old_entry() {
 }
 
 #[test]
-fn an_insert_stores_whatever_is_there() {
+fn an_insert_stores_a_duplicate_too() {
     let server = Server::start();
     for id in ["a", "b"] {
         let reply = server.insert(id, &hex(3));
@@ -115,7 +115,7 @@ fn a_text_with_unlike_content_at_a_near_fingerprint_is_not_a_duplicate() {
 }
 
 #[test]
-fn what_was_answered_is_there_after_a_restart_and_counted_once() {
+fn acknowledged_writes_survive_a_restart_and_are_counted_once() {
     let server = Server::start();
     for i in 0..20_u64 {
         server.insert(&format!("{i}"), &hex(i << 8));

@@ -1,4 +1,4 @@
-//! The commands that speak to a service, or open a data directory themselves.
+//! The commands that connect to a service, or open a data directory themselves.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn row(summary: &str, name: &str) -> u64 {
 
 /// A folder of texts: the ten longest of the corpus, and each once more with other punctuation.
 fn lay_out(folder: &Path) {
-    fs::create_dir_all(folder.join("copies")).expect("there is room");
+    fs::create_dir_all(folder.join("copies")).expect("the disk has space");
     let mut documents = corpus::documents();
     documents.sort_by_key(|document| std::cmp::Reverse(document.text.len()));
     for (at, document) in documents.iter().take(10).enumerate() {
@@ -41,7 +41,7 @@ fn lay_out(folder: &Path) {
 
 #[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 fn write(path: &Path, text: &str) {
-    fs::write(path, text).expect("there is room");
+    fs::write(path, text).expect("the disk has space");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn query_and_health_speak_to_the_service() {
     assert!(far.contains("nothing near it is stored"), "{far}");
 
     for flags in [&[][..], &["--ready"]] {
-        let asked = [&["health", "--url", server.url()][..], flags].concat();
-        assert_eq!(expect(&nearprint(&asked)), "ok\n");
+        let arguments = [&["health", "--url", server.url()][..], flags].concat();
+        assert_eq!(expect(&nearprint(&arguments)), "ok\n");
     }
 }

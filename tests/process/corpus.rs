@@ -12,20 +12,20 @@ use nearprint::sketch::{MinResemblance, Sketch};
 use nearprint::text::{self, Analysis};
 use serde_json::Value;
 
-/// The labelled documents are large; so many of each file are plenty here.
+/// The labelled files are large; this many documents of each are enough here.
 const DOCUMENTS_MAX: usize = 400;
 
-/// So many characters of the own texts make a near-duplicate where they are missing.
+/// A text of the small corpus without its last characters is a near-duplicate.
 const LAST_CHARACTERS: usize = 12;
 
-/// The distance and the resemblance that a request gets which says nothing.
+/// The default distance and resemblance of a request.
 static DEFAULTS: LazyLock<(u64, MinResemblance)> = LazyLock::new(|| {
     let query = Config::default().query;
     let least = MinResemblance::of_similarity(query.min_similarity);
     (query.distance, least.expect("verification is on"))
 });
 
-/// A text with what the recipe makes of it.
+/// A text with its analysis.
 pub(crate) struct Document {
     pub(crate) text: String,
     pub(crate) fingerprint: Fingerprint,
@@ -50,8 +50,8 @@ impl Document {
     }
 }
 
-/// The labelled documents where they are present, and otherwise the project's own small corpus; one of
-/// each fingerprint, since a ledger tells by its fingerprint which of its documents is stored.
+/// The labelled documents where they are present, and otherwise the project's own small corpus; one
+/// of each fingerprint, since a ledger knows a stored document by its fingerprint.
 pub(crate) fn documents() -> Vec<Document> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let labelled = root.join("../shared/quality/dev");

@@ -1,6 +1,6 @@
-//! Promise: a full disk turns writes into 507 while reads go on, writes resume when there is room, and
-//! nothing answered is lost. Method: a file system of 64 MiB in memory, filled by the server itself
-//! beside a ballast that leaves it little room; then the ballast goes. Needs root, for the mount.
+//! Promise: a full disk turns writes into 507 while reads continue, writes resume when there is
+//! space, and no acknowledged write is lost. Method: a file system of 64 MiB in memory with a
+//! ballast file, filled by the server; then the ballast is removed. Needs root, for the mount.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,22 +15,22 @@ use crate::server::{self, Client, Server};
 const TRIALS: u64 = 6;
 const SIZE_BYTES: u64 = 64 << 20;
 const LINES: u64 = 32;
-/// A hang is a failure; a keeper looks at the disk every 50 ms.
+/// A hang is a failure; the space of the disk is checked every 50 ms.
 const LOOKS: usize = 400;
 
-/// A file system of its own, gone on drop.
+/// A file system of its own, unmounted on drop.
 struct Mount {
     _folder: tempfile::TempDir,
     path: PathBuf,
 }
 
 impl Mount {
-    /// `None` where this process may not mount.
+    /// `None` if this process may not mount.
     #[expect(clippy::print_stdout, reason = "why a test did nothing")]
     fn new() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("there is room");
+        let folder = tempfile::tempdir().expect("the disk has space");
         let path = folder.path().join("disk");
-        std::fs::create_dir(&path).expect("there is room");
+        std::fs::create_dir(&path).expect("the disk has space");
         let size = format!("size={SIZE_BYTES}");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path);
@@ -43,12 +43,13 @@ impl Mount {
 
     fn free_bytes(&self) -> u64 {
         let mut df = Command::new("df");
-        let told = df.args(["--output=avail", "-B1"]).arg(&self.path).output().expect("df is here");
-        let told = String::from_utf8_lossy(&told.stdout).into_owned();
-        told.lines().nth(1).and_then(|line| line.trim().parse().ok()).expect("a number of bytes")
+        let output =
+            df.args(["--output=avail", "-B1"]).arg(&self.path).output().expect("df is here");
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.lines().nth(1).and_then(|line| line.trim().parse().ok()).expect("a number of bytes")
     }
 
-    /// A file that leaves so much room.
+    /// Writes a file that leaves this much space.
     fn fill(&self, room_bytes: u64) -> PathBuf {
         let ballast = self.path.join("ballast");
         let bytes = self.free_bytes().saturating_sub(room_bytes).to_string();
@@ -65,7 +66,7 @@ impl Drop for Mount {
     }
 }
 
-/// The writes of one server's life: what was answered, and what was refused for lack of room.
+/// The writes to one server: acknowledged ones, and those refused because the disk was full.
 #[derive(Default)]
 struct Written {
     stored: Vec<String>,
@@ -124,21 +125,21 @@ fn start(data: &Path, free_bytes_min: u64) -> Server {
     Server::of(command).unwrap_or_else(|| panic!("it does not start: {}", server::log(data)))
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests make room on their own disk")]
+#[expect(clippy::disallowed_methods, reason = "tests free space on their own disk")]
 fn trial(random: &mut Random, free_bytes_min: u64) -> bool {
     let Some(disk) = Mount::new() else { return false };
-    // The log lies beside the directory, on the same full disk, which must not harm requests.
+    // The log is on the same full disk, which must not harm requests.
     let (data, mut written) = (disk.path.join("data"), Written::default());
     let server = start(&data, free_bytes_min);
     let client = server.client();
-    assert!(written.batch(&client, random), "there is room");
+    assert!(written.batch(&client, random), "the disk has space");
     let ballast = disk.fill(free_bytes_min + (random.next() % (4 << 20)));
     while written.batch(&client, random) {}
     for _ in 0..10 {
         written.batch(&client, random);
         pause(10);
         assert!(server.ended().is_none(), "a full disk is no failure: {}", server::log(&data));
-        // A connection whose request was refused before its end is closed.
+        // A request that is refused before its end closes its connection.
         written.check(&server.client());
     }
     std::fs::remove_file(ballast).expect("it is ours");
@@ -146,7 +147,7 @@ fn trial(random: &mut Random, free_bytes_min: u64) -> bool {
         pause(10);
         written.batch(&client, random)
     });
-    assert!(resumed, "there is room again: {}", server::log(&data));
+    assert!(resumed, "the disk has space again: {}", server::log(&data));
     written.check(&client);
     if random.below(2) == 0 {
         server.kill();
@@ -162,7 +163,7 @@ fn trial(random: &mut Random, free_bytes_min: u64) -> bool {
 fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
     let mut random = Random::of_run();
     for number in 0..random::variable("NEARPRINT_TEST_DISK_TRIALS").unwrap_or(TRIALS) {
-        // Met by the limit of the configuration, or by the disk itself.
+        // Limited by the configuration, or by the disk itself.
         let free_bytes_min = if number % 2 == 0 { 0 } else { 2 << 20 };
         if !trial(&mut random, free_bytes_min) {
             return;

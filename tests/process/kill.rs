@@ -1,6 +1,7 @@
-//! Promise: an answered write survives `kill -9`, and every verdict holds. Method: 32 clients with
-//! mixed requests, the server killed at a random time, also while it recovers; then everything is
-//! compared. A mutant that loses the end of its journal must be caught by the same comparison.
+//! Promise: an acknowledged write survives `kill -9`, and every verdict stays true. Method: 32
+//! clients with mixed requests, the server killed at a random time, also while it recovers; then
+//! everything is compared. A mutant that loses the end of its journal must be caught by the same
+//! comparison.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -10,10 +10,10 @@ use crate::random::Random;
 use crate::server::{Client, Server};
 use crate::worker::Worker;
 
-/// Comparing is done by so many clients at one time.
+/// The number of clients that compare at one time.
 const COMPARING: usize = 4;
 
-/// So many clients, each with ids of its own.
+/// The number of clients, each with ids of its own.
 pub(crate) fn workers(count: usize, random: &mut Random) -> Vec<Worker> {
     let corpus = Arc::new(corpus::documents());
     (0..count).map(|name| Worker::new(name, random.next(), Arc::clone(&corpus))).collect()
@@ -39,7 +39,7 @@ pub(crate) fn under_load(
     })
 }
 
-/// Holds the ledgers against the server; how many verdicts were repeated.
+/// Compares the ledgers with the server; returns how many verdicts were repeated.
 pub(crate) fn compare(workers: &mut [Worker], client: &Client) -> usize {
     let stats = Client::expect(client.get("/v1/stats"));
     let sequence = stats["sequence"].as_u64().expect("a number");
@@ -66,14 +66,14 @@ fn in_parallel(workers: &mut [Worker], check: impl Fn(&mut Worker) -> usize + Sy
     })
 }
 
-/// Lets the load run for a while: how much of it is done by then is what shall vary.
+/// Lets the load run for a while; how much is done by then varies.
 pub(crate) fn pause(ms: usize) {
     let (_never, nothing) = mpsc::channel::<()>();
     let ended = nothing.recv_timeout(Duration::from_millis(ms as u64));
     assert_eq!(ended, Err(mpsc::RecvTimeoutError::Timeout));
 }
 
-/// How many writes all workers together were answered.
+/// The number of acknowledged writes of all workers.
 pub(crate) fn answered(workers: &[Worker]) -> u64 {
     workers.iter().map(Worker::answered).sum()
 }

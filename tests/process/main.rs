@@ -2,12 +2,12 @@
 //!
 //! Several clients insert, check and insert, remove and query, singly and in batches, each keeping
 //! a ledger of what was answered. The server is killed at a random time; after its restart the
-//! ledgers must agree with it: every answered write is there, every verdict holds when its request
-//! is sent again, and what was not answered is there wholly or not at all.
+//! ledgers must agree with it: every acknowledged write is stored, every verdict is the same when
+//! its request is sent again, and what was not answered is there wholly or not at all.
 //!
-//! What is done to the server, each in a file of its own: it is killed at a random time (`kill`) and
-//! in each of its system calls (`syscalls`) and in each call of a pack (`reclaim`), its disk is full
-//! (`disk_full`), the power goes (`power_cut`). `NEARPRINT_TEST_SEED` repeats a run.
+//! What is done to the server, each in a file of its own: it is killed at a random time (`kill`)
+//! and in each of its system calls (`syscalls`) and in each call of a pack (`reclaim`), its disk is
+//! full (`disk_full`), the power goes (`power_cut`). `NEARPRINT_TEST_SEED` repeats a run.
 
 mod commands;
 mod corpus;

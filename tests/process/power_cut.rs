@@ -1,8 +1,8 @@
-//! Promise: every answer that was read before the power went is there after it. Method: a server on an
-//! ext4 of its own, whose power goes under load in one of two ways: by the ioctl that shuts a file
-//! system down, which drops what was not synced, or by going on from a copy of its image that btrfs made
-//! in an instant. Then everything is compared; answers read later count for nothing. A server whose
-//! syncs lie must be caught. Needs root and loop devices.
+//! Promise: every write whose reply was read before a power cut is stored after it. Method: a
+//! server on an ext4 of its own, whose power goes under load in one of two ways: by the ioctl that
+//! shuts a file system down, which drops what was not synced, or by going on from a copy of its
+//! image that btrfs made in an instant. Then everything is compared; answers read later count for
+//! nothing. A server whose syncs lie must be caught. Needs root and loop devices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ fn run(program: &str, arguments: &[&str]) -> std::io::Result<Output> {
 
 fn must(program: &str, arguments: &[&str]) {
     let output = run(program, arguments).unwrap_or_else(|error| panic!("{program}: {error}"));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {told}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {errors}");
 }
 
 /// How the power goes.
@@ -56,8 +56,8 @@ impl Mount {
         must("truncate", &["-s", size, text(&mount.image)]);
         for tried in [run(&format!("mkfs.{kind}"), &["-q", text(&mount.image)])?, mount.mount()?] {
             if !tried.status.success() {
-                let told = String::from_utf8_lossy(&tried.stderr).into_owned();
-                return Err(std::io::Error::other(told));
+                let errors = String::from_utf8_lossy(&tried.stderr).into_owned();
+                return Err(std::io::Error::other(errors));
             }
         }
         Ok(mount)
@@ -90,7 +90,7 @@ impl Disk {
     /// `None`, and why, where this machine has no such disk.
     #[expect(clippy::print_stdout, reason = "why a test did nothing")]
     fn new(power: Power) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("there is room");
+        let folder = tempfile::tempdir().expect("the disk has space");
         let made = (|| {
             let btrfs = match power {
                 Power::Shutdown => None,
@@ -143,7 +143,7 @@ impl Disk {
     }
 }
 
-/// The log of a server lies beside its data, on the disk whose power goes: it is not looked at.
+/// The log of a server is on the disk that loses power, so it is not read.
 fn cut(mut running: Vec<Worker>, disk: &Disk, lies: bool, random: &mut Random) -> Vec<Worker> {
     let data = disk.data();
     let command = if lies {
@@ -153,7 +153,7 @@ fn cut(mut running: Vec<Worker>, disk: &Disk, lies: bool, random: &mut Random) -
     };
     let server = Server::of(command).expect("it starts");
     let power_is_off = Arc::new(AtomicBool::new(false));
-    running = running.into_iter().map(|worker| worker.told_of_power(&power_is_off)).collect();
+    running = running.into_iter().map(|worker| worker.with_power_flag(&power_is_off)).collect();
     running = under_load(running, &server, |server| {
         pause(50 + random.below(400));
         power_is_off.store(true, Ordering::SeqCst);

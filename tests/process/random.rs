@@ -13,7 +13,7 @@ pub(crate) use common::{Random, variable};
 
 impl Random {
     /// The seed of `NEARPRINT_TEST_SEED`, or a fresh one; prints it.
-    #[expect(clippy::print_stdout, reason = "whoever repeats the run needs the seed")]
+    #[expect(clippy::print_stdout, reason = "the seed repeats the run")]
     pub(crate) fn of_run() -> Self {
         let seed = variable("NEARPRINT_TEST_SEED")
             .unwrap_or_else(|| RandomState::new().build_hasher().finish());

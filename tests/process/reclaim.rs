@@ -1,7 +1,7 @@
-//! Promise: the space of records that were replaced or removed is given back while the server serves,
-//! within the bound that is stated; a process that ends in the middle of it has lost nothing. Method:
-//! a few documents replaced many times and most of them removed, on a real disk under the default
-//! policy; the size of the directory; `strace` kills the server in each durable call of a pack.
+//! Promise: the space of replaced or removed records is freed while the server runs, within the
+//! documented bound; a process that ends in the middle of it loses nothing. Method: a few documents
+//! replaced many times and most of them removed, on a real disk under the default policy; the size
+//! of the directory; `strace` kills the server in each durable call of a pack.
 
 use std::path::Path;
 use std::process::Command;
@@ -85,7 +85,7 @@ fn command(data: &Path, file_bytes: Option<u64>) -> Command {
     command
 }
 
-/// Waits until the records take at most so many bytes.
+/// Waits until the records take at most this many bytes.
 fn wait_for(data: &Path, bound: u64) {
     for look in 0.. {
         if records_of(data) <= bound {
@@ -103,7 +103,7 @@ fn wait_for(data: &Path, bound: u64) {
 
 /// Documents replaced in each round and most of them removed in the end, then a kill and a start.
 fn replaced_and_removed(file_bytes: Option<u64>, rounds: u64, bound: u64) {
-    let folder = tempfile::tempdir().expect("there is room");
+    let folder = tempfile::tempdir().expect("the disk has space");
     let data = &folder.path().join("data");
     let server = Server::of(command(data, file_bytes)).expect("it starts");
     let client = server.client();
@@ -114,7 +114,7 @@ fn replaced_and_removed(file_bytes: Option<u64>, rounds: u64, bound: u64) {
         Client::expect(client.delete(&format!("/v1/documents/{}", id(number))));
     }
     wait_for(data, bound);
-    // A number that is shown when the last file of a sweep is gone.
+    // Shown once the last file of a sweep has been removed.
     while reclaimed(&client) + bound < rounds * DOCUMENTS * RECORD_BYTES {
         pause(50);
     }
@@ -129,7 +129,8 @@ fn replaced_and_removed(file_bytes: Option<u64>, rounds: u64, bound: u64) {
     assert!(index < 1 << 20, "snapshots of {index} bytes");
 }
 
-/// The bound is that of `docs/disk-format.md`: twice the records of what is stored, and eight steps.
+/// The bound is that of `docs/disk-format.md`: twice the records of what is stored, and eight
+/// steps.
 #[test]
 fn the_journal_takes_twice_what_is_stored_and_eight_steps_at_most() {
     let live = DOCUMENTS / KEPT_EVERY * RECORD_BYTES;
@@ -145,7 +146,7 @@ fn space_is_given_back_with_the_settings_that_come_with_it() {
 
 #[test]
 fn files_of_which_all_is_needed_are_not_touched() {
-    let folder = tempfile::tempdir().expect("there is room");
+    let folder = tempfile::tempdir().expect("the disk has space");
     let data = &folder.path().join("data");
     let server = Server::of(command(data, Some(65_536))).expect("it starts");
     let client = server.client();
@@ -172,11 +173,11 @@ fn killed_at(data: &Path, file: &str, call: &str, at: u64) -> Command {
     command
 }
 
-/// Documents that are replaced until space is given back, or the server is killed in that; whether it
-/// was killed. Every answered write is there after a start.
+/// Documents that are replaced until space is given back, or the server is killed in that; whether
+/// it was killed. Every answered write is there after a start.
 fn is_killed_at(file: &str, call: &str, at: u64) -> bool {
     const NUMBERS: u64 = 50;
-    let folder = tempfile::tempdir().expect("there is room");
+    let folder = tempfile::tempdir().expect("the disk has space");
     let data = &folder.path().join("data");
     // The calls that create the directory are not meant.
     Server::start(data).kill();

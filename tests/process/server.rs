@@ -127,7 +127,7 @@ impl Server {
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().expect("no test panics while it holds it")
+        self.child.lock().expect("no test panics while it has the lock")
     }
 }
 

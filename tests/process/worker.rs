@@ -19,7 +19,7 @@ use crate::server::{Client, Reply};
 const IDS: usize = 40;
 /// Documents of one NDJSON request.
 const LINES: usize = 16;
-/// Look-ups of each worker that are held against all documents.
+/// Look-ups of each worker that are compared with all documents.
 const QUERIES: usize = 10;
 
 /// What may be stored under an id: the number of a document of the corpus, or nothing.
@@ -33,7 +33,7 @@ pub(crate) struct Worker {
     ledger: BTreeMap<String, Page>,
     sequence_max: u64,
     answered: u64,
-    /// Set when the power of the server's disk goes. What is read after that counts for nothing.
+    /// Set when the server's disk loses power. Replies that are read after that do not count.
     power_is_off: Arc<AtomicBool>,
 }
 
@@ -81,8 +81,8 @@ impl Worker {
         }
     }
 
-    /// One that is told when the power of the server's disk goes.
-    pub(crate) fn told_of_power(self, power_is_off: &Arc<AtomicBool>) -> Self {
+    /// A worker of a server whose disk can lose power, which sets the flag.
+    pub(crate) fn with_power_flag(self, power_is_off: &Arc<AtomicBool>) -> Self {
         Self { power_is_off: Arc::clone(power_is_off), ..self }
     }
 
@@ -141,8 +141,8 @@ impl Worker {
         }
         let mut refused = replies.len() < lines.len();
         for ((id, &document), reply) in drawn.iter().zip(&replies) {
-            // A line, or the whole batch, refused while the server stops; whether a line was kept that
-            // a failing disk has ended, a restart shows.
+            // A line, or the whole batch, refused while the server stops; whether a line was kept
+            // that a failing disk has ended, a restart shows.
             let status = [&reply["status"], &reply["error"]["status"]];
             if let Some(status) = status.into_iter().find(|status| status.is_number()) {
                 refused = true;

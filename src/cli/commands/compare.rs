@@ -6,9 +6,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::bulk::Body;
-use crate::cli::document;
-use crate::cli::document::MethodArgs;
-use crate::cli::explanation::Differences;
+use crate::cli::document::{self, MethodArgs};
+use crate::cli::explanation::differences;
 use crate::text::{Analysis, Explained};
 
 /// The arguments of `compare`.
@@ -68,7 +67,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         };
         let method = args.method.into();
         let (a, b) = (Explained::of(&a, method)?, Explained::of(&b, method)?);
-        writeln!(out, "\n{}", Differences::new(&a, &b))?;
+        writeln!(out, "\n{}", differences(&a, &b))?;
     }
     Ok(())
 }

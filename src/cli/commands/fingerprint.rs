@@ -7,9 +7,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 
 use crate::bulk::{Body, parse_features};
-use crate::cli::document;
-use crate::cli::document::MethodArgs;
-use crate::cli::explanation::Why;
+use crate::cli::document::{self, MethodArgs};
+use crate::cli::explanation::why;
 use crate::text::{Explained, Method};
 
 /// The arguments of `fingerprint`.
@@ -77,7 +76,7 @@ fn print(args: &Args, file: &Path, out: &mut dyn Write) -> Result<()> {
     if args.explain
         && let Ok(source) = document::source(&body)
     {
-        writeln!(out, "\n{}", Why::new(&Explained::of(&source, method)?))?;
+        writeln!(out, "\n{}", why(&Explained::of(&source, method)?))?;
     }
     Ok(())
 }
@@ -85,7 +84,7 @@ fn print(args: &Args, file: &Path, out: &mut dyn Write) -> Result<()> {
 /// Reads a file of weighted features through the reader of documents.
 fn features(file: &Path) -> Result<Body> {
     let Body::Text(json) = document::read(file, false)? else {
-        bail!("{} holds HTML, not features", file.display());
+        bail!("{} contains HTML, not features", file.display());
     };
     parse_features(&json).map_err(|why| anyhow!("{}: {why}", file.display()))
 }

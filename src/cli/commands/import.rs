@@ -5,7 +5,7 @@
 //! one id stays). Memory is a few batches, whatever the input; `--groups` adds a name for each
 //! document that has a near-duplicate.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
@@ -15,13 +15,12 @@ use anyhow::Result;
 use crate::bulk::{Documents, Format, bytes_total};
 use crate::cli::client::{Client, Credentials, DEFAULT_SERVER};
 use crate::cli::error_report::ErrorReport;
-use crate::cli::import::batch::{Batch, Batches};
+use crate::cli::import::batch::{Batch, batches};
 use crate::cli::import::directory::Directory;
 use crate::cli::import::groups::Groups;
 use crate::cli::import::options::Options;
 use crate::cli::import::progress::Progress;
-use crate::cli::import::server::Server;
-use crate::cli::import::sink::Sink;
+use crate::cli::import::sink::{Destination, Sink};
 use crate::cli::import::summary::Summary;
 
 /// How many batches wait while one is being stored.
@@ -37,7 +36,7 @@ Exit codes:
   0  every document was read and stored, or was found to be a duplicate or present already
   1  some documents failed, or the import could not go on
   2  the command line makes no sense
-  3  nothing was read: the files are empty, or the folders hold no documents";
+  3  nothing was read: the files are empty, or the folders contain no documents";
 
 /// The arguments of `import`.
 #[derive(Debug, clap::Args)]
@@ -85,22 +84,22 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
         return Err(ErrorReport::new(what, next).with_code(USAGE).into());
     }
     let total = bytes_total(&args.paths)?;
-    let mut sink = open(&args)?;
+    let sink = open(&args)?;
     let documents = Documents::new(args.paths, args.format);
     let mut progress = Progress::new(total, documents.bytes_read());
     let mut summary = Summary::default();
     let mut groups = args.groups.map(|_| Groups::default());
 
-    let (sender, batches) = mpsc::sync_channel(BATCHES_WAITING_MAX);
+    let (sender, received) = mpsc::sync_channel(BATCHES_WAITING_MAX);
     let reader = thread::spawn(move || {
-        for batch in Batches::new(documents) {
+        for batch in batches(documents) {
             if sender.send(batch).is_err() {
                 // The other side has stopped storing, and reports why.
                 return;
             }
         }
     });
-    let outcome = batches.iter().try_for_each(|batch: Batch| {
+    let outcome = received.iter().try_for_each(|batch: Batch| {
         let replies = sink.store(&batch.documents)?;
         summary.add(&batch, &replies);
         if let Some(groups) = &mut groups {
@@ -142,13 +141,13 @@ fn verdict(summary: &Summary) -> Result<()> {
     }
 }
 
-fn open(args: &Args) -> Result<Box<dyn Sink>> {
-    let options = args.options.clone();
-    if let Some(data) = &args.data {
-        let directory = Directory::open(data, args.config.as_deref(), options)?;
-        return Ok(Box::new(directory));
-    }
-    let client = Client::new(&args.server, &args.credentials)?;
-    client.get("/readyz")?;
-    Ok(Box::new(Server::new(client, options)))
+fn open(args: &Args) -> Result<Sink> {
+    let destination = if let Some(data) = &args.data {
+        Destination::Directory(Directory::open(data, args.config.as_deref())?)
+    } else {
+        let client = Client::new(&args.server, &args.credentials)?;
+        client.copy("/readyz", &mut io::sink())?;
+        Destination::Service(client)
+    };
+    Ok(Sink::new(destination, &args.options))
 }

@@ -1,12 +1,11 @@
 //! `inspect`: the files of a stopped service's data directory, one line each.
 
-use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
 
-use crate::cli::columns::{Column, write_columns};
-use crate::cli::offline::{self, Table, bar, damage_report};
+use crate::cli::columns::{self, Column};
+use crate::cli::offline::{self, bar, damage_report};
 use crate::engine::open::offline::Finding;
 
 /// The arguments of `inspect`.
@@ -44,8 +43,8 @@ const COLUMNS: &[Column<Finding>] = &[
 ];
 
 /// The files of the journal as a table.
-pub(crate) fn table(files: &[Finding]) -> impl fmt::Display {
-    Table(move |f: &mut fmt::Formatter<'_>| write_columns(f, COLUMNS, files))
+pub(crate) fn table(files: &[Finding]) -> String {
+    columns::table(COLUMNS, files)
 }
 
 fn journal(data: &offline::Data, out: &mut dyn Write) -> Result<()> {

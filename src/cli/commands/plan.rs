@@ -12,10 +12,9 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::cli::columns::{Column, write_columns};
+use crate::cli::columns::{Column, table};
 use crate::cli::measure::arguments::{count as whole_count, distance};
-use crate::cli::measure::limits;
-use crate::cli::measure::limits::Limit;
+use crate::cli::measure::limits::{self, Limit};
 use crate::cli::measure::numbers::{bytes, count, float, number, time};
 use crate::fingerprint::Distance;
 use crate::index::compaction::policy;
@@ -264,7 +263,7 @@ impl fmt::Display for Answer {
             writeln!(f, "memory: {}", bytes(memory))?;
         }
         writeln!(f, "times: one core of {machine}\n")?;
-        write_columns(f, COLUMNS, &self.plans)?;
+        f.write_str(&table(COLUMNS, &self.plans))?;
         writeln!(f, "\ntables        key bits, r and the search radius; f: folded, b: in buckets")?;
         for note in &self.notes {
             writeln!(f, "note          {note}")?;

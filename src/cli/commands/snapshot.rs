@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::cli::client::{Client, Credentials};
-use crate::cli::columns::{Column, write_columns};
+use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
-use crate::cli::offline::{self, Table, bar, damage_report};
+use crate::cli::offline::{self, bar, damage_report};
 use crate::engine::open::offline::{SnapshotFound, restore, verify_export};
 
 /// The suffix of an export that is not complete yet.
@@ -91,8 +91,7 @@ fn list(data: &offline::Data, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "no snapshot; the records lead to the same state")?;
         return Ok(());
     }
-    let rows = &snapshots;
-    write!(out, "{}", Table(|f: &mut std::fmt::Formatter<'_>| write_columns(f, COLUMNS, rows)))?;
+    write!(out, "{}", table(COLUMNS, &snapshots))?;
     Ok(())
 }
 
@@ -183,24 +182,17 @@ fn restore_file(file: &Path, data: &offline::Data, out: &mut dyn Write) -> Resul
 #[expect(clippy::disallowed_methods, reason = "the user's file, not one of the data directory")]
 fn open(file: &Path) -> Result<File, ErrorReport> {
     File::open(file).map_err(|error| {
-        ErrorReport::new(
-            format!("cannot read {}", file.display()),
-            "look at the name and its rights",
-        )
-        .because(error)
+        let what = format!("cannot read {}", file.display());
+        ErrorReport::new(what, "look at the name and its rights").because(error)
     })
 }
 
 fn cannot_write(file: &Path) -> ErrorReport {
-    ErrorReport::new(
-        format!("cannot write {}", file.display()),
-        "look for room on the disk and rights",
-    )
+    let what = format!("cannot write {}", file.display());
+    ErrorReport::new(what, "look at the free space of the disk and at the rights")
 }
 
 fn not_whole(file: &Path) -> ErrorReport {
-    ErrorReport::new(
-        format!("{} is not whole", file.display()),
-        "export again, or use an older export",
-    )
+    let what = format!("{} is not whole", file.display());
+    ErrorReport::new(what, "export again, or use an older export")
 }

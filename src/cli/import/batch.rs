@@ -1,5 +1,7 @@
 //! Batches: the documents that are sent together.
 
+use std::iter;
+
 use crate::bulk::{BadEntry, Body, Documents, Entry};
 
 /// The maximum number of documents in a batch.
@@ -17,35 +19,22 @@ pub(crate) struct Batch {
 }
 
 /// Cuts a stream of documents into batches.
-pub(crate) struct Batches {
-    documents: Documents,
-}
-
-impl Batches {
-    pub(crate) fn new(documents: Documents) -> Self {
-        Self { documents }
-    }
-}
-
-impl Iterator for Batches {
-    type Item = Batch;
-
-    fn next(&mut self) -> Option<Batch> {
+pub(crate) fn batches(mut documents: Documents) -> impl Iterator<Item = Batch> {
+    iter::from_fn(move || {
         let mut batch = Batch::default();
         let mut bytes = 0;
         while bytes < BYTES_MAX && batch.documents.len() + batch.bad.len() < DOCUMENTS_MAX {
-            match self.documents.next() {
+            match documents.next() {
                 Some(Ok(document)) => {
                     bytes += content_bytes(&document.body);
                     batch.documents.push(document);
                 }
                 Some(Err(bad)) => batch.bad.push(bad),
-                None if batch.documents.is_empty() && batch.bad.is_empty() => return None,
                 None => break,
             }
         }
-        Some(batch)
-    }
+        Some(batch).filter(|batch| !batch.documents.is_empty() || !batch.bad.is_empty())
+    })
 }
 
 fn content_bytes(body: &Body) -> usize {
@@ -71,7 +60,7 @@ mod tests {
         std::fs::write(&large, line.repeat(3)).unwrap();
 
         let sizes = |path| {
-            Batches::new(Documents::new(vec![path], None))
+            batches(Documents::new(vec![path], None))
                 .map(|batch| batch.documents.len())
                 .collect::<Vec<_>>()
         };

@@ -147,11 +147,11 @@ impl Groups {
                 .collect();
             let (size, distances) = (group.size, distances.join(" "));
             let indent = 8 + 20.max(distances.len()) + 2;
-            let room = width.saturating_sub(indent).max(20);
-            writeln!(out, "{size:>6}  {distances:<20}  {}", shortened(group.names[0], room))?;
+            let width_left = width.saturating_sub(indent).max(20);
+            writeln!(out, "{size:>6}  {distances:<20}  {}", shortened(group.names[0], width_left))?;
             let others = group.names.iter().skip(1).take(MEMBERS_SHOWN_MAX);
             for other in others {
-                writeln!(out, "{:indent$}{}", "", shortened(other, room))?;
+                writeln!(out, "{:indent$}{}", "", shortened(other, width_left))?;
             }
         }
         Ok(())
@@ -159,12 +159,12 @@ impl Groups {
 }
 
 /// The end of a long name, which says more than the start of a path.
-fn shortened(name: &str, room: usize) -> String {
+fn shortened(name: &str, width_left: usize) -> String {
     let length = name.chars().count();
-    if length <= room {
+    if length <= width_left {
         return name.to_owned();
     }
-    let tail: String = name.chars().skip(length - room.saturating_sub(3)).collect();
+    let tail: String = name.chars().skip(length - width_left.saturating_sub(3)).collect();
     format!("...{tail}")
 }
 

@@ -5,6 +5,5 @@ pub(super) mod directory;
 pub(super) mod groups;
 pub(super) mod options;
 pub(super) mod progress;
-pub(super) mod server;
 pub(super) mod sink;
 pub(super) mod summary;

@@ -1,4 +1,4 @@
-//! How an import stores each document, as the command line says.
+//! The options of an import.
 
 /// How each document is stored.
 #[derive(Debug, Clone, clap::Args)]

@@ -1,16 +1,260 @@
-//! The destination of an import.
+//! The destination of an import: the batch routes of a service, or those of a data directory.
 
-use anyhow::Result;
+use std::fmt::Write as _;
+use std::io::{BufRead, Cursor};
+use std::time::Duration;
 
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::directory::Directory;
+use super::options::{OnDuplicate, Options};
 use crate::bulk::Entry;
+use crate::cli::client::{self, Client, Problem};
+use crate::cli::document;
+use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
 
-/// The destination of an import.
-pub(crate) trait Sink {
-    /// Stores documents in this order; for each, the reply or why it failed. An error means that
-    /// the import cannot go on.
-    fn store(&mut self, documents: &[Entry]) -> Result<Vec<Result<Reply, String>>>;
+/// How often lines are sent to a service that is too busy for them.
+const ROUNDS_MAX: usize = 60;
+
+/// Where documents are stored.
+pub(crate) enum Destination {
+    /// A running service.
+    Service(Client),
+    /// A data directory that no service uses.
+    Directory(Directory),
+}
+
+/// Stores documents in a destination.
+pub(crate) struct Sink {
+    destination: Destination,
+    /// The route with its query parameters.
+    path: String,
+}
+
+impl Sink {
+    pub(crate) fn new(destination: Destination, options: &Options) -> Self {
+        Self { destination, path: path(options) }
+    }
 
     /// Closes the destination.
-    fn finish(self: Box<Self>);
+    pub(crate) fn finish(&self) {
+        match &self.destination {
+            Destination::Service(_) => {}
+            Destination::Directory(directory) => directory.close(),
+        }
+    }
+
+    /// The destination in messages.
+    fn name(&self) -> &str {
+        match &self.destination {
+            Destination::Service(client) => client.server(),
+            Destination::Directory(_) => "the data directory",
+        }
+    }
+
+    /// Sends some lines and reads as many replies.
+    fn send(&self, lines: &[&str]) -> Result<Vec<Reply>> {
+        let reply: Box<dyn BufRead> = match &self.destination {
+            Destination::Service(client) => {
+                Box::new(client.post_ndjson(&self.path, lines.join("\n").as_bytes())?)
+            }
+            Destination::Directory(directory) => {
+                Box::new(Cursor::new(directory.post_ndjson(&self.path, lines)?))
+            }
+        };
+        let mut replies = Vec::with_capacity(lines.len());
+        for line in reply.lines() {
+            let line = line.map_err(|error| self.cut_off().because(error))?;
+            replies.push(serde_json::from_str(&line).context("a reply line is no JSON")?);
+        }
+        if replies.len() == lines.len() { Ok(replies) } else { Err(self.cut_off().into()) }
+    }
+
+    /// The reply to a document, or why it was not stored; an error if the import cannot go on.
+    fn settled(&self, answer: Option<Reply>) -> Result<Result<Reply, String>> {
+        let name = self.name();
+        let Some(mut reply) = answer else {
+            bail!("{name} stays too busy to store anything");
+        };
+        match reply.error.take() {
+            Some(error) if error.is_of_the_service() => bail!("{name} stores no more: {error}"),
+            Some(error) => Ok(Err(error.to_string())),
+            None => Ok(Ok(reply)),
+        }
+    }
+
+    fn cut_off(&self) -> ErrorReport {
+        ErrorReport::new(
+            format!("{} stopped in the middle of a batch", self.name()),
+            "look at its log, start it again, and repeat the import: documents with an id that \
+             are already there are not stored twice",
+        )
+    }
+
+    /// Stores documents in this order; for each, the reply or why it failed. An error means that
+    /// the import cannot go on.
+    pub(crate) fn store(&self, documents: &[Entry]) -> Result<Vec<Result<Reply, String>>> {
+        let lines: Vec<String> = documents.iter().map(line).collect();
+        let mut answers: Vec<Option<Reply>> = lines.iter().map(|_| None).collect();
+        for _ in 0..ROUNDS_MAX {
+            let waiting: Vec<usize> =
+                (0..lines.len()).filter(|&at| answers[at].is_none()).collect();
+            if waiting.is_empty() {
+                break;
+            }
+            let unsent: Vec<&str> = waiting.iter().map(|&at| lines[at].as_str()).collect();
+            for (at, reply) in waiting.into_iter().zip(self.send(&unsent)?) {
+                let busy = reply.error.as_ref().is_some_and(Problem::is_temporary);
+                if !busy {
+                    answers[at] = Some(reply);
+                }
+            }
+            if answers.iter().any(Option::is_none) {
+                client::wait(Duration::from_secs(1));
+            }
+        }
+        answers.into_iter().map(|answer| self.settled(answer)).collect()
+    }
+}
+
+/// A document as one line of a batch.
+fn line(entry: &Entry) -> String {
+    Value::Object(document::to_wire(entry.id.as_deref(), &entry.body)).to_string()
+}
+
+/// The route for documents that are stored with these options, which are its query parameters.
+fn path(options: &Options) -> String {
+    if !options.check {
+        return "/v1/insert/batch".to_owned();
+    }
+    let mut path = format!("/v1/check-and-insert/batch?limit={}", options.limit);
+    if let Some(distance) = options.distance {
+        write!(path, "&distance={distance}").expect("a string takes any text");
+    }
+    if let Some(part) = options.min_similarity {
+        write!(path, "&min_similarity={part}").expect("a string takes any text");
+    }
+    if options.on_duplicate == OnDuplicate::Insert {
+        path.push_str("&on_duplicate=insert");
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread::{self, JoinHandle};
+
+    use super::*;
+    use crate::bulk::{Body, Place};
+
+    const OPTIONS: Options = Options {
+        check: true,
+        on_duplicate: OnDuplicate::Insert,
+        distance: Some(2),
+        min_similarity: None,
+        limit: 1,
+    };
+
+    /// Answers one request after the other with these replies; returns the requests.
+    fn service(replies: Vec<String>) -> (Sink, JoinHandle<Vec<Request>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = Client::new(
+            &listener.local_addr().unwrap().to_string(),
+            &client::Credentials::default(),
+        )
+        .unwrap();
+        let requests = thread::spawn(move || {
+            let answer = |reply: &String| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let request = read_request(&mut stream);
+                stream.write_all(reply.as_bytes()).unwrap();
+                request
+            };
+            replies.iter().map(answer).collect()
+        });
+        (Sink::new(Destination::Service(client), &OPTIONS), requests)
+    }
+
+    /// The path and the body.
+    type Request = (String, String);
+
+    fn read_request(stream: &mut TcpStream) -> Request {
+        let mut reader = BufReader::new(stream);
+        let mut first = String::new();
+        reader.read_line(&mut first).unwrap();
+        let path = first.split(' ').nth(1).unwrap().to_owned();
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            let line = line.to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            } else if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        (path, String::from_utf8(body).unwrap())
+    }
+
+    fn reply(head: &str, body: &str) -> String {
+        let length = body.len();
+        format!("HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+    }
+
+    fn entries(count: u64) -> Vec<Entry> {
+        (0..count)
+            .map(|number| Entry {
+                place: Place { path: std::path::Path::new("a.txt").into(), line: None },
+                id: Some(format!("id-{number}")),
+                body: Body::Text(format!("text {number}")),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_busy_service_is_asked_again_and_only_for_what_it_left_out() {
+        let (sink, requests) = service(vec![
+            reply("503 Busy\r\nretry-after: 0", "{}"),
+            reply(
+                "200 OK",
+                concat!(
+                    "{\"outcome\": \"inserted\", \"stored\": true}\n",
+                    "{\"error\": {\"code\": \"overloaded\", \"status\": 503}}\n",
+                    "{\"error\": {\"code\": \"empty_document\", \"status\": 422}}\n",
+                ),
+            ),
+            reply("200 OK", "{\"outcome\": \"duplicate\"}\n"),
+        ]);
+
+        let replies = sink.store(&entries(3)).unwrap();
+
+        assert_eq!(replies[0].as_ref().unwrap().outcome, "inserted");
+        assert_eq!(replies[1].as_ref().unwrap().outcome, "duplicate");
+        assert_eq!(replies[2].as_ref().unwrap_err(), "empty_document");
+        let requests = requests.join().unwrap();
+        assert_eq!(requests[0], requests[1]);
+        let (path, body) = &requests[2];
+        assert_eq!(path, "/v1/check-and-insert/batch?limit=1&distance=2&on_duplicate=insert");
+        assert_eq!(body, r#"{"id":"id-1","text":"text 1"}"#);
+    }
+
+    #[test]
+    fn an_import_ends_when_the_service_is_full_or_goes_away() {
+        let full = "{\"error\": {\"code\": \"disk_full\", \"status\": 507}}\n";
+        let (sink, _) = service(vec![reply("200 OK", full)]);
+        let error = sink.store(&entries(1)).unwrap_err().to_string();
+        assert!(error.contains("disk_full"), "{error}");
+
+        let one_of_two = "{\"outcome\": \"inserted\", \"stored\": true}\n";
+        let (sink, _) = service(vec![reply("200 OK", one_of_two)]);
+        let error = sink.store(&entries(2)).unwrap_err().to_string();
+        assert!(error.contains("stopped in the middle"), "{error}");
+    }
 }

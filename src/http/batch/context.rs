@@ -32,6 +32,7 @@ impl Operation {
         }
     }
 
+    /// The types of its body, in words for the client.
     pub(crate) const fn takes(self) -> &'static str {
         match self {
             Self::Fingerprint => "application/x-ndjson",
@@ -51,16 +52,16 @@ impl Operation {
 pub(crate) struct Batch {
     pub(crate) service: Arc<Service>,
     pub(crate) operation: Operation,
-    /// The query parameters: defaults for the lines.
+    /// The query parameters: the defaults of the lines.
     pub(crate) options: RequestOptions,
-    /// What it may hold when the budget of all connections is spent.
+    /// The bytes that the batch may keep when the budget of all connections is spent.
     pub(crate) own: Arc<Semaphore>,
 }
 
 impl Batch {
-    /// A share for what the batch keeps until its client has read everything before it. Waits for the
-    /// client where the budget of all connections and its own are spent.
-    pub(crate) async fn hold(&self, bytes: usize) -> Share {
+    /// A share for what the batch keeps until its client has read everything before it. Waits for
+    /// the client when both the budget of all connections and that of the batch are spent.
+    pub(crate) async fn reserve(&self, bytes: usize) -> Share {
         match self.service.replies.ahead(bytes) {
             Some(share) => share,
             None => Share::waited_for(&self.own, bytes.min(OWN_BYTES)).await,
@@ -68,7 +69,7 @@ impl Batch {
     }
 }
 
-/// What is left to do for the documents of a piece, and the share of the replies that are there.
+/// The steps that are left for a piece of the body, and the share of its finished replies.
 #[derive(Default)]
 pub(crate) struct Steps {
     pub(crate) steps: Vec<Step>,
@@ -79,13 +80,11 @@ pub(crate) struct Steps {
 pub(crate) enum Step {
     /// Nothing: these are their replies.
     Done(Vec<u8>),
-    /// It is to be looked up in its turn.
-    LookUp(u64, Box<Prepared>),
-    /// It is to be written.
-    Write(u64, Box<Prepared>),
+    /// The operation, in the order of the lines: this is the document and the number of its line.
+    Run(u64, Box<Prepared>),
 }
 
-/// False when nobody listens any more.
+/// Sends a value; false when the receiver is gone.
 pub(crate) async fn send<T>(to: &mpsc::Sender<T>, value: T) -> bool {
     to.send(value).await.is_ok()
 }

@@ -1,25 +1,26 @@
 //! Batches of documents: NDJSON in, NDJSON out, streamed both ways in bounded memory.
 //!
 //! ```text
-//! body -read-> lines -prepare, look up (parallel)-> steps -begin (in order)-> slots -wait-> reply
-//!              CHUNKS_AHEAD pieces of the body                PENDING_MAX writes
+//! body -read-> lines -prepare, look up (parallel)-> steps -run (in order)-> slots -wait-> reply
+//!              CHUNKS_AHEAD pieces of the body              PENDING_MAX writes
 //! ```
 //!
-//! Three tasks joined by bounded channels. A slow client, a slow disk or a full write queue stops
-//! the task before it, and in the end the reading of the body. Many writes wait for one sync
-//! together; they take their places in the order of their lines, which is the order of effect. A
-//! client that sends everything before it reads anything can stop itself once its replies fill the
-//! sockets; `proto-free-api.md` tells it.
+//! Three tasks are joined by bounded channels. A slow client, a slow disk or a full write queue
+//! blocks the task before it, and in the end the reading of the body (back-pressure). Many writes
+//! wait for one sync together. They enter the write queue in the order of their lines, which is the
+//! order of effect. A client that sends everything before it reads anything can block itself once
+//! its replies fill the sockets; `proto-free-api.md` warns of that.
 //!
-//! The channels bound numbers; bytes are bounded by [`crate::http::reply::replies`]. A piece of the body is looked up
-//! in parallel as long as its replies fit in `unordered::AHEAD_BYTES`, which it takes from the budget of all
-//! connections. What does not fit, and everything while that budget is spent, is looked up in order,
-//! when all replies before it are on their way and within [`OWN_BYTES`](crate::http::reply::replies::OWN_BYTES) of the batch itself.
+//! The channels bound numbers; [`crate::http::reply::replies`] bounds bytes. A piece of the body is
+//! looked up in parallel as long as its replies fit in `unordered::AHEAD_BYTES`, which come from
+//! the budget of all connections. What does not fit, and everything while that budget is spent, is
+//! looked up in order, once all replies before it have been sent, and within
+//! [`OWN_BYTES`](crate::http::reply::replies::OWN_BYTES) of the batch itself.
 //!
-//! - [`run()`] checks the head of the request and picks one of the two ways of a batch;
+//! - [`run()`] checks the head of the request and chooses between [`ndjson`] and [`packed`];
 //! - [`unordered`] reads the body and does what needs no order;
 //! - [`ordered`] does the rest in the order of the lines, and sends the replies;
-//! - [`ndjson`] joins the two, and [`packed`] answers with one byte a fingerprint.
+//! - [`ndjson`] connects the two; [`packed`] replies with one byte a fingerprint.
 
 pub(crate) mod context;
 mod ndjson;

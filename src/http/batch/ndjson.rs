@@ -1,4 +1,4 @@
-//! A batch with one reply a line: the three tasks, and the stream that they feed.
+//! A batch with one reply a line: its three tasks, and the stream that they write to.
 
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -14,24 +14,24 @@ use crate::http::batch::context::Batch;
 use crate::http::batch::unordered::Source;
 use crate::http::batch::{ordered, unordered};
 
-/// Pieces of the body being prepared at one time, for each batch: one a core, and at least four.
+/// Pieces of the body that each batch prepares at one time: one a core, and at least four.
 static CHUNKS_AHEAD: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(0, usize::from).max(4));
 
-/// Writes of one batch waiting for their sync at one time.
+/// Writes of one batch that wait for their sync at one time.
 const PENDING_MAX: usize = 4_096;
 
 const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
-/// Starts the tasks and answers with the stream they feed.
+/// Starts the tasks and replies with the stream that they write to.
 pub(crate) fn respond(batch: Batch, source: Source) -> Response {
     let batch = Arc::new(batch);
-    let (to_begin, chunks) = mpsc::channel(*CHUNKS_AHEAD);
+    let (to_run, chunks) = mpsc::channel(*CHUNKS_AHEAD);
     let (to_reply, slots) = mpsc::channel(PENDING_MAX);
     let (to_client, pieces) = mpsc::channel(2);
-    // Each ends when the one after it is gone, the last when the client is gone.
-    drop(tokio::spawn(unordered::read(Arc::clone(&batch), source, to_begin)));
-    drop(tokio::spawn(ordered::begin(Arc::clone(&batch), chunks, to_reply)));
+    // Each task ends when the one after it is gone, the last one when the client is gone.
+    drop(tokio::spawn(unordered::read(Arc::clone(&batch), source, to_run)));
+    drop(tokio::spawn(ordered::run(Arc::clone(&batch), chunks, to_reply)));
     drop(tokio::spawn(ordered::reply(batch, slots, to_client)));
     let pieces = stream::unfold(pieces, |mut pieces| async move {
         pieces.recv().await.map(|piece| (piece, pieces))

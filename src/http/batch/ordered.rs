@@ -1,5 +1,5 @@
-//! The second half of a batch, in the order of its lines: long replies, the places of writes in the
-//! queue of the engine, and the stream of replies.
+//! The second half of a batch, in the order of its lines: long replies, writes, and the stream of
+//! replies.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,29 +9,27 @@ use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::engine::{Admission, Checked, Pending, Refused, Written};
+use crate::engine::{Admission, Checked, Pending, Written};
 use crate::http::batch::context::{Batch, Operation, Step, Steps, error_line, line_of, send};
 use crate::http::problem::Problem;
-use crate::http::reply::counts::count_hits;
-use crate::http::reply::counts::count_verdict;
-use crate::http::reply::replies;
-use crate::http::reply::replies::{SHORT_BYTES, Share};
+use crate::http::reply::counts::{count_hits, count_verdict};
+use crate::http::reply::replies::{self, SHORT_BYTES, Share, WhenSpent};
 use crate::http::reply::wire::{
     CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
 };
 use crate::http::request::prepare::Prepared;
 
-/// Replies are sent when they fill this, or when the next one is not there yet.
+/// Replies are sent once they fill this, or when the next one is not finished yet.
 const REPLY_BYTES: usize = 16 * 1024;
 
-/// What a write takes that waits for its sync, apart from what it found.
+/// The memory of a write that waits for its sync, apart from its matches.
 const PENDING_BYTES: usize = 512;
 
-/// A place in the order of replies.
+/// A position in the order of replies.
 pub(super) enum Slot {
     Done(Vec<u8>, Share),
     Written(Box<Write>),
-    /// A fault here: the reply is cut off, so that the client cannot take it for complete.
+    /// An internal fault: the reply is cut off, so that the client cannot take it for complete.
     Broken,
 }
 
@@ -48,36 +46,9 @@ enum Answer {
     CheckAndInsert(Pending<Checked>),
 }
 
-impl Batch {
-    /// Replies whose turn it is, with their share, or one that is taken now.
-    async fn done(&self, replies: Vec<u8>, share: Option<Share>) -> Slot {
-        let share = match share {
-            Some(share) => share,
-            None => self.hold(replies.len()).await,
-        };
-        Slot::Done(replies, share)
-    }
-}
-
-/// The same in its turn, however long it is.
-async fn reply_in_turn(
-    batch: &Batch,
-    prepared: &Prepared,
-) -> Result<(Vec<u8>, Option<Share>), Problem> {
-    let service = &batch.service;
-    if batch.operation == Operation::Fingerprint {
-        let reply = FingerprintReply::new(prepared, service.options.defaults.recipe);
-        return Ok(service.replies.line(reply, None).await);
-    }
-    let found = service.engine.find(&prepared.document, prepared.options).await?;
-    let (findings, share) = service.replies.hits_of_line(found).await?;
-    count_hits(&findings);
-    Ok(service.replies.line(QueryReply::new(prepared, &findings), share).await)
-}
-
-/// Does what needs the order of the lines: long replies, and the places of writes in the queue of the
+/// Does what needs the order of the lines: long replies, and putting writes into the queue of the
 /// engine.
-pub(super) async fn begin(
+pub(super) async fn run(
     batch: Arc<Batch>,
     mut chunks: mpsc::Receiver<JoinHandle<Steps>>,
     slots: mpsc::Sender<Slot>,
@@ -91,10 +62,15 @@ pub(super) async fn begin(
             let slot = match step {
                 Step::Done(replies) => {
                     let paid = share.as_mut().and_then(|share| share.split(replies.len()));
-                    batch.done(replies, paid).await
+                    done(&batch, replies, paid).await
                 }
-                Step::LookUp(line, prepared) => look_up(&batch, line, &prepared).await,
-                Step::Write(line, prepared) => begin_write(&batch, line, *prepared).await,
+                Step::Run(line, prepared) if batch.operation.writes() => {
+                    begin_write(&batch, line, *prepared).await
+                }
+                Step::Run(line, prepared) => match any_reply(&batch, &prepared).await {
+                    Ok((reply, share)) => done(&batch, reply, share).await,
+                    Err(problem) => done(&batch, error_line(&problem.at_line(line)), None).await,
+                },
             };
             if !send(&slots, slot).await {
                 return;
@@ -103,11 +79,29 @@ pub(super) async fn begin(
     }
 }
 
-async fn look_up(batch: &Batch, line: u64, prepared: &Prepared) -> Slot {
-    match reply_in_turn(batch, prepared).await {
-        Ok((reply, share)) => batch.done(reply, share).await,
-        Err(problem) => batch.done(error_line(&problem.at_line(line)), None).await,
+/// Finished replies with their share; without one, waits for it.
+async fn done(batch: &Batch, replies: Vec<u8>, share: Option<Share>) -> Slot {
+    let share = match share {
+        Some(share) => share,
+        None => batch.reserve(replies.len()).await,
+    };
+    Slot::Done(replies, share)
+}
+
+/// The reply to a document that is not to be stored, however long it is.
+async fn any_reply(
+    batch: &Batch,
+    prepared: &Prepared,
+) -> Result<(Vec<u8>, Option<Share>), Problem> {
+    let service = &batch.service;
+    if batch.operation == Operation::Fingerprint {
+        let reply = FingerprintReply::new(prepared, service.options.defaults.recipe);
+        return Ok(service.replies.line(reply, None).await);
     }
+    let found = service.engine.find(&prepared.document, prepared.options).await?;
+    let (findings, share) = service.replies.hits(found, WhenSpent::Wait).await?;
+    count_hits(&findings);
+    Ok(service.replies.line(QueryReply::new(prepared, &findings), share).await)
 }
 
 async fn begin_write(batch: &Batch, line: u64, prepared: Prepared) -> Slot {
@@ -124,10 +118,10 @@ async fn begin_write(batch: &Batch, line: u64, prepared: Prepared) -> Slot {
     };
     match begun {
         Ok(answer) => {
-            let share = batch.hold(PENDING_BYTES.saturating_add(answer.bytes())).await;
+            let share = batch.reserve(PENDING_BYTES.saturating_add(answer.bytes())).await;
             Slot::Written(Box::new(Write { line, subject, answer, share }))
         }
-        Err(refused) => batch.done(error_line(&Problem::from(refused).at_line(line)), None).await,
+        Err(refused) => done(batch, error_line(&Problem::from(refused).at_line(line)), None).await,
     }
 }
 
@@ -139,12 +133,12 @@ impl Answer {
         }
     }
 
-    /// The reply, when the write is as durable as the policy promises.
+    /// The reply, once the write is as durable as the policy promises.
     async fn line(
         self,
         batch: &Batch,
         subject: &Subject,
-    ) -> Result<(Vec<u8>, Option<Share>), Refused> {
+    ) -> Result<(Vec<u8>, Option<Share>), Problem> {
         match self {
             Self::Insert(pending) => {
                 let written = pending.wait().await?;
@@ -155,7 +149,7 @@ impl Answer {
                 let Checked { written, found } = pending.wait().await?;
                 count_verdict(written.verdict);
                 let replies = &batch.service.replies;
-                let (findings, share) = replies.hits_of_line(found).await?;
+                let (findings, share) = replies.hits(found, WhenSpent::Wait).await?;
                 count_hits(&findings);
                 let reply = CheckAndInsertReply::new(subject, written, &findings);
                 Ok(replies.line(reply, share).await)
@@ -164,7 +158,7 @@ impl Answer {
     }
 }
 
-/// Waits for each slot in turn and sends the replies.
+/// Waits for each slot in turn and sends its reply.
 pub(super) async fn reply(batch: Arc<Batch>, mut slots: mpsc::Receiver<Slot>, to_client: Pieces) {
     let mut out = Outgoing { buffer: BytesMut::with_capacity(REPLY_BYTES), to_client };
     while let Some(slot) = slots.recv().await {
@@ -173,14 +167,14 @@ pub(super) async fn reply(batch: Arc<Batch>, mut slots: mpsc::Receiver<Slot>, to
             Slot::Written(write) => {
                 let Write { line, subject, answer, share } = *write;
                 let mut answer = pin!(answer.line(&batch, &subject));
-                // What is there already need not wait for a sync.
+                // Finished replies need not wait for this sync.
                 let written = match answer.as_mut().now_or_never() {
                     Some(written) => written,
                     None if out.flush().await => answer.await,
                     None => return,
                 };
                 drop(share);
-                let error = |refused| (error_line(&Problem::from(refused).at_line(line)), None);
+                let error = |problem: Problem| (error_line(&problem.at_line(line)), None);
                 let (reply, share) = written.unwrap_or_else(error);
                 out.add(reply, share).await
             }
@@ -196,10 +190,10 @@ pub(super) async fn reply(batch: Arc<Batch>, mut slots: mpsc::Receiver<Slot>, to
     }
 }
 
-/// Where the pieces of a reply go.
+/// The stream of a reply.
 pub(super) type Pieces = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
-/// Replies on their way to the client: short ones gather.
+/// Replies on their way to the client; short ones share a piece.
 struct Outgoing {
     buffer: BytesMut,
     to_client: Pieces,

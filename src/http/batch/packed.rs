@@ -1,11 +1,12 @@
 //! Batches of packed little-endian 64-bit fingerprints: the fast way in and the fast look-up.
 //!
-//! The body is cut into chunks of up to [`PACKED_MAX`](crate::machine::change::PACKED_MAX) fingerprints; the look-ups of a few chunks at a
-//! time run on all cores, in turn with those of other requests, and their replies go out in order.
+//! The body is cut into chunks of up to [`PACKED_MAX`](crate::machine::change::PACKED_MAX)
+//! fingerprints. The look-ups of a few chunks run at one time on all cores, scheduled with those of
+//! other requests, and their replies are sent in order.
 //!
-//! A length that is no multiple of 8 is refused before anything is done. With a Content-Length
-//! that is known at once. A body without one is first read whole, up to `server.body_bytes_max`;
-//! a longer one is asked to say its length (411), for nothing else keeps both that promise and
+//! A length that is no multiple of 8 is refused before anything is done. With a Content-Length that
+//! is known at once. A body without one is first read whole, up to `server.body_bytes_max`; above
+//! that the client must send a Content-Length (411), since nothing else keeps both that promise and
 //! bounded memory.
 
 use std::collections::VecDeque;
@@ -31,10 +32,10 @@ use crate::http::reply::wire::PackedInsertReply;
 use crate::http::request::body;
 use crate::metrics;
 
-/// Pieces of work of one batch at one time.
+/// Chunks of one batch that are worked on at one time.
 const CHUNKS_AHEAD: usize = 4;
 
-/// The byte that says: no hit.
+/// The byte that stands for no hit.
 const NO_HIT: u8 = 255;
 
 /// Answers a packed batch.
@@ -46,23 +47,19 @@ pub(crate) async fn run(
 ) -> Result<Response, Problem> {
     let (stream, bytes) = whole_words(&batch.service.bodies, stream).await?;
     let words = Words::new(stream, batch.service.bodies.timeout);
-    let count = bytes / 8;
-    let full = wants_ndjson(headers);
-    let distance = options.criteria.distance;
-    match batch.operation {
+    let operation = batch.operation;
+    match operation {
         Operation::Insert => insert(&batch.service.engine, words).await,
-        Operation::Query | Operation::CheckAndInsert if full => {
+        Operation::Query | Operation::CheckAndInsert if wants_ndjson(headers) => {
             Ok(ndjson::respond(batch, Source::Packed(words)))
         }
         Operation::CheckAndInsert if batch.options.on_duplicate.is_some() => Err(Problem::invalid(
             "on_duplicate",
             "Packed replies have no place for it; ask for Accept: application/x-ndjson.",
         )),
-        Operation::Query => {
-            Ok(respond(batch.service.engine.clone(), words, distance, count, query))
-        }
-        Operation::CheckAndInsert => {
-            Ok(respond(batch.service.engine.clone(), words, distance, count, check_and_insert))
+        Operation::Query | Operation::CheckAndInsert => {
+            let engine = batch.service.engine.clone();
+            Ok(respond(engine, words, operation, options.criteria.distance, bytes / 8))
         }
         Operation::Fingerprint => {
             Err(body::unsupported("A packed fingerprint is a fingerprint already.".to_owned()))
@@ -77,23 +74,27 @@ fn wants_ndjson(headers: &HeaderMap) -> bool {
         .any(|value| value.to_str().is_ok_and(|accept| accept.contains("application/x-ndjson")))
 }
 
-/// A piece of work under way; its replies are one byte a fingerprint.
+/// A running piece of work; its result has one byte a fingerprint.
 type Work = JoinHandle<Result<Vec<u8>, Problem>>;
 
-/// Answers with one byte a fingerprint, from pieces of work that `start` starts in order.
-fn respond<S, F>(engine: Engine, words: Words, distance: Distance, count: u64, start: S) -> Response
-where
-    S: Fn(Engine, Share, Vec<Fingerprint>, Distance) -> F + Send + 'static,
-    F: Future<Output = Result<Work, Problem>> + Send,
-{
+/// Replies with one byte a fingerprint, from pieces of work that start in order.
+fn respond(
+    engine: Engine,
+    mut words: Words,
+    operation: Operation,
+    distance: Distance,
+    count: u64,
+) -> Response {
     let (to_reply, work) = mpsc::channel(CHUNKS_AHEAD);
     let share = engine.share();
     drop(tokio::spawn(async move {
-        let mut words = words;
         loop {
             let begun = match words.next().await {
                 Ok(None) => return,
-                Ok(Some(chunk)) => start(engine.clone(), share.clone(), chunk, distance).await,
+                Ok(Some(chunk)) if operation.writes() => {
+                    check_and_insert(engine.clone(), &share, chunk, distance).await
+                }
+                Ok(Some(chunk)) => Ok(query(engine.clone(), share.clone(), chunk, distance)),
                 Err(problem) => Err(problem),
             };
             let broken = begun.is_err();
@@ -112,12 +113,12 @@ where
     let mut response = Response::new(Body::from_stream(replies));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    // One byte a fingerprint: a client that gets fewer knows that the reply broke off.
+    // One byte a fingerprint: a client that gets fewer knows that the reply was cut off.
     headers.insert(CONTENT_LENGTH, HeaderValue::from(count));
     response
 }
 
-/// The head is sent already, so the only way to tell of a failure is to end before the length.
+/// The head has been sent, so the only way to report a failure is to end before the length.
 fn cut_off_on_error(
     replies: Result<Result<Vec<u8>, Problem>, std::io::Error>,
 ) -> Result<Bytes, std::io::Error> {
@@ -131,28 +132,23 @@ fn cut_off_on_error(
     }
 }
 
-async fn query(
-    engine: Engine,
-    share: Share,
-    chunk: Vec<Fingerprint>,
-    distance: Distance,
-) -> Result<Work, Problem> {
-    Ok(tokio::spawn(async move {
+fn query(engine: Engine, share: Share, chunk: Vec<Fingerprint>, distance: Distance) -> Work {
+    tokio::spawn(async move {
         let nearest = engine.nearest_scheduled(&share, chunk, distance).await?;
         count_nearest(&nearest);
         Ok(nearest)
-    }))
+    })
 }
 
 async fn check_and_insert(
     engine: Engine,
-    share: Share,
+    share: &Share,
     chunk: Vec<Fingerprint>,
     distance: Distance,
 ) -> Result<Work, Problem> {
-    // The place in the queue is taken here, in order; only the waiting runs beside it.
+    // The chunk enters the write queue here, in order; only the waiting runs in parallel.
     let pending =
-        engine.begin_check_and_insert_packed(&share, chunk, distance, Admission::Wait).await?;
+        engine.begin_check_and_insert_packed(share, chunk, distance, Admission::Wait).await?;
     Ok(tokio::spawn(async move {
         let nearest = pending.wait().await?;
         let inserted = count_nearest(&nearest);
@@ -163,7 +159,7 @@ async fn check_and_insert(
     }))
 }
 
-/// Counts hits by distance; gives the number of those without.
+/// Counts hits by distance; returns the number of fingerprints without a hit.
 fn count_nearest(nearest: &[u8]) -> u64 {
     let mut without = 0_u64;
     for &distance in nearest {
@@ -176,7 +172,7 @@ fn count_nearest(nearest: &[u8]) -> u64 {
     without
 }
 
-/// Stores them all and answers with counts.
+/// Stores all fingerprints and replies with counts.
 async fn insert(engine: &Engine, mut words: Words) -> Result<Response, Problem> {
     let mut reply = PackedInsertReply {
         received: 0,
@@ -184,10 +180,10 @@ async fn insert(engine: &Engine, mut words: Words) -> Result<Response, Problem> 
         stored: false,
         sequence: engine.sequence().get(),
     };
-    let mut under_way = VecDeque::new();
-    let outcome = store_all(engine, &mut words, &mut reply, &mut under_way).await;
-    // What has its place in the queue is stored whatever came after it.
-    while let Some(pending) = under_way.pop_front() {
+    let mut in_queue = VecDeque::new();
+    let outcome = store_all(engine, &mut words, &mut reply, &mut in_queue).await;
+    // Chunks in the write queue are stored whatever went wrong after them.
+    while let Some(pending) = in_queue.pop_front() {
         finish(pending, &mut reply).await?;
     }
     let partly = |problem: Problem| match reply.inserted {
@@ -205,13 +201,13 @@ async fn store_all(
     engine: &Engine,
     words: &mut Words,
     reply: &mut PackedInsertReply,
-    under_way: &mut VecDeque<Pending<PackedInserted>>,
+    in_queue: &mut VecDeque<Pending<PackedInserted>>,
 ) -> Result<(), Problem> {
     while let Some(chunk) = words.next().await? {
         reply.received = reply.received.saturating_add(chunk.len() as u64);
-        under_way.push_back(engine.begin_insert_packed(chunk, Admission::Wait).await?);
-        if under_way.len() > CHUNKS_AHEAD
-            && let Some(oldest) = under_way.pop_front()
+        in_queue.push_back(engine.begin_insert_packed(chunk, Admission::Wait).await?);
+        if in_queue.len() > CHUNKS_AHEAD
+            && let Some(oldest) = in_queue.pop_front()
         {
             finish(oldest, reply).await?;
         }

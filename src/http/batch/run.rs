@@ -1,4 +1,4 @@
-//! The way in of every batch.
+//! The beginning of every batch: checks the head of the request and chooses how it is answered.
 
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ use crate::http::batch::unordered::Source;
 use crate::http::batch::{ndjson, packed};
 use crate::http::problem::Problem;
 use crate::http::reply::replies::OWN_BYTES;
-use crate::http::request::body;
-use crate::http::request::body::Kind;
+use crate::http::request::body::{self, Kind};
 use crate::http::request::prepare;
 use crate::http::service::Service;
 

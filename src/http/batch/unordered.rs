@@ -1,5 +1,5 @@
-//! The first half of a batch: its body is read in pieces, and for each piece everything is done that
-//! needs no order.
+//! The first half of a batch: reads its body in pieces, and does for each piece what needs no
+//! order.
 
 use std::sync::Arc;
 
@@ -16,24 +16,21 @@ use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::count_hits;
 use crate::http::reply::replies::SHORT_BYTES;
 use crate::http::reply::wire::{FingerprintReply, QueryReply};
-use crate::http::request::body;
-use crate::http::request::body::Reserved;
-use crate::http::request::lines::{Line, LineCutter};
-use crate::http::request::prepare;
-use crate::http::request::prepare::Prepared;
-use crate::http::service::Service;
+use crate::http::request::body::{self, Reserved};
+use crate::http::request::prepare::{self, Prepared};
+use crate::lines::{Line, LineCutter};
 
-/// Documents prepared in one piece of work. Each may be a few bytes long and take hundreds when it is
-/// prepared, or refused.
+/// Documents that are prepared together. Each may have a few bytes, and take hundreds once it is
+/// prepared or refused.
 const DOCUMENTS_PER_PIECE: usize = 64;
 
-/// What the look-ups of one piece of the body may take for their replies before their turn.
+/// The maximum bytes of replies to one piece of the body before all earlier replies are sent.
 const AHEAD_BYTES: usize = 64 * 1024;
 
-/// Look-ups between two moments at which other tasks get their turn.
-const LOOKUPS_A_TURN: usize = 64;
+/// Look-ups before the task yields to others.
+const LOOKUPS_BEFORE_YIELD: usize = 64;
 
-/// Where the documents come from.
+/// The source of the documents.
 pub(crate) enum Source {
     Lines(Body),
     Packed(Words),
@@ -41,7 +38,7 @@ pub(crate) enum Source {
 
 /// Some documents of the batch, as they came.
 enum Chunk {
-    /// With their share of the bodies in memory.
+    /// With their share of `server.bodies_held_bytes_max`.
     Lines(Vec<Line>, Reserved),
     Packed {
         first: u64,
@@ -49,7 +46,7 @@ enum Chunk {
     },
 }
 
-/// A document that was prepared, with the number of its line.
+/// A prepared document, with the number of its line.
 type Numbered = (u64, Result<Prepared, Problem>);
 
 /// Reads the body and starts the preparation of each piece.
@@ -88,21 +85,22 @@ async fn read_lines(
             Some(data) => cutter.push(data),
             None => cutter.finish().into_iter().collect(),
         };
-        let any = !lines.is_empty();
+        let any_line = !lines.is_empty();
         let mut lines = lines.into_iter();
         while lines.len() > 0 {
             let piece: Vec<Line> = lines.by_ref().take(DOCUMENTS_PER_PIECE).collect();
-            // The line that was being read is among those that are whole now.
-            let held = reserved.split(piece.iter().map(Line::bytes).sum());
-            let work = tokio::spawn(steps(Arc::clone(batch), Chunk::Lines(piece, held)));
+            // The line that was being read is complete now, and takes its share along.
+            let share = reserved.split(piece.iter().map(Line::bytes).sum());
+            let work = tokio::spawn(steps(Arc::clone(batch), Chunk::Lines(piece, share)));
             if !send(chunks, work).await {
                 return Ok(());
             }
         }
-        let covered = reserved.cover(cutter.held_bytes());
+        let covered = reserved.cover(cutter.partial_bytes());
         covered.map_err(|problem| (cutter.number(), problem))?;
-        if any {
-            // Only a whole line is progress; waiting for our own reply to be taken is not counted.
+        if any_line {
+            // Only a whole line is progress. The time that the client takes to read replies does
+            // not count.
             deadline = body::deadline(options.body_timeout);
         }
         if ended {
@@ -132,103 +130,70 @@ async fn read_words(
 /// Does what needs no order: text to fingerprint, and look-ups that store nothing.
 async fn steps(batch: Arc<Batch>, chunk: Chunk) -> Steps {
     let bytes = chunk.bytes();
-    let prepared = if chunk.is_light(&batch.service) {
-        Ok(prepare_all(&batch, chunk))
-    } else {
-        let shared = Arc::clone(&batch);
-        batch.service.off_async(bytes, move || prepare_all(&shared, chunk)).await
-    };
-    let prepared = prepared.unwrap_or_else(broken);
-    if batch.operation.writes() {
-        return Steps { steps: prepared.into_iter().map(write).collect(), share: None };
-    }
+    let shared = Arc::clone(&batch);
+    let prepared = batch.service.analyse(bytes, move || prepare_all(&shared, chunk)).await;
+    // The work panicked, and nobody knows at which line.
+    let prepared = prepared.unwrap_or_else(|problem| vec![(0, Err(problem))]);
     let mut ahead = Ahead::new(&batch);
-    for (turn, (line, prepared)) in prepared.into_iter().enumerate() {
+    for (number, (line, prepared)) in prepared.into_iter().enumerate() {
         ahead.answer(&batch, line, prepared).await;
-        if turn % LOOKUPS_A_TURN == LOOKUPS_A_TURN - 1 {
+        if number % LOOKUPS_BEFORE_YIELD == LOOKUPS_BEFORE_YIELD - 1 {
             tokio::task::yield_now().await;
         }
     }
     ahead.into_steps()
 }
 
-fn write((line, prepared): Numbered) -> Step {
-    match prepared {
-        Ok(prepared) => Step::Write(line, Box::new(prepared)),
-        Err(problem) => Step::Done(error_line(&problem.at_line(line))),
-    }
-}
-
-/// The look-ups of one piece before it is its turn, as long as there is room for their replies.
+/// The look-ups of one piece before all replies to earlier lines are sent, as long as the share has
+/// space for their replies. Writes are left for their turn.
 struct Ahead {
     steps: Steps,
-    room: usize,
-    /// Replies behind one that has no room would not be sent before it.
+    space: usize,
+    /// A reply did not fit. Those behind it would not be sent before it, so they are left as well.
     full: bool,
 }
 
 impl Ahead {
     fn new(batch: &Batch) -> Self {
-        let share = batch.service.replies.ahead(AHEAD_BYTES);
+        let share =
+            if batch.operation.writes() { None } else { batch.service.replies.ahead(AHEAD_BYTES) };
         let full = share.is_none();
-        let room = if full { 0 } else { AHEAD_BYTES };
-        Self { steps: Steps { steps: Vec::new(), share }, room, full }
+        let space = if full { 0 } else { AHEAD_BYTES };
+        Self { steps: Steps { steps: Vec::new(), share }, space, full }
     }
 
     async fn answer(&mut self, batch: &Batch, line: u64, prepared: Result<Prepared, Problem>) {
         let reply = match prepared {
-            Err(problem) => Ok(error_line(&problem.at_line(line))),
-            Ok(prepared) if self.full => Err(prepared),
+            Err(problem) => Err(problem),
+            Ok(prepared) if self.full => return self.leave(line, prepared),
             Ok(prepared) => match short_reply(batch, &prepared).await {
-                Ok(Some(reply)) if reply.len() <= self.room => Ok(reply),
-                Ok(_) => Err(prepared),
-                Err(problem) => Ok(error_line(&problem.at_line(line))),
+                Ok(Some(reply)) if reply.len() <= self.space => Ok(reply),
+                Ok(_) => return self.leave(line, prepared),
+                Err(problem) => Err(problem),
             },
         };
-        match reply {
-            Ok(reply) => {
-                self.room = self.room.saturating_sub(reply.len());
-                self.done(&reply);
-            }
-            Err(prepared) => {
-                self.full = true;
-                self.steps.steps.push(Step::LookUp(line, Box::new(prepared)));
-            }
+        let reply = reply.unwrap_or_else(|problem| error_line(&problem.at_line(line)));
+        self.space = self.space.saturating_sub(reply.len());
+        match self.steps.steps.last_mut() {
+            Some(Step::Done(replies)) => replies.extend_from_slice(&reply),
+            Some(Step::Run(..)) | None => self.steps.steps.push(Step::Done(reply)),
         }
+    }
+
+    fn leave(&mut self, line: u64, prepared: Prepared) {
+        self.full = true;
+        self.steps.steps.push(Step::Run(line, Box::new(prepared)));
     }
 
     fn into_steps(mut self) -> Steps {
         if let Some(share) = &mut self.steps.share {
-            share.shrink_to(AHEAD_BYTES.saturating_sub(self.room));
+            share.shrink_to(AHEAD_BYTES.saturating_sub(self.space));
         }
         self.steps
     }
-
-    /// Adds a reply, joined with the one before where that is there as well.
-    fn done(&mut self, reply: &[u8]) {
-        match self.steps.steps.last_mut() {
-            Some(Step::Done(replies)) => replies.extend_from_slice(reply),
-            Some(Step::LookUp(..) | Step::Write(..)) | None => {
-                self.steps.steps.push(Step::Done(reply.to_vec()));
-            }
-        }
-    }
-}
-
-/// The work off the async threads panicked; there is no telling at which line.
-fn broken(problem: Problem) -> Vec<Numbered> {
-    vec![(0, Err(problem))]
 }
 
 impl Chunk {
-    /// Whether it is prepared in less time than handing it over takes.
-    fn is_light(&self, service: &Service) -> bool {
-        match self {
-            Self::Packed { .. } => true,
-            Self::Lines(..) => service.is_light(self.bytes()),
-        }
-    }
-
     /// How many bytes of the body it has.
     fn bytes(&self) -> usize {
         match self {
@@ -241,7 +206,7 @@ impl Chunk {
 fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
     let defaults = &batch.service.options.defaults;
     match chunk {
-        Chunk::Lines(lines, _held) => {
+        Chunk::Lines(lines, _reserved) => {
             lines.into_iter().map(|line| (line.number, prepare_line(batch, &line))).collect()
         }
         Chunk::Packed { first, fingerprints } => (first..)
@@ -262,7 +227,7 @@ fn prepare_line(batch: &Batch, line: &Line) -> Result<Prepared, Problem> {
     prepare::line(bytes, batch.operation.request(), batch.options, &options.defaults)
 }
 
-/// The reply to a document that is not to be stored, where it is a short one.
+/// The reply to a document that is not to be stored, if it is short.
 async fn short_reply(batch: &Batch, prepared: &Prepared) -> Result<Option<Vec<u8>>, Problem> {
     let service = &batch.service;
     let line = if batch.operation == Operation::Fingerprint {

@@ -12,16 +12,15 @@ use tokio::time::timeout_at;
 use crate::fingerprint::Fingerprint;
 use crate::http::middleware::guard::Guarded;
 use crate::http::problem::{Code, Problem};
-use crate::http::request::body;
-use crate::http::request::body::Bodies;
+use crate::http::request::body::{self, Bodies};
 use crate::machine::change::PACKED_MAX;
 
-/// At most this many fingerprints are looked up or stored in one piece of work.
+/// The maximum number of fingerprints that are looked up or stored together.
 const CHUNK: usize = PACKED_MAX;
 
 const WORD: usize = size_of::<u64>();
 
-/// The body with its length, which is a multiple of 8.
+/// The body and its length, which is a multiple of 8.
 pub(crate) async fn whole_words(
     bodies: &Arc<Bodies>,
     stream: Body,
@@ -30,7 +29,7 @@ pub(crate) async fn whole_words(
         (stream, bytes)
     } else {
         let limit = bodies.bytes_max;
-        let held = body::read(bodies, stream).await.map_err(|problem| {
+        let body = body::read(bodies, stream).await.map_err(|problem| {
             let detail =
                 format!("A packed body of more than {limit} bytes needs a Content-Length.");
             if problem.is(Code::BodyTooLarge) {
@@ -39,9 +38,9 @@ pub(crate) async fn whole_words(
                 problem
             }
         })?;
-        let bytes = held.bytes.len() as u64;
-        let body = Full::new(held.bytes.clone());
-        (Body::new(Guarded::new(body, held)), bytes)
+        let bytes = body.bytes.len() as u64;
+        let whole = Full::new(body.bytes.clone());
+        (Body::new(Guarded::new(whole, body)), bytes)
     };
     if bytes.is_multiple_of(8) {
         return Ok((stream, bytes));
@@ -52,7 +51,7 @@ pub(crate) async fn whole_words(
     ))
 }
 
-/// The fingerprints of a packed body, some at a time.
+/// The fingerprints of a packed body, a chunk at a time.
 pub(crate) struct Words {
     body: Body,
     bytes: BytesMut,
@@ -65,7 +64,7 @@ impl Words {
         Self { body, bytes: BytesMut::new(), ended: false, timeout }
     }
 
-    /// The next fingerprints: [`CHUNK`] of them, or fewer where no more have come yet.
+    /// The next fingerprints: [`CHUNK`] of them, or fewer if no more have arrived yet.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Fingerprint>>, Problem> {
         let deadline = body::deadline(self.timeout);
         while !self.ended && self.bytes.len() < CHUNK * WORD {

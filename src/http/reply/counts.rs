@@ -1,4 +1,4 @@
-//! The metrics of what replies say.
+//! Counts hits and outcomes for the metrics.
 
 use crate::engine::{Findings, Verdict};
 use crate::metrics;

@@ -21,7 +21,7 @@ pub(crate) struct ExplanationReply {
     tokens: usize,
 }
 
-/// A feature that weighs much.
+/// A feature with a large weight.
 #[derive(Debug, Serialize, ToSchema)]
 struct HeavyFeatureReply {
     feature: String,
@@ -42,11 +42,11 @@ pub(crate) struct BitReply {
 /// Why two documents differ.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ComparisonExplanationReply {
-    /// The first document; null for a bare fingerprint.
+    /// Of the first document; null for a bare fingerprint.
     a: Option<ExplanationReply>,
-    /// The second.
+    /// Of the second document.
     b: Option<ExplanationReply>,
-    /// The bits in which they differ; null where one is a bare fingerprint.
+    /// The bits in which they differ; null if one is a bare fingerprint.
     differing_bits: Option<Vec<DifferingBitReply>>,
 }
 
@@ -58,19 +58,19 @@ pub(crate) struct DifferingBitReply {
     bit: u8,
     /// Its sum in the first document.
     sum_a: f64,
-    /// And in the second.
+    /// Its sum in the second document.
     sum_b: f64,
-    /// The features that pull the sums apart most, at most 3.
+    /// The features that make most of the difference of the sums, at most 3.
     features: Vec<DecidingFeatureReply>,
 }
 
-/// A feature that two documents do not have alike.
+/// A feature whose weights differ between two documents.
 #[derive(Debug, Serialize, ToSchema)]
 struct DecidingFeatureReply {
     feature: String,
-    /// Its weight in the first document; 0 where it is not.
+    /// Its weight in the first document; 0 if the document does not have it.
     weight_a: f64,
-    /// And in the second.
+    /// Its weight in the second document.
     weight_b: f64,
 }
 
@@ -94,7 +94,7 @@ impl From<&Explained> for ExplanationReply {
 }
 
 impl ComparisonExplanationReply {
-    /// Of two documents; `None` for one that came as a bare fingerprint.
+    /// `None` stands for a document that came as a bare fingerprint.
     pub(crate) fn new(a: Option<&Explained>, b: Option<&Explained>) -> Self {
         let differing_bits = a
             .zip(b)

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::fingerprint::Fingerprint;
 
-/// A fingerprint as it goes out: a string of 16 lower-case hex digits, because a JavaScript client
+/// A fingerprint in a reply: a string of 16 lower-case hex digits, because a JavaScript client
 /// would lose bits of a number above 2^53.
 #[derive(Debug, Clone, Copy, ToSchema)]
 #[schema(value_type = String, pattern = "^[0-9a-f]{16}$", example = "5f3a8c1e90b7d264")]

@@ -1,5 +1,5 @@
-//! Replies: their JSON ([`wire`], [`explained`], [`hex`]), the budget for their bytes ([`replies`]), and
-//! their metrics ([`counts`]).
+//! Replies: their JSON ([`wire`], [`explained`], [`hex`]), the budget of their bytes ([`replies`]),
+//! and their metrics ([`counts`]).
 
 pub(crate) mod counts;
 pub(crate) mod explained;

@@ -1,17 +1,17 @@
 //! The bytes of replies that wait for their clients: one budget for all connections.
 //!
-//! A reply of up to [`SHORT_BYTES`] is not counted, because each connection has a buffer of that size
-//! anyway; nor is one that lists a single hit. What is longer is counted from before its hits are read until its last byte is handed to
-//! the operating system, or the client is gone. `server.replies_held_bytes_max` is split in two, so that
-//! neither half can starve the other:
+//! A reply of up to [`SHORT_BYTES`] does not count, because each connection has a buffer of that
+//! size anyway; nor does one that lists a single hit. A longer reply counts from before its hits
+//! are read until the operating system has taken its last byte, or the client is gone.
+//! `server.replies_held_bytes_max` is split in two, so that neither half can starve the other:
 //!
-//! - **long replies.** A single request that finds this half spent is refused (503), or, when it has
-//!   written already, answered with fewer hits (`truncated`). A batch waits.
-//! - **batches that work ahead** of what their clients have read. A batch that finds this half spent
-//!   goes on with [`OWN_BYTES`] of its own, one line at a time.
+//! - **long replies.** If this half is spent, a single look-up is refused (503), and a single write
+//!   gets fewer hits (`truncated`), because it must be answered. A batch waits.
+//! - **batches that work ahead** of what their clients have read. If this half is spent, a batch
+//!   continues with [`OWN_BYTES`] of its own, one line at a time.
 //!
-//! A batch never waits while it holds what another one waits for: shares of the first half are waited
-//! for only at the line whose reply is the next to be sent, and shares of the second half never.
+//! A batch never waits while it keeps what another one waits for: it waits for shares of the first
+//! half only at the line whose reply is sent next, and never for shares of the second half.
 
 use std::sync::Arc;
 
@@ -23,13 +23,14 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::engine::{Findings, Found, Refused, Shown};
+use crate::engine::{Findings, Found, Shown};
 use crate::http::problem::{Code, Problem};
 
 /// Shorter replies are not counted.
 pub(crate) const SHORT_BYTES: usize = 16 << 10;
 
-/// What each batch may hold of finished replies and waiting writes when the budget is spent.
+/// The bytes of finished replies and waiting writes that each batch may keep when the budget is
+/// spent.
 pub(crate) const OWN_BYTES: usize = 64 << 10;
 
 /// The budget of all replies.
@@ -42,39 +43,50 @@ pub(crate) struct Replies {
     pub(crate) bytes_max: usize,
 }
 
+/// What becomes of long hits when the half of long replies is spent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WhenSpent {
+    /// The request is refused: it has stored nothing.
+    Refuse,
+    /// Fewer hits are read: the request has written and must be answered.
+    Shorten,
+    /// They wait: only for the reply that a client gets next.
+    Wait,
+}
+
 /// A share of a budget, in bytes; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Share(OwnedSemaphorePermit);
 
 impl Share {
-    /// A share of a budget, when there is one.
+    /// Waits for a share of a budget.
     pub(crate) async fn waited_for(budget: &Arc<Semaphore>, bytes: usize) -> Self {
         let share = Arc::clone(budget).acquire_many_owned(permits(bytes)).await;
         Self(share.expect("never closed"))
     }
 
-    /// Keeps `bytes` of it at most.
+    /// Gives back all but `bytes` of it.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let excess = self.0.num_permits().saturating_sub(bytes);
         drop(self.0.split(excess));
     }
 
-    /// Takes `bytes` out of it; `None` where it has not as many.
+    /// Takes `bytes` out of it; `None` if it has fewer.
     pub(crate) fn split(&mut self, bytes: usize) -> Option<Self> {
         self.0.split(bytes).map(Self)
     }
 }
 
 impl Replies {
-    /// Replies of at most `bytes_max` each, and about `held_bytes_max` together, which is at least
-    /// twice that.
+    /// For replies of at most `bytes_max` each, and about `held_bytes_max` together, which is at
+    /// least twice that.
     pub(crate) fn new(bytes_max: usize, held_bytes_max: usize) -> Self {
         let half = || Arc::new(Semaphore::new(held_bytes_max / 2));
         Self { long: half(), ahead: half(), held_bytes_max, bytes_max }
     }
 
-    /// How many bytes are held.
-    pub(crate) fn held_bytes(&self) -> usize {
+    /// The bytes of all shares.
+    pub(crate) fn bytes_in_memory(&self) -> usize {
         let free = self.long.available_permits().saturating_add(self.ahead.available_permits());
         self.held_bytes_max.saturating_sub(free)
     }
@@ -89,49 +101,28 @@ impl Replies {
         Arc::clone(&self.long).try_acquire_many_owned(permits(bytes)).ok().map(Share)
     }
 
-    /// A share for one long reply, when there is one. Only for the reply that a client gets next.
+    /// Waits for a share for one long reply. Only for the reply that a client gets next.
     async fn long(&self, bytes: usize) -> Share {
         Share::waited_for(&self.long, bytes).await
     }
 
-    /// The hits of a request that stored nothing: all of them, or it is refused.
-    pub(crate) async fn hits(&self, found: Found) -> Result<(Findings, Option<Share>), Problem> {
-        match found.show(SHORT_BYTES).await? {
-            Shown::All(findings) => Ok((findings, None)),
-            Shown::Cut(_, found) => {
-                let share = self.try_long(self.bytes_max).ok_or_else(spent)?;
-                Ok((found.show(self.bytes_max).await?.into_findings(), Some(share)))
-            }
-        }
-    }
-
-    /// The hits of a request that has written, and so must be answered: fewer where the budget is
-    /// spent.
-    pub(crate) async fn hits_of_write(
+    /// Reads the hits of a look-up, with the share that they take if they are long.
+    pub(crate) async fn hits(
         &self,
         found: Found,
-    ) -> Result<(Findings, Option<Share>), Refused> {
-        match found.show(SHORT_BYTES).await? {
-            Shown::All(findings) => Ok((findings, None)),
-            Shown::Cut(fewer, found) => match self.try_long(self.bytes_max) {
-                None => Ok((fewer, None)),
-                share => Ok((found.show(self.bytes_max).await?.into_findings(), share)),
-            },
-        }
-    }
-
-    /// The hits of a line of a batch whose reply is the next to be sent.
-    pub(crate) async fn hits_of_line(
-        &self,
-        found: Found,
-    ) -> Result<(Findings, Option<Share>), Refused> {
-        match found.show(SHORT_BYTES).await? {
-            Shown::All(findings) => Ok((findings, None)),
-            Shown::Cut(_, found) => {
-                let share = self.long(self.bytes_max).await;
-                Ok((found.show(self.bytes_max).await?.into_findings(), Some(share)))
-            }
-        }
+        when_spent: WhenSpent,
+    ) -> Result<(Findings, Option<Share>), Problem> {
+        let (fewer, found) = match found.show(SHORT_BYTES).await? {
+            Shown::All(findings) => return Ok((findings, None)),
+            Shown::Cut(fewer, found) => (fewer, found),
+        };
+        let share = match (self.try_long(self.bytes_max), when_spent) {
+            (Some(share), _) => share,
+            (None, WhenSpent::Refuse) => return Err(spent()),
+            (None, WhenSpent::Shorten) => return Ok((fewer, None)),
+            (None, WhenSpent::Wait) => self.long(self.bytes_max).await,
+        };
+        Ok((found.show(self.bytes_max).await?.into_findings(), Some(share)))
     }
 
     /// The reply of a request that stored nothing, with the share of its hits.
@@ -155,7 +146,7 @@ impl Replies {
         json(counted(within(&mut reply, bytes_max), share))
     }
 
-    /// The reply of a line whose turn it is, with the share of its hits.
+    /// The reply to the line of a batch whose reply is sent next, with the share of its hits.
     pub(crate) async fn line(
         &self,
         mut reply: impl Shorten,
@@ -177,22 +168,25 @@ fn permits(bytes: usize) -> u32 {
 fn spent() -> Problem {
     Problem::new(
         Code::Overloaded,
-        "The service holds as many bytes of long replies as it may (server.replies_held_bytes_max). \
+        "The service has as many bytes of long replies in memory as it may \
+         (server.replies_held_bytes_max). \
          Try again after the time in Retry-After, or ask for fewer hits (limit).",
     )
 }
 
 /// A reply that can list fewer hits.
 pub(crate) trait Shorten: Serialize {
-    /// Leaves the last half of the hits out and says that not all are listed; false where only the
-    /// first is left, which a duplicate must name.
-    fn halve(&mut self) -> bool;
+    /// Drops the last half of the hits and marks the reply as truncated; false if there are no
+    /// hits, or only the first is left, which a duplicate must name.
+    fn halve(&mut self) -> bool {
+        false
+    }
 }
 
 /// The JSON of a reply, with as many hits as fit in `bytes_max`.
 ///
-/// Hits are read within the same limit, so this leaves some out only where many characters of ids
-/// need an escape, or each hit is explained.
+/// Hits are read within the same limit, so this drops some only if many characters of ids need an
+/// escape, or each hit is explained.
 pub(crate) fn within(reply: &mut impl Shorten, bytes_max: usize) -> Vec<u8> {
     loop {
         let bytes = serde_json::to_vec(reply).expect("replies are JSON");
@@ -202,7 +196,7 @@ pub(crate) fn within(reply: &mut impl Shorten, bytes_max: usize) -> Vec<u8> {
     }
 }
 
-/// Bytes that give their share back when nothing refers to them any more.
+/// Bytes that give their share back when the last reference to them is dropped.
 pub(crate) fn counted(bytes: Vec<u8>, share: Option<Share>) -> Bytes {
     match share {
         Some(mut share) if bytes.len() > SHORT_BYTES => {
@@ -264,21 +258,21 @@ mod tests {
     fn a_share_goes_back_with_the_last_reference_to_its_bytes() {
         let replies = Replies::new(SHORT_BYTES * 2, SHORT_BYTES * 8);
         let share = replies.try_long(replies.bytes_max);
-        assert_eq!(replies.held_bytes(), SHORT_BYTES * 2);
+        assert_eq!(replies.bytes_in_memory(), SHORT_BYTES * 2);
         let bytes = counted(vec![b'a'; SHORT_BYTES + 1], share);
-        assert_eq!(replies.held_bytes(), SHORT_BYTES + 1);
+        assert_eq!(replies.bytes_in_memory(), SHORT_BYTES + 1);
         let tail = bytes.slice(SHORT_BYTES..);
         drop(bytes);
-        assert_eq!((replies.held_bytes(), &tail[..]), (SHORT_BYTES + 1, &b"a"[..]));
+        assert_eq!((replies.bytes_in_memory(), &tail[..]), (SHORT_BYTES + 1, &b"a"[..]));
         drop(tail);
-        assert_eq!(replies.held_bytes(), 0);
+        assert_eq!(replies.bytes_in_memory(), 0);
     }
 
     #[test]
     fn a_short_reply_gives_its_share_back_at_once() {
         let replies = Replies::new(SHORT_BYTES * 2, SHORT_BYTES * 8);
         let bytes = counted(vec![b'a'; SHORT_BYTES], replies.try_long(replies.bytes_max));
-        assert_eq!((replies.held_bytes(), bytes.len()), (0, SHORT_BYTES));
+        assert_eq!((replies.bytes_in_memory(), bytes.len()), (0, SHORT_BYTES));
     }
 
     #[test]
@@ -288,8 +282,8 @@ mod tests {
         assert!(replies.ahead(1).is_none());
         let long = replies.try_long(100).unwrap();
         assert!(replies.try_long(1).is_none());
-        assert_eq!(replies.held_bytes(), 200);
+        assert_eq!(replies.bytes_in_memory(), 200);
         drop((ahead, long));
-        assert_eq!(replies.held_bytes(), 0);
+        assert_eq!(replies.bytes_in_memory(), 0);
     }
 }

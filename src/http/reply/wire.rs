@@ -1,5 +1,4 @@
-//! The replies, as JSON. Their requests are described by [`crate::http::description`] and read by
-//! [`crate::http::request::types`].
+//! The JSON of the replies. [`crate::http::request::types`] declares the requests.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -20,8 +19,8 @@ use crate::recipe::Recipe;
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FingerprintReply {
     fingerprint: Hex,
-    /// The exact definition of text to fingerprint; fingerprints of different recipes do not
-    /// compare.
+    /// The exact rule that makes a fingerprint of a text; fingerprints of different recipes cannot
+    /// be compared.
     #[schema(example = "np1")]
     recipe: String,
     /// How many distinct features the document has; null for a bare fingerprint.
@@ -54,13 +53,13 @@ pub(crate) struct QueryReply<'a> {
     fingerprint: Hex,
     /// The query has too few words to be trusted at a distance above 0.
     short: bool,
-    /// Whether a hit counts: it is confirmed, or could not be verified and is near enough.
+    /// Whether a hit counts: it is confirmed, or it cannot be verified and is near enough.
     duplicate: bool,
     /// Those that count first, then by distance, age (oldest first) and fingerprint.
     hits: Vec<HitReply<'a>>,
     /// The true number of stored fingerprints within the distance.
     hit_count: usize,
-    /// There are more hits than listed: more than `limit`, or than fit into the reply.
+    /// Not all hits are listed: there are more than `limit`, or than fit into the reply.
     truncated: bool,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,18 +68,18 @@ pub(crate) struct QueryReply<'a> {
 }
 
 impl<'a> QueryReply<'a> {
-    pub(crate) fn new(asked: &Prepared, findings: &'a Findings) -> Self {
-        let query = asked.document.fingerprint;
-        let explained = asked.explained.as_deref();
-        let mut hits = hits(findings, asked.min_similarity);
-        if asked.explain {
+    pub(crate) fn new(prepared: &Prepared, findings: &'a Findings) -> Self {
+        let query = prepared.document.fingerprint;
+        let explained = prepared.explained.as_deref();
+        let mut hits = hits(findings, prepared.min_similarity);
+        if prepared.explain {
             for (reply, hit) in hits.iter_mut().zip(&findings.hits) {
                 reply.differing_bits = Some(differing_bits(query, hit.fingerprint, explained));
             }
         }
         Self {
             fingerprint: query.into(),
-            short: asked.document.short,
+            short: prepared.document.short,
             duplicate: findings.duplicate,
             hits,
             hit_count: findings.hit_count,
@@ -104,17 +103,8 @@ impl Shorten for CheckAndInsertReply<'_> {
     }
 }
 
-impl Shorten for FingerprintReply {
-    fn halve(&mut self) -> bool {
-        false
-    }
-}
-
-impl Shorten for CompareReply {
-    fn halve(&mut self) -> bool {
-        false
-    }
-}
+impl Shorten for FingerprintReply {}
+impl Shorten for CompareReply {}
 
 fn halve(hits: &mut Vec<HitReply<'_>>) -> bool {
     let listed = hits.len();
@@ -122,7 +112,7 @@ fn halve(hits: &mut Vec<HitReply<'_>>) -> bool {
     listed > 1
 }
 
-/// What a reply repeats of the document that was sent.
+/// What a reply repeats of a document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject {
     pub(crate) fingerprint: Fingerprint,
@@ -148,11 +138,11 @@ pub(crate) struct HitReply<'a> {
     /// In how many bits it differs from the query.
     #[schema(example = 1)]
     distance: u8,
-    /// About how much of the two texts agrees, 0 to 1, rounded down to 4 decimals; null where
-    /// one side has no text.
+    /// About how much of the two texts agrees, 0 to 1, rounded down to 4 decimals; null if one side
+    /// has no text.
     #[schema(example = 0.97)]
     similarity: Option<f64>,
-    /// Whether the similarity reaches `min_similarity`; null where it is null.
+    /// Whether the similarity reaches `min_similarity`; null if there is none.
     confirmed: Option<bool>,
     /// The ids of its documents, oldest first, at most 10.
     ids: Vec<&'a str>,
@@ -184,7 +174,7 @@ impl<'a> HitReply<'a> {
     }
 }
 
-/// Similarity and verdict as they are shown.
+/// The similarity and the verdict of a reply.
 pub(crate) fn verified(
     verification: Verification,
     min_similarity: f64,
@@ -200,8 +190,8 @@ pub(crate) fn verified(
 
 /// Rounded down to 4 decimals, and at `min_similarity` or above if and only if `confirmed`.
 ///
-/// The verdict is made in integers; the rounding alone would disagree with it for one ratio in
-/// some ten thousand, by one unit of the last place.
+/// The verdict is made in integers. Rounding alone would disagree with it for about one ratio in
+/// ten thousand, by one unit of the last place.
 fn shown(similarity: f64, confirmed: bool, min_similarity: f64) -> f64 {
     const UNITS: f64 = 10_000.0;
     let units = (similarity * UNITS).floor();
@@ -214,13 +204,13 @@ fn shown(similarity: f64, confirmed: bool, min_similarity: f64) -> f64 {
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// Nothing near it was there (for a plain insert: its id was new).
+    /// Nothing near it was stored (for a plain insert: its id was new).
     Inserted,
     /// A near-duplicate of another document.
     Duplicate,
-    /// This id with this fingerprint was there: a retry.
+    /// This id was stored with this fingerprint already: a retry.
     AlreadyPresent,
-    /// This id had another fingerprint; the new one took its place.
+    /// This id was stored with another fingerprint, which the new one replaced.
     Replaced,
 }
 
@@ -243,16 +233,16 @@ pub(crate) struct InsertReply {
     outcome: Outcome,
     /// Whether the document is stored now.
     stored: bool,
-    /// The number of the accepted change; where nothing changed, of the last one before.
+    /// The number of the accepted change; if nothing changed, that of the last change before.
     #[schema(example = 1042)]
     sequence: u64,
 }
 
 impl InsertReply {
-    pub(crate) fn new(asked: &Subject, written: Written) -> Self {
+    pub(crate) fn new(subject: &Subject, written: Written) -> Self {
         Self {
-            fingerprint: asked.fingerprint.into(),
-            short: asked.short,
+            fingerprint: subject.fingerprint.into(),
+            short: subject.short,
             outcome: written.verdict.into(),
             stored: written.verdict.is_stored(),
             sequence: written.sequence.get(),
@@ -260,14 +250,14 @@ impl InsertReply {
     }
 }
 
-/// The reply of a check-and-insert: that of a query, and what was done.
+/// The reply of a check-and-insert: that of a query, and the outcome.
 #[derive(Debug, Serialize, ToSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the four answers of the contract")]
 pub(crate) struct CheckAndInsertReply<'a> {
     outcome: Outcome,
     /// Whether the document is stored now.
     stored: bool,
-    /// The number of the accepted change; where nothing changed, of the last one before.
+    /// The number of the accepted change; if nothing changed, that of the last change before.
     #[schema(example = 1042)]
     sequence: u64,
     fingerprint: Hex,
@@ -281,15 +271,15 @@ pub(crate) struct CheckAndInsertReply<'a> {
 }
 
 impl<'a> CheckAndInsertReply<'a> {
-    pub(crate) fn new(asked: &Subject, written: Written, findings: &'a Findings) -> Self {
+    pub(crate) fn new(subject: &Subject, written: Written, findings: &'a Findings) -> Self {
         Self {
             outcome: written.verdict.into(),
             stored: written.verdict.is_stored(),
             sequence: written.sequence.get(),
-            fingerprint: asked.fingerprint.into(),
-            short: asked.short,
+            fingerprint: subject.fingerprint.into(),
+            short: subject.short,
             duplicate: findings.duplicate,
-            hits: hits(findings, asked.min_similarity),
+            hits: hits(findings, subject.min_similarity),
             hit_count: findings.hit_count,
             truncated: findings.hit_count > findings.hits.len(),
         }
@@ -299,9 +289,9 @@ impl<'a> CheckAndInsertReply<'a> {
 /// The reply of a packed insert.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PackedInsertReply {
-    /// How many fingerprints came.
+    /// How many fingerprints the body had.
     pub(crate) received: u64,
-    /// How many were stored: all of them, for they have no ids.
+    /// How many were stored: all of them, because they have no ids.
     pub(crate) inserted: u64,
     pub(crate) stored: bool,
     /// The number of the last change.
@@ -316,9 +306,9 @@ pub(crate) struct CompareReply {
     /// In how many of the 64 bits the two differ.
     #[schema(example = 2)]
     pub(crate) distance: u8,
-    /// About how much of the two texts agrees; null where one side has no text.
+    /// About how much of the two texts agrees; null if one side has no text.
     pub(crate) similarity: Option<f64>,
-    /// Whether the similarity reaches `min_similarity`; null where it is null.
+    /// Whether the similarity reaches `min_similarity`; null if there is none.
     pub(crate) confirmed: Option<bool>,
     /// Whether a look-up of one would count the other as its near-duplicate.
     pub(crate) duplicate: bool,
@@ -348,7 +338,7 @@ pub(crate) struct DocumentReply {
     fingerprint: Hex,
     recipe: String,
     short: bool,
-    /// It came as text, so that hits on it are verified.
+    /// It came as text, so hits on it are verified.
     verifiable: bool,
     /// The change that stored it.
     sequence: u64,
@@ -370,15 +360,15 @@ impl DocumentReply {
     }
 }
 
-/// The reply of a removal. Removing what is not there succeeds with `"removed": 0`, so that it may
-/// be retried.
+/// The reply of a removal. Removing what is not stored succeeds with `"removed": 0`, so that a
+/// removal may be retried.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RemovedReply {
-    /// How many documents were forgotten.
+    /// How many documents were removed.
     removed: u64,
     /// Always false.
     stored: bool,
-    /// The number of the change; where nothing was there, of the last one before.
+    /// The number of the change; if nothing was stored, that of the last change before.
     sequence: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Bodies: what they are by their headers, and reading them within the limits on bytes and time.
+//! Bodies: their type by their headers, and reading them within the limits on bytes and time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::http::level::Level;
 use crate::http::options::Options;
 use crate::http::problem::{Code, Problem, quoted};
 
-/// Smaller bodies are not counted against the bytes held by all: the connection's own buffer is
-/// of this size.
+/// Smaller bodies do not count towards the bytes of all bodies: each connection has a buffer of
+/// this size anyway.
 const UNCOUNTED_BYTES_MAX: usize = 64 * 1024;
 
-/// How long the rest of a refused body is read and thrown away, so that the client, who may still
-/// be sending, gets to see the refusal instead of a reset connection.
+/// How long the rest of a refused body is read and discarded, so that a client that is still
+/// sending sees the refusal instead of a reset connection.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// So much of it is read before the reply, which then keeps the connection.
+/// A rest of at most this size is read before the reply, which then keeps the connection open.
 const DISCARDED_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What a body is, by its Content-Type.
+/// The type of a body, by its Content-Type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `application/json`.
@@ -44,9 +44,9 @@ pub(crate) enum Kind {
     Packed,
 }
 
-/// What the Content-Type says; `takes` names the types of this route for the client.
+/// Reads the Content-Type; `takes` names the types of this route for the client.
 pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
-    // Taken for text, compressed bytes would get a fingerprint of their own.
+    // Read as text, compressed bytes would get a meaningless fingerprint.
     let coding = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
         let detail = "Bodies are taken without a Content-Encoding: send it uncompressed.";
@@ -73,7 +73,7 @@ pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
         Ok(Kind::Packed)
     } else if is("application/x-www-form-urlencoded") {
         Err(unsupported(format!(
-            "The body is marked as a web form, which curl does unless told otherwise; add -H 'Content-Type: application/json'. This resource takes {takes}."
+            "The body is marked as a web form, which is curl's default; add -H 'Content-Type: application/json'. This resource takes {takes}."
         )))
     } else {
         Err(unsupported(format!(
@@ -83,7 +83,7 @@ pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
     }
 }
 
-/// The refusal of a Content-Type.
+/// Refuses a Content-Type.
 pub(crate) fn unsupported(detail: String) -> Problem {
     Problem::new(Code::UnsupportedMediaType, detail)
 }
@@ -109,15 +109,15 @@ fn utf8_only(charset: Option<String>) -> Result<(), Problem> {
     }
 }
 
-/// The limits on bodies, and the bytes of all bodies in memory.
+/// The limits on bodies, and the number of their bytes in memory.
 #[derive(Debug)]
 pub(crate) struct Bodies {
     /// The largest body of a single request.
     pub(crate) bytes_max: usize,
-    /// The time that a body may take.
+    /// How long a body may take.
     pub(crate) timeout: Duration,
-    held: Level,
-    held_bytes_max: usize,
+    in_memory: Level,
+    in_memory_bytes_max: usize,
 }
 
 impl Bodies {
@@ -125,26 +125,26 @@ impl Bodies {
         Self {
             bytes_max: options.body_bytes_max,
             timeout: options.body_timeout,
-            held: Level::default(),
-            held_bytes_max: options.bodies_held_bytes_max,
+            in_memory: Level::default(),
+            in_memory_bytes_max: options.bodies_held_bytes_max,
         }
     }
 
-    /// The bytes of all bodies in memory, as far as they are counted.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.held.now()
+    /// The bytes of all bodies in memory, as far as they count.
+    pub(crate) fn bytes_in_memory(&self) -> usize {
+        self.in_memory.now()
     }
 }
 
-/// A body in memory, counted while it is there.
+/// A body in memory, with its share of the bytes of all bodies.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct WholeBody {
     pub(crate) bytes: Bytes,
     _reserved: Reserved,
 }
 
 /// Reads a whole body within `server.body_bytes_max` and `server.body_timeout_ms`.
-pub(crate) async fn read(bodies: &Arc<Bodies>, body: Body) -> Result<Held, Problem> {
+pub(crate) async fn read(bodies: &Arc<Bodies>, body: Body) -> Result<WholeBody, Problem> {
     let limit = bodies.bytes_max;
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
@@ -153,14 +153,16 @@ pub(crate) async fn read(bodies: &Arc<Bodies>, body: Body) -> Result<Held, Probl
     timeout(bodies.timeout, reading).await.unwrap_or_else(|_| Err(too_slow(bodies.timeout)))
 }
 
-async fn collect(bodies: &Arc<Bodies>, mut body: Body, limit: usize) -> Result<Held, Problem> {
+async fn collect(bodies: &Arc<Bodies>, mut body: Body, limit: usize) -> Result<WholeBody, Problem> {
     let mut reserved = Reserved::none(bodies);
     let first = next_data(&mut body).await?.unwrap_or_default();
-    // Nearly every body is one frame, which needs no copy.
+    // Nearly every body is a single frame, which needs no copy.
     let Some(second) = next_data(&mut body).await? else {
         return match first.len() {
             length if length > limit => Err(too_large(limit)),
-            length => reserved.cover(length).map(|()| Held { bytes: first, _reserved: reserved }),
+            length => {
+                reserved.cover(length).map(|()| WholeBody { bytes: first, _reserved: reserved })
+            }
         };
     };
     let mut bytes = BytesMut::from(first);
@@ -173,7 +175,7 @@ async fn collect(bodies: &Arc<Bodies>, mut body: Body, limit: usize) -> Result<H
         reserved.cover(bytes.len())?;
         next = next_data(&mut body).await?;
     }
-    Ok(Held { bytes: bytes.freeze(), _reserved: reserved })
+    Ok(WholeBody { bytes: bytes.freeze(), _reserved: reserved })
 }
 
 /// The next data of a body; `None` at its end.
@@ -207,13 +209,13 @@ fn too_large(limit: usize) -> Problem {
     )
 }
 
-/// When something that starts now must be there.
+/// The deadline of something that starts now.
 #[expect(clippy::arithmetic_side_effects, reason = "timeouts are at most an hour")]
 pub(crate) fn deadline(timeout: Duration) -> Instant {
     Instant::now() + timeout
 }
 
-/// The refusal of a body that came too slowly.
+/// Refuses a body that came too slowly.
 pub(crate) fn too_slow(timeout: Duration) -> Problem {
     Problem::new(
         Code::RequestTimeout,
@@ -236,23 +238,23 @@ impl Reserved {
         Self { bodies: Arc::clone(bodies), bytes: 0 }
     }
 
-    /// Makes the share cover `bytes`; a small body needs none.
+    /// Grows or shrinks the share to cover `bytes`; a small body needs none.
     pub(crate) fn cover(&mut self, bytes: usize) -> Result<(), Problem> {
         let bytes = if bytes <= UNCOUNTED_BYTES_MAX { 0 } else { bytes };
-        let held = &self.bodies.held;
+        let in_memory = &self.bodies.in_memory;
         let more = bytes.saturating_sub(self.bytes);
-        if more > 0 && !held.take(more, self.bodies.held_bytes_max) {
+        if more > 0 && !in_memory.take(more, self.bodies.in_memory_bytes_max) {
             return Err(Problem::new(
                 Code::Overloaded,
-                "The service holds as many bytes of bodies as it may. Try again after a moment.",
+                "The service has as many bytes of bodies in memory as it may (server.bodies_held_bytes_max). Try again after a moment.",
             ));
         }
-        held.give_back(self.bytes.saturating_sub(bytes));
+        in_memory.give_back(self.bytes.saturating_sub(bytes));
         self.bytes = bytes;
         Ok(())
     }
 
-    /// Takes the part of it that covers `bytes` out, for what is worked on while more is read.
+    /// Splits off the part that covers `bytes`, which are worked on while more is read.
     pub(crate) fn split(&mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -263,12 +265,12 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.bodies.held.give_back(self.bytes);
+            self.bodies.in_memory.give_back(self.bytes);
         }
     }
 }
 
-/// Wraps a body; what a handler leaves of it unread comes to [`Rest::discard`].
+/// Wraps a body; [`Rest::discard`] gets what a handler leaves unread.
 pub(crate) fn lingering(body: Body) -> (Body, Rest) {
     let (leave, left) = oneshot::channel();
     // Nearly every GET has no body.
@@ -279,18 +281,18 @@ pub(crate) fn lingering(body: Body) -> (Body, Rest) {
     (Body::new(lingering), Rest(left))
 }
 
-/// What is left of a body when its request is answered.
+/// The unread rest of a body when its request has been answered.
 pub(crate) struct Rest(oneshot::Receiver<(Body, State)>);
 
 impl Rest {
-    /// Reads it and throws it away, so that the reply arrives and the connection can be used again: a
-    /// refusal under load must not cost a new connection. False where there is too much of it, or it
-    /// comes too slowly: then the client must be told that the connection ends. A client that asked
-    /// whether it may send (`Expect: 100-continue`) is told no by the reply, and sends nothing. A body
-    /// that is still being read, for a reply that is streamed, is not waited for.
-    pub(crate) async fn discard(mut self, asked_first: bool) -> bool {
+    /// Reads and discards it, so that the reply arrives and the connection can be used again: a
+    /// refusal under load must not cost a new connection. False if there is too much of it, or it
+    /// comes too slowly: then the reply must announce that the connection closes. A client that
+    /// waits for permission to send (`Expect: 100-continue`) takes the reply as a refusal and sends
+    /// nothing. A body that a streamed reply is still reading is not waited for.
+    pub(crate) async fn discard(mut self, expects_continue: bool) -> bool {
         let Ok((rest, state)) = self.0.try_recv() else { return true };
-        if asked_first && state == State::Unread {
+        if expects_continue && state == State::Unread {
             return false;
         }
         if rest.size_hint().upper().is_none_or(|bytes| bytes > DISCARDED_BYTES_MAX) {
@@ -301,7 +303,7 @@ impl Rest {
     }
 }
 
-/// False if it breaks off.
+/// Reads a body to its end; false if it breaks off.
 async fn read_to_end(mut body: Body) -> bool {
     loop {
         match body.frame().await {
@@ -312,7 +314,7 @@ async fn read_to_end(mut body: Body) -> bool {
     }
 }
 
-/// Reads the rest of a body for a moment while its request is answered.
+/// Reads the rest of a body in the background, for at most [`LINGER`].
 fn linger(rest: Body) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         drop(runtime.spawn(timeout(LINGER, read_to_end(rest))));
@@ -325,7 +327,7 @@ struct Lingering {
     leave: Option<oneshot::Sender<(Body, State)>>,
 }
 
-/// How much of a body was read.
+/// How much of a body has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Unread,
@@ -364,7 +366,7 @@ impl Drop for Lingering {
             return;
         }
         let rest = (std::mem::take(&mut self.body), self.state);
-        // When the request is answered already, nobody waits for it.
+        // The receiver is gone if the request has been answered.
         if let Some(Err((rest, _))) = self.leave.take().map(|leave| leave.send(rest)) {
             linger(rest);
         }

@@ -1,7 +1,7 @@
 //! Reads the JSON of a request into its type, and reports which field is wrong.
 //!
-//! A body is read with `serde_json` alone. Only one that is refused is read again with
-//! `serde_path_to_error`, which knows the path to the fault and takes longer.
+//! Only a body that `serde_json` refuses is read again, with `serde_path_to_error`, which finds the
+//! path to the fault and takes longer.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem>
         Ok(Object(value)) => return Ok(value),
         Err(error) => error,
     };
-    // A name that was cut may be most of the body, and a path to it would have two copies.
+    // A name that was cut may be most of the body, and a path would contain it twice.
     if let Fault::Unknown { name, .. } = Fault::of(&error.to_string())
         && name.len().saturating_add(char::MAX.len_utf8()) > REPEATED_MAX
     {
@@ -40,12 +40,12 @@ fn problem(error: &serde_json::Error, field: Option<String>) -> Problem {
     let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
     let message = text.strip_suffix(&position).unwrap_or(&text);
-    // A line of a batch, and a body of one line, need no number of the line.
+    // A line of a batch, and a body of one line, need no line number.
     let position =
         if error.line() == 1 { format!(" (column {})", error.column()) } else { position };
     let is_syntax = match error.classify() {
         Category::Data => message == LONE_SURROGATE,
-        // A number that no f64 can hold is bad syntax to serde_json, and a bad value to us.
+        // To serde_json a number beyond every f64 is bad syntax; here it is a bad value.
         Category::Syntax | Category::Eof | Category::Io => {
             !message.starts_with("number out of range")
         }
@@ -70,8 +70,8 @@ fn problem(error: &serde_json::Error, field: Option<String>) -> Problem {
     }
 }
 
-/// A struct that is read from a JSON object alone: serde's derived code takes an array as well, and
-/// its elements for the fields in their order.
+/// A struct that is read from a JSON object only. serde's derived code would also read an array,
+/// whose elements are the fields in their order.
 #[derive(Debug)]
 pub(crate) struct Object<T>(pub(crate) T);
 
@@ -93,13 +93,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
                 T::deserialize(MapAccessDeserializer::new(ShortNames(map))).map(Object)
             }
         }
-        // Asked for a map, `serde_json` itself would report a string, and repeat it whole.
+        // `deserialize_map` would report a string itself, and repeat all of it.
         deserializer.deserialize_any(Fields(PhantomData))
     }
 }
 
-/// The fields of an object, of whose names serde sees the beginning alone: its error about an unknown
-/// field repeats the name, which may be most of a body. No known name is as long as that.
+/// The fields of an object, with their names cut: serde's error about an unknown field repeats the
+/// name, which may be most of a body. No known name is long enough to be cut.
 struct ShortNames<A>(A);
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for ShortNames<A> {
@@ -117,7 +117,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for ShortNames<A> {
     }
 }
 
-/// Passes the beginning of a name on.
+/// Reads a name and passes on its beginning.
 struct ShortName<K>(K);
 
 impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for ShortName<K> {

@@ -1,14 +1,13 @@
 //! From the bytes of a request to a document with its options.
 //!
-//! [`types`] declares every request, with the fields of [`values`]. [`body`] reads the bytes within the
-//! limits, [`json`] and [`parameters`] read them into those types, and [`report`] says what is wrong.
-//! [`prepare`] makes a document of a request. [`lines`] cuts the bodies of batches, and [`escapes`] takes
-//! the escapes out of long strings.
+//! [`types`] declares every request, with the fields of [`values`]. [`body`] reads the bytes within
+//! the limits, [`json`] and [`parameters`] read them into those types, and [`report`] says what is
+//! wrong. [`prepare`] makes a document of a request. [`escapes`] takes the escapes out of long
+//! strings.
 
 pub(crate) mod body;
 pub(crate) mod escapes;
 pub(crate) mod json;
-pub(crate) mod lines;
 pub(crate) mod parameters;
 pub(crate) mod prepare;
 pub(crate) mod report;

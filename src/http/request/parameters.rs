@@ -1,6 +1,6 @@
-//! Reading the query string of a request into its type.
+//! Reads the query string of a request into its type.
 //!
-//! Form encoding, as browsers and client libraries write it: `%xx`, and `+` for a space.
+//! It has the form encoding of browsers and client libraries: `%xx`, and `+` for a space.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,7 @@ fn problem(error: &Error, field: Option<String>) -> Problem {
     }
 }
 
-/// Refuses query parameters, as an extractor of the routes that take none.
+/// The extractor of routes without query parameters: refuses any.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoParameters {}
@@ -63,7 +63,7 @@ impl<S: Sync> FromRequestParts<S> for NoParameters {
     }
 }
 
-/// A parameter: text that is read as the type that its field asks for.
+/// A parameter, whose text is read as the type of its field.
 struct Parameter<'a> {
     name: &'a str,
     value: &'a str,

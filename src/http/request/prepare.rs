@@ -1,4 +1,4 @@
-//! From the bytes of a request to a document with its options: the way in of every route.
+//! Makes a document with its options from the bytes of a request, for every route.
 //!
 //! Pure and CPU-bound (a few microseconds for a fingerprint, about 4 ns a byte for text); the
 //! caller decides on which thread it runs.
@@ -12,27 +12,27 @@ use crate::engine::QueryOptions;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
-use crate::http::request::body::{Held, Kind};
+use crate::http::request::body::{Kind, WholeBody};
 use crate::http::request::types::{Fields, Parameters, RequestKind, RequestOptions};
 use crate::http::request::values::OnDuplicateChoice;
 use crate::machine::query::Criteria;
 use crate::sketch::MinResemblance;
 use crate::text::{self, Analysis, Explained, Extract, Method, Source, Wanted};
 
-/// The types of body that a single document may come in, for people.
+/// The types of the body of a single document, in words for the client.
 pub(crate) const TAKES: &str = "application/json, text/plain or text/html";
 
 /// A document with its options, ready for the engine.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) document: Document,
-    /// Distinct features, where they were wanted; `None` for a bare fingerprint.
+    /// Distinct features, if they were wanted; `None` for a bare fingerprint.
     pub(crate) features: Option<usize>,
-    /// Whether an explanation was asked for, which a bare fingerprint has none of.
+    /// Whether the request wants an explanation; a bare fingerprint has none.
     pub(crate) explain: bool,
     pub(crate) explained: Option<Box<Explained>>,
     pub(crate) options: QueryOptions,
-    /// The threshold in `options`, as it was asked.
+    /// The threshold in `options`, as the request has it.
     pub(crate) min_similarity: f64,
     pub(crate) store_duplicates: bool,
 }
@@ -40,15 +40,15 @@ pub(crate) struct Prepared {
 /// Reads the body of a single request.
 pub(crate) fn single(
     kind: &Kind,
-    mut body: Held,
+    mut body: WholeBody,
     request: &RequestKind,
-    parameters: &Parameters,
+    parameters: Parameters,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
     match kind {
         Kind::Json => {
             let mut fields = (request.body)(&body.bytes)?;
-            // What the URL and the body both say may differ; so saying it twice is refused.
+            // The URL and the body may contradict each other, so a field in both is refused.
             let twice = fields
                 .options
                 .given_in_both(parameters.options)
@@ -57,21 +57,20 @@ pub(crate) fn single(
                 let detail = "The field is in the body and in the query string.";
                 return Err(Problem::new(Code::RepeatedField, detail).of_field(field));
             }
-            fields.id = fields.id.or_else(|| parameters.id.clone());
+            fields.id = fields.id.or(parameters.id);
             if fields.is_a_copy() {
                 fields = fields.into_copy();
-                // Else a large page would be there twice. Its share stays reserved.
+                // Or a large page would be in memory twice. Its share stays reserved.
                 body.bytes = Bytes::new();
             }
             of_fields(fields, parameters.options, request.wanted, defaults)
         }
-        Kind::Text(charset) => {
-            let text = decoded(&body.bytes, charset.as_deref(), false)?;
-            raw(Source::Text(text), parameters, request.wanted, defaults)
-        }
-        Kind::Html(charset) => {
-            let html = decoded(&body.bytes, charset.as_deref(), true)?;
-            raw(Source::Html(html), parameters, request.wanted, defaults)
+        Kind::Text(charset) | Kind::Html(charset) => {
+            let html = matches!(kind, Kind::Html(_));
+            let text = decoded(&body.bytes, charset.as_deref(), html)?;
+            let source = if html { Source::Html(text) } else { Source::Text(text) };
+            let Parameters { id, options } = parameters;
+            finish(Form::Source(source), id, options, request.wanted, defaults)
         }
         Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
         Kind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
@@ -98,7 +97,7 @@ pub(crate) fn bare(
     finish(Form::Fingerprint(fingerprint), id, options, Wanted::STORED, defaults)
 }
 
-/// Refuses a recipe that is not the service's.
+/// Refuses a recipe other than that of the service.
 pub(crate) fn check_recipe(named: Option<&str>, defaults: &RequestDefaults) -> Result<(), Problem> {
     let Some(named) = named else { return Ok(()) };
     let own = defaults.recipe;
@@ -110,7 +109,7 @@ pub(crate) fn check_recipe(named: Option<&str>, defaults: &RequestDefaults) -> R
     Err(Problem::new(Code::RecipeMismatch, detail).of_field("recipe"))
 }
 
-/// A document out of the fields of its JSON object.
+/// A document from the fields of its JSON object.
 pub(crate) fn of_fields(
     fields: Fields<'_>,
     options: RequestOptions,
@@ -144,7 +143,7 @@ pub(crate) fn of_fields(
     }
 }
 
-/// The form in which a document came.
+/// The form of a document in a request.
 enum Form<'a> {
     Source(Source<'a>),
     Fingerprint(Fingerprint),
@@ -161,15 +160,6 @@ impl Form<'_> {
     }
 }
 
-fn raw(
-    source: Source<'_>,
-    parameters: &Parameters,
-    wanted: Wanted,
-    defaults: &RequestDefaults,
-) -> Result<Prepared, Problem> {
-    finish(Form::Source(source), parameters.id.clone(), parameters.options, wanted, defaults)
-}
-
 fn finish(
     form: Form<'_>,
     id: Option<DocumentId>,
@@ -177,7 +167,7 @@ fn finish(
     wanted: Wanted,
     defaults: &RequestDefaults,
 ) -> Result<Prepared, Problem> {
-    // Options first: they cost nothing, and a wrong one should not cost an analysis.
+    // Options first: checking them is cheap, and a wrong one should not cost an analysis.
     let query = query_options(options, defaults)?;
     let extract = options.extract.map_or(defaults.extract, Extract::from);
     let method = Method { recipe: defaults.recipe, extract };
@@ -192,8 +182,8 @@ fn finish(
                 Some(explained) => explained.analysis().clone(),
                 None => text::analyse(&source, method, wanted)?,
             };
-            let features = analysis.features;
-            (document_of(id, analysis), features, explained.map(Box::new))
+            let Analysis { fingerprint, features, sketch, short, .. } = analysis;
+            (Document { id, fingerprint, sketch, short }, features, explained.map(Box::new))
         }
     };
     Ok(Prepared {
@@ -207,16 +197,7 @@ fn finish(
     })
 }
 
-fn document_of(id: Option<DocumentId>, analysis: Analysis) -> Document {
-    Document {
-        id,
-        fingerprint: analysis.fingerprint,
-        sketch: analysis.sketch,
-        short: analysis.short,
-    }
-}
-
-/// The options of a look-up, each in its range.
+/// The options of a look-up, after checking their ranges.
 pub(crate) fn query_options(
     options: RequestOptions,
     defaults: &RequestDefaults,

@@ -1,6 +1,6 @@
-//! From an error of serde to the report for the client: the code, the field, and what it takes.
+//! Makes the report for the client from an error of serde: the code, the field, and what it takes.
 //!
-//! serde tells its kinds of errors apart by their messages alone, so their beginnings are read here.
+//! serde's kinds of errors differ in their messages only, so this module parses their beginnings.
 //! The unit tests of [`crate::http::request::types`] pin them.
 
 use serde::de::{Error, Expected, Unexpected};
@@ -11,11 +11,11 @@ use crate::http::problem::{Code, Problem, quoted};
 /// A longer message repeats a long value.
 const MESSAGE_BYTES_MAX: usize = 200;
 
-/// The longest string that an error repeats, in bytes. serde would repeat a string of the wrong type
-/// whole and escaped: six times the memory of the body where each byte is a control character.
+/// The longest string that an error repeats, in bytes. serde would repeat all of a string of the
+/// wrong type, with escapes: six times the memory of a body of control characters.
 pub(crate) const REPEATED_MAX: usize = 256;
 
-/// As much of a string as an error repeats.
+/// The part of a string that an error repeats.
 pub(crate) fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(REPEATED_MAX)]
 }
@@ -28,8 +28,7 @@ pub(crate) fn not_a_string<E: Error>(text: &str, expected: &dyn Expected) -> E {
 /// What is wrong with a field.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault<'a> {
-    /// The request does not take the field `name`; `known` lists those it takes, and is empty where
-    /// there are none.
+    /// The request does not take the field `name`; `known` lists those it takes, if any.
     Unknown { name: &'a str, known: String },
     /// It is there twice.
     Repeated { name: &'a str },
@@ -38,14 +37,14 @@ pub(crate) enum Fault<'a> {
 }
 
 impl<'a> Fault<'a> {
-    /// The fault that a message of serde is about.
+    /// The fault that a message of serde describes.
     pub(crate) fn of(message: &'a str) -> Self {
         let repeated = message.strip_prefix("duplicate field `");
         if let Some(name) = repeated.and_then(|rest| rest.strip_suffix('`')) {
             return Self::Repeated { name };
         }
         let Some(name) = message.strip_prefix("unknown field `") else { return Self::Value };
-        // The name comes from the client and may hold anything, so this is read from the end.
+        // The name comes from the client and may contain anything, so this searches from the end.
         let (name, known) = name
             .rsplit_once("`, expected ")
             .or_else(|| Some((name.strip_suffix("`, there are no fields")?, "")))
@@ -54,7 +53,7 @@ impl<'a> Fault<'a> {
         Self::Unknown { name, known }
     }
 
-    /// The report of it.
+    /// The report for the client.
     pub(crate) fn problem(code: Code, detail: String, field: Option<String>) -> Problem {
         let problem = Problem::new(code, detail);
         match field {
@@ -64,8 +63,8 @@ impl<'a> Fault<'a> {
     }
 }
 
-/// The field that a path leads to: `text`, or `a.text` in a comparison. What is wrong inside the value
-/// of a field is said of the field.
+/// The field that a path leads to: `text`, or `a.text` in a comparison. A fault inside the value of
+/// a field is reported for the field.
 pub(crate) fn field_at(path: &Path) -> Option<String> {
     let mut keys = path.iter().map_while(|segment| match segment {
         Segment::Map { key } => Some(key.as_str()),
@@ -78,7 +77,7 @@ pub(crate) fn field_at(path: &Path) -> Option<String> {
     }
 }
 
-/// A message without most of a long value: its beginning, and what was expected.
+/// The beginning of a message, and what was expected, without most of a long value.
 pub(crate) fn shortened(message: &str) -> String {
     if message.len() <= MESSAGE_BYTES_MAX {
         return message.to_owned();

@@ -1,9 +1,9 @@
-//! The requests: one type each, from which their JSON, their query parameters and the OpenAPI document
-//! are derived.
+//! The requests: one type each, from which their JSON, their query parameters and the OpenAPI
+//! document are derived.
 //!
-//! `request!` declares a document with the options that its route takes: the type of the JSON body,
-//! and those of the query parameters of a single request and of a batch. A macro, because serde cannot
-//! flatten a struct into one that refuses unknown fields without a copy of the whole body.
+//! `request!` declares a document with the options of its route: the type of the JSON body, and
+//! those of the query parameters of a single request and of a batch. It is a macro because serde
+//! can flatten a struct into one that refuses unknown fields only with a copy of the whole body.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::document::DocumentId;
 use crate::fingerprint::Fingerprint;
 use crate::http::problem::Problem;
-use crate::http::request::json;
-use crate::http::request::json::Object;
+use crate::http::request::json::{self, Object};
 use crate::http::request::parameters;
 use crate::http::request::values::{
     Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, Text, given,
@@ -25,15 +24,15 @@ use crate::text::Wanted;
 /// Declares the options that any request may have.
 macro_rules! options {
     ($($field:ident: $type:ty,)*) => {
-        /// The options of a request as they came. Their ranges are checked against the configuration,
-        /// in [`crate::http::request::prepare`].
+        /// The options of a request as written. [`crate::http::request::prepare`] checks their
+        /// ranges against the configuration.
         #[derive(Debug, Clone, Copy, Default)]
         pub(crate) struct RequestOptions {
             $(pub(crate) $field: Option<$type>,)*
         }
 
         impl RequestOptions {
-            /// These, and those of `other` that are missing here.
+            /// These options; those that are missing come from `other`.
             pub(crate) fn or(self, other: Self) -> Self {
                 Self { $($field: self.$field.or(other.$field),)* }
             }
@@ -71,7 +70,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Whether the text is a copy, because it has escapes, and not a part of the body.
+    /// Whether the text is a copy, because it has escapes, instead of a part of the body.
     pub(crate) fn is_a_copy(&self) -> bool {
         let is_part = |text: &Option<Cow<'_, str>>| matches!(text, Some(Cow::Borrowed(_)));
         !is_part(&self.text) && !is_part(&self.html) && self.features.is_none()
@@ -102,14 +101,35 @@ pub(crate) struct Parameters {
 pub(crate) struct RequestKind {
     pub(crate) body: for<'a> fn(&'a [u8]) -> Result<Fields<'a>, Problem>,
     pub(crate) parameters: fn(Option<&str>) -> Result<Parameters, Problem>,
-    /// The query parameters of a batch are the defaults of its lines.
+    /// Reads the query parameters of a batch, which are the defaults of its lines.
     pub(crate) batch_parameters: fn(Option<&str>) -> Result<RequestOptions, Problem>,
-    /// What is made of a text in addition to its fingerprint.
+    /// What an analysis computes in addition to the fingerprint.
     pub(crate) wanted: Wanted,
 }
 
-/// Declares a request for a document, with the options that it takes. The brackets hold what OpenAPI
-/// says of an option in addition to its type.
+/// Declares the query parameters of a request. The brackets contain what OpenAPI says about one.
+macro_rules! query_parameters {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty [$($schema:tt)+],)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Deserialize, IntoParams)]
+        #[serde(deny_unknown_fields)]
+        #[into_params(parameter_in = Query)]
+        pub(crate) struct $name {
+            $(
+                $(#[$field_doc])*
+                #[serde(default, deserialize_with = "given_parameter")]
+                #[param($($schema)+)]
+                pub(crate) $field: Option<$type>,
+            )*
+        }
+    };
+}
+
+/// Declares a request for a document, with its options. The brackets contain what OpenAPI says
+/// about an option in addition to its type.
 macro_rules! request {
     (
         $(#[$doc:meta])*
@@ -176,42 +196,24 @@ macro_rules! request {
             }
         }
 
-        /// The query parameters of a single request.
-        #[derive(Debug, Deserialize, IntoParams)]
-        #[serde(deny_unknown_fields)]
-        #[into_params(parameter_in = Query)]
-        pub(crate) struct $parameters {
-            /// The id, where the body is not JSON.
-            #[serde(default, deserialize_with = "given_parameter")]
-            #[param(value_type = Option<String>, min_length = 1, max_length = 2048)]
-            id: Option<Id>,
-            /// Which text of a page of HTML counts; the default is the service's `query.extract`.
-            #[serde(default, deserialize_with = "given_parameter")]
-            #[param(inline)]
-            extract: Option<ExtractChoice>,
-            $(
-                $(#[$field_doc])*
-                #[serde(default, deserialize_with = "given_parameter")]
-                #[param($($schema)* inline)]
-                $field: Option<$type>,
-            )*
+        query_parameters! {
+            /// The query parameters of a single request.
+            $parameters {
+                /// The id, unless the body is JSON.
+                id: Id [value_type = Option<String>, min_length = 1, max_length = 2048],
+                /// Which text of a page of HTML counts; the default is the service's `query.extract`.
+                extract: ExtractChoice [inline],
+                $($(#[$field_doc])* $field: $type [$($schema)* inline],)*
+            }
         }
 
-        /// The query parameters of a batch.
-        #[derive(Debug, Deserialize, IntoParams)]
-        #[serde(deny_unknown_fields)]
-        #[into_params(parameter_in = Query)]
-        pub(crate) struct $batch_parameters {
-            /// Which text of a page of HTML counts; the default is the service's `query.extract`.
-            #[serde(default, deserialize_with = "given_parameter")]
-            #[param(inline)]
-            extract: Option<ExtractChoice>,
-            $(
-                $(#[$field_doc])*
-                #[serde(default, deserialize_with = "given_parameter")]
-                #[param($($schema)* inline)]
-                $field: Option<$type>,
-            )*
+        query_parameters! {
+            /// The query parameters of a batch.
+            $batch_parameters {
+                /// Which text of a page of HTML counts; the default is the service's `query.extract`.
+                extract: ExtractChoice [inline],
+                $($(#[$field_doc])* $field: $type [$($schema)* inline],)*
+            }
         }
 
         pub(crate) const $kind: RequestKind = RequestKind {
@@ -307,11 +309,12 @@ pub(crate) struct CompareRequest<'a> {
     #[serde(default, deserialize_with = "given")]
     #[schema(minimum = 0, maximum = 1, nullable = false)]
     min_similarity: Option<f64>,
-    /// Which text of `html` counts, where a document does not say.
+    /// Which text of `html` counts, unless the document has its own `extract`.
     #[serde(default, deserialize_with = "given")]
     #[schema(nullable = false)]
     extract: Option<ExtractChoice>,
-    /// Adds why the documents have their fingerprints, and which features decide the bits that differ.
+    /// Adds why the documents have their fingerprints, and which features decide the bits that
+    /// differ.
     #[serde(default, deserialize_with = "given")]
     #[schema(nullable = false)]
     explain: Option<bool>,
@@ -329,37 +332,24 @@ impl CompareRequest<'_> {
     }
 }
 
-/// The query parameters of `GET /v1/query`.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct GetQueryParameters {
-    /// 16 hex digits, with or without `0x`.
-    #[serde(default, deserialize_with = "given_parameter")]
-    #[param(value_type = String)]
-    pub(crate) fingerprint: Option<FingerprintIn>,
-    /// Refused unless it is the service's.
-    #[serde(default, deserialize_with = "given_parameter")]
-    pub(crate) recipe: Option<String>,
-    /// The id of the document that is looked up.
-    #[serde(default, deserialize_with = "given_parameter")]
-    #[param(value_type = Option<String>, min_length = 1, max_length = 2048)]
-    pub(crate) id: Option<Id>,
-    /// The largest Hamming distance of a hit, 0 to the configured maximum.
-    #[serde(default, deserialize_with = "given_parameter")]
-    #[param(value_type = Option<u8>, minimum = 0, maximum = 8)]
-    distance: Option<u64>,
-    /// How many hits are listed.
-    #[serde(default, deserialize_with = "given_parameter")]
-    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
-    limit: Option<u64>,
-    /// The similarity that confirms a hit; 0 switches verification off.
-    #[serde(default, deserialize_with = "given_parameter")]
-    #[param(minimum = 0, maximum = 1)]
-    min_similarity: Option<f64>,
-    /// Adds to hits the bits that differ.
-    #[serde(default, deserialize_with = "given_parameter")]
-    explain: Option<bool>,
+query_parameters! {
+    /// The query parameters of `GET /v1/query`.
+    GetQueryParameters {
+        /// 16 hex digits, with or without `0x`.
+        fingerprint: FingerprintIn [value_type = String],
+        /// Refused unless it is the service's.
+        recipe: String [value_type = Option<String>],
+        /// The id of the document that is looked up.
+        id: Id [value_type = Option<String>, min_length = 1, max_length = 2048],
+        /// The largest Hamming distance of a hit, 0 to the configured maximum.
+        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 8],
+        /// How many hits are listed.
+        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
+        /// The similarity that confirms a hit; 0 switches verification off.
+        min_similarity: f64 [minimum = 0, maximum = 1],
+        /// Adds to hits the bits that differ.
+        explain: bool [value_type = Option<bool>],
+    }
 }
 
 impl GetQueryParameters {
@@ -374,15 +364,12 @@ impl GetQueryParameters {
     }
 }
 
-/// The query parameter that names a document.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct IdParameter {
-    /// The id.
-    #[serde(default, deserialize_with = "given_parameter")]
-    #[param(value_type = String)]
-    pub(crate) id: Option<Id>,
+query_parameters! {
+    /// The query parameter that names a document.
+    IdParameter {
+        /// The id.
+        id: Id [value_type = String],
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The types of the fields of a request: each reads one JSON value and describes itself for OpenAPI.
+//! The types of the fields of a request: each reads one JSON value and describes itself for
+//! OpenAPI.
 //!
-//! Three read their value with a visitor of their own, because serde's derived code would first copy
-//! it into a tree (`untagged`) and then could not say what is wrong with it. The text of a document
-//! is borrowed from the body where it has no escape.
+//! Three have a visitor of their own, because serde's derived code (`untagged`) would first copy
+//! the value into a tree, and then could not say what is wrong with it. The text of a document is
+//! borrowed from the body if it has no escape.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,7 +24,8 @@ use crate::http::request::json;
 use crate::http::request::report::{beginning, not_a_string};
 use crate::text::Extract;
 
-/// Reads a field of a body that is there, so that `null` is a wrong value and not a missing field.
+/// Reads a field of a body that is present, so that `null` is a wrong value and not a missing
+/// field.
 pub(crate) fn given<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -32,7 +34,7 @@ where
     T::read(deserializer).map(Some)
 }
 
-/// Reads a query parameter that is there.
+/// Reads a query parameter that is present.
 pub(crate) fn given_parameter<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -58,8 +60,8 @@ impl Field<'_> for Id {}
 impl Field<'_> for ExtractChoice {}
 impl Field<'_> for OnDuplicateChoice {}
 
-/// Numbers and truth values. Only their errors about strings differ from those of serde. They ask
-/// for any value, since `serde_json` itself would report a string where it is asked for a number.
+/// Numbers and booleans. Only their errors about strings differ from those of serde: the error of
+/// `deserialize_u64` itself would repeat all of a string, so they use `deserialize_any`.
 macro_rules! scalar_field {
     ($type:ident) => {
         impl<'de> Field<'de> for $type {
@@ -118,7 +120,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// The type of a value that is no string.
+/// The type of a value other than a string.
 fn kind(raw: &RawValue) -> Unexpected<'_> {
     match raw.get().as_bytes() {
         [b'{', ..] => Unexpected::Map,
@@ -130,7 +132,7 @@ fn kind(raw: &RawValue) -> Unexpected<'_> {
     }
 }
 
-/// A short string, borrowed from the body where it has no escape.
+/// A short string, borrowed from the body if it has no escape.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
@@ -156,7 +158,8 @@ pub(crate) enum ExtractChoice {
 
 impl<'de> Deserialize<'de> for ExtractChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // From a string: for an enum, `serde_json` calls a value of another type bad syntax.
+        // From a string: in place of an enum, `serde_json` reports a value of another type as bad
+        // syntax.
         let text = Borrowed::deserialize(deserializer)?.0;
         Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(beginning(&text)))
     }
@@ -181,7 +184,8 @@ pub(crate) enum OnDuplicateChoice {
 
 impl<'de> Deserialize<'de> for OnDuplicateChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // From a string: for an enum, `serde_json` calls a value of another type bad syntax.
+        // From a string: in place of an enum, `serde_json` reports a value of another type as bad
+        // syntax.
         let text = Borrowed::deserialize(deserializer)?.0;
         Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(beginning(&text)))
     }
@@ -189,7 +193,8 @@ impl<'de> Deserialize<'de> for OnDuplicateChoice {
 
 /// A fingerprint: 16 hex digits with or without `0x`, or an integer of 64 bits, signed or not.
 ///
-/// A number with a fraction or an exponent, or beyond 64 bits, has already lost bits, so it is refused.
+/// A number with a fraction or an exponent, or beyond 64 bits, has already lost bits, so it is
+/// refused.
 #[derive(Debug)]
 pub(crate) struct FingerprintIn(pub(crate) Fingerprint);
 
@@ -212,7 +217,7 @@ impl<'de> Deserialize<'de> for FingerprintIn {
             }
 
             fn visit_i64<E>(self, bits: i64) -> Result<FingerprintIn, E> {
-                // Databases and Java clients hold the same 64 bits as a signed number.
+                // Databases and Java clients write the same 64 bits as a signed number.
                 Ok(FingerprintIn(Fingerprint::new(bits.cast_unsigned())))
             }
         }

@@ -1,4 +1,4 @@
-//! `/v1/check-and-insert`: looks a document up and stores it if nothing counts, in one step.
+//! `/v1/check-and-insert`: looks a document up and stores it if no hit counts, in one step.
 
 use std::sync::Arc;
 
@@ -6,12 +6,11 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 
 use crate::engine::{Admission, Checked};
-use crate::http::batch;
-use crate::http::batch::Operation;
+use crate::http::batch::{self, Operation};
 use crate::http::description::{Packed, Problems};
 use crate::http::problem::Problem;
-use crate::http::reply::counts::count_hits;
-use crate::http::reply::counts::count_verdict;
+use crate::http::reply::counts::{count_hits, count_verdict};
+use crate::http::reply::replies::WhenSpent;
 use crate::http::reply::wire::{CheckAndInsertReply, Subject};
 use crate::http::request::types::{
     CHECK_AND_INSERT, CheckAndInsertBatchParameters, CheckAndInsertParameters,
@@ -19,9 +18,9 @@ use crate::http::request::types::{
 };
 use crate::http::service::Service;
 
-/// Store a document unless a near-duplicate is there, as one atomic step.
+/// Store a document unless a near-duplicate of it is stored, as one atomic step.
 ///
-/// Of many concurrent requests with near-identical documents exactly one is answered `inserted`.
+/// If many clients send near-identical documents at one time, exactly one reply is `inserted`.
 /// With `"on_duplicate": "insert"` duplicates are stored too.
 #[utoipa::path(post, path = "/v1/check-and-insert", tag = "store",
     params(CheckAndInsertParameters),
@@ -33,20 +32,20 @@ pub(crate) async fn post_check_and_insert(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = service.prepare(request, &CHECK_AND_INSERT).await?;
-    let subject = Subject::from(&asked);
+    let prepared = service.prepare(request, &CHECK_AND_INSERT).await?;
+    let subject = Subject::from(&prepared);
     let pending = service
         .engine
         .begin_check_and_insert(
-            asked.document,
-            asked.options,
-            asked.store_duplicates,
+            prepared.document,
+            prepared.options,
+            prepared.store_duplicates,
             Admission::Shed,
         )
         .await?;
     let Checked { written, found } = pending.wait().await?;
     count_verdict(written.verdict);
-    let (findings, share) = service.replies.hits_of_write(found).await?;
+    let (findings, share) = service.replies.hits(found, WhenSpent::Shorten).await?;
     count_hits(&findings);
     let reply = CheckAndInsertReply::new(&subject, written, &findings);
     Ok(service.replies.answer_write(reply, share))

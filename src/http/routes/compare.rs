@@ -1,4 +1,4 @@
-//! `/v1/compare`: two documents beside each other; stores nothing.
+//! `/v1/compare`: compares two documents; stores nothing.
 
 use std::sync::Arc;
 
@@ -9,16 +9,11 @@ use crate::http::description::Problems;
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
-use crate::http::reply::wire;
-use crate::http::reply::wire::{CompareReply, Subject};
-use crate::http::request::body;
-use crate::http::request::body::Kind;
-use crate::http::request::json;
-use crate::http::request::json::Object;
-use crate::http::request::parameters;
-use crate::http::request::parameters::NoParameters;
-use crate::http::request::prepare;
-use crate::http::request::prepare::Prepared;
+use crate::http::reply::wire::{self, CompareReply, Subject};
+use crate::http::request::body::{self, Kind};
+use crate::http::request::json::{self, Object};
+use crate::http::request::parameters::{self, NoParameters};
+use crate::http::request::prepare::{self, Prepared};
 use crate::http::request::types::{CompareRequest, Fields, INSERT, InsertRequest, RequestOptions};
 use crate::http::service::Service;
 use crate::machine::query::Verification;
@@ -41,13 +36,12 @@ pub(crate) async fn post_compare(
         let detail = "This resource takes two documents as application/json.";
         return Err(body::unsupported(detail.to_owned()));
     }
-    let held = body::read(&service.bodies, stream).await?;
+    let body = body::read(&service.bodies, stream).await?;
     let defaults = service.options.defaults;
-    let bytes = held.bytes.len();
-    let work = move || compare(&held.bytes, &defaults);
-    let reply =
-        if service.is_light(bytes) { work() } else { service.off_async(bytes, work).await? };
-    service.replies.answer(reply?, None)
+    let bytes = body.bytes.len();
+    let work = move || compare(&body.bytes, &defaults);
+    let reply = service.analyse(bytes, work).await??;
+    service.replies.answer(reply, None)
 }
 
 fn compare(json: &[u8], defaults: &RequestDefaults) -> Result<CompareReply, Problem> {

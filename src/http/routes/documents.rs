@@ -1,6 +1,6 @@
-//! `/v1/documents`: what is stored under an id, and forgetting it.
+//! `/v1/documents`: shows and removes the document with an id.
 //!
-//! An id is usually a URL, so it comes percent-encoded in the path, or as the parameter `id`.
+//! An id is usually a URL, so it is percent-encoded in the path, or the query parameter `id`.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use crate::document::DocumentId;
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::{DocumentReply, RemovedReply};
-use crate::http::request::parameters;
-use crate::http::request::parameters::NoParameters;
+use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::types::IdParameter;
 use crate::http::service::Service;
 use crate::metrics;
@@ -31,9 +30,9 @@ pub(crate) async fn get_document(
     show(&service, &id_of_path(&uri)?).await
 }
 
-/// Forget the document with an id.
+/// Remove the document with an id.
 ///
-/// Succeeds with `"removed": 0` where there is none, so that it may be retried.
+/// Succeeds with `"removed": 0` if there is none, so that it may be retried.
 #[utoipa::path(delete, path = "/v1/documents/{id}", tag = "documents",
     params(("id" = String, Path, description = "the id, percent-encoded")),
     responses((status = 200, description = "How many documents were removed", body = RemovedReply),
@@ -43,7 +42,7 @@ pub(crate) async fn delete_document(
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<RemovedReply>, Problem> {
-    forget(&service, id_of_path(&uri)?).await
+    remove(&service, id_of_path(&uri)?).await
 }
 
 /// Show what is stored under an id, given as a query parameter.
@@ -57,7 +56,7 @@ pub(crate) async fn get_document_by_parameter(
     show(&service, &id_of_query(&request)?).await
 }
 
-/// Forget the document with an id, given as a query parameter.
+/// Remove the document with an id, given as a query parameter.
 #[utoipa::path(delete, path = "/v1/documents", tag = "documents",
     params(IdParameter),
     responses((status = 200, description = "How many documents were removed", body = RemovedReply),
@@ -66,7 +65,7 @@ pub(crate) async fn delete_document_by_parameter(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
-    forget(&service, id_of_query(&request)?).await
+    remove(&service, id_of_query(&request)?).await
 }
 
 async fn show(service: &Service, id: &DocumentId) -> Result<Json<DocumentReply>, Problem> {
@@ -76,14 +75,14 @@ async fn show(service: &Service, id: &DocumentId) -> Result<Json<DocumentReply>,
     Ok(Json(DocumentReply::new(stored.ok_or_else(missing)?, recipe)))
 }
 
-async fn forget(service: &Service, id: DocumentId) -> Result<Json<RemovedReply>, Problem> {
+async fn remove(service: &Service, id: DocumentId) -> Result<Json<RemovedReply>, Problem> {
     let removed = service.engine.remove(id).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);
     Ok(Json(removed.into()))
 }
 
 fn id_of_path(uri: &Uri) -> Result<DocumentId, Problem> {
-    // Decoded here and once: axum's own extractors answer bad UTF-8 in their own words.
+    // Decoded here, because axum's extractors report bad UTF-8 in a format of their own.
     let encoded = uri.path().rsplit('/').next().unwrap_or_default();
     let id = percent_decode_str(encoded).decode_utf8();
     let id = id.map_err(|_| Problem::invalid("id", "id must be percent-encoded UTF-8."))?;

@@ -1,12 +1,11 @@
-//! `/v1/fingerprint`: what a document becomes; stores nothing.
+//! `/v1/fingerprint`: makes the fingerprint of a document; stores nothing.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
 
-use crate::http::batch;
-use crate::http::batch::Operation;
+use crate::http::batch::{self, Operation};
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::wire::FingerprintReply;
@@ -27,8 +26,8 @@ pub(crate) async fn post_fingerprint(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = service.prepare(request, &FINGERPRINT).await?;
-    let reply = FingerprintReply::new(&asked, service.options.defaults.recipe);
+    let prepared = service.prepare(request, &FINGERPRINT).await?;
+    let reply = FingerprintReply::new(&prepared, service.options.defaults.recipe);
     service.replies.answer(reply, None)
 }
 

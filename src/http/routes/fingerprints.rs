@@ -1,4 +1,4 @@
-//! `/v1/fingerprints/{hex}`: forgetting a fingerprint with all its documents.
+//! `/v1/fingerprints/{hex}`: removes a fingerprint with all its documents.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::http::request::parameters::NoParameters;
 use crate::http::service::Service;
 use crate::metrics;
 
-/// Forget a fingerprint with all its documents.
+/// Remove a fingerprint with all its documents.
 ///
-/// Succeeds with `"removed": 0` where there is none, so that it may be retried.
+/// Succeeds with `"removed": 0` if there is none, so that it may be retried.
 #[utoipa::path(delete, path = "/v1/fingerprints/{hex}", tag = "documents",
     params(("hex" = String, Path, description = "16 hex digits, with or without 0x")),
     responses((status = 200, description = "How many documents were removed", body = RemovedReply),

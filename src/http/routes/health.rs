@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`: for those who restart processes and route requests.
+//! `/healthz` and `/readyz`: probes for supervisors and load balancers.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) async fn get_healthz() -> Json<HealthReply> {
 pub(crate) async fn get_readyz(
     State(service): State<Arc<Service>>,
 ) -> Result<Json<HealthReply>, Problem> {
-    // A probe looks at the status alone: not ready is 503, whatever a write would be answered.
+    // A probe looks at the status alone: not ready is 503, whatever the status of a write would be.
     service.accepts_writes().map_err(Problem::unavailable)?;
     Ok(Json(HealthReply { status: "ready" }))
 }

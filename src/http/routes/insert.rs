@@ -1,4 +1,4 @@
-//! `/v1/insert`: stores a document whatever is there.
+//! `/v1/insert`: stores a document without looking for near-duplicates.
 
 use std::sync::Arc;
 
@@ -7,8 +7,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 
 use crate::engine::Admission;
-use crate::http::batch;
-use crate::http::batch::Operation;
+use crate::http::batch::{self, Operation};
 use crate::http::description::{Packed, Problems};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::count_verdict;
@@ -16,9 +15,10 @@ use crate::http::reply::wire::{InsertReply, PackedInsertReply, Subject};
 use crate::http::request::types::{INSERT, InsertBatchParameters, InsertParameters, InsertRequest};
 use crate::http::service::Service;
 
-/// Store a document whatever is there.
+/// Store a document without looking for near-duplicates.
 ///
-/// A document with the same id is replaced. Answered when the write is as durable as configured.
+/// Replaces a document with the same id. The reply comes once the write is as durable as
+/// configured.
 #[utoipa::path(post, path = "/v1/insert", tag = "store",
     params(InsertParameters),
     request_body(content(
@@ -29,10 +29,10 @@ pub(crate) async fn post_insert(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = service.prepare(request, &INSERT).await?;
-    let subject = Subject::from(&asked);
+    let prepared = service.prepare(request, &INSERT).await?;
+    let subject = Subject::from(&prepared);
     let engine = &service.engine;
-    let pending = engine.begin_insert(asked.document, Admission::Shed).await?;
+    let pending = engine.begin_insert(prepared.document, Admission::Shed).await?;
     let written = pending.wait().await?;
     count_verdict(written.verdict);
     Ok(Json(InsertReply::new(&subject, written)).into_response())

@@ -1,18 +1,17 @@
-//! `/metrics`: the metrics of the process as Prometheus reads them.
+//! `/metrics`: the metrics of the process, for Prometheus.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
-use crate::engine::Readiness;
+use crate::engine::{Readiness, Stats};
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::routes::stats;
 use crate::http::service::Service;
-use crate::metrics;
+use crate::metrics::{self, float};
 
 /// The metrics, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
@@ -22,22 +21,65 @@ pub(crate) async fn get_metrics(
     State(service): State<Arc<Service>>,
 ) -> Result<impl IntoResponse, Problem> {
     let stats = service.stats().await?;
-    let memory = stats.memory;
-    let page = metrics::render(&metrics::State {
-        documents: stats.documents,
-        fingerprints: stats.fingerprints,
-        memory_bytes: [memory.tables, memory.documents, memory.ids, memory.removals, memory.deltas],
-        merging_bytes: memory.merging,
-        bodies_bytes: service.bodies.held_bytes() as u64,
-        replies_bytes: service.replies.held_bytes() as u64,
-        resident_bytes: stats::resident_bytes(),
-        memory_bytes_max: service.options.memory_bytes_max,
-        requests_in_flight: service.in_flight.now() as u64,
-        journal_bytes: stats.journal_bytes,
-        journal_live_bytes: stats.space.live_bytes,
-        reclaimed_bytes: stats.space.reclaimed_bytes,
-        snapshot_age: stats::age_ms(stats.last_snapshot.as_ref()).map(Duration::from_millis),
-        ready: service.engine.readiness() == Readiness::Ready,
-    });
+    set_gauges(&service, &stats);
+    let page = metrics::render(stats.space.reclaimed_bytes);
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page))
+}
+
+/// Sets the gauges, which are read now.
+fn set_gauges(service: &Service, stats: &Stats) {
+    let memory = stats.memory;
+    for (part, bytes) in [
+        ("tables", memory.tables),
+        ("documents", memory.documents),
+        ("ids", memory.ids),
+        ("removals", memory.removals),
+        ("deltas", memory.deltas),
+    ] {
+        metrics::set_index_memory(part, bytes);
+    }
+    let set = |name, number, help| metrics::set(name, help, float(number));
+    set("nearprint_documents", stats.documents, "Stored documents.");
+    set(
+        "nearprint_fingerprints",
+        stats.fingerprints,
+        "Distinct stored fingerprints; while millions arrive, those counted so far.",
+    );
+    set(
+        "nearprint_merging_memory_bytes",
+        memory.merging,
+        "Memory reserved for merges of the index.",
+    );
+    let (bodies, replies) = (service.bodies.bytes_in_memory(), service.replies.bytes_in_memory());
+    set("nearprint_bodies_memory_bytes", bodies as u64, "Memory of bodies of requests.");
+    set(
+        "nearprint_replies_memory_bytes",
+        replies as u64,
+        "Memory of replies that wait for their clients.",
+    );
+    set(
+        "nearprint_memory_max_bytes",
+        service.options.memory_bytes_max,
+        "The limit of index, merges, bodies and replies together; 0 without one.",
+    );
+    let in_flight = service.in_flight.now() as u64;
+    set("nearprint_requests_in_flight", in_flight, "Requests being worked on.");
+    set("nearprint_journal_bytes", stats.journal_bytes, "Size of all journal files.");
+    set(
+        "nearprint_journal_live_bytes",
+        stats.space.live_bytes,
+        "Records of stored documents in the journal files, at least.",
+    );
+    let is_ready = service.engine.readiness() == Readiness::Ready;
+    set("nearprint_ready", is_ready.into(), "1 when writes are accepted, else 0.");
+    metrics::set(
+        "nearprint_resident_memory_bytes",
+        "Memory of the process, as the operating system counts it; NaN where it does not.",
+        stats::resident_bytes().map_or(f64::NAN, float),
+    );
+    metrics::set(
+        "nearprint_snapshot_age_seconds",
+        "Age of the newest snapshot; NaN before the first one.",
+        stats::age_ms(stats.last_snapshot.as_ref()).map_or(f64::NAN, |ms| float(ms) / 1_000.0),
+    );
 }

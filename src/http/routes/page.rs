@@ -1,5 +1,5 @@
-//! `/`: a page to try the service by hand. Three static files, nothing from elsewhere; the policy
-//! in its header lets the browser load nothing but these and ask nobody but this service.
+//! `/`: a page to try the service by hand. It is three static files; the policy in its header lets
+//! the browser load nothing else, and connect to this service only.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
@@ -10,7 +10,7 @@ use crate::http::description::Problems;
 pub(crate) const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A new version of the program brings a new page, so the browser asks each time.
+/// A new version of the program has a new page, so the browser must not cache this one.
 pub(crate) const CACHING: &str = "no-cache";
 
 /// The web page.

@@ -1,19 +1,18 @@
-//! `/v1/query`: the near-duplicates of a document; stores nothing.
+//! `/v1/query`: finds the near-duplicates of a document; stores nothing.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
 
-use crate::http::batch;
-use crate::http::batch::Operation;
+use crate::http::batch::{self, Operation};
 use crate::http::description::{Packed, Problems};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::count_hits;
+use crate::http::reply::replies::WhenSpent;
 use crate::http::reply::wire::QueryReply;
 use crate::http::request::parameters;
-use crate::http::request::prepare;
-use crate::http::request::prepare::Prepared;
+use crate::http::request::prepare::{self, Prepared};
 use crate::http::request::types::{
     GetQueryParameters, QUERY, QueryBatchParameters, QueryParameters, QueryRequest,
 };
@@ -21,8 +20,8 @@ use crate::http::service::Service;
 
 /// Find the near-duplicates of a document.
 ///
-/// Every stored fingerprint within the distance is a hit. Where both sides came as text, the hit
-/// is verified too. `"explain": true` adds why. Stores nothing.
+/// Every stored fingerprint within the distance is a hit. If both documents came as text, the hit
+/// is also verified. `"explain": true` adds the reasons. Stores nothing.
 #[utoipa::path(post, path = "/v1/query", tag = "look up",
     params(QueryParameters),
     request_body(content(
@@ -32,8 +31,8 @@ pub(crate) async fn post_query(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked = service.prepare(request, &QUERY).await?;
-    answer(&service, &asked).await
+    let prepared = service.prepare(request, &QUERY).await?;
+    answer(&service, &prepared).await
 }
 
 /// Find the near-duplicates of a fingerprint.
@@ -53,8 +52,8 @@ pub(crate) async fn get_query(
             "The query parameter fingerprint is missing; text goes into the body of a POST.";
         return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
     };
-    let asked = prepare::bare(fingerprint.0, parameters.id.map(|id| id.0), options, defaults)?;
-    answer(&service, &asked).await
+    let prepared = prepare::bare(fingerprint.0, parameters.id.map(|id| id.0), options, defaults)?;
+    answer(&service, &prepared).await
 }
 
 /// Find the near-duplicates of many documents.
@@ -75,9 +74,9 @@ pub(crate) async fn post_query_batch(
     batch::run(service, Operation::Query, request).await
 }
 
-async fn answer(service: &Service, asked: &Prepared) -> Result<Response, Problem> {
-    let found = service.engine.find(&asked.document, asked.options).await?;
-    let (findings, share) = service.replies.hits(found).await?;
+async fn answer(service: &Service, prepared: &Prepared) -> Result<Response, Problem> {
+    let found = service.engine.find(&prepared.document, prepared.options).await?;
+    let (findings, share) = service.replies.hits(found, WhenSpent::Refuse).await?;
     count_hits(&findings);
-    service.replies.answer(QueryReply::new(asked, &findings), share)
+    service.replies.answer(QueryReply::new(prepared, &findings), share)
 }

@@ -1,4 +1,4 @@
-//! `/v1/snapshots`: taking one now, the list of those on disk, and all of it as one stream.
+//! `/v1/snapshots`: takes a snapshot, lists those on disk, and exports everything as one stream.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use axum::response::IntoResponse;
 use tokio::sync::mpsc;
 
 use crate::engine::Export;
-use crate::http::description;
-use crate::http::description::Problems;
+use crate::http::description::{self, Problems};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::{SnapshotReply, SnapshotsReply};
 use crate::http::request::parameters::NoParameters;
@@ -21,7 +20,7 @@ use crate::http::service::Service;
 
 /// Take a snapshot now.
 ///
-/// Answered when it is on disk and verified. The body of the request is not read.
+/// The reply comes once the snapshot is on disk and verified. The body of the request is not read.
 #[utoipa::path(post, path = "/v1/snapshots", tag = "operations",
     responses((status = 200, description = "The new snapshot", body = SnapshotReply), Problems))]
 pub(crate) async fn post_snapshot(
@@ -43,15 +42,15 @@ pub(crate) async fn get_snapshots(
     Json(SnapshotsReply { snapshots: snapshots.into_iter().map(SnapshotReply::from).collect() })
 }
 
-/// Pieces of an export that wait for a slow client; beyond it the export waits.
+/// The maximum number of pieces of an export that wait for a slow client; then the export waits.
 const PIECES_MAX: usize = 2;
 
 /// Export everything as one checksummed stream.
 ///
-/// For administrators alone: it holds every id and the secrets of the directory. A snapshot is taken,
-/// and sent with all records up to now; writes go on meanwhile. The checksums of
-/// a stream that was cut do not match: `nearprint snapshot verify --export FILE`. At most
-/// `server.exports_max` run at one time; further ones are answered 503.
+/// For administrators only: it contains every id and the secrets of the directory. The service
+/// takes a snapshot and sends it with all records up to now; writes continue meanwhile. The
+/// checksums of a stream that was cut off do not match: `nearprint snapshot verify --export FILE`.
+/// At most `server.exports_max` exports run at one time; further ones get 503.
 #[utoipa::path(get, path = "/v1/snapshots/export", tag = "operations",
     responses((status = 200, description = "The export", body = description::Packed,
         content_type = "application/octet-stream"), Problems))]
@@ -59,16 +58,16 @@ pub(crate) async fn get_export(
     State(service): State<Arc<Service>>,
     _: NoParameters,
 ) -> Result<impl IntoResponse, Problem> {
-    let Ok(turn) = Arc::clone(&service.exports).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&service.exports).try_acquire_owned() else {
         return Err(too_many(service.options.exports_max));
     };
     let export = service.engine.export().await?;
     let (pieces, sent) = mpsc::channel(PIECES_MAX);
-    // A thread of its own: it waits for its client most of the time, and look-ups that read records
-    // must not wait for it.
+    // An export waits for its client most of the time. It has a thread of its own, so that look-ups
+    // that read records need not wait for it.
     let send = move || {
         send(&export, &pieces);
-        drop(turn);
+        drop(permit);
     };
     let thread = thread::Builder::new().name("export".to_owned()).spawn(send);
     thread.map_err(|error| Problem::internal(format!("no thread for an export: {error}")))?;
@@ -89,7 +88,8 @@ fn too_many(max: usize) -> Problem {
 }
 
 fn send(export: &Export, pieces: &mpsc::Sender<io::Result<Bytes>>) {
-    // A client that has left is no failure; any other cuts the stream, which the reader sees.
+    // A client that leaves is no failure. Any other error cuts the stream off, which its reader
+    // notices.
     if let Err(error) = export.write(&mut Pieces(pieces))
         && error.kind() != io::ErrorKind::BrokenPipe
     {

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use axum::Json;
 use axum::extract::State;
+use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -23,13 +24,7 @@ pub(crate) async fn get_stats(
     State(service): State<Arc<Service>>,
     _: NoParameters,
 ) -> Result<Json<StatsReply>, Problem> {
-    let uptime = service.started.elapsed().as_secs();
-    let mut reply = StatsReply::new(service.stats().await?, uptime);
-    reply.memory.bodies_bytes = service.bodies.held_bytes() as u64;
-    reply.memory.replies_bytes = service.replies.held_bytes() as u64;
-    reply.memory.max_bytes =
-        Some(service.options.memory_bytes_max).filter(|&bytes_max| bytes_max > 0);
-    Ok(Json(reply))
+    Ok(Json(StatsReply::new(service.stats().await?, &service)))
 }
 
 /// How old a snapshot is by the clock of this machine, in milliseconds.
@@ -47,7 +42,8 @@ pub(crate) struct StatsReply {
     documents: u64,
     /// Distinct stored fingerprints, as far as they are counted.
     fingerprints: u64,
-    /// So many of the newest are not counted yet: 0, or more than a million where millions have just arrived.
+    /// The newest fingerprints that are not counted yet: 0, or more than a million after millions
+    /// have just arrived.
     uncounted: u64,
     /// The last accepted change.
     sequence: u64,
@@ -70,7 +66,7 @@ pub(crate) struct StatsReply {
     uptime_seconds: u64,
 }
 
-/// When a write is answered.
+/// When a write is acknowledged.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DurabilityReply {
     /// `always`, `interval` or `none`.
@@ -86,7 +82,7 @@ pub(crate) struct DurabilityReply {
 pub(crate) struct IndexReply {
     /// The immutable parts, oldest first.
     segments: Vec<SegmentReply>,
-    /// Insertions and removals in the mutable part, and in those waiting to become a segment.
+    /// Inserts and removals in the mutable part, and in those that wait to become a segment.
     delta_events: u64,
 }
 
@@ -112,7 +108,7 @@ impl From<SegmentStats> for SegmentReply {
     }
 }
 
-/// Bytes of memory: of the index by part and in total, and beside it.
+/// Bytes of memory: of the index by part and in total, and outside it.
 #[derive(Debug, Serialize, ToSchema)]
 #[expect(clippy::struct_field_names, reason = "the names of the API end in their unit")]
 pub(crate) struct MemoryReply {
@@ -122,24 +118,22 @@ pub(crate) struct MemoryReply {
     ids_bytes: u64,
     removals_bytes: u64,
     deltas_bytes: u64,
-    /// Set apart for merges: what is merged stands twice for a while.
+    /// Reserved for merges, which need input and output at one time.
     merging_bytes: u64,
     /// Bodies of requests, as far as they are counted (`server.bodies_held_bytes_max`).
     bodies_bytes: u64,
     /// Replies that wait for their clients, as far as they are counted
     /// (`server.replies_held_bytes_max`).
     replies_bytes: u64,
-    /// What the operating system says that the process has; null where it does not say.
+    /// The resident memory of the process; null if the operating system does not report it.
     resident_bytes: Option<u64>,
     /// `engine.memory_bytes_max`; null without a limit.
     max_bytes: Option<u64>,
 }
 
-/// The memory of this process, where the operating system says.
+/// The resident memory of this process, if the operating system reports it.
 pub(crate) fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let field = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = field.split_whitespace().next()?.parse().ok()?;
+    let kib = Process::myself().ok()?.status().ok()?.vmrss?;
     kib.checked_mul(1_024)
 }
 
@@ -148,22 +142,22 @@ pub(crate) fn resident_bytes() -> Option<u64> {
 pub(crate) struct JournalReply {
     bytes: u64,
     files: u64,
-    /// How many of the files are packs: closed ones without what is no longer needed.
+    /// How many of the files are packs: closed ones with only the records that are still needed.
     packs: u64,
-    /// At least so many of the bytes are records of stored documents.
+    /// The bytes of records of stored documents, at least.
     live_bytes: u64,
-    /// Space of old records given back since the start.
+    /// Bytes of old records freed since the start.
     reclaimed_bytes: u64,
-    /// The sweep that is under way, if one is.
+    /// The running sweep, if there is one.
     sweep: Option<SweepReply>,
 }
 
-/// How far a sweep is.
+/// The progress of a sweep.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SweepReply {
-    /// The last change that is done.
+    /// The last change that was swept.
     done: u64,
-    /// The last change to do.
+    /// The last change of the sweep.
     upto: u64,
 }
 
@@ -181,7 +175,7 @@ impl JournalReply {
 }
 
 impl StatsReply {
-    fn new(stats: Stats, uptime_seconds: u64) -> Self {
+    fn new(stats: Stats, service: &Service) -> Self {
         let (policy, interval_ms) = match stats.durability {
             Durability::Always => ("always", None),
             Durability::Interval { ms } => ("interval", Some(ms)),
@@ -210,16 +204,16 @@ impl StatsReply {
                 removals_bytes: memory.removals,
                 deltas_bytes: memory.deltas,
                 merging_bytes: memory.merging,
-                bodies_bytes: 0,
-                replies_bytes: 0,
+                bodies_bytes: service.bodies.bytes_in_memory() as u64,
+                replies_bytes: service.replies.bytes_in_memory() as u64,
                 resident_bytes: resident_bytes(),
-                max_bytes: None,
+                max_bytes: Some(service.options.memory_bytes_max).filter(|&bytes| bytes > 0),
             },
             journal,
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
             last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
             version: env!("CARGO_PKG_VERSION"),
-            uptime_seconds,
+            uptime_seconds: service.started.elapsed().as_secs(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Cutting a stream of bytes into lines, each within a limit, in memory for one line.
+//! Cuts a stream of bytes into lines, each within a limit, in the memory of one line.
 
 use bytes::{Bytes, BytesMut};
 
@@ -7,12 +7,12 @@ use bytes::{Bytes, BytesMut};
 pub(crate) struct Line {
     /// Counted from 1 over the whole stream, blank lines included.
     pub(crate) number: u64,
-    /// Its bytes without the line feed; `None` when there are more than the limit.
+    /// Its bytes without the line feed; `None` if they are above the limit.
     pub(crate) bytes: Option<Bytes>,
 }
 
 impl Line {
-    /// How many bytes it has in memory.
+    /// The number of bytes that it has in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.as_ref().map_or(0, Bytes::len)
     }
@@ -25,7 +25,7 @@ pub(crate) struct LineCutter {
     /// The number of the line that `partial` begins.
     number: u64,
     partial: BytesMut,
-    /// The line is too long already: throw away until its end.
+    /// The line is above the limit, so the rest of it is dropped.
     overlong: bool,
 }
 
@@ -39,13 +39,13 @@ impl LineCutter {
         self.number
     }
 
-    /// How much of an unfinished line is kept.
-    pub(crate) fn held_bytes(&self) -> usize {
+    /// The bytes of the unfinished line in memory.
+    pub(crate) fn partial_bytes(&self) -> usize {
         self.partial.len()
     }
 
-    /// Takes the next bytes of the stream and gives the lines they complete. A line within one
-    /// piece of the stream is not copied.
+    /// Adds the next bytes of the stream and returns the lines that they complete. A line within
+    /// these bytes is not copied.
     pub(crate) fn push(&mut self, mut data: Bytes) -> Vec<Line> {
         let mut lines = Vec::new();
         while let Some(end) = data.iter().position(|&byte| byte == b'\n') {
@@ -57,7 +57,7 @@ impl LineCutter {
         lines
     }
 
-    /// The last line, where the stream does not end with a line feed.
+    /// The last line, if the stream does not end with a line feed.
     pub(crate) fn finish(&mut self) -> Option<Line> {
         self.complete(Bytes::new())
     }
