@@ -10,7 +10,7 @@
 //!        \   scan, Reclaimer      /                          /
 //!         +------ frame --------+        header -----------+
 //!                       \                  /
-//!                        Disk (RealDisk or SimulatedDisk)
+//!                        Disk (RealDisk)
 //! ```
 //!
 //! Reading order: [`disk`], [`header`], [`journal`], [`sealed`], [`export`]. The byte diagrams are
@@ -20,7 +20,7 @@
 //! distinguishes a torn tail from damage ([`mod@journal::recovery`]); nothing is retried after a
 //! failed write or sync.
 //!
-//! Tested by seeded power cuts on [`SimulatedDisk`], by flipping every bit and cutting at every
+//! Tested by seeded power cuts on a simulated disk (`tests/simulated`), by flipping every bit and cutting at every
 //! byte of a small journal, by golden files, and by mutants that must each be caught.
 
 #![deny(clippy::indexing_slicing, reason = "lengths come from outside")]
@@ -36,7 +36,6 @@ pub mod sealed;
 mod names;
 
 pub use disk::real::RealDisk;
-pub use disk::simulated::SimulatedDisk;
 pub use disk::{Disk, DiskFile};
 pub use error::{BadFrame, Damage, MissingRecords, Refusal, StorageError};
 pub use header::Identity;
@@ -51,3 +50,5 @@ pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::simulated::{self, SimulatedDisk};

@@ -64,8 +64,10 @@ pub struct Sealed {
 /// ```
 /// use std::io::Write;
 /// use std::sync::Arc;
-/// use nearprint::storage::{FileKind, Identity, SealedReader, SealedWriter, SimulatedDisk};
-/// let (disk, identity) = (Arc::new(SimulatedDisk::new()), Identity::new([7; 16], "np1"));
+/// use nearprint::storage::{FileKind, Identity, RealDisk, SealedReader, SealedWriter};
+/// # let directory = tempfile::tempdir()?;
+/// let disk = Arc::new(RealDisk::open(directory.path())?);
+/// let identity = Identity::new([7; 16], "np1");
 /// let mut writer = SealedWriter::create(disk.clone(), "part", FileKind(1), identity)?;
 /// writer.write_all(b"body")?;
 /// writer.finish()?;

@@ -33,15 +33,17 @@ pub struct Extent {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use nearprint::storage::{Identity, Journal, JournalOptions, SimulatedDisk, scan};
-/// let (disk, identity) = (Arc::new(SimulatedDisk::new()), Identity::new([7; 16], "np1"));
+/// use nearprint::storage::{Identity, Journal, JournalOptions, RealDisk, scan};
+/// # let directory = tempfile::tempdir()?;
+/// let disk = Arc::new(RealDisk::open(directory.path())?);
+/// let identity = Identity::new([7; 16], "np1");
 /// let tail = scan(&*disk, &identity, 0, &mut |_| ())?;
 /// let options = JournalOptions { file_bytes: 64 << 20 };
 /// let mut journal = Journal::open(disk, identity, tail, options)?;
 /// let first = journal.append(b"three changes", 3)?;
 /// journal.sync()?;
 /// assert_eq!(journal.records().read(first + 2)?.payload, b"three changes");
-/// # Ok::<(), nearprint::storage::StorageError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Records {

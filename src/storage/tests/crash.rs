@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::storage::disk::simulated::{Dice, Faults};
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::scan;
+use crate::storage::simulated::{Dice, Faults};
 use crate::storage::{
     Disk, Identity, Journal, JournalOptions, RecordRef, SimulatedDisk, StorageError, Tail,
 };

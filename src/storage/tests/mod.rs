@@ -10,12 +10,13 @@ mod golden;
 mod journal;
 mod reclaim;
 mod sealed_files;
+pub(crate) mod simulated;
 mod speed;
 
 use std::sync::Arc;
 
-use crate::storage::disk::simulated::Dice;
 use crate::storage::scan;
+use crate::storage::simulated::Dice;
 use crate::storage::{Identity, Journal, JournalOptions, SimulatedDisk, StorageError, Tail};
 
 /// A record as the tests remember it.

@@ -5,8 +5,8 @@
 
 use super::*;
 use crate::storage::Records;
-use crate::storage::disk::simulated::Faults;
 use crate::storage::journal::reclaim::{Keep, Reclaimer, Sweep, SweepRange, Usage};
+use crate::storage::simulated::Faults;
 use crate::storage::{Damage, Disk, RecordRef};
 
 const FILE_BYTES: u64 = 1_500;
