@@ -4,6 +4,8 @@
 //! Used by libFuzzer (`fuzz_targets/`) and, in every `make test`, by the seeded mutator of
 //! `tests/fuzz.rs`.
 
+pub mod memory;
+
 use std::io::Write as _;
 use std::sync::{Arc, LazyLock};
 
@@ -20,12 +22,12 @@ use nearprint::index::plan::Plans;
 use nearprint::machine::change::Record;
 use nearprint::storage::export::read_export;
 use nearprint::storage::scan;
-use nearprint::storage::{
-    Disk, FileKind, Identity, Journal, JournalOptions, SealedReader, SimulatedDisk,
-};
+use nearprint::storage::{Disk, FileKind, Identity, Journal, SealedReader};
 use nearprint::text::{self, Extract, Method, Source, Wanted};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
+
+use memory::MemoryDisk;
 
 /// A target's name and what it does with bytes.
 pub type Target = (&'static str, fn(&[u8]));
@@ -51,13 +53,12 @@ fn identity() -> Identity {
 
 /// The bytes of a journal file: what opens can be appended to, and reads the same again.
 pub fn journal(bytes: &[u8]) {
-    let disk = SimulatedDisk::new();
-    disk.edit("journal-00000000000000000001.log", |file| file.extend_from_slice(bytes));
+    let disk = MemoryDisk::default();
+    disk.put("journal-00000000000000000001.log", bytes);
     let mut records = 0;
     let Ok(tail) = scan(&disk, &identity(), 0, &mut |_| records += 1) else { return };
     let last = tail.last;
-    let options = JournalOptions { file_bytes: 1 << 20 };
-    let opened = Journal::open(Arc::new(disk.clone()), identity(), tail, options);
+    let opened = Journal::open(Arc::new(disk.clone()), identity(), tail, 1 << 20);
     let mut journal = opened.expect("what was scanned opens");
     assert_eq!(journal.append(b"one more", 1).expect("it is short"), last + 1);
     journal.sync().expect("the disk is healthy");
@@ -76,8 +77,8 @@ pub fn record(bytes: &[u8]) {
 
 /// The bytes of a sealed file, of whatever kind the header says.
 pub fn sealed(bytes: &[u8]) {
-    let disk = SimulatedDisk::new();
-    disk.edit("part", |file| file.extend_from_slice(bytes));
+    let disk = MemoryDisk::default();
+    disk.put("part", bytes);
     let Ok(mut reader) = SealedReader::open(&disk, "part", FileKind(1), &identity()) else {
         return;
     };
@@ -89,7 +90,7 @@ pub fn sealed(bytes: &[u8]) {
 
 /// An exported file: what is whole restores files that are exported to the same bytes.
 pub fn export(bytes: &[u8]) {
-    let disk = SimulatedDisk::new();
+    let disk = MemoryDisk::default();
     let Ok(exported) = read_export(&mut &bytes[..], Some(&disk)) else { return };
     assert_eq!(disk.list().expect("it is healthy").len() as u64, exported.files);
 }

@@ -10,7 +10,7 @@
 //!        \   scan, Reclaimer      /                          /
 //!         +------ frame --------+        header -----------+
 //!                       \                  /
-//!                        Disk (RealDisk or SimulatedDisk)
+//!                        Disk (RealDisk)
 //! ```
 //!
 //! Reading order: [`disk`], [`header`], [`journal`], [`sealed`], [`export`]. The byte diagrams are
@@ -20,7 +20,7 @@
 //! distinguishes a torn tail from damage ([`mod@journal::recovery`]); nothing is retried after a
 //! failed write or sync.
 //!
-//! Tested by seeded power cuts on [`SimulatedDisk`], by flipping every bit and cutting at every
+//! Tested by seeded power cuts on a simulated disk (`tests/simulated`), by flipping every bit and cutting at every
 //! byte of a small journal, by golden files, and by mutants that must each be caught.
 
 #![deny(clippy::indexing_slicing, reason = "lengths come from outside")]
@@ -36,7 +36,6 @@ pub mod sealed;
 mod names;
 
 pub use disk::real::RealDisk;
-pub use disk::simulated::SimulatedDisk;
 pub use disk::{Disk, DiskFile};
 pub use error::{BadFrame, Damage, MissingRecords, Refusal, StorageError};
 pub use header::Identity;
@@ -44,10 +43,12 @@ pub use journal::frame::{PAYLOAD_BYTES_MAX, Record, RecordRef};
 pub use journal::reader::{Extent, Records};
 pub use journal::reclaim::{Reclaimer, Sweep, SweepRange, Usage};
 pub use journal::recovery::{Tail, TornTail, packed_before, scan};
-pub use journal::writer::{Journal, JournalOptions};
+pub use journal::writer::Journal;
 pub use lock::DirectoryLock;
 pub use names::{FILE_NUMBER_MAX, file_number, holds_records};
 pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::simulated::{self, SimulatedDisk};

@@ -64,8 +64,10 @@ pub struct Sealed {
 /// ```
 /// use std::io::Write;
 /// use std::sync::Arc;
-/// use nearprint::storage::{FileKind, Identity, SealedReader, SealedWriter, SimulatedDisk};
-/// let (disk, identity) = (Arc::new(SimulatedDisk::new()), Identity::new([7; 16], "np1"));
+/// use nearprint::storage::{FileKind, Identity, RealDisk, SealedReader, SealedWriter};
+/// # let directory = tempfile::tempdir()?;
+/// let disk = Arc::new(RealDisk::open(directory.path())?);
+/// let identity = Identity::new([7; 16], "np1");
 /// let mut writer = SealedWriter::create(disk.clone(), "part", FileKind(1), identity)?;
 /// writer.write_all(b"body")?;
 /// writer.finish()?;
@@ -244,7 +246,7 @@ impl SealedReader {
             return Err(damaged(name, 0, Damage::FileHeader));
         }
         let identity = decode_header(&header, kind, expected).map_err(|bad| match bad {
-            BadHeader::Damaged(why) => damaged(name, 0, why),
+            BadHeader::Damaged => damaged(name, 0, Damage::FileHeader),
             BadHeader::Refused(why) => StorageError::Refused { file: name.to_owned(), why },
         })?;
         let seed = identity.seed();
@@ -378,7 +380,7 @@ fn decode_header(
     kind: FileKind,
     expected: Option<&Identity>,
 ) -> Result<Identity, BadHeader> {
-    let identity = FORMAT.decode(header)?;
+    let (identity, []) = FORMAT.decode(header)?;
     let (expected_kind, got) = (kind.0, u32_at(header, KIND_AT));
     if got != expected_kind {
         return Err(BadHeader::Refused(Refusal::Kind { expected: expected_kind, got }));

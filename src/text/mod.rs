@@ -22,8 +22,6 @@ mod recipes;
 mod source;
 
 #[cfg(test)]
-mod naive;
-#[cfg(test)]
 mod tests;
 
 pub use analysis::{Analysis, EmptyDocument, SHORT_TOKENS, Wanted};

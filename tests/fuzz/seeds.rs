@@ -9,28 +9,20 @@ use nearprint::engine::{Admission, Engine, Options};
 use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::change::{Change, Record};
 use nearprint::storage::scan;
-use nearprint::storage::{
-    Disk, FileKind, Identity, Journal, JournalOptions, RealDisk, SealedReader, SealedWriter,
-    SimulatedDisk,
-};
+use nearprint::storage::{Disk, FileKind, Identity, Journal, RealDisk, SealedReader, SealedWriter};
+
+use crate::targets::memory::MemoryDisk;
 
 /// As in `fuzz/src/lib.rs`.
 fn identity() -> Identity {
     Identity::new(*b"a fuzzed journal", "np1")
 }
 
-fn bytes_of(disk: &SimulatedDisk, name: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    disk.edit(name, |file| bytes.clone_from(file));
-    bytes
-}
-
 fn journal(records: u64) -> Vec<u8> {
-    let disk = SimulatedDisk::new();
+    let disk = MemoryDisk::default();
     let tail = scan(&disk, &identity(), 0, &mut |_| ()).expect("it is empty");
-    let options = JournalOptions { file_bytes: 1 << 20 };
     let shared = Arc::new(disk.clone());
-    let mut journal = Journal::open(shared, identity(), tail, options).expect("it is healthy");
+    let mut journal = Journal::open(shared, identity(), tail, 1 << 20).expect("it is healthy");
     for number in 0..records {
         journal
             .append(format!("record {number}").as_bytes(), 1 + number as u32 % 3)
@@ -40,17 +32,17 @@ fn journal(records: u64) -> Vec<u8> {
         }
     }
     journal.sync().and_then(|_| journal.seal()).expect("it is healthy");
-    bytes_of(&disk, "journal-00000000000000000001.log")
+    disk.bytes("journal-00000000000000000001.log")
 }
 
 fn sealed(body: &[u8]) -> Vec<u8> {
-    let disk = SimulatedDisk::new();
+    let disk = MemoryDisk::default();
     let shared = Arc::new(disk.clone());
     let writer = SealedWriter::create(shared, "part", FileKind(1), identity());
     let mut writer = writer.expect("it is healthy");
     writer.write_all(body).expect("it is healthy");
     writer.finish().expect("it is healthy");
-    bytes_of(&disk, "part")
+    disk.bytes("part")
 }
 
 fn records() -> Vec<Vec<u8>> {

@@ -19,9 +19,9 @@ use crate::fingerprint::Fingerprint;
 use crate::index::compaction::policy::Load;
 use crate::index::view::Counts;
 use crate::machine::commands::{Insert, InsertPacked, Remove};
-use crate::storage::disk::simulated::Dice;
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES};
+use crate::storage::simulated::Dice;
 use crate::storage::{Disk, SimulatedDisk};
 
 /// CI's number of random flips; `make torture` raises it.

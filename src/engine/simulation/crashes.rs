@@ -10,8 +10,8 @@ use super::rig::{ENTROPY, History, Rig, options, variable};
 use crate::document::Sequence;
 use crate::engine::open::recovery::recover;
 use crate::engine::options::Durability;
-use crate::storage::disk::simulated::{Dice, Faults};
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
+use crate::storage::simulated::{Dice, Faults};
 use crate::storage::{Disk, SimulatedDisk};
 
 /// Seeds per commit; `make torture` runs 1,000,000.

@@ -8,7 +8,7 @@ use super::rig::{ENTROPY, History, Rig, options, variable};
 use crate::document::Sequence;
 use crate::engine::open::recovery::recover;
 use crate::engine::options::Durability;
-use crate::storage::disk::simulated::{Dice, Faults};
+use crate::storage::simulated::{Dice, Faults};
 use crate::storage::{Disk, SimulatedDisk};
 
 /// CI's number; `make torture` raises it.

@@ -11,7 +11,7 @@ use crate::engine::error::OpenError;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::open::repair::{carry_out, plan};
 use crate::index::view::Counts;
-use crate::storage::disk::simulated::Faults;
+use crate::storage::simulated::Faults;
 use crate::storage::{Disk, SimulatedDisk, StorageError};
 
 /// Repairs, if there is something to repair; how many changes it said to be lost.

@@ -36,7 +36,7 @@ use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe};
 use crate::recipe::Recipe;
 use crate::sketch::{BINS, MinResemblance, Sketch};
-use crate::storage::disk::simulated::Dice;
+use crate::storage::simulated::Dice;
 use crate::storage::{Disk, Records, SimulatedDisk, StorageError, Sweep, SweepRange};
 
 /// Many lives end before, by a crash.

@@ -17,7 +17,7 @@ use crate::machine::commands::{Insert, InsertPacked};
 use crate::machine::query::Criteria;
 use crate::machine::search::Probe;
 use crate::sketch::{MinResemblance, Sketch};
-use crate::storage::disk::simulated::Faults;
+use crate::storage::simulated::Faults;
 use crate::storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
 
 fn empty(disk: &SimulatedDisk) -> Rig {

@@ -4,11 +4,10 @@
 //! the length of a file are durable after [`DiskFile::sync_data`], its name after
 //! [`Disk::sync_directory`]. Until then a power cut may keep, lose, tear or reorder changes.
 //!
-//! [`super::RealDisk`] is the operating system; [`super::SimulatedDisk`] forgets what was not
-//! synced. The same tests run on both.
+//! [`super::RealDisk`] is the operating system. The tests have another disk, which forgets what was
+//! not synced (`storage/tests/simulated`); `storage/tests/disks.rs` runs on both.
 
 pub(crate) mod real;
-pub mod simulated;
 
 use std::fmt::Debug;
 use std::ops::Range;

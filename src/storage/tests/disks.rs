@@ -2,7 +2,7 @@
 //! Method: runs the same checks on both, then crashes the simulated one.
 
 use super::*;
-use crate::storage::disk::simulated::{Failure, Faults, Operation};
+use crate::storage::simulated::{Failure, Faults, Operation};
 use crate::storage::{Disk, RealDisk};
 
 fn behaves_as_a_disk(disk: &dyn Disk) {

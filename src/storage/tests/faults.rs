@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::storage::Disk;
-use crate::storage::disk::simulated::{Failure, Faults, Operation};
+use crate::storage::simulated::{Failure, Faults, Operation};
 
 fn failing(operation: Operation, failure: Failure) -> Faults {
     Faults { fail: vec![(operation, 1, failure)], ..Faults::default() }

@@ -5,8 +5,8 @@
 use std::io::{Read, Write};
 
 use super::*;
-use crate::storage::disk::simulated::Faults;
 use crate::storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES, remove_leftovers};
+use crate::storage::simulated::Faults;
 use crate::storage::{Damage, Disk, FileKind, Refusal, Sealed, SealedReader, SealedWriter};
 
 const KIND: FileKind = FileKind(7);

@@ -50,6 +50,4 @@ fn without_unclosed_comment(html: &str) -> Cow<'_, str> {
 }
 
 #[cfg(test)]
-mod oracle;
-#[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The bytes of a simulated file: a durable image, the changes since, and what a power cut leaves.
 
-use crate::storage::disk::simulated::dice::Dice;
+use crate::storage::simulated::dice::Dice;
 
 /// A disk writes a sector whole or not at all.
 const SECTOR_BYTES: usize = 512;

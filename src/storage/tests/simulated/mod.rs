@@ -1,4 +1,4 @@
-//! A disk in memory that forgets what was not synced. For tests; the service never uses it.
+//! A disk in memory that forgets what was not synced.
 //!
 //! For each file and for the directory it stores a durable image and the operations since the last
 //! sync. [`SimulatedDisk::crash`] simulates a power cut: a seed decides which of those operations
@@ -9,11 +9,6 @@
 //!
 //! After a failed sync, the data can still be read but never becomes durable. Linux behaves like
 //! this, which is why the service never retries a sync.
-
-#![expect(
-    clippy::indexing_slicing,
-    reason = "for tests: every range is made from the lengths it is used on"
-)]
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +22,7 @@ use crate::storage::error::StorageError;
 mod contents;
 mod dice;
 
-pub use dice::Dice;
+pub(crate) use dice::Dice;
 
 use contents::{Change, Contents, CrashMode};
 
@@ -36,7 +31,7 @@ const UNLIMITED_BYTES: u64 = 1 << 40;
 
 /// The operations that change the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// [`Disk::create`].
     Create,
     /// [`Disk::rename`].
@@ -57,7 +52,7 @@ pub enum Operation {
 
 /// How an operation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// EIO. A write leaves a part of its bytes; a sync loses some of the unsynced data.
     Io,
     /// ENOSPC. A write leaves a part of its bytes.
@@ -66,24 +61,24 @@ pub enum Failure {
 
 /// What fails from now on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// The N-th operation of a kind fails (from 1, counted since the faults were set).
-    pub fail: Vec<(Operation, u64, Failure)>,
+    pub(crate) fail: Vec<(Operation, u64, Failure)>,
     /// Decides what a failed sync loses.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// The power is cut in the N-th operation of any kind (from 1); all later ones fail.
-    pub crash_at_operation: Option<u64>,
+    pub(crate) crash_at_operation: Option<u64>,
     /// The largest size of all files together.
-    pub capacity_bytes: Option<u64>,
+    pub(crate) capacity_bytes: Option<u64>,
     /// A mutant: `sync_data` succeeds and does nothing.
-    pub lying_sync: bool,
+    pub(crate) lying_sync: bool,
     /// A mutant: `sync_directory` succeeds and does nothing.
-    pub lying_directory_sync: bool,
+    pub(crate) lying_directory_sync: bool,
 }
 
 /// The simulated disk; a cloneable handle.
 #[derive(Clone, Default)]
-pub struct SimulatedDisk {
+pub(crate) struct SimulatedDisk {
     state: Arc<Mutex<State>>,
 }
 
@@ -109,26 +104,26 @@ enum NameChange {
 
 impl SimulatedDisk {
     /// An empty disk without faults.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Sets what fails from now on, and resets the counts of operations.
-    pub fn set_faults(&self, faults: Faults) {
+    pub(crate) fn set_faults(&self, faults: Faults) {
         let mut state = self.state();
         state.faults = faults;
         state.counts.clear();
     }
 
     /// How many operations were tried since the faults were set, without reads.
-    pub fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         self.state().counts.values().sum()
     }
 
     /// The disk after a power cut: `seed` decides which unsynced operations are kept, lost or torn.
     /// All handles on this disk fail from now on; the new one has the same capacity and mutants.
     #[must_use]
-    pub fn crash(&self, seed: u64) -> Self {
+    pub(crate) fn crash(&self, seed: u64) -> Self {
         let mut state = self.state();
         state.power_is_off = true;
         let mut dice = Dice::new(seed);
@@ -156,7 +151,7 @@ impl SimulatedDisk {
     /// The disk after the process died: everything written is there, but still unsynced. All
     /// handles on this disk fail from now on.
     #[must_use]
-    pub fn kill(&self) -> Self {
+    pub(crate) fn kill(&self) -> Self {
         let mut state = self.state();
         state.power_is_off = true;
         let after = State {
@@ -171,7 +166,7 @@ impl SimulatedDisk {
 
     /// An independent disk with the same bytes, all of them durable.
     #[must_use]
-    pub fn copy(&self) -> Self {
+    pub(crate) fn copy(&self) -> Self {
         let state = self.state();
         let mut after = state.survivor();
         after.files = state.files.clone();
@@ -185,7 +180,7 @@ impl SimulatedDisk {
 
     /// An independent disk with only what is durable now, which every power cut leaves.
     #[must_use]
-    pub fn durable(&self) -> Self {
+    pub(crate) fn durable(&self) -> Self {
         let state = self.state();
         let mut after = state.survivor();
         after.files = state.files.clone();
@@ -199,7 +194,7 @@ impl SimulatedDisk {
 
     /// Changes the bytes of a file durably, as bit rot or an operator would. Creates the file if it
     /// does not exist.
-    pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn edit(&self, name: &str, edit: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let number = match state.names.get(name) {
             Some(number) => *number,

@@ -9,8 +9,8 @@ use html5ever::tokenizer::{
 };
 use proptest::prelude::*;
 
-use super::elements::{self, RAW};
-use super::tokenizer::{RawText, Token, Tokenizer};
+use crate::text::html::elements::{self, RAW};
+use crate::text::html::tokenizer::{RawText, Token, Tokenizer};
 
 /// A token in the form that both tokenizers can give.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,18 +2,18 @@
 
 /// A seeded generator (`SplitMix64`) for simulated disks and tests.
 #[derive(Debug, Clone)]
-pub struct Dice {
+pub(crate) struct Dice {
     state: u64,
 }
 
 impl Dice {
     /// The generator of a seed.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// The next 64 bits.
-    pub fn roll(&mut self) -> u64 {
+    pub(crate) fn roll(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.state;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,12 +25,12 @@ impl Dice {
     ///
     /// # Panics
     /// If `bound` is 0.
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.roll() % bound as u64) as usize
     }
 
     /// Random bytes.
-    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
         (0..length).map(|_| self.roll() as u8).collect()
     }
 }

@@ -1,4 +1,6 @@
-//! Facts about the recipe `np1` that similar systems get wrong.
+//! Facts about the recipe `np1` that similar systems get wrong; and its plainest form (`naive`).
+
+mod naive;
 
 use std::collections::BTreeSet;
 
