@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::data::Stored;
 use crate::machine::Machine;
 use figures::{COLUMNS, Figures, Row};
-use nearprint::cli::columns::{Column, write_columns};
+use nearprint::cli::columns::{Column, table};
 use nearprint::cli::measure::arguments::{count, distance};
 use nearprint::cli::measure::numbers;
 use nearprint::fingerprint::Distance;
@@ -123,9 +123,9 @@ const RATE_COLUMNS: &[Column<RatesOf>] = &[
 
 impl fmt::Display for Compaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_columns(f, COLUMNS, &self.results)?;
+        write!(f, "{}", table(COLUMNS, &self.results))?;
         writeln!(f)?;
-        write_columns(f, RATE_COLUMNS, &self.rates)?;
+        write!(f, "{}", table(RATE_COLUMNS, &self.rates))?;
         let Machine { cpu, cores, .. } = &self.machine;
         writeln!(f, "machine       {cpu}, cores: {cores}")
     }
