@@ -43,36 +43,18 @@
 //!
 //! ```
 //! use nearprint::document::Document;
-//! use nearprint::engine::{
-//!     Admission, Durability, Engine, Options, QueryOptions, SMALL_SEGMENT_MAX,
-//! };
+//! use nearprint::engine::{Admission, Criteria, Engine, Options, QueryOptions};
 //! use nearprint::fingerprint::{Distance, Fingerprint};
-//! use nearprint::machine::query::Criteria;
 //! use nearprint::recipe::Recipe;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
 //! # tokio::runtime::Runtime::new()?.block_on(async {
-//! let distance = Distance::new(3).expect("at most 64");
-//! let engine = Engine::open(Options {
-//!     data: directory.path().to_owned(),
-//!     recipe: Recipe::Np1,
-//!     distance_max: distance,
-//!     lookup_threads: 0,
-//!     durability: Durability::Always,
-//!     delta_events: 32_768,
-//!     small_segment_max: SMALL_SEGMENT_MAX,
-//!     queue_changes_max: 65_536,
-//!     group_changes_max: 16_384,
-//!     journal_file_bytes: 1 << 26,
-//!     snapshot_interval_ms: 600_000,
-//!     snapshot_changes: 1_000_000,
-//!     memory_bytes_max: 0,
-//!     disk_free_bytes_min: 0,
-//! })?;
+//! let engine = Engine::open(Options::new(directory.path(), Recipe::Np1))?;
 //! let document = Document::bare(Fingerprint::new(0b1011));
 //! engine.begin_insert(document, Admission::Wait).await?.wait().await?;
 //!
+//! let distance = Distance::new(3).expect("at most 64");
 //! let criteria = Criteria { distance, min_resemblance: None };
 //! let query = Document::bare(Fingerprint::new(0));
 //! let found = engine.query(&query, QueryOptions { criteria, limit: 10 }).await?;
@@ -83,23 +65,8 @@
 //! # }
 //! ```
 //!
-//! # The modules in reading order
-//!
-//! ```text
-//!   values    fingerprint, sketch, document, recipe; access: tokens and their scopes
-//!   floor 1   kernel     SIMD: compares index lines, hashes text
-//!             text       text -> features -> fingerprint; HTML, charsets
-//!             index      exact look-ups within a Hamming distance: tables, segments, deltas
-//!   floor 2   machine    decides commands as a pure function of the changes before them
-//!             storage    journal and sealed files: checksummed bytes by sequence
-//!   floor 3   engine     one writer, many readers, group commit, recovery, snapshots
-//!   floor 4   http       the API of proto-free-api.md; server: sockets and shutdown
-//!             cli, bulk  the command line, and the readers of files
-//!   others    config, metrics, telemetry, allocator; lines: cuts streams of bytes
-//! ```
-//!
-//! Imports go down only; `tests/tidy` checks the table of allowed imports against the code.
-//! `ARCHITECTURE.md` follows the path of a write and of a read step by step.
+//! The service itself, its benchmarks and its tests use further modules of the crate, which are not
+//! part of its interface. `ARCHITECTURE.md` lists them in reading order.
 
 pub mod access;
 pub mod allocator;

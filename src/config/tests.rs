@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::engine::Durability;
+use crate::engine::{self, Durability};
 use crate::server::Settings;
 use crate::telemetry;
 
@@ -40,6 +40,13 @@ fn the_embedded_file_is_the_default_and_is_valid() {
     assert_eq!(settings.engine.durability, Durability::Always);
     assert_eq!(settings.http.defaults.distance.get(), 3);
     assert_eq!(settings.http.defaults.limit, 10);
+}
+
+#[test]
+fn an_embedded_engine_has_the_defaults_of_the_service() {
+    let settings = settings(&[]).unwrap();
+    let embedded = engine::Options::new("nearprint-data", settings.engine.recipe);
+    assert_eq!(settings.engine, embedded);
 }
 
 #[test]

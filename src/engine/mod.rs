@@ -42,6 +42,7 @@ pub use crate::engine::read::found::{Checked, Found, Shown};
 pub use crate::engine::read::scheduler::Share;
 pub use crate::engine::write::queued::Pending;
 pub use crate::machine::commands::Verdict;
+pub use crate::machine::query::{Criteria, Hit, Verification};
 pub use answers::{
     Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
     Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,

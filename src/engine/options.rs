@@ -9,7 +9,7 @@ use crate::recipe::Recipe;
 pub const SMALL_SEGMENT_MAX: u64 = crate::index::plan::SMALL_MAX;
 
 /// The settings of the engine, checked (see [`crate::config`]).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The data directory.
     pub data: PathBuf,
@@ -39,6 +39,29 @@ pub struct Options {
     pub memory_bytes_max: u64,
     /// Writes are refused if the disk has less free space than this.
     pub disk_free_bytes_min: u64,
+}
+
+impl Options {
+    /// The defaults of the service (`config/default.toml`): look-ups up to distance 3, and a write is
+    /// acknowledged once it is on disk.
+    pub fn new(data: impl Into<PathBuf>, recipe: Recipe) -> Self {
+        Self {
+            data: data.into(),
+            recipe,
+            distance_max: Distance::new(3).expect("at most 64"),
+            lookup_threads: 0,
+            durability: Durability::Always,
+            delta_events: 32_768,
+            small_segment_max: SMALL_SEGMENT_MAX,
+            queue_changes_max: 65_536,
+            group_changes_max: 16_384,
+            journal_file_bytes: 128 << 20,
+            snapshot_interval_ms: 5 * 60 * 1_000,
+            snapshot_changes: 10_000_000,
+            memory_bytes_max: 0,
+            disk_free_bytes_min: 256 << 20,
+        }
+    }
 }
 
 /// When a write is acknowledged.

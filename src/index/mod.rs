@@ -39,6 +39,7 @@ pub mod tables;
 pub mod view;
 
 pub use in_memory::InMemoryIndex;
+pub use view::Near;
 
 #[cfg(test)]
 mod tests;
