@@ -6,14 +6,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Descriptors reserved for files; half of all if there are fewer than twice as many.
 const FILES_RESERVED: u64 = 1_024;
 
-/// Raises the limit of this process as far as possible. Returns `asked`, or the number of
+/// Raises the limit of this process as far as possible. Returns `wanted`, or the number of
 /// connections that the limit has room for, if that is less.
-pub(super) fn connections_max(asked: usize) -> usize {
+pub(super) fn connections_max(wanted: usize) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
     let limit = if setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
     // `None` is no limit at all.
-    limit.map_or(asked, |limit| usize::try_from(room(limit)).map_or(asked, |room| asked.min(room)))
+    limit.map_or(wanted, |limit| {
+        usize::try_from(room(limit)).map_or(wanted, |room| wanted.min(room))
+    })
 }
 
 /// How many of `limit` descriptors connections may take.

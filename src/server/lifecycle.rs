@@ -176,12 +176,12 @@ fn reload_on_hangup(credentials: &Credentials) -> std::io::Result<JoinHandle<()>
     }))
 }
 
-/// `asked` connections, or as many as the limit of open files has room for.
-fn connections_max(asked: usize) -> usize {
-    let max = descriptors::connections_max(asked);
-    if max < asked {
+/// `wanted` connections, or as many as the limit of open files has room for.
+fn connections_max(wanted: usize) -> usize {
+    let max = descriptors::connections_max(wanted);
+    if max < wanted {
         tracing::warn!(
-            asked,
+            wanted,
             max,
             "fewer connections than server.connections_max: the limit of open files is low"
         );
