@@ -18,7 +18,6 @@
 //!
 //! The simulation tests drive [`mod@write::core`] directly and crash it at every point.
 
-pub mod answers;
 pub mod background;
 pub mod directory_file;
 pub mod error;
@@ -27,6 +26,7 @@ pub mod open;
 pub mod options;
 pub mod published;
 pub mod read;
+pub mod replies;
 pub mod write;
 
 mod blocking;
@@ -42,10 +42,10 @@ pub use crate::engine::read::found::{Checked, Found, Shown};
 pub use crate::engine::read::scheduler::Share;
 pub use crate::engine::write::queued::Pending;
 pub use crate::machine::commands::Verdict;
-pub use answers::{
-    Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
-    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,
-};
 pub use error::{OpenError, Refused};
 pub use handle::Engine;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
+pub use replies::{
+    Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
+    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,
+};

@@ -8,11 +8,11 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::Sequence;
-use crate::engine::answers::{Readiness, RecordSpace, SnapshotInfo};
 use crate::engine::error::Refused;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::scheduler::BatchScheduler;
+use crate::engine::replies::{Readiness, RecordSpace, SnapshotInfo};
 use crate::engine::write::command::Bounds;
 use crate::engine::write::queued::QueuedWrite;
 use crate::index::compaction::built::Built;

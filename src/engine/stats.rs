@@ -1,8 +1,8 @@
 //! The state of the engine in numbers.
 
 use crate::document::Sequence;
-use crate::engine::answers::{SegmentStats, Stats};
 use crate::engine::handle::Engine;
+use crate::engine::replies::{SegmentStats, Stats};
 use crate::engine::write::writer::memory_stats;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;

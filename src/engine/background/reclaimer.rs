@@ -18,9 +18,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::document::Sequence;
-use crate::engine::answers::RecordSpace;
 use crate::engine::background::needed::{Needed, NeededPart};
 use crate::engine::background::sizes::{RECORD_BYTES_MAX, Sizes};
+use crate::engine::replies::RecordSpace;
 use crate::engine::shared::{Message, Shared};
 use crate::index::view::View;
 use crate::storage::journal::reclaim::Keep;

@@ -10,12 +10,12 @@ use std::io::{self, BufReader, Read, Write};
 use std::sync::{Arc, Weak};
 
 use crate::document::Sequence;
-use crate::engine::answers::SnapshotInfo;
 use crate::engine::background::manifest::{
-    Contents, MANIFEST_KIND, Manifest, PartFile, TableFile, is_manifest, part_number,
-    read_manifest_of, segment_name, table_name,
+    Contents, MANIFEST_KIND, Manifest, PartFile, PartKind, TableFile, is_manifest, part_number,
+    read_manifest_of,
 };
 use crate::engine::directory_file::{self, DirectoryFile};
+use crate::engine::replies::SnapshotInfo;
 use crate::index::image;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
@@ -48,11 +48,9 @@ pub struct Snapshots {
 #[derive(Debug, Default)]
 struct Written(Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
 
-/// A part of a snapshot, with a file of its own.
+/// A part of a snapshot: a segment or a table.
 trait Part: Sized + Send + Sync + 'static {
-    const KIND: FileKind;
-
-    fn name(number: u64) -> String;
+    const KIND: PartKind;
 
     fn write(&self, sink: &mut dyn Write) -> io::Result<()>;
 
@@ -60,11 +58,7 @@ trait Part: Sized + Send + Sync + 'static {
 }
 
 impl Part for Segment {
-    const KIND: FileKind = FileKind(5);
-
-    fn name(number: u64) -> String {
-        segment_name(number)
-    }
+    const KIND: PartKind = PartKind::Segment;
 
     fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
         image::write_segment(self, sink)
@@ -76,11 +70,7 @@ impl Part for Segment {
 }
 
 impl Part for Table {
-    const KIND: FileKind = FileKind(6);
-
-    fn name(number: u64) -> String {
-        table_name(number)
-    }
+    const KIND: PartKind = PartKind::Table;
 
     fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
         image::write_table(self, sink)
@@ -248,11 +238,8 @@ impl Snapshots {
         let Some(newest) = self.kept.first().cloned() else {
             return Err(StorageError::NoRecord { sequence: 0, last: 0 });
         };
-        for file in &newest.segments {
-            self.read_back(&segment_name(file.number), Segment::KIND, file.contents)?;
-        }
-        for TableFile { file, .. } in &newest.tables {
-            self.read_back(&table_name(file.number), Table::KIND, file.contents)?;
+        for (kind, PartFile { number, contents }) in newest.files() {
+            self.read_back(&kind.name(number), kind.file_kind(), contents)?;
         }
         if newest.again {
             return Ok(newest.info());
@@ -294,7 +281,8 @@ impl Snapshots {
         };
         let number = self.next_number;
         self.next_number += 1;
-        let contents = self.write(&T::name(number), T::KIND, |sink| part.write(sink))?;
+        let contents =
+            self.write(&T::KIND.name(number), T::KIND.file_kind(), |sink| part.write(sink))?;
         let file = PartFile { number, contents };
         self.written.add(part, file);
         Ok(file)
@@ -376,9 +364,9 @@ impl Snapshots {
     }
 
     fn read_part<T: Part>(&self, file: PartFile) -> Result<Arc<T>, StorageError> {
-        let name = T::name(file.number);
+        let name = T::KIND.name(file.number);
         let read = |error| StorageError::from_io(error, "read", &name);
-        let mut reader = BufReader::new(self.open(&name, T::KIND, file.contents)?);
+        let mut reader = BufReader::new(self.open(&name, T::KIND.file_kind(), file.contents)?);
         let part = T::read(&mut reader, &self.plans).map_err(read)?;
         // The end verifies the whole file.
         if reader.read(&mut [0]).map_err(read)? > 0 {
@@ -389,7 +377,9 @@ impl Snapshots {
 
     fn remove_unneeded(&self) -> Result<(), StorageError> {
         let needed = |name: &str| match part_number(name) {
-            Some(number) => self.kept.iter().any(|m| m.files().any(|file| file.number == number)),
+            Some(number) => {
+                self.kept.iter().any(|m| m.files().any(|(_, file)| file.number == number))
+            }
             None => !is_manifest(name) || self.kept.iter().any(|m| m.name() == name),
         };
         let names = self.disk.list()?;
@@ -447,11 +437,7 @@ mod tests {
     struct Nothing;
 
     impl Part for Nothing {
-        const KIND: FileKind = FileKind(0);
-
-        fn name(_: u64) -> String {
-            String::new()
-        }
+        const KIND: PartKind = PartKind::Table;
 
         fn write(&self, _: &mut dyn Write) -> io::Result<()> {
             Ok(())

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::document::Sequence;
-use crate::engine::answers::SnapshotInfo;
 use crate::engine::background::flusher::SettleRequest;
 use crate::engine::background::reclaimer;
 use crate::engine::background::snapshots::{Export, Snapshots};
 use crate::engine::clock;
 use crate::engine::error::Refused;
+use crate::engine::replies::SnapshotInfo;
 use crate::engine::shared::{Life, Shared};
 use crate::metrics;
 use crate::storage::{Disk, StorageError};

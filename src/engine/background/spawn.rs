@@ -89,11 +89,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::answers::{Admission, Readiness};
     use crate::engine::error::Refused;
     use crate::engine::handle::Engine;
     use crate::engine::open::recovery::recover;
     use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
+    use crate::engine::replies::{Admission, Readiness};
     use crate::fingerprint::{Distance, Fingerprint};
     use crate::recipe::Recipe;
     use crate::storage::{DirectoryLock, Disk, SimulatedDisk};

@@ -6,12 +6,12 @@
 //!
 //! [`MATCHES_KEPT_MAX`]: crate::machine::search::MATCHES_KEPT_MAX
 
-use crate::engine::answers::{Findings, Written};
 use crate::engine::blocking::off_async;
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::read::reader;
 use crate::engine::read::reader::{Listing, Lookup};
+use crate::engine::replies::{Findings, Written};
 
 /// What a look-up has found.
 #[derive(Debug)]

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::{Findings, StoredDocument};
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
+use crate::engine::replies::{Findings, StoredDocument};
 use crate::index::levels::posting::Posting;
 use crate::index::view::View;
 use crate::machine::change::{Change, Record};

@@ -6,11 +6,11 @@
 use std::fmt::Debug;
 
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::{PackedInserted, Removed, Written};
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::read::found::{Checked, Unread};
 use crate::engine::read::reader::Lookup;
+use crate::engine::replies::{PackedInserted, Removed, Written};
 use crate::machine::apply::Machine;
 use crate::machine::commands::{
     Applied, CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset, Verdict,

@@ -35,8 +35,9 @@ pub(crate) trait QueuedWrite: Debug + Send {
 #[derive(Debug)]
 pub(crate) struct Queued<C: Command> {
     bounds: Bounds,
-    /// Until it is decided.
+    /// `None` once it is decided.
     command: Option<C>,
+    /// [`Refused::Failed`] until it is decided.
     reply: Result<C::Reply, Refused>,
     caller: oneshot::Sender<Result<C::Reply, Refused>>,
     /// Released with the command.
@@ -105,7 +106,7 @@ impl<R> Pending<R> {
     /// # Errors
     /// [`Refused`]: it was not done.
     pub async fn wait(self) -> Result<R, Refused> {
-        // The writer answers everything that it took, unless it panicked.
+        // The writer replies to every command, unless it panics.
         self.reply.await.unwrap_or(Err(Refused::Failed))
     }
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc;
 
-use crate::engine::answers::MemoryStats;
 use crate::engine::clock;
 use crate::engine::error::Refused;
+use crate::engine::replies::MemoryStats;
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::write::core::Core;
 use crate::engine::write::queued::{QueuedWrite, decide_group};
