@@ -197,8 +197,8 @@ impl Engine {
         share.look_up(&queries.into(), look_up).await
     }
 
-    /// The same on the caller's thread, without a permit. Call it off the async threads for more than a
-    /// few hundred queries.
+    /// The same on the caller's thread, without a permit. Call it off the async threads for more
+    /// than a few hundred queries.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`].
@@ -219,8 +219,8 @@ impl Engine {
         self.submit(Insert { document }, admission, 0).await
     }
 
-    /// Looks up a document and stores it unless a hit counts (or even so, with `store_duplicates`), in one
-    /// atomic step.
+    /// Looks up a document and stores it unless a hit counts (or even so, with `store_duplicates`),
+    /// in one atomic step.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -256,8 +256,8 @@ impl Engine {
     }
 
     /// Stores each bare fingerprint, in order, that has no other within the distance; at most
-    /// [`PACKED_MAX`]. The reply is, for each, the distance of the nearest hit, or 255 if it was stored. The
-    /// batch scheduler runs the search.
+    /// [`PACKED_MAX`]. The reply is, for each, the distance of the nearest hit, or 255 if it was
+    /// stored. The batch scheduler runs the search.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -348,7 +348,8 @@ impl Engine {
         self.shared.enter(Life::Stopping);
         let threads = self.threads.lock().expect("no panic while it is locked").take();
         let Some(threads) = threads else { return };
-        // When the channel closes the snapshotter takes the last snapshot, for which it needs the writer.
+        // When the channel closes the snapshotter takes the last snapshot, for which it needs the
+        // writer.
         drop(threads.snapshot_requests);
         threads.reclaim.stop();
         join(threads.snapshots);
@@ -372,8 +373,8 @@ impl Engine {
         debug_assert!(failed.is_ok(), "the sender outlives the handle");
     }
 
-    /// Finds the matches of a document, and finishes the look-up, off the async threads if that reads
-    /// records.
+    /// Finds the matches of a document, and finishes the look-up, off the async threads if that
+    /// reads records.
     async fn look_up<T: Send + 'static>(
         &self,
         document: &Document,

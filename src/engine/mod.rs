@@ -8,13 +8,14 @@
 //!   open         recovery: newest valid snapshot + journal -> a running engine; repair
 //! ```
 //!
-//! A write: the handle searches the published view, takes a permit of the queue, and waits. The writer
-//! decides the waiting commands as one group, appends their records, syncs once, publishes the view, and
-//! acknowledges them. So nothing is acknowledged or visible that a crash could take back. A read loads the
-//! published view (one atomic load, no lock) and touches the disk only for hits.
+//! A write: the handle searches the published view, takes a permit of the queue, and waits. The
+//! writer decides the waiting commands as one group, appends their records, syncs once, publishes
+//! the view, and acknowledges them. So nothing is acknowledged or visible that a crash could take
+//! back. A read loads the published view (one atomic load, no lock) and touches the disk only for
+//! hits.
 //!
-//! After a failed write or sync the writer stops for good, because only a restart can find out what is on
-//! the disk. A full disk is noticed before anything is decided, and refuses the group.
+//! After a failed write or sync the writer stops for good, because only a restart can find out what
+//! is on the disk. A full disk is noticed before anything is decided, and refuses the group.
 //!
 //! The simulation tests drive [`mod@write::core`] directly and crash it at every point.
 

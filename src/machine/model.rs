@@ -1,4 +1,5 @@
-//! The model of the machine: a list of documents and a scan, for the tests of this layer and those above.
+//! The model of the machine: a list of documents and a scan, for the tests of this layer and those
+//! above.
 
 use std::cmp::Reverse;
 

@@ -200,7 +200,8 @@ impl Rig {
         assert_eq!(self.machine.view().sequence(), self.model.sequence());
     }
 
-    /// Searches the readers' view, and the newest one if that search is too old: what the engine does.
+    /// Searches the readers' view, and the newest one if that search is too old: what the engine
+    /// does.
     fn check_and_insert(&mut self, document: &Document, criteria: Criteria, store: bool) {
         let expected_matches = self.model.matches(document, criteria);
         let known = expected_matches.iter().map(|found| self.known(found.3, document.id.as_ref()));

@@ -1,9 +1,9 @@
 //! Snapshots: the segments and tables of a view as files, and a manifest that names them.
 //!
 //! Neither ever changes, so each is written once, however many snapshots it is part of. A manifest
-//! `snapshot-<sequence>.manifest` lists the files of one view with their checksums, and the last change
-//! that they contain. The last two snapshots are kept, and every file that neither names is removed. A
-//! manifest counts only with all its files, each of which is verified when it is loaded.
+//! `snapshot-<sequence>.manifest` lists the files of one view with their checksums, and the last
+//! change that they contain. The last two snapshots are kept, and every file that neither names is
+//! removed. A manifest counts only with all its files, each of which is verified when it is loaded.
 
 use std::any::Any;
 use std::io::{self, BufReader, Read, Write};
@@ -82,8 +82,8 @@ impl Part for Table {
 }
 
 impl Written {
-    /// The file of a part, or the part if it has none. A part with a file is dropped: otherwise, if it were
-    /// merged meanwhile, it would stay in memory together with the result.
+    /// The file of a part, or the part if it has none. A part with a file is dropped: otherwise, if
+    /// it were merged meanwhile, it would stay in memory together with the result.
     fn file_of<T: Part>(&self, part: Arc<T>) -> Result<PartFile, Arc<T>> {
         let is_part = |known: &Weak<_>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&part));
         let known = self.0.iter().find(|(known, _)| is_part(known));
@@ -118,8 +118,8 @@ impl Export {
 }
 
 impl Snapshots {
-    /// An export of the newest snapshot, these files of records, and last the file `directory`, without
-    /// which a half-restored directory does not open.
+    /// An export of the newest snapshot, these files of records, and last the file `directory`,
+    /// without which a half-restored directory does not open.
     ///
     /// # Errors
     /// [`StorageError`].
@@ -138,12 +138,12 @@ impl Snapshots {
         Ok(Export { identity: self.directory.identity, files })
     }
 
-    /// Loads the newest complete snapshot. It passes over any other with a warning, because the journal
-    /// leads from the older snapshot to the same state.
+    /// Loads the newest complete snapshot. It passes over any other with a warning, because the
+    /// journal leads from the older snapshot to the same state.
     ///
     /// # Errors
-    /// [`StorageError`] if the disk fails, or a link or a folder has the name of a file. Damage is no
-    /// error here.
+    /// [`StorageError`] if the disk fails, or a link or a folder has the name of a file. Damage is
+    /// no error here.
     pub fn load(
         disk: Arc<dyn Disk>,
         directory: DirectoryFile,
@@ -199,8 +199,8 @@ impl Snapshots {
         snapshots.read_parts(&manifest).map(drop)
     }
 
-    /// Writes a snapshot of these parts, unless there is one of the same state; then removes what no kept
-    /// snapshot needs.
+    /// Writes a snapshot of these parts, unless there is one of the same state; then removes what
+    /// no kept snapshot needs.
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
@@ -228,9 +228,9 @@ impl Snapshots {
         self.keep(Manifest { again: false, taken_at_ms, counts, segments, tables })
     }
 
-    /// Makes the newest snapshot count as two: reads all its files again, and writes its manifest a second
-    /// time. For a state that no longer changes: otherwise the journal after the older snapshot would be
-    /// kept until it does.
+    /// Makes the newest snapshot count as two: reads all its files again, and writes its manifest a
+    /// second time. For a state that no longer changes: otherwise the journal after the older
+    /// snapshot would be kept until it does.
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
@@ -258,8 +258,8 @@ impl Snapshots {
         Ok(info)
     }
 
-    /// The last change that both kept snapshots contain, each of which was read back completely: the
-    /// journal up to it is needed for its records only. 0 unless there are two.
+    /// The last change that both kept snapshots contain, each of which was read back completely:
+    /// the journal up to it is needed for its records only. 0 unless there are two.
     pub fn covered_by_both(&self) -> Sequence {
         let older = self.kept.get(KEPT - 1).filter(|_| self.verified == KEPT);
         older.map_or(Sequence::ZERO, |older| older.counts.sequence)

@@ -1,4 +1,5 @@
-//! A data directory without a service, for the commands that inspect, verify, export, restore and repair.
+//! A data directory without a service, for the commands that inspect, verify, export, restore and
+//! repair.
 //!
 //! Takes the directory's lock, so that no service starts on it meanwhile. Everything except
 //! [`OfflineDirectory::repair`] and [`restore`] only reads.

@@ -1,7 +1,8 @@
-//! Promise: damage never silently makes a reply wrong or incomplete. With a damaged snapshot, the older
-//! one and the journal lead to the same state, or the directory is refused. With any bit flipped, a
-//! record is right or refused. Method: a directory with two snapshots and a journal after them, every
-//! file of it damaged in every way; after each damage the whole state is compared.
+//! Promise: damage never silently makes a reply wrong or incomplete. With a damaged snapshot, the
+//! older one and the journal lead to the same state, or the directory is refused. With any bit
+//! flipped, a record is right or refused. Method: a directory with two snapshots and a journal
+//! after them, every file of it damaged in every way; after each damage the whole state is
+//! compared.
 
 use std::sync::Arc;
 
@@ -75,8 +76,8 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
 }
 
 impl Truth {
-    /// A third of the documents in each snapshot, a third in the journal only. A document of the first
-    /// third is removed, and the records of that third are in a pack.
+    /// A third of the documents in each snapshot, a third in the journal only. A document of the
+    /// first third is removed, and the records of that third are in a pack.
     fn new() -> Self {
         let disk = SimulatedDisk::new();
         let Recovered { mut core, mut snapshots } = open(&disk).unwrap();

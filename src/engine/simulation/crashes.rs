@@ -1,6 +1,6 @@
-//! Promise: a crash leaves a prefix with everything promised: with `always` what was acknowledged, with
-//! `interval` and `none` what was synced, or what was acknowledged if only the process died. Method:
-//! seeded lives of the core. A failing seed is printed; `seed_replays` runs it alone.
+//! Promise: a crash leaves a prefix with everything promised: with `always` what was acknowledged,
+//! with `interval` and `none` what was synced, or what was acknowledged if only the process died.
+//! Method: seeded lives of the core. A failing seed is printed; `seed_replays` runs it alone.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -90,7 +90,8 @@ fn run(seed: u64, rules: &Rules) -> Result<History, String> {
     Rig::recover(&without, rules.durability, history, promised).map(|rig| rig.history)
 }
 
-/// Flips a bit of a copy. The copy may be refused, or cut off where it had no seal yet, but the bit is never read.
+/// Flips a bit of a copy. The copy may be refused, or cut off where it had no seal yet, but the bit
+/// is never read.
 fn rot(
     disk: &SimulatedDisk,
     durability: Durability,
@@ -121,8 +122,8 @@ fn is_unreadable(broken: &str) -> bool {
     broken.ends_with("reads as Err(Unreadable)")
 }
 
-/// Runs seeds on all cores. In at least half of them space must be reclaimed, or the run says nothing
-/// about that.
+/// Runs seeds on all cores. In at least half of them space must be reclaimed, or the run says
+/// nothing about that.
 fn campaign(seeds: u64, rules: &Rules) {
     let packed = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;

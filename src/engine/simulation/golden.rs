@@ -1,6 +1,6 @@
-//! Promise: a data directory of format version 1 can be opened and read for ever, and so can an export of
-//! it. Method: one is stored under `tests/fixtures`, with every kind of file. Its documents are known
-//! here, and its segments and tables are written again with the same bytes.
+//! Promise: a data directory of format version 1 can be opened and read for ever, and so can an
+//! export of it. Method: one is stored under `tests/fixtures`, with every kind of file. Its
+//! documents are known here, and its segments and tables are written again with the same bytes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -132,7 +132,8 @@ fn stored() -> SimulatedDisk {
     disk
 }
 
-/// The journal after the older snapshot is not swept, because without the newer snapshot it is replayed.
+/// The journal after the older snapshot is not swept, because without the newer snapshot it is
+/// replayed.
 #[test]
 fn a_sweep_leaves_the_older_snapshot_its_journal() {
     let disk = directory_of_today();
@@ -157,8 +158,8 @@ fn the_directory_of_version_1_is_opened_with_and_without_its_snapshots() {
     assert_has_everything(&disk);
 }
 
-/// Which segments there are depends on merges. The bytes of a journal, a pack and a manifest's header do
-/// not.
+/// Which segments there are depends on merges. The bytes of a journal, a pack and a manifest's
+/// header do not.
 #[test]
 fn journal_packs_and_directory_of_version_1_are_written_byte_for_byte() {
     let (stored, today) = (stored(), directory_of_today());
@@ -231,8 +232,8 @@ fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
     bytes
 }
 
-/// For a new format version: `cargo test --lib golden -- --ignored` stores what today's code writes, under
-/// new names.
+/// For a new format version: `cargo test --lib golden -- --ignored` stores what today's code
+/// writes, under new names.
 #[test]
 #[ignore = "stores fixtures"]
 fn the_directory_of_today_is_stored() {

@@ -1,6 +1,6 @@
-//! Promise: a crash during a recovery loses nothing; the next recovery finds the same state. Method: a
-//! power cut in each operation of a recovery in turn, and one in the recovery after it, until a recovery
-//! completes.
+//! Promise: a crash during a recovery loses nothing; the next recovery finds the same state.
+//! Method: a power cut in each operation of a recovery in turn, and one in the recovery after it,
+//! until a recovery completes.
 
 use std::sync::Arc;
 

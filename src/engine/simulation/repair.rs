@@ -1,6 +1,6 @@
-//! Promise: a repair that is interrupted anywhere can be run again, with the same result, and until then
-//! no service starts; every damaged file has a copy. Method: the directory of the golden files, damaged in
-//! each of its files, with a power cut in every operation of the repair.
+//! Promise: a repair that is interrupted anywhere can be run again, with the same result, and until
+//! then no service starts; every damaged file has a copy. Method: the directory of the golden
+//! files, damaged in each of its files, with a power cut in every operation of the repair.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! A life of the core on a simulated disk, compared with the model.
 //!
-//! Commands are drawn from few ids and few near fingerprints, so that most of them meet. Every state of
-//! the model is kept, because recovery may stop at any of them after what was promised.
+//! Commands are drawn from few ids and few near fingerprints, so that most of them meet. Every
+//! state of the model is kept, because recovery may stop at any of them after what was promised.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -104,8 +104,8 @@ impl History {
 }
 
 impl Rig {
-    /// Recovers, and compares the state with what was accepted. `promised` is the last change that must
-    /// not be lost.
+    /// Recovers, and compares the state with what was accepted. `promised` is the last change that
+    /// must not be lost.
     pub(super) fn recover(
         disk: &SimulatedDisk,
         durability: Durability,

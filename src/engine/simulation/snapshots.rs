@@ -1,5 +1,5 @@
-//! The core without crashes: snapshots save the replay, a full disk refuses, ids of documents that come
-//! after many others are shown.
+//! The core without crashes: snapshots save the replay, a full disk refuses, ids of documents that
+//! come after many others are shown.
 
 use std::sync::Arc;
 

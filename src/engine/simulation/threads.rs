@@ -1,7 +1,8 @@
 //! Promises of the threads together. A write whose group fails is refused and never visible. With
-//! `interval` a window ends in time whatever else the engine does, and a power cut takes only the writes
-//! of the last one. When writes pause, the newest segments are merged even during a long merge. Method:
-//! the real threads over a simulated disk that fails, or delays a snapshot or a merge.
+//! `interval` a window ends in time whatever else the engine does, and a power cut takes only the
+//! writes of the last one. When writes pause, the newest segments are merged even during a long
+//! merge. Method: the real threads over a simulated disk that fails, or delays a snapshot or a
+//! merge.
 
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;

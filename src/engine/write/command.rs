@@ -1,7 +1,7 @@
 //! How the writer decides each command of the machine, and what it replies.
 //!
-//! A check-and-insert comes with what a reader found for it. That is a cache: where changes since have
-//! outdated it, the writer searches again, so that no verdict depends on it.
+//! A check-and-insert comes with what a reader found for it. That is a cache: where changes since
+//! have outdated it, the writer searches again, so that no verdict depends on it.
 
 use std::fmt::Debug;
 

@@ -1,8 +1,8 @@
 //! Commands in the queue of the writer, each with the caller that waits for its reply.
 //!
-//! [`Queued`] pairs a command with the sender of its reply, so that a reply is never of another type
-//! than its command's. The writer decides a group of them, keeps the replies until the group is
-//! durable, and only then acknowledges them.
+//! [`Queued`] pairs a command with the sender of its reply, so that a reply is never of another
+//! type than its command's. The writer decides a group of them, keeps the replies until the group
+//! is durable, and only then acknowledges them.
 
 use std::fmt::Debug;
 
@@ -111,7 +111,8 @@ impl<R> Pending<R> {
     }
 }
 
-/// Decides writes in order, as one group. None of them may be acknowledged before the core has made them durable.
+/// Decides writes in order, as one group. None of them may be acknowledged before the core has made
+/// them durable.
 ///
 /// # Errors
 /// [`StorageError`]: the core must not be used again. A full disk is no such error: it refuses the
