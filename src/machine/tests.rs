@@ -229,12 +229,12 @@ impl Rig {
             let documents = self.model.documents().iter().map(|(_, document)| document);
             documents.filter(|document| document.fingerprint == fingerprint)
         };
-        let held = DocumentCounts {
+        let counts = DocumentCounts {
             documents: stored().count() as u64,
             with_id: stored().filter(|document| document.id.is_some()).count() as u64,
         };
         let others = stored().filter(|document| own.is_none() || document.id.as_ref() != own);
-        (held, others.take(DOCUMENTS_COMPARED_MAX).any(|document| document.sketch.is_some()))
+        (counts, others.take(DOCUMENTS_COMPARED_MAX).any(|document| document.sketch.is_some()))
     }
 }
 

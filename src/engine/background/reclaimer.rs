@@ -143,7 +143,7 @@ impl ReclaimerThread {
                 }
                 // No record is lost.
                 Err(error) => {
-                    tracing::error!(%error, "no space of old records could be given back");
+                    tracing::error!(%error, "the space of old records could not be reclaimed");
                     self.last.upto = self.upto();
                     self.last.garbage = self.garbage_at_most();
                 }
@@ -249,7 +249,7 @@ impl ReclaimerThread {
         usage.live_bytes = usage.bytes;
         self.last.garbage = self.garbage_at_most();
         self.publish();
-        tracing::info!(%upto, reclaimed, "space of old records given back");
+        tracing::info!(%upto, reclaimed, "space of old records reclaimed");
         Ok(())
     }
 

@@ -336,11 +336,7 @@ impl Snapshots {
     fn read_manifest(&self, name: &str, packed_before: u64) -> Result<Manifest, StorageError> {
         let manifest = Manifest::read(&*self.disk, &self.directory, name)?;
         if manifest.counts.sequence.next().get() < packed_before {
-            return Err(invalid(
-                "records that would continue it were given back",
-                "continue",
-                name,
-            ));
+            return Err(invalid("records that would continue it were reclaimed", "continue", name));
         }
         Ok(manifest)
     }

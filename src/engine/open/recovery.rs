@@ -74,7 +74,7 @@ pub fn recover(
             file = torn.file,
             offset = torn.offset,
             bytes = torn.bytes,
-            "cutting an unanswered tail off the journal"
+            "cutting a torn tail off the journal"
         );
     }
     let replayed = machine.view().sequence().get() - snapshot.get();

@@ -57,7 +57,7 @@ fn run(seed: u64, rules: &Rules) -> Result<History, String> {
     while history.commands < COMMANDS {
         disk.set_faults(rules.lies.clone());
         if dice.below(4) == 0 {
-            // A crash during recovery: what was promised before still holds.
+            // A crash during recovery: what was promised before is still promised.
             let crash_at_operation = Some(1 + dice.roll() % 8);
             disk.set_faults(Faults { crash_at_operation, ..rules.lies.clone() });
             let interrupted: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -143,8 +143,8 @@ fn campaign(seeds: u64, rules: &Rules) {
         }
     });
     let packed = packed.into_inner();
-    println!("space was given back in {packed} of {seeds} seeds");
-    assert!(packed * 2 >= seeds, "only {packed} of {seeds} seeds have given back space");
+    println!("space was reclaimed in {packed} of {seeds} seeds");
+    assert!(packed * 2 >= seeds, "only {packed} of {seeds} seeds have reclaimed space");
 }
 
 #[test]

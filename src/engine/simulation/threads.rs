@@ -165,7 +165,7 @@ async fn a_write_whose_group_fails_is_refused_and_never_visible() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_ends_while_a_snapshot_is_held_up() {
+async fn a_window_ends_while_a_snapshot_waits() {
     let (engine, gated, _folder) = engine(options(Durability::Interval { ms: 20 }));
     write(&engine, 1).await;
     let snapshot = tokio::spawn({
@@ -216,7 +216,7 @@ async fn fill_deltas(engine: &Engine, deltas: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_writes_pause_the_newest_segments_become_one_beside_a_merge_that_is_held_up() {
+async fn when_writes_pause_the_newest_segments_are_merged_while_a_long_merge_waits() {
     let small = Options {
         delta_events: FEW_EVENTS,
         small_segment_max: 4 * FEW_EVENTS as u64,
