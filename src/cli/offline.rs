@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::error_report::ErrorReport;
-use crate::engine::open::offline::Stopped;
+use crate::engine::open::offline::OfflineDirectory;
 
 /// Which data directory.
 #[derive(Debug, clap::Args)]
@@ -17,8 +17,8 @@ pub(super) struct Data {
 
 impl Data {
     /// Opens the directory and takes its lock.
-    pub(super) fn open(&self) -> Result<Stopped, ErrorReport> {
-        Stopped::open(&self.directory).map_err(|error| {
+    pub(super) fn open(&self) -> Result<OfflineDirectory, ErrorReport> {
+        OfflineDirectory::open(&self.directory).map_err(|error| {
             let next = "stop the service that uses it (or export from it: nearprint snapshot export \
                         --server URL), or name another one: --data DIR";
             let what = format!("cannot look at {}", self.directory.display());

@@ -1,8 +1,8 @@
 //! The identity of a data directory, which never changes.
 //!
-//! The sealed file `directory` has the maximum distance and two secrets: the seed of the bit permutation
-//! and the key of the id hashes. Its header, like that of every other file, has the directory's random id
-//! and the recipe.
+//! The sealed file `directory` has the maximum distance and two secrets: the seed of the bit
+//! permutation and the key of the id hashes. Its header, like that of every other file, has the
+//! directory's random id and the recipe.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, Stora
 
 /// The name of its file.
 pub const NAME: &str = "directory";
-/// This file exists while an export is being restored. If removing it is all that a restore had left to
-/// do, the next start removes it, as it removes every `*.tmp`.
+/// This file exists while an export is being restored. If removing it is all that a restore had
+/// left to do, the next start removes it, as it removes every `*.tmp`.
 pub const RESTORE_MARKER: &str = "restore-unfinished.tmp";
 const KIND: FileKind = FileKind(1);
 const BODY_BYTES: u64 = 25;

@@ -18,9 +18,9 @@ pub enum OpenError {
     NoDirectoryFile,
     /// The directory has the file that identifies it, but no record file.
     #[error(
-        "the data directory has a `directory` file but no journal file and no pack; nothing was changed; \
-         next: restore an export into an empty directory (nearprint snapshot restore), or choose an \
-         empty directory"
+        "the data directory has a `directory` file but no journal file and no pack; nothing was \
+         changed; next: restore an export into an empty directory (nearprint snapshot restore), or \
+         choose an empty directory"
     )]
     NoRecords,
     /// A repair was interrupted.
@@ -41,8 +41,8 @@ pub enum OpenError {
     },
     /// The directory was created with another recipe.
     #[error(
-        "the data directory was created with recipe = {created}, the configuration says {configured}; \
-         set data.recipe to {created}, or choose an empty directory"
+        "the data directory was created with recipe = {created}, the configuration says \
+         {configured}; set data.recipe to {created}, or choose an empty directory"
     )]
     Recipe {
         /// The directory's.

@@ -9,10 +9,6 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::{Document, DocumentId};
-use crate::engine::answers::{
-    Admission, Findings, PackedInserted, QueryOptions, Readiness, Removed, SnapshotInfo,
-    StoredDocument, Written,
-};
 use crate::engine::background::reclaimer::ReclaimerThread;
 use crate::engine::background::snapshots::Export;
 use crate::engine::background::snapshotter::{SnapshotRequest, Snapshotter};
@@ -27,6 +23,10 @@ use crate::engine::published::Published;
 use crate::engine::read::found::{Checked, Found, Unread};
 use crate::engine::read::reader::{self, Listing, Lookup};
 use crate::engine::read::scheduler::{BatchScheduler, Share};
+use crate::engine::replies::{
+    Admission, Findings, PackedInserted, QueryOptions, Readiness, Removed, SnapshotInfo,
+    StoredDocument, Written,
+};
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::write::command::{
     Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked,
@@ -166,20 +166,12 @@ impl Engine {
     /// # Errors
     /// As [`Self::query`].
     pub async fn find(&self, document: &Document, options: QueryOptions) -> Result<Found, Refused> {
-        self.check_distance(options.criteria.distance)?;
-        let probe = self.probe(document, options.criteria);
-        let state = self.shared.published.load();
-        let lookup = Lookup::begin(&state.view, &probe);
-        if !lookup.reads_records() {
-            return finish_query(&state, &probe, lookup, options.limit);
-        }
-        let (state, document) = (Arc::clone(&state), document.clone());
-        let Probe { key, criteria, .. } = probe;
-        off_async(move || {
-            let probe = Probe { document: &document, key, criteria };
-            finish_query(&state, &probe, lookup, options.limit)
-        })
-        .await
+        let QueryOptions { criteria, limit } = options;
+        self.check_distance(criteria.distance)?;
+        let finish = move |state: &Published, probe: &Probe<'_>, lookup| {
+            finish_query(state, probe, lookup, limit)
+        };
+        self.look_up(document, criteria, finish).await
     }
 
     /// One request's share of the batch scheduler.
@@ -205,8 +197,8 @@ impl Engine {
         share.look_up(&queries.into(), look_up).await
     }
 
-    /// The same on the caller's thread, without a permit. Call it off the async threads for more than a
-    /// few hundred queries.
+    /// The same on the caller's thread, without a permit. Call it off the async threads for more
+    /// than a few hundred queries.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`].
@@ -227,8 +219,8 @@ impl Engine {
         self.submit(Insert { document }, admission, 0).await
     }
 
-    /// Looks up a document and stores it unless a hit counts (or even so, with `store_duplicates`), in one
-    /// atomic step.
+    /// Looks up a document and stores it unless a hit counts (or even so, with `store_duplicates`),
+    /// in one atomic step.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -241,7 +233,10 @@ impl Engine {
     ) -> Result<Pending<Checked>, Refused> {
         let QueryOptions { criteria, limit } = options;
         self.check_distance(criteria.distance)?;
-        let lookup = self.look_up(&document, criteria).await?;
+        let verify = |state: &Published, probe: &Probe<'_>, mut lookup: Lookup| {
+            lookup.verify(state, probe).map(|()| lookup)
+        };
+        let lookup = self.look_up(&document, criteria, verify).await?;
         let bytes = lookup.bytes();
         let command = CheckAndInsert { document, criteria, store_duplicates };
         self.submit(SearchedCheckAndInsert { command, lookup, limit }, admission, bytes).await
@@ -261,8 +256,8 @@ impl Engine {
     }
 
     /// Stores each bare fingerprint, in order, that has no other within the distance; at most
-    /// [`PACKED_MAX`]. The reply is, for each, the distance of the nearest hit, or 255 if it was stored. The
-    /// batch scheduler runs the search.
+    /// [`PACKED_MAX`]. The reply is, for each, the distance of the nearest hit, or 255 if it was
+    /// stored. The batch scheduler runs the search.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
@@ -353,7 +348,8 @@ impl Engine {
         self.shared.enter(Life::Stopping);
         let threads = self.threads.lock().expect("no panic while it is locked").take();
         let Some(threads) = threads else { return };
-        // When the channel closes the snapshotter takes the last snapshot, for which it needs the writer.
+        // When the channel closes the snapshotter takes the last snapshot, for which it needs the
+        // writer.
         drop(threads.snapshot_requests);
         threads.reclaim.stop();
         join(threads.snapshots);
@@ -377,20 +373,23 @@ impl Engine {
         debug_assert!(failed.is_ok(), "the sender outlives the handle");
     }
 
-    /// Finds the matches of a document and verifies them.
-    async fn look_up(&self, document: &Document, criteria: Criteria) -> Result<Lookup, Refused> {
-        let probe = self.probe(document, criteria);
-        let state = self.shared.published.load_full();
-        let mut lookup = Lookup::begin(&state.view, &probe);
+    /// Finds the matches of a document, and finishes the look-up, off the async threads if that
+    /// reads records.
+    async fn look_up<T: Send + 'static>(
+        &self,
+        document: &Document,
+        criteria: Criteria,
+        finish: impl FnOnce(&Published, &Probe<'_>, Lookup) -> Result<T, Refused> + Send + 'static,
+    ) -> Result<T, Refused> {
+        let probe = Probe::new(document, criteria, &self.shared.id_secret);
+        let state = self.shared.published.load();
+        let lookup = Lookup::begin(&state.view, &probe);
         if !lookup.reads_records() {
-            return Ok(lookup);
+            return finish(&state, &probe, lookup);
         }
-        let (key, document) = (probe.key, document.clone());
-        off_async(move || {
-            lookup.verify(&state, &Probe { document: &document, key, criteria })?;
-            Ok(lookup)
-        })
-        .await
+        let (state, key, document) = (Arc::clone(&state), probe.key, document.clone());
+        off_async(move || finish(&state, &Probe { document: &document, key, criteria }, lookup))
+            .await
     }
 
     /// Puts a command in the queue of the writer; its reply takes about `bytes` bytes.
@@ -421,10 +420,6 @@ impl Engine {
         };
         self.shared.writer.send(Message::Write(queued)).map_err(|_| gone())?;
         Ok(pending)
-    }
-
-    fn probe<'a>(&self, document: &'a Document, criteria: Criteria) -> Probe<'a> {
-        Probe::new(document, criteria, &self.shared.id_secret)
     }
 
     fn check_distance(&self, asked: Distance) -> Result<(), Refused> {

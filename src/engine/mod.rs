@@ -8,17 +8,17 @@
 //!   open         recovery: newest valid snapshot + journal -> a running engine; repair
 //! ```
 //!
-//! A write: the handle searches the published view, takes a permit of the queue, and waits. The writer
-//! decides the waiting commands as one group, appends their records, syncs once, publishes the view, and
-//! acknowledges them. So nothing is acknowledged or visible that a crash could take back. A read loads the
-//! published view (one atomic load, no lock) and touches the disk only for hits.
+//! A write: the handle searches the published view, takes a permit of the queue, and waits. The
+//! writer decides the waiting commands as one group, appends their records, syncs once, publishes
+//! the view, and acknowledges them. So nothing is acknowledged or visible that a crash could take
+//! back. A read loads the published view (one atomic load, no lock) and touches the disk only for
+//! hits.
 //!
-//! After a failed write or sync the writer stops for good, because only a restart can find out what is on
-//! the disk. A full disk is noticed before anything is decided, and refuses the group.
+//! After a failed write or sync the writer stops for good, because only a restart can find out what
+//! is on the disk. A full disk is noticed before anything is decided, and refuses the group.
 //!
 //! The simulation tests drive [`mod@write::core`] directly and crash it at every point.
 
-pub mod answers;
 pub mod background;
 pub mod directory_file;
 pub mod error;
@@ -27,6 +27,7 @@ pub mod open;
 pub mod options;
 pub mod published;
 pub mod read;
+pub mod replies;
 pub mod write;
 
 mod blocking;
@@ -43,10 +44,10 @@ pub use crate::engine::read::scheduler::Share;
 pub use crate::engine::write::queued::Pending;
 pub use crate::machine::commands::Verdict;
 pub use crate::machine::query::{Criteria, Hit, Verification};
-pub use answers::{
-    Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
-    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,
-};
 pub use error::{OpenError, Refused};
 pub use handle::Engine;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
+pub use replies::{
+    Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
+    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,
+};

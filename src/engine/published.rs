@@ -3,8 +3,8 @@
 use crate::index::view::View;
 use crate::storage::Records;
 
-/// A state with its records. The records are pinned: those of the view's documents stay readable for
-/// the life of this value, even if their files are reclaimed.
+/// A state with its records. The records are pinned: those of the view's documents stay readable
+/// for the life of this value, even if their files are reclaimed.
 #[derive(Debug, Clone)]
 pub struct Published {
     /// The state.

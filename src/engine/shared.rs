@@ -8,11 +8,11 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::Sequence;
-use crate::engine::answers::{Readiness, RecordSpace, SnapshotInfo};
 use crate::engine::error::Refused;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::scheduler::BatchScheduler;
+use crate::engine::replies::{Readiness, RecordSpace, SnapshotInfo};
 use crate::engine::write::command::Bounds;
 use crate::engine::write::queued::QueuedWrite;
 use crate::index::compaction::built::Built;
@@ -43,8 +43,8 @@ pub(crate) struct Shared {
     pub(crate) space: ArcSwap<RecordSpace>,
     /// Locked while segments to merge are chosen.
     pub(crate) merging: Mutex<Option<Merging>>,
-    /// Snapshots and partitioned merges take turns, first come, first served: a snapshot would keep in
-    /// memory what the merge has finished with, and write its intermediate results.
+    /// Snapshots and partitioned merges take turns, first come, first served: a snapshot would keep
+    /// in memory what the merge has finished with, and write its intermediate results.
     pub(crate) snapshot_merge_lock: tokio::sync::Mutex<()>,
 }
 
@@ -70,7 +70,8 @@ pub(crate) enum Life {
 pub(crate) enum Message {
     /// Decide a command.
     Write(Box<dyn QueuedWrite>),
-    /// Install what was built from parts of the published view, and publish. The new view is sent back.
+    /// Install what was built from parts of the published view, and publish. The new view is sent
+    /// back.
     Install { built: Built, installed: oneshot::Sender<View> },
     /// Close the delta and publish. Everything in the view that is sent back is durable.
     Freeze { frozen: oneshot::Sender<View> },
@@ -118,7 +119,8 @@ impl Shared {
         });
     }
 
-    /// Stops the engine for good: it accepts no more commands, and the writer refuses those that wait.
+    /// Stops the engine for good: it accepts no more commands, and the writer refuses those that
+    /// wait.
     pub(crate) fn fail(&self) {
         self.enter(Life::Failed);
         // If the writer has ended, nothing waits.

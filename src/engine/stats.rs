@@ -1,8 +1,8 @@
 //! The state of the engine in numbers.
 
 use crate::document::Sequence;
-use crate::engine::answers::{SegmentStats, Stats};
 use crate::engine::handle::Engine;
+use crate::engine::replies::{SegmentStats, Stats};
 use crate::engine::write::writer::memory_stats;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
@@ -17,8 +17,8 @@ impl Engine {
         self.shared.published.load().view.sequence()
     }
 
-    /// The state in numbers. Counts the distinct fingerprints of the newest changes unless there are more
-    /// than a million. That takes tenths of a second: call it off the async threads.
+    /// The state in numbers. Counts the distinct fingerprints of the newest changes unless there
+    /// are more than a million. That takes tenths of a second: call it off the async threads.
     pub fn stats(&self) -> Stats {
         let state = self.shared.published.load_full();
         let view = &state.view;

@@ -59,7 +59,8 @@ impl Machine {
         self.applied(verdict, is_new.then_some(Change::Put { document }))
     }
 
-    /// Stores a document, or removes the one with its id, or does nothing, depending on its matches.
+    /// Stores a document, or removes the one with its id, or does nothing, depending on its
+    /// matches.
     ///
     /// # Panics
     /// If the search has not seen every change: bring it up to date first ([`Search::update`]).

@@ -1,9 +1,9 @@
 //! What the journal records: accepted changes, and their bytes.
 //!
-//! A record is the *effect* of a command, not the command: a put for a check-and-insert that stored its
-//! document, nothing for one that did not. So recovery repeats what was acknowledged, whatever a later
-//! version would decide. `docs/disk-format.md` documents the bytes, which are little-endian. The header
-//! of the journal has their version, and their frame the checksum.
+//! A record is the *effect* of a command, not the command: a put for a check-and-insert that stored
+//! its document, nothing for one that did not. So recovery repeats what was acknowledged, whatever
+//! a later version would decide. `docs/disk-format.md` documents the bytes, which are
+//! little-endian. The header of the journal has their version, and their frame the checksum.
 
 use crate::document::{Document, DocumentId};
 use crate::fingerprint::Fingerprint;
@@ -167,8 +167,8 @@ fn decode_document(rest: &mut &[u8]) -> Result<Document, NotARecord> {
     Ok(Document { id, fingerprint, sketch, short: flags & SHORT != 0 })
 }
 
-/// The number of runs, the begin and length of each, then the fingerprints: at most half again as long
-/// as the fingerprints alone, and never longer than before some were removed.
+/// The number of runs, the begin and length of each, then the fingerprints: at most half again as
+/// long as the fingerprints alone, and never longer than before some were removed.
 fn encode_sparse(fingerprints: &[(u16, Fingerprint)], out: &mut Vec<u8>) {
     let runs = || fingerprints.chunk_by(|(before, _), (after, _)| before + 1 == *after);
     out.extend_from_slice(&(runs().count() as u16).to_le_bytes());

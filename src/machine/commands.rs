@@ -1,7 +1,7 @@
 //! Commands, and what each replies.
 //!
-//! A command is plain data: it can be stored or sent, and every machine with the same changes behind
-//! it decides it alike.
+//! A command is plain data: it can be stored or sent, and every machine with the same changes
+//! behind it decides it alike.
 
 use crate::document::{Document, DocumentId, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};

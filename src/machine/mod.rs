@@ -7,9 +7,9 @@
 //!   recovery  Machine::enact(change)                 enacts what was decided before
 //! ```
 //!
-//! It knows no file, socket, clock, thread or random number. The sketches of stored documents come from a
-//! function of the caller, because they are in the journal. A verdict does not depend on the age of the
-//! search that it rests on.
+//! It knows no file, socket, clock, thread or random number. The sketches of stored documents come
+//! from a function of the caller, because they are in the journal. A verdict does not depend on the
+//! age of the search that it rests on.
 //!
 //! Tested against [`model`], which keeps everything in a list.
 #![deny(clippy::iter_over_hash_type, clippy::float_arithmetic, reason = "replicas must agree")]

@@ -1,4 +1,5 @@
-//! The model of the machine: a list of documents and a scan, for the tests of this layer and those above.
+//! The model of the machine: a list of documents and a scan, for the tests of this layer and those
+//! above.
 
 use std::cmp::Reverse;
 
@@ -115,17 +116,17 @@ impl Model {
         fingerprints: &[Fingerprint],
         distance: Distance,
     ) -> Vec<u8> {
-        let mut answer = Vec::new();
+        let mut reply = Vec::new();
         for &fingerprint in fingerprints {
             let distances = self.documents.iter().map(|(_, s)| s.fingerprint.distance(fingerprint));
             if let Some(nearest) = distances.filter(|near| *near <= distance).min() {
-                answer.push(nearest.get());
+                reply.push(nearest.get());
             } else {
                 self.enact(&Change::Put { document: Document::bare(fingerprint) });
-                answer.push(NO_HIT);
+                reply.push(NO_HIT);
             }
         }
-        answer
+        reply
     }
 
     /// Enacts a change.

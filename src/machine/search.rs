@@ -17,8 +17,8 @@ pub const DOCUMENTS_COMPARED_MAX: usize = 16;
 /// The maximum number of matches of one look-up that are verified, the nearest and oldest first.
 pub const MATCHES_VERIFIED_MAX: usize = 256;
 
-/// The maximum number of matches that a search keeps, the nearest and oldest first; it only counts the
-/// others. So a search takes 90 KiB at most, and its first thousand hits are right even if
+/// The maximum number of matches that a search keeps, the nearest and oldest first; it only counts
+/// the others. So a search takes 90 KiB at most, and its first thousand hits are right even if
 /// verification moves every match that it refutes to the end.
 pub const MATCHES_KEPT_MAX: usize = MATCHES_VERIFIED_MAX + 1_000;
 
@@ -164,8 +164,8 @@ impl Search {
     /// memory.
     ///
     /// # Errors
-    /// [`Stale`] where memory no longer has all changes since, or a match lost a document. The search must
-    /// not be used any more.
+    /// [`Stale`] where memory no longer has all changes since, or a match lost a document. The
+    /// search must not be used any more.
     pub fn update(&mut self, view: &View, probe: &Probe<'_>) -> Result<(), Stale> {
         if self.since == view.sequence() {
             return Ok(());

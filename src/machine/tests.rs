@@ -200,7 +200,8 @@ impl Rig {
         assert_eq!(self.machine.view().sequence(), self.model.sequence());
     }
 
-    /// Searches the readers' view, and the newest one if that search is too old: what the engine does.
+    /// Searches the readers' view, and the newest one if that search is too old: what the engine
+    /// does.
     fn check_and_insert(&mut self, document: &Document, criteria: Criteria, store: bool) {
         let expected_matches = self.model.matches(document, criteria);
         let known = expected_matches.iter().map(|found| self.known(found.3, document.id.as_ref()));
@@ -228,12 +229,12 @@ impl Rig {
             let documents = self.model.documents().iter().map(|(_, document)| document);
             documents.filter(|document| document.fingerprint == fingerprint)
         };
-        let held = DocumentCounts {
+        let counts = DocumentCounts {
             documents: stored().count() as u64,
             with_id: stored().filter(|document| document.id.is_some()).count() as u64,
         };
         let others = stored().filter(|document| own.is_none() || document.id.as_ref() != own);
-        (held, others.take(DOCUMENTS_COMPARED_MAX).any(|document| document.sketch.is_some()))
+        (counts, others.take(DOCUMENTS_COMPARED_MAX).any(|document| document.sketch.is_some()))
     }
 }
 

@@ -1,10 +1,10 @@
 //! The flusher: the thread that turns full deltas into segments, as soon as they are full.
 //!
-//! It is a thread of its own because nothing else may delay it: with too many full deltas the writer
-//! waits ([`crate::engine::write::writer`]). It also merges the newest segments with each other, and it
-//! throttles writes by delaying the next delta, for which the writer then waits; the compaction policy
-//! ([`policy`]) says when. Since no other thread turns deltas into segments, it also prepares the view of
-//! a snapshot, which has no deltas.
+//! It is a thread of its own because nothing else may delay it: with too many full deltas the
+//! writer waits ([`crate::engine::write::writer`]). It also merges the newest segments with each
+//! other, and it throttles writes by delaying the next delta, for which the writer then waits; the
+//! compaction policy ([`policy`]) says when. Since no other thread turns deltas into segments, it
+//! also prepares the view of a snapshot, which has no deltas.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -121,8 +121,8 @@ fn complete(shared: &Arc<Shared>, work: Work) -> Option<()> {
 /// Everything published so far, in segments and tables alone.
 fn settle(shared: &Arc<Shared>) -> Option<Settled> {
     let frozen = shared.send_and_wait(|frozen| Message::Freeze { frozen })?;
-    // Only this thread turns deltas into segments, so when the loop ends the segments have exactly what
-    // was frozen; a merge in between does not change that.
+    // Only this thread turns deltas into segments, so when the loop ends the segments have exactly
+    // what was frozen; a merge in between does not change that.
     loop {
         let state = shared.published.load_full();
         let view = &state.view;

@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 
 use crate::document::Sequence;
-use crate::engine::answers::SnapshotInfo;
 use crate::engine::directory_file::{self, DirectoryFile};
+use crate::engine::replies::SnapshotInfo;
 use crate::index::view::Counts;
 use crate::storage::{
     Damage, Disk, FileKind, Sealed, SealedReader, StorageError, file_number, holds_records,
@@ -26,6 +26,13 @@ pub(super) struct Manifest {
     pub(super) counts: Counts,
     pub(super) segments: Vec<PartFile>,
     pub(super) tables: Vec<TableFile>,
+}
+
+/// A part of a snapshot, which has a file of its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PartKind {
+    Segment,
+    Table,
 }
 
 /// A file of a segment or of a table.
@@ -56,12 +63,20 @@ impl From<Sealed> for Contents {
     }
 }
 
-pub(super) fn segment_name(number: u64) -> String {
-    format!("segment-{number:020}.seg")
-}
+impl PartKind {
+    pub(super) fn file_kind(self) -> FileKind {
+        match self {
+            Self::Segment => FileKind(5),
+            Self::Table => FileKind(6),
+        }
+    }
 
-pub(super) fn table_name(number: u64) -> String {
-    format!("table-{number:020}.seg")
+    pub(super) fn name(self, number: u64) -> String {
+        match self {
+            Self::Segment => format!("segment-{number:020}.seg"),
+            Self::Table => format!("table-{number:020}.seg"),
+        }
+    }
 }
 
 /// The number of a segment's or a table's file; they share one counter.
@@ -99,12 +114,8 @@ pub fn read_manifest_of(
 ) -> Result<(SnapshotInfo, Vec<(String, u64)>), StorageError> {
     let manifest = Manifest::read(disk, directory, name)?;
     let mut files = vec![(name.to_owned(), disk.open(name)?.len()?)];
-    for file in &manifest.segments {
-        files.push((segment_name(file.number), file.contents.bytes));
-    }
-    for TableFile { file, .. } in &manifest.tables {
-        files.push((table_name(file.number), file.contents.bytes));
-    }
+    files
+        .extend(manifest.files().map(|(kind, file)| (kind.name(file.number), file.contents.bytes)));
     Ok((manifest.info(), files))
 }
 
@@ -135,14 +146,14 @@ impl Manifest {
         SnapshotInfo {
             sequence: self.counts.sequence,
             taken_at_ms: self.taken_at_ms,
-            bytes: self.files().map(|file| file.contents.bytes).sum(),
+            bytes: self.files().map(|(_, file)| file.contents.bytes).sum(),
             documents: self.counts.documents,
         }
     }
 
-    pub(super) fn files(&self) -> impl Iterator<Item = PartFile> {
-        let tables = self.tables.iter().map(|table| table.file);
-        self.segments.iter().copied().chain(tables)
+    pub(super) fn files(&self) -> impl Iterator<Item = (PartKind, PartFile)> {
+        let segments = self.segments.iter().map(|file| (PartKind::Segment, *file));
+        segments.chain(self.tables.iter().map(|table| (PartKind::Table, table.file)))
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -153,7 +164,7 @@ impl Manifest {
         for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        for PartFile { number, contents } in self.files() {
+        for (_, PartFile { number, contents }) in self.files() {
             out.extend_from_slice(&number.to_le_bytes());
             out.extend_from_slice(&contents.bytes.to_le_bytes());
             out.extend_from_slice(&contents.checksum.to_le_bytes());

@@ -1,8 +1,8 @@
 //! The merger: the thread that merges segments and secondary tables.
 //!
-//! It reads the published view, builds next to it, and sends each result to the writer, which installs
-//! it between two groups. Neither readers nor the writer wait for it. The compaction policy
-//! ([`crate::index::compaction::policy`]) chooses what it merges.
+//! It reads the published view, builds next to it, and sends each result to the writer, which
+//! installs it between two groups. Neither readers nor the writer wait for it. The compaction
+//! policy ([`crate::index::compaction::policy`]) chooses what it merges.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -31,8 +31,8 @@ pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
     }
 }
 
-/// Lowers the priority of the calling thread, because a merge delays look-ups on the same core. If that is
-/// not permitted, merges run at normal priority.
+/// Lowers the priority of the calling thread, because a merge delays look-ups on the same core. If
+/// that is not permitted, merges run at normal priority.
 fn yield_to_readers() {
     // On Linux each thread has a priority of its own, and `None` is the calling thread.
     #[cfg(target_os = "linux")]

@@ -1,8 +1,8 @@
-//! The background threads: they turn deltas into segments, merge segments, take snapshots and reclaim
-//! the space of records.
+//! The background threads: they turn deltas into segments, merge segments, take snapshots and
+//! reclaim the space of records.
 //!
-//! Each reads the published view, builds next to it, and sends the result to the writer, which installs
-//! it between two groups. [`spawn`] starts them; a panic in one fails the engine.
+//! Each reads the published view, builds next to it, and sends the result to the writer, which
+//! installs it between two groups. [`spawn`] starts them; a panic in one fails the engine.
 
 pub(crate) mod flusher;
 pub mod manifest;

@@ -1,8 +1,8 @@
 //! Which records are still needed: those of stored documents.
 //!
-//! A record that stored a document is needed as long as the document is stored. A record of a removal is
-//! not, because the record of the removed document is reclaimed before it or with it. Of fingerprints
-//! that were stored together, those that are still stored stay in one record.
+//! A record that stored a document is needed as long as the document is stored. A record of a
+//! removal is not, because the record of the removed document is reclaimed before it or with it. Of
+//! fingerprints that were stored together, those that are still stored stay in one record.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,11 @@ use crate::index::view::View;
 use crate::machine::change::{Change, Record};
 use crate::storage::RecordRef;
 
-/// If a fingerprint has more documents than this, they are listed once in a window, not for each record.
+/// If a fingerprint has more documents than this, they are listed once in a window, not for each
+/// record.
 const CROWD: u64 = 16;
-/// A window of sequences: 4 million. The documents of crowded fingerprints in it take at most 32 MiB.
+/// A window of sequences: 4 million. The documents of crowded fingerprints in it take at most 32
+/// MiB.
 const WINDOW_BITS: u32 = 22;
 
 /// The part of a record that is needed.

@@ -1,14 +1,15 @@
 //! The reclaimer: the thread that reclaims the space of records that are no longer needed.
 //!
-//! Garbage is every byte of the journal that is not in a record of a stored document. An upper bound is
-//! always known without reading: every change is either a stored document or garbage, so the number of
-//! useless changes is known, and [`Sizes`] bounds the bytes of that many records. If the bound is a fifth
-//! of all bytes, a survey reads the files that both kept snapshots cover, which gives the exact figure.
-//! If that is a fifth as well, a sweep rewrites them (see [`crate::storage::journal::reclaim`]). Files
-//! after the older snapshot cannot be swept; if they are a fifth, snapshots are due
-//! ([`is_snapshot_due`]), which also start a new journal file. So when everything has settled, less than
-//! half is garbage: the records take at most twice the bytes of those of stored documents, plus eight
-//! steps ([`step_bytes`]). `docs/disk-format.md` has the calculation.
+//! Garbage is every byte of the journal that is not in a record of a stored document. An upper
+//! bound is always known without reading: every change is either a stored document or garbage, so
+//! the number of useless changes is known, and [`Sizes`] bounds the bytes of that many records. If
+//! the bound is a fifth of all bytes, a survey reads the files that both kept snapshots cover,
+//! which gives the exact figure. If that is a fifth as well, a sweep rewrites them (see
+//! [`crate::storage::journal::reclaim`]). Files after the older snapshot cannot be swept; if they
+//! are a fifth, snapshots are due ([`is_snapshot_due`]), which also start a new journal file. So
+//! when everything has settled, less than half is garbage: the records take at most twice the bytes
+//! of those of stored documents, plus eight steps ([`step_bytes`]). `docs/disk-format.md` has the
+//! calculation.
 //!
 //! Neither the writer nor readers wait for it. It reads and writes at most [`BYTES_PER_SECOND`].
 
@@ -18,9 +19,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::document::Sequence;
-use crate::engine::answers::RecordSpace;
 use crate::engine::background::needed::{Needed, NeededPart};
 use crate::engine::background::sizes::{RECORD_BYTES_MAX, Sizes};
+use crate::engine::replies::RecordSpace;
 use crate::engine::shared::{Message, Shared};
 use crate::index::view::View;
 use crate::storage::journal::reclaim::Keep;
@@ -36,16 +37,17 @@ const NEWS_SHARE: u64 = 16;
 /// How often it checks whether there is something to do.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Whether a snapshot would let garbage be reclaimed: it lies after the older of the kept snapshots, which
-/// ends at `older`.
+/// Whether garbage waits for a snapshot, because too much lies after `older`, the end of the older
+/// of the kept snapshots, where it cannot be swept.
 pub(crate) fn is_snapshot_due(shared: &Shared, older: Sequence) -> bool {
     let records = &shared.published.load().records;
     let worth = worth(shared, records.extent().bytes).max(2 * step(shared));
     shared.reclaim_wanted.load(Ordering::Relaxed) && records.bytes_after(older.get()) >= worth
 }
 
-/// The garbage that is worth the work, if all files have this many bytes. On a full disk a step is enough,
-/// whatever has to be written for it: only removals are accepted then, and they need space too.
+/// The garbage that is worth the work, if all files have this many bytes. On a full disk a step is
+/// enough, whatever has to be written for it: only removals are accepted then, and they need space
+/// too.
 fn worth(shared: &Shared, bytes: u64) -> u64 {
     if shared.disk_full.load(Ordering::Relaxed) {
         return step(shared);
@@ -141,7 +143,7 @@ impl ReclaimerThread {
                 }
                 // No record is lost.
                 Err(error) => {
-                    tracing::error!(%error, "no space of old records could be given back");
+                    tracing::error!(%error, "the space of old records could not be reclaimed");
                     self.last.upto = self.upto();
                     self.last.garbage = self.garbage_at_most();
                 }
@@ -187,8 +189,8 @@ impl ReclaimerThread {
     fn garbage_at_most(&self) -> u64 {
         let last = &self.last;
         let state = self.shared.published.load();
-        // Each change since the survey is a new document or useless, and each document removed since
-        // leaves a useless record.
+        // Each change since the survey is a new document or useless, and each document removed
+        // since leaves a useless record.
         let changes = state.view.sequence().get().saturating_sub(last.sequence.get());
         let useless = (changes + last.stored).saturating_sub(state.view.documents());
         let Usage { bytes, live_bytes } = last.usage;
@@ -247,7 +249,7 @@ impl ReclaimerThread {
         usage.live_bytes = usage.bytes;
         self.last.garbage = self.garbage_at_most();
         self.publish();
-        tracing::info!(%upto, reclaimed, "space of old records given back");
+        tracing::info!(%upto, reclaimed, "space of old records reclaimed");
         Ok(())
     }
 
@@ -278,8 +280,8 @@ impl ReclaimerThread {
         self.shared.space.store(Arc::new(self.space));
     }
 
-    /// The newest state, once it is durable: a change that a power cut takes back must not decide which
-    /// records are needed.
+    /// The newest state, once it is durable: a change that a power cut takes back must not decide
+    /// which records are needed.
     fn durable_view(&self) -> Option<View> {
         self.shared.send_and_wait(|synced| Message::Sync { synced })
     }

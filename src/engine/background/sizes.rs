@@ -1,12 +1,13 @@
-//! The sizes of the records of stored documents. They bound the bytes that become garbage when a number
-//! of these documents is removed, whichever they are.
+//! The sizes of the records of stored documents. They bound the bytes that become garbage when a
+//! number of these documents is removed, whichever they are.
 
 /// The width of a class of sizes in bytes.
 const CLASS_BYTES: u64 = 64;
 /// The last class contains the longest possible records.
 const CLASSES: usize = (RECORD_BYTES_MAX / CLASS_BYTES) as usize + 1;
 
-/// The longest record of one change: frame, kind, time, flags, fingerprint, sketch, id of 2,048 bytes.
+/// The longest record of one change: frame, kind, time, flags, fingerprint, sketch, id of 2,048
+/// bytes.
 pub(crate) const RECORD_BYTES_MAX: u64 = 60 + 1 + 8 + 1 + 8 + 128 + 2_048;
 
 /// The number of documents for each class of record sizes.

@@ -1,21 +1,21 @@
 //! Snapshots: the segments and tables of a view as files, and a manifest that names them.
 //!
 //! Neither ever changes, so each is written once, however many snapshots it is part of. A manifest
-//! `snapshot-<sequence>.manifest` lists the files of one view with their checksums, and the last change
-//! that they contain. The last two snapshots are kept, and every file that neither names is removed. A
-//! manifest counts only with all its files, each of which is verified when it is loaded.
+//! `snapshot-<sequence>.manifest` lists the files of one view with their checksums, and the last
+//! change that they contain. The last two snapshots are kept, and every file that neither names is
+//! removed. A manifest counts only with all its files, each of which is verified when it is loaded.
 
 use std::any::Any;
 use std::io::{self, BufReader, Read, Write};
 use std::sync::{Arc, Weak};
 
 use crate::document::Sequence;
-use crate::engine::answers::SnapshotInfo;
 use crate::engine::background::manifest::{
-    Contents, MANIFEST_KIND, Manifest, PartFile, TableFile, is_manifest, part_number,
-    read_manifest_of, segment_name, table_name,
+    Contents, MANIFEST_KIND, Manifest, PartFile, PartKind, TableFile, is_manifest, part_number,
+    read_manifest_of,
 };
 use crate::engine::directory_file::{self, DirectoryFile};
+use crate::engine::replies::SnapshotInfo;
 use crate::index::image;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
@@ -48,11 +48,9 @@ pub struct Snapshots {
 #[derive(Debug, Default)]
 struct Written(Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
 
-/// A part of a snapshot, with a file of its own.
+/// A part of a snapshot: a segment or a table.
 trait Part: Sized + Send + Sync + 'static {
-    const KIND: FileKind;
-
-    fn name(number: u64) -> String;
+    const KIND: PartKind;
 
     fn write(&self, sink: &mut dyn Write) -> io::Result<()>;
 
@@ -60,11 +58,7 @@ trait Part: Sized + Send + Sync + 'static {
 }
 
 impl Part for Segment {
-    const KIND: FileKind = FileKind(5);
-
-    fn name(number: u64) -> String {
-        segment_name(number)
-    }
+    const KIND: PartKind = PartKind::Segment;
 
     fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
         image::write_segment(self, sink)
@@ -76,11 +70,7 @@ impl Part for Segment {
 }
 
 impl Part for Table {
-    const KIND: FileKind = FileKind(6);
-
-    fn name(number: u64) -> String {
-        table_name(number)
-    }
+    const KIND: PartKind = PartKind::Table;
 
     fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
         image::write_table(self, sink)
@@ -92,8 +82,8 @@ impl Part for Table {
 }
 
 impl Written {
-    /// The file of a part, or the part if it has none. A part with a file is dropped: otherwise, if it were
-    /// merged meanwhile, it would stay in memory together with the result.
+    /// The file of a part, or the part if it has none. A part with a file is dropped: otherwise, if
+    /// it were merged meanwhile, it would stay in memory together with the result.
     fn file_of<T: Part>(&self, part: Arc<T>) -> Result<PartFile, Arc<T>> {
         let is_part = |known: &Weak<_>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(&part));
         let known = self.0.iter().find(|(known, _)| is_part(known));
@@ -128,8 +118,8 @@ impl Export {
 }
 
 impl Snapshots {
-    /// An export of the newest snapshot, these files of records, and last the file `directory`, without
-    /// which a half-restored directory does not open.
+    /// An export of the newest snapshot, these files of records, and last the file `directory`,
+    /// without which a half-restored directory does not open.
     ///
     /// # Errors
     /// [`StorageError`].
@@ -148,12 +138,12 @@ impl Snapshots {
         Ok(Export { identity: self.directory.identity, files })
     }
 
-    /// Loads the newest complete snapshot. It passes over any other with a warning, because the journal
-    /// leads from the older snapshot to the same state.
+    /// Loads the newest complete snapshot. It passes over any other with a warning, because the
+    /// journal leads from the older snapshot to the same state.
     ///
     /// # Errors
-    /// [`StorageError`] if the disk fails, or a link or a folder has the name of a file. Damage is no
-    /// error here.
+    /// [`StorageError`] if the disk fails, or a link or a folder has the name of a file. Damage is
+    /// no error here.
     pub fn load(
         disk: Arc<dyn Disk>,
         directory: DirectoryFile,
@@ -209,8 +199,8 @@ impl Snapshots {
         snapshots.read_parts(&manifest).map(drop)
     }
 
-    /// Writes a snapshot of these parts, unless there is one of the same state; then removes what no kept
-    /// snapshot needs.
+    /// Writes a snapshot of these parts, unless there is one of the same state; then removes what
+    /// no kept snapshot needs.
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
@@ -238,9 +228,9 @@ impl Snapshots {
         self.keep(Manifest { again: false, taken_at_ms, counts, segments, tables })
     }
 
-    /// Makes the newest snapshot count as two: reads all its files again, and writes its manifest a second
-    /// time. For a state that no longer changes: otherwise the journal after the older snapshot would be
-    /// kept until it does.
+    /// Makes the newest snapshot count as two: reads all its files again, and writes its manifest a
+    /// second time. For a state that no longer changes: otherwise the journal after the older
+    /// snapshot would be kept until it does.
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
@@ -248,11 +238,8 @@ impl Snapshots {
         let Some(newest) = self.kept.first().cloned() else {
             return Err(StorageError::NoRecord { sequence: 0, last: 0 });
         };
-        for file in &newest.segments {
-            self.read_back(&segment_name(file.number), Segment::KIND, file.contents)?;
-        }
-        for TableFile { file, .. } in &newest.tables {
-            self.read_back(&table_name(file.number), Table::KIND, file.contents)?;
+        for (kind, PartFile { number, contents }) in newest.files() {
+            self.read_back(&kind.name(number), kind.file_kind(), contents)?;
         }
         if newest.again {
             return Ok(newest.info());
@@ -271,8 +258,8 @@ impl Snapshots {
         Ok(info)
     }
 
-    /// The last change that both kept snapshots contain, each of which was read back completely: the
-    /// journal up to it is needed for its records only. 0 unless there are two.
+    /// The last change that both kept snapshots contain, each of which was read back completely:
+    /// the journal up to it is needed for its records only. 0 unless there are two.
     pub fn covered_by_both(&self) -> Sequence {
         let older = self.kept.get(KEPT - 1).filter(|_| self.verified == KEPT);
         older.map_or(Sequence::ZERO, |older| older.counts.sequence)
@@ -294,7 +281,8 @@ impl Snapshots {
         };
         let number = self.next_number;
         self.next_number += 1;
-        let contents = self.write(&T::name(number), T::KIND, |sink| part.write(sink))?;
+        let contents =
+            self.write(&T::KIND.name(number), T::KIND.file_kind(), |sink| part.write(sink))?;
         let file = PartFile { number, contents };
         self.written.add(part, file);
         Ok(file)
@@ -348,11 +336,7 @@ impl Snapshots {
     fn read_manifest(&self, name: &str, packed_before: u64) -> Result<Manifest, StorageError> {
         let manifest = Manifest::read(&*self.disk, &self.directory, name)?;
         if manifest.counts.sequence.next().get() < packed_before {
-            return Err(invalid(
-                "records that would continue it were given back",
-                "continue",
-                name,
-            ));
+            return Err(invalid("records that would continue it were reclaimed", "continue", name));
         }
         Ok(manifest)
     }
@@ -376,9 +360,9 @@ impl Snapshots {
     }
 
     fn read_part<T: Part>(&self, file: PartFile) -> Result<Arc<T>, StorageError> {
-        let name = T::name(file.number);
+        let name = T::KIND.name(file.number);
         let read = |error| StorageError::from_io(error, "read", &name);
-        let mut reader = BufReader::new(self.open(&name, T::KIND, file.contents)?);
+        let mut reader = BufReader::new(self.open(&name, T::KIND.file_kind(), file.contents)?);
         let part = T::read(&mut reader, &self.plans).map_err(read)?;
         // The end verifies the whole file.
         if reader.read(&mut [0]).map_err(read)? > 0 {
@@ -389,7 +373,9 @@ impl Snapshots {
 
     fn remove_unneeded(&self) -> Result<(), StorageError> {
         let needed = |name: &str| match part_number(name) {
-            Some(number) => self.kept.iter().any(|m| m.files().any(|file| file.number == number)),
+            Some(number) => {
+                self.kept.iter().any(|m| m.files().any(|(_, file)| file.number == number))
+            }
             None => !is_manifest(name) || self.kept.iter().any(|m| m.name() == name),
         };
         let names = self.disk.list()?;
@@ -447,11 +433,7 @@ mod tests {
     struct Nothing;
 
     impl Part for Nothing {
-        const KIND: FileKind = FileKind(0);
-
-        fn name(_: u64) -> String {
-            String::new()
-        }
+        const KIND: PartKind = PartKind::Table;
 
         fn write(&self, _: &mut dyn Write) -> io::Result<()> {
             Ok(())

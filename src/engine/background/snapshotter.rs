@@ -1,7 +1,7 @@
 //! The snapshotter: the thread that takes snapshots on request and when they are due.
 //!
-//! It asks the flusher for a view without deltas, and writes the parts that have no file yet. Neither
-//! readers nor the writer wait for it.
+//! It asks the flusher for a view without deltas, and writes the parts that have no file yet.
+//! Neither readers nor the writer wait for it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::document::Sequence;
-use crate::engine::answers::SnapshotInfo;
 use crate::engine::background::flusher::SettleRequest;
 use crate::engine::background::reclaimer;
 use crate::engine::background::snapshots::{Export, Snapshots};
 use crate::engine::clock;
 use crate::engine::error::Refused;
+use crate::engine::replies::SnapshotInfo;
 use crate::engine::shared::{Life, Shared};
 use crate::metrics;
 use crate::storage::{Disk, StorageError};
@@ -79,8 +79,8 @@ impl Snapshotter {
         }
     }
 
-    /// Opens the files of an export. Nothing waits for its reader: open files stay readable when they are
-    /// removed, and bytes appended later are not part of it.
+    /// Opens the files of an export. Nothing waits for its reader: open files stay readable when
+    /// they are removed, and bytes appended later are not part of it.
     fn export(&self) -> Option<Export> {
         let records = self.shared.published.load().records.files();
         self.snapshots

@@ -1,9 +1,9 @@
 //! Starts the threads of the engine; a panic in any of them stops the engine.
 //!
 //! No other thread does the work of one that has panicked: commands would never be answered, deltas
-//! never become segments, snapshots never be taken. So the engine treats a panic like a failed write:
-//! writes stop for good, every caller gets a reply, and the process exits with an error, so that its
-//! supervisor restarts it.
+//! never become segments, snapshots never be taken. So the engine treats a panic like a failed
+//! write: writes stop for good, every caller gets a reply, and the process exits with an error, so
+//! that its supervisor restarts it.
 //!
 //! Tested by a panic in each thread while callers wait.
 
@@ -44,7 +44,8 @@ pub(crate) struct Stoppable {
 }
 
 impl Stoppable {
-    /// Starts a thread. `run` receives the channel that closes when it must stop, and returns its work.
+    /// Starts a thread. `run` receives the channel that closes when it must stop, and returns its
+    /// work.
     ///
     /// # Errors
     /// As [`spawn`].
@@ -89,11 +90,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::answers::{Admission, Readiness};
     use crate::engine::error::Refused;
     use crate::engine::handle::Engine;
     use crate::engine::open::recovery::recover;
     use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
+    use crate::engine::replies::{Admission, Readiness};
     use crate::fingerprint::{Distance, Fingerprint};
     use crate::recipe::Recipe;
     use crate::storage::{DirectoryLock, Disk, SimulatedDisk};

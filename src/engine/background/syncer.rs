@@ -1,4 +1,5 @@
-//! The syncer: the thread that has the journal synced at the end of each window (policy `interval`).
+//! The syncer: the thread that has the journal synced at the end of each window (policy
+//! `interval`).
 //!
 //! It is a thread of its own, so that a long snapshot or merge never makes a window longer.
 

@@ -1,19 +1,20 @@
-//! A data directory without a service, for the commands that inspect, verify, export, restore and repair.
+//! A data directory without a service, for the commands that inspect, verify, export, restore and
+//! repair.
 //!
 //! Takes the directory's lock, so that no service starts on it meanwhile. Everything except
-//! [`Stopped::repair`] and [`restore`] only reads.
+//! [`OfflineDirectory::repair`] and [`restore`] only reads.
 
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::engine::answers::SnapshotInfo;
 use crate::engine::background::manifest::{is_exported, is_manifest, read_manifest_of};
 use crate::engine::background::snapshots::{Snapshots, open_to_export};
 use crate::engine::directory_file::{self, DirectoryFile, RESTORE_MARKER};
 use crate::engine::error::OpenError;
 use crate::engine::open::repair;
 pub use crate::engine::open::repair::Plan;
+use crate::engine::replies::SnapshotInfo;
 use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
 use crate::storage::journal::salvage;
 pub use crate::storage::journal::salvage::Finding;
@@ -24,7 +25,7 @@ const LOCK_OF_EARLIER_BUILDS: &str = "lock";
 
 /// A data directory that no service uses.
 #[derive(Debug)]
-pub struct Stopped {
+pub struct OfflineDirectory {
     disk: Arc<dyn Disk>,
     directory: DirectoryFile,
     _lock: DirectoryLock,
@@ -41,7 +42,7 @@ pub struct SnapshotFound {
     pub files: Vec<(String, u64)>,
 }
 
-impl Stopped {
+impl OfflineDirectory {
     /// Opens an existing directory.
     ///
     /// # Errors

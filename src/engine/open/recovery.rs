@@ -1,8 +1,8 @@
 //! Recovery: from a data directory to the state that it contains.
 //!
 //! Loads the newest complete snapshot, then replays every journal record after it, in order, each
-//! verified first. Nothing is changed until everything is read; then the torn tail is cut off. Damage
-//! refuses to start, and the error names file, offset and sequence.
+//! verified first. Nothing is changed until everything is read; then the torn tail is cut off.
+//! Damage refuses to start, and the error names file, offset and sequence.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub fn recover(
             file = torn.file,
             offset = torn.offset,
             bytes = torn.bytes,
-            "cutting an unanswered tail off the journal"
+            "cutting a torn tail off the journal"
         );
     }
     let replayed = machine.view().sequence().get() - snapshot.get();

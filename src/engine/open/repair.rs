@@ -1,9 +1,9 @@
 //! The repair of a damaged data directory: the plan, with what it loses, and carrying it out.
 //!
-//! A repair that is interrupted at any point is run again from the beginning, with the same result: it
-//! makes a marker first and removes it last. The marker keeps the last sequence of the records, which only
-//! the snapshots knew, and while it exists no service starts. A damaged file is copied aside before it is
-//! replaced, and nothing is removed without a copy or a replacement.
+//! A repair that is interrupted at any point is run again from the beginning, with the same result:
+//! it makes a marker first and removes it last. The marker keeps the last sequence of the records,
+//! which only the snapshots knew, and while it exists no service starts. A damaged file is copied
+//! aside before it is replaced, and nothing is removed without a copy or a replacement.
 //!
 //! Tested by a power cut in every operation of a repair.
 
@@ -42,7 +42,8 @@ impl Plan {
             && self.files.iter().all(|file| file.damage.is_none())
     }
 
-    /// Whether the last file of the journal is damaged, so that the number of its records is unknown.
+    /// Whether the last file of the journal is damaged, so that the number of its records is
+    /// unknown.
     pub fn end_is_unknown(&self) -> bool {
         self.files.last().is_some_and(|file| file.damage.is_some() && !file.is_pack)
     }
@@ -106,8 +107,8 @@ pub fn plan(
     Ok(Plan { files, snapshots, is_resumed, durable_upto })
 }
 
-/// Copies damaged files aside and replaces them with packs of the records that can be read. The next
-/// start rebuilds the index from the records if no snapshot is left.
+/// Copies damaged files aside and replaces them with packs of the records that can be read. The
+/// next start rebuilds the index from the records if no snapshot is left.
 ///
 /// # Errors
 /// [`StorageError::Io`]; it can be run again.

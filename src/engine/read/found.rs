@@ -1,17 +1,17 @@
 //! What a look-up has found, before the ids of its hits are read.
 //!
-//! A hit shows the ids of its documents, which are in the journal and may be 2,048 bytes each. So the
-//! caller grants a number of bytes, and may grant more later ([`Found::show`]). Until then a look-up
-//! keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state in which it found them.
+//! A hit shows the ids of its documents, which are in the journal and may be 2,048 bytes each. So
+//! the caller grants a number of bytes, and may grant more later ([`Found::show`]). Until then a
+//! look-up keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state in which it found them.
 //!
 //! [`MATCHES_KEPT_MAX`]: crate::machine::search::MATCHES_KEPT_MAX
 
-use crate::engine::answers::{Findings, Written};
 use crate::engine::blocking::off_async;
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::read::reader;
 use crate::engine::read::reader::{Listing, Lookup};
+use crate::engine::replies::{Findings, Written};
 
 /// What a look-up has found.
 #[derive(Debug)]
@@ -70,7 +70,8 @@ impl Shown {
 }
 
 impl Found {
-    /// A query reads the ids of its hits at once if the hits take at most this many bytes of a reply.
+    /// A query reads the ids of its hits at once if the hits take at most this many bytes of a
+    /// reply.
     pub const READ_AT_ONCE_BYTES: usize = 16 << 10;
 
     /// All hits, with their ids.
@@ -95,8 +96,8 @@ impl Found {
         }
     }
 
-    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. If there are ids to read, it
-    /// reads their records off the async threads.
+    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. If there are ids to
+    /// read, it reads their records off the async threads.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].

@@ -1,14 +1,14 @@
 //! Look-ups: find the matches of a document, verify them by their sketches, show their ids.
 //!
-//! Finding matches touches memory only. For matches it reads records, from the page cache or the disk,
-//! and verifies their checksums. Runs on the caller's thread.
+//! Finding matches touches memory only. For matches it reads records, from the page cache or the
+//! disk, and verifies their checksums. Runs on the caller's thread.
 
 use std::collections::HashMap;
 
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::{Findings, StoredDocument};
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
+use crate::engine::replies::{Findings, StoredDocument};
 use crate::index::levels::posting::Posting;
 use crate::index::view::View;
 use crate::machine::change::{Change, Record};
@@ -24,8 +24,8 @@ pub struct Lookup {
     ids: Ids,
 }
 
-/// The ids in the records that were read to compare sketches: showing them reads no record twice. It
-/// keeps at most [`Ids::BYTES_MAX`] bytes of them.
+/// The ids in the records that were read to compare sketches: showing them reads no record twice.
+/// It keeps at most [`Ids::BYTES_MAX`] bytes of them.
 #[derive(Debug, Default)]
 struct Ids {
     known: HashMap<Sequence, DocumentId>,
@@ -74,8 +74,9 @@ impl Lookup {
         })
     }
 
-    /// The first hits, with the ids of their documents in this state, up to the limits of the listing.
-    /// The first hit is listed whatever its size, because a duplicate must name what it duplicates.
+    /// The first hits, with the ids of their documents in this state, up to the limits of the
+    /// listing. The first hit is listed whatever its size, because a duplicate must name what it
+    /// duplicates.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -111,7 +112,8 @@ impl Lookup {
 /// Which hits are listed.
 #[derive(Debug, Clone, Copy)]
 pub struct Listing {
-    /// The document that was looked up is short, so that an unverified hit counts at distance 0 only.
+    /// The document that was looked up is short, so that an unverified hit counts at distance 0
+    /// only.
     pub short: bool,
     /// The maximum number of hits.
     pub limit: usize,

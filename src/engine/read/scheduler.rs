@@ -1,10 +1,10 @@
 //! The batch scheduler: how the look-ups of batches share the cores.
 //!
 //! A batch is looked up in pieces of [`PIECE`] fingerprints. Each piece waits for one of
-//! `engine.lookup_threads` permits, first come, first served, and runs off the async threads. The replies
-//! are joined in the order of the queries. A request has no more pieces waiting or running than there are
-//! permits, so a small batch and a batch of a million take turns. Single look-ups take no permit: they
-//! run on the async threads, which a piece occupies only briefly.
+//! `engine.lookup_threads` permits, first come, first served, and runs off the async threads. The
+//! replies are joined in the order of the queries. A request has no more pieces waiting or running
+//! than there are permits, so a small batch and a batch of a million take turns. Single look-ups
+//! take no permit: they run on the async threads, which a piece occupies only briefly.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ pub(crate) struct BatchScheduler {
 #[derive(Debug, Clone)]
 pub struct Share {
     threads: usize,
-    /// A permit for each of its pieces that may wait or run. Without it a request with more pieces would
-    /// get more of the shared permits.
+    /// A permit for each of its pieces that may wait or run. Without it a request with more pieces
+    /// would get more of the shared permits.
     own: Arc<Semaphore>,
     permits: Arc<Semaphore>,
 }
@@ -129,8 +129,8 @@ mod tests {
         let ran = ran.lock().unwrap();
         let last = ran.iter().rposition(|&batch| batch == SMALL).unwrap();
         let before = ran[..last].iter().filter(|&&batch| batch == HUGE).count();
-        // One piece of each in turn, and one more of the huge batch whenever a piece ends before the next
-        // of the small batch waits. Without shares it would be all 24.
+        // One piece of each in turn, and one more of the huge batch whenever a piece ends before
+        // the next of the small batch waits. Without shares it would be all 24.
         assert!(before <= 14, "they take turns: {ran:?}");
     }
 

@@ -1,7 +1,8 @@
-//! Promise: damage is never a wrong or a missing answer in silence. With a damaged snapshot the older
-//! one and the journal lead to the same state, or the directory is refused; with any flip anywhere a
-//! record is right or refused. Method: a directory with two snapshots and a journal behind them,
-//! every file of it damaged in every way; after each the whole state is compared.
+//! Promise: damage never silently makes a reply wrong or incomplete. With a damaged snapshot, the
+//! older one and the journal lead to the same state, or the directory is refused. With any bit
+//! flipped, a record is right or refused. Method: a directory with two snapshots and a journal
+//! after them, every file of it damaged in every way; after each damage the whole state is
+//! compared.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use crate::storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES};
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, SimulatedDisk};
 
-/// CI's number of random flips; `make torture` raises it.
+/// The number of random flips per commit; `make torture` runs more.
 const FLIPS: u64 = 1_000;
 const PAGE_BYTES: usize = 4_096;
 const BLOCK_ON_DISK: usize = BLOCK_BYTES + 8;
@@ -43,19 +44,19 @@ fn settings() -> Options {
     }
 }
 
-/// What the directory holds: documents without an id, then documents with one.
+/// The directory and its documents.
 struct Truth {
     disk: SimulatedDisk,
     counts: Counts,
     documents: Vec<(Sequence, Document)>,
 }
 
-/// What became of a damaged directory.
+/// What happens to a damaged directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// The state is what it was.
+    /// The state is unchanged.
     Whole,
-    /// It does not open, or a record does not read, and says why.
+    /// It does not open, or a record is refused, with the reason.
     Refused,
 }
 
@@ -75,8 +76,8 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
 }
 
 impl Truth {
-    /// A third of the documents in each snapshot, a third in the journal alone. Of the first third a
-    /// document is gone, and its records are in a pack.
+    /// A third of the documents in each snapshot, a third in the journal only. A document of the
+    /// first third is removed, and the records of that third are in a pack.
     fn new() -> Self {
         let disk = SimulatedDisk::new();
         let Recovered { mut core, mut snapshots } = open(&disk).unwrap();
@@ -126,7 +127,7 @@ impl Truth {
         length
     }
 
-    /// Opens a disk and compares everything; an error is a wrong answer.
+    /// Opens a disk and compares everything; an error is a wrong reply.
     fn fate(&self, disk: &SimulatedDisk) -> Result<Fate, String> {
         let Ok(Recovered { core, .. }) = open(disk) else {
             return Ok(Fate::Refused);
@@ -154,7 +155,7 @@ impl Truth {
         Ok(fate)
     }
 
-    /// Damages a copy; the first wrong answer ends the test.
+    /// Damages a copy; the first wrong reply ends the test.
     fn damaged(&self, name: &str, what: &str, edit: impl FnOnce(&mut Vec<u8>)) -> Fate {
         let disk = self.disk.copy();
         disk.edit(name, edit);

@@ -1,6 +1,6 @@
-//! Promise: a crash leaves a prefix with everything promised: under `always` what was answered, under
-//! `interval` and `none` what was synced, and what was answered where only the process died. Method:
-//! seeded lives of the core. A failing seed is printed; `seed_replays` runs it alone.
+//! Promise: a crash leaves a prefix with everything promised: with `always` what was acknowledged,
+//! with `interval` and `none` what was synced, or what was acknowledged if only the process died.
+//! Method: seeded lives of the core. A failing seed is printed; `seed_replays` runs it alone.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ const SEEDS_OF_WINDOWS: u64 = 200;
 const COMMANDS: u64 = 200;
 const WINDOW: Durability = Durability::Interval { ms: 100 };
 
-/// What a run is made of.
+/// The rules of a run.
 #[derive(Debug, Clone)]
 struct Rules {
-    /// The policy that the core follows.
+    /// The policy of the core.
     durability: Durability,
-    /// The policy whose promise is held against it; another one makes a mutant.
+    /// The policy whose promise it must keep; with another policy the core is a mutant.
     promised: Durability,
     /// The lies of the disk.
     lies: Faults,
-    /// After one crash in so many a bit of a copy is flipped.
+    /// After one crash in this many, a bit of a copy is flipped.
     rot_one_in: usize,
 }
 
@@ -39,7 +39,7 @@ impl Rules {
         Self { durability, promised: durability, lies: Faults::default(), rot_one_in: 4 }
     }
 
-    /// What must be there after the process died, or after the power went.
+    /// The last change that must survive the death of the process, or a power cut.
     fn promise(&self, history: &History, power_cut: bool) -> Sequence {
         match self.promised {
             Durability::Interval { .. } | Durability::None if power_cut => history.synced,
@@ -48,7 +48,7 @@ impl Rules {
     }
 }
 
-/// One seed: lives on one disk, each ended by a crash somewhere, until all commands were sent.
+/// Runs one seed: lives on one disk, each ended by a crash, until all commands are sent.
 fn run(seed: u64, rules: &Rules) -> Result<History, String> {
     let mut dice = Dice::new(seed);
     let mut disk = SimulatedDisk::new();
@@ -57,7 +57,7 @@ fn run(seed: u64, rules: &Rules) -> Result<History, String> {
     while history.commands < COMMANDS {
         disk.set_faults(rules.lies.clone());
         if dice.below(4) == 0 {
-            // A crash in the recovery: what was promised before it still is.
+            // A crash during recovery: what was promised before is still promised.
             let crash_at_operation = Some(1 + dice.roll() % 8);
             disk.set_faults(Faults { crash_at_operation, ..rules.lies.clone() });
             let interrupted: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -90,7 +90,8 @@ fn run(seed: u64, rules: &Rules) -> Result<History, String> {
     Rig::recover(&without, rules.durability, history, promised).map(|rig| rig.history)
 }
 
-/// Flips a bit of a copy: it may be refused, or cut where no claim was on disk yet, but never read.
+/// Flips a bit of a copy. The copy may be refused, or cut off where it had no seal yet, but the bit
+/// is never read.
 fn rot(
     disk: &SimulatedDisk,
     durability: Durability,
@@ -116,13 +117,13 @@ fn rot(
     }
 }
 
-/// A file before the snapshot is read when somebody asks for a record of it, and then refused.
+/// A damaged record in a file before the snapshot is refused when it is read.
 fn is_unreadable(broken: &str) -> bool {
     broken.ends_with("reads as Err(Unreadable)")
 }
 
-/// Runs seeds on all cores; in at least half of them space must have been given back, or nothing is
-/// said about that.
+/// Runs seeds on all cores. In at least half of them space must be reclaimed, or the run says
+/// nothing about that.
 fn campaign(seeds: u64, rules: &Rules) {
     let packed = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
@@ -142,8 +143,8 @@ fn campaign(seeds: u64, rules: &Rules) {
         }
     });
     let packed = packed.into_inner();
-    println!("space was given back in {packed} of {seeds} seeds");
-    assert!(packed * 2 >= seeds, "only {packed} of {seeds} seeds have given back space");
+    println!("space was reclaimed in {packed} of {seeds} seeds");
+    assert!(packed * 2 >= seeds, "only {packed} of {seeds} seeds have reclaimed space");
 }
 
 #[test]

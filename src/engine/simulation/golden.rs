@@ -1,6 +1,6 @@
-//! Promise: a data directory of format version 1 is opened and read for ever, and so is an export of
-//! it. Method: one stored under `tests/fixtures`, with every kind of file: what it holds is written
-//! down here; its segments and tables are written again as they were.
+//! Promise: a data directory of format version 1 can be opened and read for ever, and so can an
+//! export of it. Method: one is stored under `tests/fixtures`, with every kind of file. Its
+//! documents are known here, and its segments and tables are written again with the same bytes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use crate::sketch::{BINS, Sketch};
 use crate::storage::export::{read_export, write_export};
 use crate::storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError};
 
-/// Stored together, without ids; the third, the fourth and the seventh were forgotten.
+/// Stored together, without ids; the third, the fourth and the seventh were removed.
 const BARE: u64 = 40;
-const FORGOTTEN: [u64; 3] = [2, 3, 6];
-/// With ids: of each five the first was replaced, the second removed.
+const REMOVED: [u64; 3] = [2, 3, 6];
+/// With ids: of every five the first was replaced, the second removed.
 const NAMED: u64 = 40;
-const SEQUENCE: u64 = BARE + FORGOTTEN.len() as u64 + NAMED + NAMED / 5 * 2;
+const SEQUENCE: u64 = BARE + REMOVED.len() as u64 + NAMED + NAMED / 5 * 2;
 
 pub(super) fn settings() -> Options {
     Options { journal_file_bytes: 2_000, ..options(Durability::Always) }
@@ -82,7 +82,7 @@ pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageErr
     rig::sweep(core, snapshots, 2_000, &mut |_| {})
 }
 
-/// The directory as it is written today.
+/// The directory as today's code writes it.
 pub(super) fn directory_of_today() -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let Recovered { mut core, mut snapshots } = open(&disk);
@@ -91,8 +91,8 @@ pub(super) fn directory_of_today() -> SimulatedDisk {
     commit(&mut core, (0..NAMED).map(|number| insert(named(number, 0))));
     snapshot(&mut core, &mut snapshots);
     commit(&mut core, (0..NAMED).step_by(5).map(|number| insert(named(number, 1))));
-    let forgotten = FORGOTTEN.map(|number| Reset { fingerprint: bare(number) });
-    commit(&mut core, forgotten);
+    let removed = REMOVED.map(|number| Reset { fingerprint: bare(number) });
+    commit(&mut core, removed);
     snapshot(&mut core, &mut snapshots);
     sweep(&core, &snapshots).unwrap();
     let ids = (1..NAMED).step_by(5).map(|number| named(number, 0).id.unwrap());
@@ -101,14 +101,14 @@ pub(super) fn directory_of_today() -> SimulatedDisk {
     disk.kill()
 }
 
-fn assert_holds_everything(disk: &SimulatedDisk) {
+fn assert_has_everything(disk: &SimulatedDisk) {
     let Recovered { core, .. } = open(disk);
     let (view, records) = (core.view(), core.records());
     assert_eq!(view.sequence(), Sequence::new(SEQUENCE));
     assert_eq!(view.counts().documents, BARE - 3 + NAMED - NAMED / 5);
     for number in 0..BARE {
         let nearest = nearest(view, &[bare(number)], Distance::default());
-        assert_eq!(nearest[0] == 0, !FORGOTTEN.contains(&number), "bare {number}");
+        assert_eq!(nearest[0] == 0, !REMOVED.contains(&number), "bare {number}");
     }
     for number in 0..NAMED {
         let document = named(number, u64::from(number % 5 == 0));
@@ -132,7 +132,8 @@ fn stored() -> SimulatedDisk {
     disk
 }
 
-/// What lies behind the older snapshot is not swept: without the newer one it is continued.
+/// The journal after the older snapshot is not swept, because without the newer snapshot it is
+/// replayed.
 #[test]
 fn a_sweep_leaves_the_older_snapshot_its_journal() {
     let disk = directory_of_today();
@@ -140,7 +141,7 @@ fn a_sweep_leaves_the_older_snapshot_its_journal() {
     let newest = names.iter().rfind(|name| name.starts_with("snapshot-")).unwrap();
     disk.remove(newest).unwrap();
     assert_eq!(open(&disk).snapshots.list().len(), 1, "the older one is not passed over");
-    assert_holds_everything(&disk);
+    assert_has_everything(&disk);
 }
 
 #[test]
@@ -150,15 +151,15 @@ fn the_directory_of_version_1_is_opened_with_and_without_its_snapshots() {
     for kind in ["directory", "journal-", "records-", "snapshot-", "segment-", "table-"] {
         assert!(names.iter().any(|name| name.starts_with(kind)), "no {kind}: {names:?}");
     }
-    assert_holds_everything(&disk.copy());
+    assert_has_everything(&disk.copy());
     for name in names.iter().filter(|name| name.ends_with(".manifest")) {
         disk.remove(name).unwrap();
     }
-    assert_holds_everything(&disk);
+    assert_has_everything(&disk);
 }
 
-/// Which segments there are is a matter of merges; what lies in a journal, a pack and a manifest's
-/// header is not.
+/// Which segments there are depends on merges. The bytes of a journal, a pack and a manifest's
+/// header do not.
 #[test]
 fn journal_packs_and_directory_of_version_1_are_written_byte_for_byte() {
     let (stored, today) = (stored(), directory_of_today());
@@ -215,7 +216,7 @@ fn the_export_of_version_1_is_read_and_restores_the_directory() {
     file.read_at(0, &mut bytes).unwrap();
     let restored = SimulatedDisk::new();
     read_export(&mut &bytes[..], Some(&restored)).unwrap();
-    assert_holds_everything(&restored);
+    assert_has_everything(&restored);
     assert!(export_of(&stored()) == bytes, "the format has changed: raise its version");
 }
 
@@ -231,8 +232,8 @@ fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
     bytes
 }
 
-/// For a format whose version was raised: `cargo test --lib golden -- --ignored` stores what is
-/// written today, under names that are not taken.
+/// For a new format version: `cargo test --lib golden -- --ignored` stores what today's code
+/// writes, under new names.
 #[test]
 #[ignore = "stores fixtures"]
 fn the_directory_of_today_is_stored() {

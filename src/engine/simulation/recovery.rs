@@ -1,6 +1,6 @@
-//! Promise: a crash in the middle of a recovery costs nothing; the next one finds what the first
-//! would have found. Method: a power cut in every operation of a recovery in turn, and one in the
-//! recovery after it, until a recovery gets through.
+//! Promise: a crash during a recovery loses nothing; the next recovery finds the same state.
+//! Method: a power cut in each operation of a recovery in turn, and one in the recovery after it,
+//! until a recovery completes.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::engine::options::Durability;
 use crate::storage::simulated::{Dice, Faults};
 use crate::storage::{Disk, SimulatedDisk};
 
-/// CI's number; `make torture` raises it.
+/// The number of seeds per commit; `make torture` runs more.
 const CRASHES: u64 = 1_000;
 
-/// A disk after a life that a power cut has ended, and what was promised.
+/// A disk after a life that a power cut has ended, and the last change promised.
 fn crashed(dice: &mut Dice) -> (SimulatedDisk, History) {
     let disk = SimulatedDisk::new();
     let mut rig = Rig::recover(&disk, Durability::Always, History::new(), Sequence::ZERO).unwrap();
@@ -24,7 +24,7 @@ fn crashed(dice: &mut Dice) -> (SimulatedDisk, History) {
     (disk.crash(dice.roll()), rig.history)
 }
 
-/// Recovers with the power cut in operation `at`; whether it got through before.
+/// Recovers with a power cut in operation `at`. Returns whether it completed before.
 fn interrupted(disk: &SimulatedDisk, at: u64) -> bool {
     disk.set_faults(Faults { crash_at_operation: Some(at), ..Faults::default() });
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());

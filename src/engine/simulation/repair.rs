@@ -1,6 +1,6 @@
-//! Promise: a repair that is cut short anywhere is done again and ends as it would have, and until
-//! then no service starts; what was damaged has a copy. Method: the directory of the golden files,
-//! damaged in each of its files, a power cut in every operation of the repair.
+//! Promise: a repair that is interrupted anywhere can be run again, with the same result, and until
+//! then no service starts; every damaged file has a copy. Method: the directory of the golden
+//! files, damaged in each of its files, with a power cut in every operation of the repair.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::index::view::Counts;
 use crate::storage::simulated::Faults;
 use crate::storage::{Disk, SimulatedDisk, StorageError};
 
-/// Repairs, if there is something to repair; how many changes it said to be lost.
+/// Repairs if there is something to repair. Returns the number of changes reported as lost.
 fn repair(disk: &SimulatedDisk) -> Result<u64, StorageError> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let directory = DirectoryFile::read(&*disk)?.unwrap();

@@ -1,7 +1,7 @@
-//! A life of the core on a simulated disk, and the model of what it should be.
+//! A life of the core on a simulated disk, compared with the model.
 //!
 //! Commands are drawn from few ids and few near fingerprints, so that most of them meet. Every
-//! state of the model is kept, since recovery may stop at any of them behind what was promised.
+//! state of the model is kept, because recovery may stop at any of them after what was promised.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,12 +39,12 @@ use crate::sketch::{BINS, MinResemblance, Sketch};
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, Records, SimulatedDisk, StorageError, Sweep, SweepRange};
 
-/// Many lives end before, by a crash.
+/// The maximum number of groups in a life. Many lives end earlier, by a crash.
 const GROUPS_A_LIFE: usize = 30;
 pub(super) const ENTROPY: [u8; 40] = [0x5e; 40];
 
-/// A number of the environment that makes a campaign longer, or repeats a part of it.
-#[expect(clippy::disallowed_methods, reason = "tests are no configuration")]
+/// A variable of the environment that makes a campaign longer or repeats a part of it.
+#[expect(clippy::disallowed_methods, reason = "the configuration of tests")]
 pub(super) fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
@@ -68,17 +68,17 @@ pub(super) fn options(durability: Durability) -> Options {
     }
 }
 
-/// What was accepted, answered and made durable in all lives so far.
+/// What was accepted, acknowledged and made durable in all lives so far.
 #[derive(Debug, Clone)]
 pub(super) struct History {
     /// The model after each change, the empty one first.
     pub(super) states: Vec<Model>,
     pub(super) answered: Sequence,
-    /// Up to here a sync was answered by the disk.
+    /// The last change that the disk has synced.
     pub(super) synced: Sequence,
     /// Commands sent to the core.
     pub(super) commands: u64,
-    /// Packs that took the place of files.
+    /// Packs that have replaced files.
     pub(super) packs: u64,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Rig {
     pub(super) snapshots: Snapshots,
     pub(super) history: History,
     durability: Durability,
-    /// Somebody who began to read some groups ago.
+    /// A reader that began some groups ago.
     reader: Option<(View, Records, Model)>,
 }
 
@@ -104,8 +104,8 @@ impl History {
 }
 
 impl Rig {
-    /// Recovers, and holds what was recovered against what was accepted. `promised` is the last
-    /// change that must be there.
+    /// Recovers, and compares the state with what was accepted. `promised` is the last change that
+    /// must not be lost.
     pub(super) fn recover(
         disk: &SimulatedDisk,
         durability: Durability,
@@ -124,7 +124,7 @@ impl Rig {
             return Err(format!("recovered {recovered}, which nobody sent"));
         }
         history.states.truncate(length);
-        // Whoever looks now has been told, and opening has made it durable.
+        // From now on it is visible, and opening has made it durable.
         (history.answered, history.synced) = (recovered, recovered);
         let rig = Self { core, snapshots, history, durability, reader: None };
         rig.check_state()?;
@@ -135,7 +135,7 @@ impl Rig {
         self.history.model()
     }
 
-    /// Every stored document and nothing else, from memory and from the journal.
+    /// Checks that exactly the model's documents are stored, in memory and in the journal.
     pub(super) fn check_state(&self) -> Result<(), String> {
         let view = self.core.view();
         let documents = self.model().documents();
@@ -162,7 +162,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Runs until the disk fails, as it will, or the life is over.
+    /// Runs until the disk fails or the life is over.
     pub(super) fn live(&mut self, dice: &mut Dice) -> Result<(), String> {
         for _ in 0..GROUPS_A_LIFE {
             if dice.below(4) == 0 {
@@ -188,7 +188,7 @@ impl Rig {
         Ok(())
     }
 
-    /// The end of a window, or of a group under `always`.
+    /// Ends a window; with `always`, a group.
     fn sync(&mut self) -> Result<(), StorageError> {
         self.core.sync()?;
         self.history.synced = self.core.view().sequence();
@@ -210,7 +210,7 @@ impl Rig {
         self.snapshots.take(self.core.view().parts_of(&frozen), 0).map(drop)
     }
 
-    /// A sweep as the reclaimer does it; a reader who began before it sees no difference.
+    /// Sweeps as the reclaimer does; a reader that began before sees no difference.
     fn reclaim(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
         if dice.below(2) == 0
             && let Err(error) = self.snapshot().and_then(|()| self.snapshots.repeat().map(drop))
@@ -233,7 +233,7 @@ impl Rig {
         sweep(&self.core, &self.snapshots, pack_bytes, &mut |freed| *packs += u64::from(freed > 0))
     }
 
-    /// Commits a random group; `Err` of the inner result is the disk, of the outer a broken promise.
+    /// Commits a random group. The inner error is the disk's, the outer one a broken promise.
     fn commit(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
         let searched = self.core.view().clone();
         let (mut group, mut checks) = (Vec::new(), Vec::new());
@@ -397,7 +397,7 @@ pub(super) fn commit_one<C: Command>(core: &mut Core, command: C) -> Result<C::R
     pending.wait().now_or_never().expect("it is answered")
 }
 
-/// Every document with an id or a sketch reads as it was stored.
+/// Checks that every document with an id or a sketch reads as it was stored.
 fn check_stored(view: &View, records: &Records, model: &Model) -> Result<(), String> {
     for (sequence, document) in model.documents() {
         let listed = view.documents_of(document.fingerprint).any(|p| p.sequence == *sequence);
@@ -441,7 +441,7 @@ fn document(dice: &mut Dice) -> Document {
     }
 }
 
-/// Gives back what both snapshots allow; `each` is told how much each pack has given.
+/// Sweeps what both snapshots cover; `each` receives the bytes that each pack has reclaimed.
 pub(super) fn sweep(
     core: &Core,
     snapshots: &Snapshots,

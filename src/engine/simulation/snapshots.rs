@@ -1,5 +1,5 @@
-//! What the core does beside crashes: snapshots spare the replay, a full disk refuses, ids behind
-//! many documents are shown.
+//! The core without crashes: snapshots save the replay, a full disk refuses, ids of documents that
+//! come after many others are shown.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn with_snapshot(disk: &SimulatedDisk) -> Rig {
 }
 
 #[test]
-fn a_snapshot_spares_the_replay_of_what_it_holds() {
+fn a_snapshot_saves_the_replay_of_its_changes() {
     let disk = SimulatedDisk::new();
     let history = with_snapshot(&disk).history;
     let rig = again(&disk.crash(1), history);
@@ -144,7 +144,7 @@ fn a_restore_that_was_cut_short_is_refused() {
     assert!(matches!(refused, Err(OpenError::NoDirectoryFile)), "{refused:?}");
 }
 
-/// An id behind many documents without one is a record to be read, off the async threads.
+/// Showing an id that comes after many documents without one reads a record, off the async threads.
 #[test]
 fn an_id_behind_many_documents_without_one_is_shown() {
     let disk = SimulatedDisk::new();
@@ -166,7 +166,7 @@ fn an_id_behind_many_documents_without_one_is_shown() {
 
 const TEN: Listing = Listing { short: false, limit: 10, bytes_max: usize::MAX };
 
-/// What is compared is often shown: its record is read once.
+/// A record whose sketch was compared is not read again to show its id.
 #[test]
 fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     let disk = SimulatedDisk::new();

@@ -1,25 +1,30 @@
-//! Promises of the threads together: with `interval` a window ends in time whatever else the engine does, and
-//! what a power cut takes is the writes of the last one; when writes pause, which those that wait have not, look-ups find
-//! few new segments, though a long merge is under way. Method: the real threads over a simulated disk, on which a snapshot, or a merge,
-//! is held up.
+//! Promises of the threads together. A write whose group fails is refused and never visible. With
+//! `interval` a window ends in time whatever else the engine does, and a power cut takes only the
+//! writes of the last one. When writes pause, the newest segments are merged even during a long
+//! merge. Method: the real threads over a simulated disk that fails, or delays a snapshot or a
+//! merge.
 
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
-use crate::engine::answers::Admission;
+use crate::document::{Document, DocumentId, Sequence};
 use crate::engine::background::pause::Writes;
+use crate::engine::error::Refused;
 use crate::engine::handle::Engine;
 use crate::engine::open::recovery::recover;
 use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
+use crate::engine::replies::{Admission, Findings, QueryOptions, Readiness};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
+use crate::machine::query::Criteria;
 use crate::recipe::Recipe;
+use crate::storage::disk::simulated::{Failure, Faults, Operation};
 use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
 
 const ENTROPY: [u8; 40] = [0x5e; 40];
-/// A hang is a failure; a window has 20 ms.
+/// The maximum number of checks, 10 ms apart, until something happens; a window has 20 ms.
 const LOOKS: usize = 1_000;
-/// How many events a delta holds where segments are to be many.
+/// The number of events in a delta for tests that need many segments.
 const FEW_EVENTS: usize = 16;
 
 /// A disk that makes no segment files while its gate is shut.
@@ -101,15 +106,15 @@ fn options(durability: Durability) -> Options {
     }
 }
 
-/// Looks until it is so, or for so long that it never will be.
-fn becomes(so: impl FnMut() -> bool) -> bool {
-    becomes_within(LOOKS, so)
+/// Whether something happens in time.
+fn happens(has_happened: impl FnMut() -> bool) -> bool {
+    happens_within(LOOKS, has_happened)
 }
 
-/// The same with so many looks.
-fn becomes_within(looks: usize, mut so: impl FnMut() -> bool) -> bool {
+/// The same with another number of checks.
+fn happens_within(looks: usize, mut has_happened: impl FnMut() -> bool) -> bool {
     let (_never, nothing) = mpsc::channel::<()>();
-    (0..looks).any(|_| so() || nothing.recv_timeout(Duration::from_millis(10)).is_ok())
+    (0..looks).any(|_| has_happened() || nothing.recv_timeout(Duration::from_millis(10)).is_ok())
 }
 
 fn durable_upto(disk: &SimulatedDisk) -> u64 {
@@ -134,8 +139,33 @@ fn engine(options: Options) -> (Engine, Gated, tempfile::TempDir) {
     (engine, gated, folder)
 }
 
+/// Otherwise readers would see what a restart does not find.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_ends_while_a_snapshot_is_held_up() {
+async fn a_write_whose_group_fails_is_refused_and_never_visible() {
+    for operation in [Operation::Write, Operation::Sync] {
+        let (engine, gated, _folder) = engine(options(Durability::Always));
+        gated.gate.open();
+        let fail = vec![(operation, 1, Failure::Io)];
+        gated.disk.set_faults(Faults { fail, ..Faults::default() });
+
+        let id = DocumentId::new("lost").unwrap();
+        let bare = Document::bare(Fingerprint::new(7));
+        let document = Document { id: Some(id.clone()), ..bare.clone() };
+        let pending = engine.begin_insert(document, Admission::Shed).await.unwrap();
+        assert_eq!(pending.wait().await, Err(Refused::Failed), "{operation:?}");
+
+        assert_eq!(engine.readiness(), Readiness::Failed, "{operation:?}");
+        assert_eq!(engine.sequence(), Sequence::ZERO, "{operation:?}");
+        assert_eq!(engine.document(&id).await, Ok(None), "{operation:?}");
+        let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
+        let found = engine.query(&bare, QueryOptions { criteria, limit: 10 }).await.unwrap();
+        assert_eq!(found, Findings::default(), "{operation:?}");
+        tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_ends_while_a_snapshot_waits() {
     let (engine, gated, _folder) = engine(options(Durability::Interval { ms: 20 }));
     write(&engine, 1).await;
     let snapshot = tokio::spawn({
@@ -143,12 +173,12 @@ async fn a_window_ends_while_a_snapshot_is_held_up() {
         async move { engine.snapshot().await }
     });
     let waiting = || *gated.gate.waiting.lock().unwrap();
-    assert!(becomes(waiting), "the snapshot is being written");
+    assert!(happens(waiting), "the snapshot is being written");
     let mut answered = 0;
     for bits in 2..50 {
         answered = write(&engine, bits << 20).await;
     }
-    assert!(becomes(|| durable_upto(&gated.disk) == answered), "the window never ends");
+    assert!(happens(|| durable_upto(&gated.disk) == answered), "the window never ends");
     gated.gate.open();
     snapshot.await.unwrap().unwrap();
     tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
@@ -173,7 +203,7 @@ async fn always_answers_what_is_durable_and_none_leaves_it_to_the_system() {
     }
 }
 
-/// As many writes as some deltas hold.
+/// Writes enough to fill this many deltas.
 async fn fill_deltas(engine: &Engine, deltas: usize) {
     for _ in 0..deltas {
         let after = engine.shared.published.load().view.sequence().get();
@@ -186,7 +216,7 @@ async fn fill_deltas(engine: &Engine, deltas: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_writes_pause_the_newest_segments_become_one_beside_a_merge_that_is_held_up() {
+async fn when_writes_pause_the_newest_segments_are_merged_while_a_long_merge_waits() {
     let small = Options {
         delta_events: FEW_EVENTS,
         small_segment_max: 4 * FEW_EVENTS as u64,
@@ -194,9 +224,9 @@ async fn when_writes_pause_the_newest_segments_become_one_beside_a_merge_that_is
     };
     let (engine, gated, _folder) = engine(small);
     let shared = &engine.shared;
-    // As if a snapshot were taken: the first partitioned merge waits, and with it all others.
+    // As during a snapshot: the first partitioned merge waits, and with it all others.
     let turn = shared.snapshot_merge_lock.lock().await;
-    let waits = || !becomes_within(30, || shared.merging().is_none());
+    let waits = || !happens_within(30, || shared.merging().is_none());
     for _ in 0..LOOKS {
         if waits() {
             break;
@@ -209,8 +239,8 @@ async fn when_writes_pause_the_newest_segments_become_one_beside_a_merge_that_is
         let small = view.segments().iter().filter(|segment| segment.sorted().is_small());
         view.full_deltas().is_empty() && small.count() <= 1
     };
-    assert!(becomes(few), "{:?}", engine.stats().segments);
-    assert!(shared.merging().is_some(), "it is held up still");
+    assert!(happens(few), "{:?}", engine.stats().segments);
+    assert!(shared.merging().is_some(), "the merge still waits");
     drop(turn);
     gated.gate.open();
     tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
@@ -223,8 +253,8 @@ async fn writes_that_wait_have_not_paused() {
     let mut writes = Writes::new(&engine.shared);
     let mut paused = || writes.load(&engine.shared) == Load::Idle;
     let waits = Arc::clone(&engine.shared.permits).try_acquire_owned().unwrap();
-    assert!(!becomes_within(150, &mut paused), "one waits");
+    assert!(!happens_within(150, &mut paused), "one waits");
     drop(waits);
-    assert!(becomes(paused));
+    assert!(happens(paused));
     tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
 }

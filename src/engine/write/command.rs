@@ -1,16 +1,16 @@
 //! How the writer decides each command of the machine, and what it replies.
 //!
-//! A check-and-insert comes with what a reader found for it. That is a cache: where changes since have
-//! outdated it, the writer searches again, so that no verdict depends on it.
+//! A check-and-insert comes with what a reader found for it. That is a cache: where changes since
+//! have outdated it, the writer searches again, so that no verdict depends on it.
 
 use std::fmt::Debug;
 
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::answers::{PackedInserted, Removed, Written};
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::read::found::{Checked, Unread};
 use crate::engine::read::reader::Lookup;
+use crate::engine::replies::{PackedInserted, Removed, Written};
 use crate::machine::apply::Machine;
 use crate::machine::commands::{
     Applied, CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset, Verdict,

@@ -1,10 +1,10 @@
 //! The core: decides a group of commands, journals their changes, makes them durable.
 //!
 //! Synchronous, without threads, clock or channels: the writer thread drives it in service, the
-//! simulation tests drive it directly. The order is fixed: first it reserves space on the disk (a full
-//! disk refuses the group and changes nothing), then it decides the commands one by one, then it writes
-//! and syncs their records together. If a write or sync fails, the state in memory is ahead of the disk,
-//! and the core must not be used again.
+//! simulation tests drive it directly. The order is fixed: first it reserves space on the disk (a
+//! full disk refuses the group and changes nothing), then it decides the commands one by one, then
+//! it writes and syncs their records together. If a write or sync fails, the state in memory is
+//! ahead of the disk, and the core must not be used again.
 
 use crate::document::Sequence;
 use crate::engine::error::Refused;
@@ -77,8 +77,8 @@ impl Core {
     /// Begins a group: reserves space on the disk for this many commands, before any is decided.
     ///
     /// # Errors
-    /// [`StorageError`]. If the disk [is full](StorageError::is_full), nothing changed; after any other
-    /// error the core must not be used again.
+    /// [`StorageError`]. If the disk [is full](StorageError::is_full), nothing changed; after any
+    /// other error the core must not be used again.
     pub(crate) fn begin_group(
         &mut self,
         commands: u64,

@@ -1,8 +1,8 @@
 //! The write path: one thread decides commands, journals their changes and publishes the result.
 //!
-//! [`command`] decides each kind of command; [`core`] journals its change and makes it durable, without a
-//! thread or a clock, so that the simulation can crash it at every point; [`queued`] pairs commands with
-//! their callers; [`writer`] is the thread.
+//! [`command`] decides each kind of command; [`core`] journals its change and makes it durable,
+//! without a thread or a clock, so that the simulation can crash it at every point; [`queued`]
+//! pairs commands with their callers; [`writer`] is the thread.
 
 pub(crate) mod command;
 pub mod core;

@@ -1,8 +1,8 @@
 //! Commands in the queue of the writer, each with the caller that waits for its reply.
 //!
-//! [`Queued`] pairs a command with the sender of its reply, so that a reply is never of another type
-//! than its command's. The writer decides a group of them, keeps the replies until the group is
-//! durable, and only then acknowledges them.
+//! [`Queued`] pairs a command with the sender of its reply, so that a reply is never of another
+//! type than its command's. The writer decides a group of them, keeps the replies until the group
+//! is durable, and only then acknowledges them.
 
 use std::fmt::Debug;
 
@@ -35,8 +35,9 @@ pub(crate) trait QueuedWrite: Debug + Send {
 #[derive(Debug)]
 pub(crate) struct Queued<C: Command> {
     bounds: Bounds,
-    /// Until it is decided.
+    /// `None` once it is decided.
     command: Option<C>,
+    /// [`Refused::Failed`] until it is decided.
     reply: Result<C::Reply, Refused>,
     caller: oneshot::Sender<Result<C::Reply, Refused>>,
     /// Released with the command.
@@ -105,12 +106,13 @@ impl<R> Pending<R> {
     /// # Errors
     /// [`Refused`]: it was not done.
     pub async fn wait(self) -> Result<R, Refused> {
-        // The writer answers everything that it took, unless it panicked.
+        // The writer replies to every command, unless it panics.
         self.reply.await.unwrap_or(Err(Refused::Failed))
     }
 }
 
-/// Decides writes in order, as one group. None of them may be acknowledged before the core has made them durable.
+/// Decides writes in order, as one group. None of them may be acknowledged before the core has made
+/// them durable.
 ///
 /// # Errors
 /// [`StorageError`]: the core must not be used again. A full disk is no such error: it refuses the

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc;
 
-use crate::engine::answers::MemoryStats;
 use crate::engine::clock;
 use crate::engine::error::Refused;
+use crate::engine::replies::MemoryStats;
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::write::core::Core;
 use crate::engine::write::queued::{QueuedWrite, decide_group};
@@ -66,7 +66,8 @@ impl Writer {
             if self.shared.life() == Life::Failed {
                 return Ok(());
             }
-            // Once the engine is stopping the flusher may have ended, so the writer does not wait for it.
+            // Once the engine is stopping the flusher may have ended, so the writer does not wait
+            // for it.
             let full_deltas = self.core.view().full_deltas().len();
             let blocked = full_deltas >= FULL_DELTAS_MAX && !self.stopping;
             if !self.waiting.is_empty() && !blocked {
@@ -199,8 +200,8 @@ pub(crate) fn memory_stats(view: &View) -> MemoryStats {
         memory.ids += bytes.ids;
         memory.removals += bytes.removals;
     }
-    // The result of a merge is in memory together with its inputs. Segments and secondary tables are
-    // never merged at the same time; the newest segments may be, but they are small.
+    // The result of a merge is in memory together with its inputs. Segments and secondary tables
+    // are never merged at the same time; the newest segments may be, but they are small.
     memory.merging = segments.max(others);
     memory
 }

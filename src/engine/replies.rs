@@ -68,7 +68,8 @@ pub struct StoredDocument {
 /// What a write does if the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It is refused with [`Refused::Overloaded`](crate::engine::Refused::Overloaded): single requests.
+    /// It is refused with [`Refused::Overloaded`](crate::engine::Refused::Overloaded): single
+    /// requests.
     Shed,
     /// It waits: batches.
     Wait,
@@ -109,8 +110,8 @@ pub struct Stats {
     pub documents: u64,
     /// Distinct stored fingerprints, as far as they are counted.
     pub fingerprints: u64,
-    /// The number of the newest fingerprints that are not counted yet: 0, or more than a million after
-    /// millions have arrived.
+    /// The number of the newest fingerprints that are not counted yet: 0, or more than a million
+    /// after millions have arrived.
     pub uncounted: u64,
     /// The last accepted change.
     pub sequence: Sequence,
