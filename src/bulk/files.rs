@@ -113,8 +113,9 @@ fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Option<Body>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+
     use std::io::Write;
 
     use flate2::Compression;

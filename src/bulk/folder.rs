@@ -95,8 +95,9 @@ fn kind_of(file: &DirEntry) -> Option<Kind> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+
     use std::fs;
     use std::os::unix::fs::symlink;
 

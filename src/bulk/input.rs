@@ -172,8 +172,9 @@ pub fn bytes_total(paths: &[PathBuf]) -> Result<Option<u64>, BadEntry> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+
     use std::fs;
 
     use super::super::entry::Body;

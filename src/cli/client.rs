@@ -93,11 +93,6 @@ impl Problem {
     pub(super) fn is_temporary(&self) -> bool {
         matches!(self.status, 429 | 503)
     }
-
-    /// The service has a problem, not the document, so the next document will fail as well.
-    pub(super) fn is_of_the_service(&self) -> bool {
-        self.status >= 500
-    }
 }
 
 impl std::fmt::Display for Problem {

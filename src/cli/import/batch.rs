@@ -46,8 +46,9 @@ fn content_bytes(body: &Body) -> usize {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+
     use super::*;
 
     #[test]

@@ -4,10 +4,10 @@ use std::convert::Infallible;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use axum::body::{Body, Bytes};
-use axum::http::Request;
+use axum::Router;
+use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HOST};
-use axum::{Router, http::StatusCode};
+use axum::http::{Request, StatusCode};
 use futures_util::stream;
 use http_body_util::BodyExt as _;
 use tokio::runtime::{self, Runtime};
@@ -20,6 +20,10 @@ use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
 use crate::engine::Engine;
 use crate::http;
+
+/// The smallest frame of a batch but the last. The service analyses each frame by itself, so that
+/// several keep all cores busy.
+const FRAME_BYTES_MIN: usize = 4 << 10;
 
 /// An open data directory.
 pub(crate) struct Directory {
@@ -50,11 +54,14 @@ impl Directory {
 
     /// Posts lines of JSON and returns the lines of the reply.
     pub(crate) fn post_ndjson(&self, path: &str, lines: &[&str]) -> Result<Vec<u8>> {
-        // A frame for each line, so that all cores analyse texts.
-        let frames: Vec<_> = lines
-            .iter()
-            .map(|line| Ok::<_, Infallible>(Bytes::from(format!("{line}\n"))))
-            .collect();
+        let mut frames: Vec<String> = Vec::new();
+        for line in lines {
+            match frames.last_mut().filter(|frame| frame.len() < FRAME_BYTES_MIN) {
+                Some(frame) => frame.extend([line, "\n"]),
+                None => frames.push(format!("{line}\n")),
+            }
+        }
+        let frames = frames.into_iter().map(Ok::<_, Infallible>);
         let request = Request::post(path)
             .header(HOST, "localhost")
             .header(CONTENT_TYPE, "application/x-ndjson")

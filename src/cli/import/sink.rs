@@ -79,7 +79,8 @@ impl Sink {
             bail!("{name} stays too busy to store anything");
         };
         match reply.error.take() {
-            Some(error) if error.is_of_the_service() => bail!("{name} stores no more: {error}"),
+            // The service has a problem, not the document, so the next one would fail as well.
+            Some(error) if error.status >= 500 => bail!("{name} stores no more: {error}"),
             Some(error) => Ok(Err(error.to_string())),
             None => Ok(Ok(reply)),
         }

@@ -70,7 +70,6 @@ impl Batch {
 }
 
 /// The steps that are left for a piece of the body, and the share of its finished replies.
-#[derive(Default)]
 pub(crate) struct Steps {
     pub(crate) steps: Vec<Step>,
     pub(crate) share: Option<Share>,
@@ -95,7 +94,9 @@ pub(crate) struct ErrorLine<'a> {
     error: ProblemBody<'a>,
 }
 
-pub(crate) fn error_line(problem: &Problem) -> Vec<u8> {
+/// The reply to the line with this number, which went wrong.
+pub(crate) fn error_line(problem: Problem, line: u64) -> Vec<u8> {
+    let problem = problem.at_line(line);
     if let Some(cause) = problem.logged().cause {
         tracing::error!(cause, "a line of a batch failed");
     }

@@ -69,7 +69,7 @@ pub(super) async fn run(
                 }
                 Step::Run(line, prepared) => match any_reply(&batch, &prepared).await {
                     Ok((reply, share)) => done(&batch, reply, share).await,
-                    Err(problem) => done(&batch, error_line(&problem.at_line(line)), None).await,
+                    Err(problem) => done(&batch, error_line(problem, line), None).await,
                 },
             };
             if !send(&slots, slot).await {
@@ -121,7 +121,7 @@ async fn begin_write(batch: &Batch, line: u64, prepared: Prepared) -> Slot {
             let share = batch.reserve(PENDING_BYTES.saturating_add(answer.bytes())).await;
             Slot::Written(Box::new(Write { line, subject, answer, share }))
         }
-        Err(refused) => done(batch, error_line(&Problem::from(refused).at_line(line)), None).await,
+        Err(refused) => done(batch, error_line(refused.into(), line), None).await,
     }
 }
 
@@ -174,7 +174,7 @@ pub(super) async fn reply(batch: Arc<Batch>, mut slots: mpsc::Receiver<Slot>, to
                     None => return,
                 };
                 drop(share);
-                let error = |problem: Problem| (error_line(&problem.at_line(line)), None);
+                let error = |problem: Problem| (error_line(problem, line), None);
                 let (reply, share) = written.unwrap_or_else(error);
                 out.add(reply, share).await
             }

@@ -60,7 +60,7 @@ pub(super) async fn read(
         Source::Packed(words) => read_words(&batch, words, &chunks).await,
     };
     if let Err((line, problem)) = last {
-        let steps = vec![Step::Done(error_line(&problem.at_line(line)))];
+        let steps = vec![Step::Done(error_line(problem, line))];
         send(&chunks, tokio::spawn(async { Steps { steps, share: None } })).await;
     }
 }
@@ -172,7 +172,7 @@ impl Ahead {
                 Err(problem) => Err(problem),
             },
         };
-        let reply = reply.unwrap_or_else(|problem| error_line(&problem.at_line(line)));
+        let reply = reply.unwrap_or_else(|problem| error_line(problem, line));
         self.space = self.space.saturating_sub(reply.len());
         match self.steps.steps.last_mut() {
             Some(Step::Done(replies)) => replies.extend_from_slice(&reply),

@@ -3,8 +3,6 @@
 //! Pure and CPU-bound (a few microseconds for a fingerprint, about 4 ns a byte for text); the
 //! caller decides on which thread it runs.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 
 use crate::document::{Document, DocumentId};
@@ -67,7 +65,12 @@ pub(crate) fn single(
         }
         Kind::Text(charset) | Kind::Html(charset) => {
             let html = matches!(kind, Kind::Html(_));
-            let text = decoded(&body.bytes, charset.as_deref(), html)?;
+            let text = text::charset::decode(&body.bytes, charset.as_deref(), html);
+            let text = text.map_err(|_| {
+                let name = quoted(charset.as_deref().unwrap_or_default());
+                let detail = format!("{name} is no charset of the Encoding Standard.");
+                Problem::new(Code::UnsupportedCharset, detail)
+            })?;
             let source = if html { Source::Html(text) } else { Source::Text(text) };
             let Parameters { id, options } = parameters;
             finish(Form::Source(source), id, options, request.wanted, defaults)
@@ -209,7 +212,10 @@ pub(crate) fn query_options(
             .ok()
             .and_then(Distance::new)
             .filter(|distance| *distance <= max)
-            .ok_or_else(|| above_max(bits, max))?,
+            .ok_or_else(|| {
+                let detail = format!("distance is {bits}; this service looks up 0 to {max}.");
+                Problem::new(Code::DistanceAboveMax, detail).of_field("distance")
+            })?,
     };
     let limit = match options.limit {
         None => defaults.limit,
@@ -231,26 +237,6 @@ pub(crate) fn query_options(
             min_resemblance: MinResemblance::of_similarity(min_similarity),
         },
         limit,
-    })
-}
-
-fn above_max(bits: u64, max: Distance) -> Problem {
-    Problem::new(
-        Code::DistanceAboveMax,
-        format!("distance is {bits}; this service looks up 0 to {max}."),
-    )
-    .of_field("distance")
-}
-
-fn decoded<'a>(body: &'a [u8], charset: Option<&str>, html: bool) -> Result<Cow<'a, str>, Problem> {
-    text::charset::decode(body, charset, html).map_err(|_| {
-        Problem::new(
-            Code::UnsupportedCharset,
-            format!(
-                "{} is no charset of the Encoding Standard.",
-                quoted(charset.unwrap_or_default())
-            ),
-        )
     })
 }
 

@@ -59,7 +59,11 @@ pub(crate) async fn get_export(
     _: NoParameters,
 ) -> Result<impl IntoResponse, Problem> {
     let Ok(permit) = Arc::clone(&service.exports).try_acquire_owned() else {
-        return Err(too_many(service.options.exports_max));
+        let detail = format!(
+            "{} exports are running already (server.exports_max). Try again when one is done.",
+            service.options.exports_max
+        );
+        return Err(Problem::new(Code::Overloaded, detail));
     };
     let export = service.engine.export().await?;
     let (pieces, sent) = mpsc::channel(PIECES_MAX);
@@ -76,15 +80,6 @@ pub(crate) async fn get_export(
         Some((piece, sent))
     });
     Ok(([(CONTENT_TYPE, "application/octet-stream")], Body::from_stream(stream)))
-}
-
-fn too_many(max: usize) -> Problem {
-    Problem::new(
-        Code::Overloaded,
-        format!(
-            "{max} exports are running already (server.exports_max). Try again when one is done."
-        ),
-    )
 }
 
 fn send(export: &Export, pieces: &mpsc::Sender<io::Result<Bytes>>) {

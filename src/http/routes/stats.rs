@@ -161,19 +161,6 @@ pub(crate) struct SweepReply {
     upto: u64,
 }
 
-impl JournalReply {
-    fn new(stats: &Stats) -> Self {
-        Self {
-            bytes: stats.journal_bytes,
-            files: stats.journal_files,
-            packs: stats.packs,
-            live_bytes: stats.space.live_bytes,
-            reclaimed_bytes: stats.space.reclaimed_bytes,
-            sweep: stats.space.sweep.map(|(done, upto)| SweepReply { done, upto }),
-        }
-    }
-}
-
 impl StatsReply {
     fn new(stats: Stats, service: &Service) -> Self {
         let (policy, interval_ms) = match stats.durability {
@@ -182,7 +169,6 @@ impl StatsReply {
             Durability::None => ("none", None),
         };
         let memory = stats.memory;
-        let journal = JournalReply::new(&stats);
         let parts = [memory.tables, memory.documents, memory.ids, memory.removals, memory.deltas];
         Self {
             documents: stats.documents,
@@ -209,7 +195,14 @@ impl StatsReply {
                 resident_bytes: resident_bytes(),
                 max_bytes: Some(service.options.memory_bytes_max).filter(|&bytes| bytes > 0),
             },
-            journal,
+            journal: JournalReply {
+                bytes: stats.journal_bytes,
+                files: stats.journal_files,
+                packs: stats.packs,
+                live_bytes: stats.space.live_bytes,
+                reclaimed_bytes: stats.space.reclaimed_bytes,
+                sweep: stats.space.sweep.map(|(done, upto)| SweepReply { done, upto }),
+            },
             snapshot_age_ms: age_ms(stats.last_snapshot.as_ref()),
             last_snapshot: stats.last_snapshot.map(SnapshotReply::from),
             version: env!("CARGO_PKG_VERSION"),
