@@ -17,11 +17,6 @@ impl Sketch {
     /// The size of its written form.
     pub const BYTES: usize = 128;
 
-    /// The sketch with these bit planes: bin b is bit `b & 63` of word `b >> 6` of its plane.
-    pub const fn from_planes(planes: [u64; 16]) -> Self {
-        Self(planes)
-    }
-
     /// The sketch with these bin codes, each 0 (empty), 1, 2 or 3.
     pub fn from_codes(codes: &[u8; BINS]) -> Self {
         let mut planes = [0_u64; 16];
@@ -73,7 +68,7 @@ impl fmt::Debug for Sketch {
     }
 }
 
-/// An estimated resemblance J = `agreeing / of`, kept as the exact ratio; J is 0 to 1.
+/// An estimated resemblance J = `agreeing / of`, stored as the exact ratio; J is 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resemblance {
     agreeing: u32,
@@ -106,7 +101,7 @@ impl Resemblance {
     }
 }
 
-/// A least resemblance, in millionths: what a hit must reach to be confirmed.
+/// The least resemblance that confirms a hit, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinResemblance(u32);
 

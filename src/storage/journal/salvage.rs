@@ -184,7 +184,23 @@ fn examine_file(
             (finding.chain, pack_changes) = (header.chain, Some(pack.changes));
         }
         let file = JournalFile::new(name.clone(), header, Arc::clone(&file), finding.bytes);
-        finding.walk(disk, identity, &file, next, durable_upto)
+        let chain = if let Some(next) = next {
+            file.walk(next, identity.seed(), &mut |record| {
+                finding.changes += u64::from(record.count);
+                Ok(())
+            })?
+        } else {
+            // The newest file may end in a torn tail; recovery distinguishes that from damage.
+            let before = first.saturating_sub(1);
+            let tail = scan_newest(disk, identity, before.max(durable_upto))?;
+            finding.changes = tail.last.saturating_sub(before);
+            finding.next = tail.last.saturating_add(1).max(*first);
+            tail.chain
+        };
+        if header.pack.is_none() {
+            finding.chain = chain;
+        }
+        Ok(())
     });
     match walked {
         Ok(()) => return Ok(finding),
@@ -198,36 +214,6 @@ fn examine_file(
     let had = pack_changes.unwrap_or(finding.next.saturating_sub(*first));
     finding.lost = had.saturating_sub(finding.changes);
     Ok(finding)
-}
-
-impl Finding {
-    /// Reads a whole file, and notes its changes and the chain value of a journal file.
-    fn walk(
-        &mut self,
-        disk: &dyn Disk,
-        identity: &Identity,
-        file: &JournalFile,
-        next: Option<u64>,
-        durable_upto: u64,
-    ) -> Result<(), StorageError> {
-        let chain = if let Some(next) = next {
-            file.walk(next, identity.seed(), &mut |record| {
-                self.changes += u64::from(record.count);
-                Ok(())
-            })?
-        } else {
-            // The newest file may end in a torn tail; recovery distinguishes that from damage.
-            let before = self.first.saturating_sub(1);
-            let tail = scan_newest(disk, identity, before.max(durable_upto))?;
-            self.changes = tail.last.saturating_sub(before);
-            self.next = tail.last.saturating_add(1).max(self.first);
-            tail.chain
-        };
-        if !self.is_pack {
-            self.chain = chain;
-        }
-        Ok(())
-    }
 }
 
 /// What can be read of a file.
