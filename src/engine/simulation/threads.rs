@@ -18,7 +18,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
 use crate::machine::query::Criteria;
 use crate::recipe::Recipe;
-use crate::storage::disk::simulated::{Failure, Faults, Operation};
+use crate::storage::simulated::{Failure, Faults, Operation};
 use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
 
 const ENTROPY: [u8; 40] = [0x5e; 40];
