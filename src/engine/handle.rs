@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::{Document, DocumentId};
@@ -387,7 +387,7 @@ impl Engine {
         if !lookup.reads_records() {
             return finish(&state, &probe, lookup);
         }
-        let (state, key, document) = (Arc::clone(&state), probe.key, document.clone());
+        let (state, key, document) = (Guard::into_inner(state), probe.key, document.clone());
         off_async(move || finish(&state, &Probe { document: &document, key, criteria }, lookup))
             .await
     }
