@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The longest wait for a reply.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A connection that is kept alive.
 pub(crate) struct Connection {
@@ -38,7 +38,7 @@ impl Connection {
             let sent = self.stream.write_all(request).await;
             self.reply().await.map_err(|error| sent.err().unwrap_or(error))
         };
-        timeout(PATIENCE, exchange).await?
+        timeout(REPLY_TIMEOUT, exchange).await?
     }
 
     async fn reply(&mut self) -> io::Result<Reply> {

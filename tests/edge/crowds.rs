@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::client::{Connection, PATIENCE, check_and_insert, mixed};
+use crate::client::{Connection, REPLY_TIMEOUT, check_and_insert, mixed};
 use crate::server::Server;
 
 const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -112,7 +112,7 @@ async fn at_the_limit_of_connections_probes_are_answered_and_the_rest_is_refused
             }
         }
     };
-    tokio::time::timeout(PATIENCE, exchange).await.unwrap();
+    tokio::time::timeout(REPLY_TIMEOUT, exchange).await.unwrap();
 }
 
 /// A warning for each refused request would add to the load.

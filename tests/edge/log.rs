@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::client::{Connection, PATIENCE};
+use crate::client::{Connection, REPLY_TIMEOUT};
 use crate::server::{Server, eventually};
 
 /// A pipe buffers 64 KiB; each line has more than 64 bytes.
@@ -32,7 +32,7 @@ async fn an_unread_log_delays_no_request() {
         received.clear();
         let mut replies = 0;
         while replies < 1_000 {
-            let read = timeout(PATIENCE, crowd.read_buf(&mut received)).await;
+            let read = timeout(REPLY_TIMEOUT, crowd.read_buf(&mut received)).await;
             assert_ne!(read.expect("no request waits").unwrap(), 0, "{replies} replies");
             replies = String::from_utf8_lossy(&received).matches("HTTP/1.1 404").count();
         }

@@ -93,10 +93,10 @@ fn a_silent_handshake_is_closed_and_does_not_hold_up_a_stop() {
     assert_eq!(silent.read(&mut [0; 1]).unwrap_or(0), 0, "closed");
     assert!(is_trusted(&server, &pem));
 
-    let (mut patient, _) = start(&[("SERVER__HEADER_TIMEOUT_MS", "60000")]);
-    let _silent = TcpStream::connect(&patient.address).unwrap();
+    let (mut slow, _) = start(&[("SERVER__HEADER_TIMEOUT_MS", "60000")]);
+    let _silent = TcpStream::connect(&slow.address).unwrap();
     let begun = now();
-    for server in [&mut server, &mut patient] {
+    for server in [&mut server, &mut slow] {
         server.signal("TERM");
         assert!(server.wait().success(), "{}", server.log());
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 /// The longest wait for a byte.
-const PATIENCE: Duration = Duration::from_secs(20);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running server, with its directory; both go away on drop.
 pub(crate) struct Server {
@@ -81,7 +81,7 @@ impl Server {
     /// A connection of its own.
     pub(crate) fn connect(&self) -> Connection {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Connection { stream: BufReader::new(stream) }
     }
@@ -255,7 +255,7 @@ impl Connection {
         let stream = self.stream.get_ref();
         stream.set_read_timeout(Some(time)).unwrap();
         let peeked = stream.peek(&mut [0; 1]);
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         let waiting = [std::io::ErrorKind::WouldBlock, std::io::ErrorKind::TimedOut];
         !peeked.is_err_and(|error| waiting.contains(&error.kind()))
     }

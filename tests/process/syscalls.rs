@@ -21,7 +21,7 @@ const FAILING_SYNCS: u64 = 50;
 /// Every 7th sync fails; `make torture` takes each sync.
 const FAILING_STEP: u64 = 7;
 /// For a server to end by itself; a hang is a failure.
-const PATIENCE_MS: usize = 20_000;
+const TIMEOUT_MS: usize = 20_000;
 /// Of a thread some calls are not reached in this time; then it is killed by us.
 const REACHED_MS: usize = 3_000;
 
@@ -103,7 +103,7 @@ fn a_failed_sync_ends_the_process_and_loses_nothing_that_was_answered() {
         let command = strace::command("fdatasync", &format!("error=EIO:when={at}"), data);
         if let Some(server) = Server::of(command) {
             let ended;
-            (running, ended) = until_it_ends(running, &server, PATIENCE_MS);
+            (running, ended) = until_it_ends(running, &server, TIMEOUT_MS);
             let ended =
                 ended.unwrap_or_else(|| panic!("sync {at}: it goes on\n{}", server::log(data)));
             assert_eq!(ended.code(), Some(1), "sync {at}: {ended}");
@@ -136,7 +136,7 @@ fn a_panic_in_an_engine_thread_ends_the_process_and_loses_nothing_that_was_answe
             // Each is answered by the thread that takes snapshots, until it panics.
             while client.post("/v1/snapshots", &json!({})).is_ok() {}
         });
-        (running, ended) = until_it_ends(running, &server, PATIENCE_MS);
+        (running, ended) = until_it_ends(running, &server, TIMEOUT_MS);
         asking.join().unwrap();
         drop(fault);
         let said = server::log(data);

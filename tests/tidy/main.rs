@@ -20,6 +20,8 @@ const PRIVATE_WORDS: &[&str] = &[
     "brake",
     "foretold",
     "keepers",
+    "patience",
+    "patient",
     "quartered",
     "reckon",
     "reckons",
