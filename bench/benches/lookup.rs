@@ -41,7 +41,7 @@ fn lookup(criterion: &mut Criterion) {
     }
 }
 
-/// Half of the ids that are asked are there.
+/// Half of the ids in the queries are stored.
 fn id(criterion: &mut Criterion) {
     let keys = Stream::of("ids", SEED);
     let key = |place: u64| IdKey { high: keys.number(place), low: 0 };

@@ -78,7 +78,7 @@ enum Source {
 /// Adjacent fingerprints of one kind, which are measured by themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What kind that is.
+    /// The kind of data.
     pub name: &'static str,
     /// Their places among all.
     pub range: Range<u64>,
@@ -124,7 +124,7 @@ impl Stored {
         Self { source: Source::Listed((0..count).map(one).collect()), parts }
     }
 
-    /// How many there are.
+    /// The number of fingerprints.
     pub fn count(&self) -> u64 {
         self.parts.last().map_or(0, |part| part.range.end)
     }

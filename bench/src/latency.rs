@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-/// The longest time that is told apart from longer ones: an hour.
+/// The longest time that is recorded as it is: an hour.
 const MAX_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits of a recorded time.
 const DIGITS: u8 = 2;

@@ -30,7 +30,7 @@ pub(super) struct Machine {
     pub(super) cpu: String,
     /// Its features that matter here.
     pub(super) features: Vec<String>,
-    /// How many cores this process may use: `taskset` leaves fewer.
+    /// The number of cores that this process may use; `taskset` lowers it.
     pub(super) cores: usize,
 }
 
@@ -46,7 +46,7 @@ impl Machine {
     }
 }
 
-/// How many cores this process may use.
+/// The number of cores that this process may use.
 pub(super) fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }

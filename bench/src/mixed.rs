@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// How many threads look up
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     threads: usize,
-    /// How many different queries they ask, again and again
+    /// How many different queries they repeat
     #[arg(long, value_name = "N", default_value = "1m", value_parser = count)]
     queries: u64,
     /// How long each mixture lasts
@@ -61,13 +61,13 @@ struct Mixture<'a> {
     driven: &'a Driven,
     queries: &'a Queries,
     members: &'a Members,
-    /// What the writer inserts.
+    /// The fingerprints that the writer inserts.
     fresh: Stream,
     distance: Distance,
     args: &'a Args,
 }
 
-/// What one reader saw.
+/// The results of one reader.
 struct Seen {
     times: Latencies,
     verdict: Verdict,
@@ -107,30 +107,31 @@ fn measure(
     let mixture = Mixture { driven, queries: &queries, members: &members, fresh, distance, args };
     let row = |what: &str| Row::new(what, stored.count()).at(distance);
     let mut rows = Vec::new();
-    let mut add = |(look_up, beside, rate): (&str, &str, f64), seen: Seen| {
+    let mut add = |(look_up, meanwhile, rate): (&str, &str, f64), seen: Seen| {
         let per_second = per_second(seen.times.count(), args.seconds * 1_000_000_000);
         let look_ups = row(look_up).rate(per_second, "look-ups");
         rows.push(look_ups.times(&seen.times, "a look-up"));
-        if !beside.is_empty() {
-            rows.push(row(beside).rate(rate, "fingerprints"));
+        if !meanwhile.is_empty() {
+            rows.push(row(meanwhile).rate(rate, "fingerprints"));
         }
         report.verified(seen.verdict);
     };
-    let ((), seen) = mixture.beside("look-ups at rest", || {
+    let ((), seen) = mixture.during("look-ups at rest", || {
         pause(mixture.time());
         Ok(())
     })?;
     add(("look-up at rest", "", 0.0), seen);
-    let (rate, seen) = mixture.beside("look-ups beside a packed query", || mixture.query())?;
-    add(("look-up beside a packed query", "the packed query", rate), seen);
-    let (rate, seen) = mixture.beside("look-ups beside inserts", || mixture.insert())?;
-    add(("look-up beside inserts", "the packed inserts", rate), seen);
-    // What the inserts left is merged once they pause: for most of this time at the default size.
-    let ((), seen) = mixture.beside("look-ups beside merges", || {
+    let (rate, seen) = mixture.during("look-ups during a packed query", || mixture.query())?;
+    add(("look-up during a packed query", "the packed query", rate), seen);
+    let (rate, seen) = mixture.during("look-ups during inserts", || mixture.insert())?;
+    add(("look-up during inserts", "the packed inserts", rate), seen);
+    // The segments that the inserts left are merged once they pause: for most of this time at the
+    // default size.
+    let ((), seen) = mixture.during("look-ups during merges", || {
         pause(mixture.time());
         Ok(())
     })?;
-    add(("look-up beside merges", "", 0.0), seen);
+    add(("look-up during merges", "", 0.0), seen);
     Ok(rows)
 }
 
@@ -140,7 +141,7 @@ impl Mixture<'_> {
     }
 
     /// Lets the readers read as long as `work` takes; what it gave, and what they saw.
-    fn beside<T>(&self, doing: &str, work: impl FnOnce() -> Result<T>) -> Result<(T, Seen)> {
+    fn during<T>(&self, doing: &str, work: impl FnOnce() -> Result<T>) -> Result<(T, Seen)> {
         let _progress = Progress::during(doing);
         let stop = &AtomicBool::new(false);
         thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What Linux knows about this process: its memory, and its time on the cores.
+//! The memory of this process and its time on the cores, as Linux reports them.
 //!
 //! Everything is `None` (or has no effect) where the kernel does not provide it.
 

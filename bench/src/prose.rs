@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::data::Dice;
 
-/// What a text looks like.
+/// The form of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Words of Latin letters.

@@ -20,12 +20,12 @@ pub(super) struct Report {
     /// Its name on the command line.
     pub(super) bench: &'static str,
     version: &'static str,
-    /// What repeats the run.
+    /// The seed, which repeats the run.
     pub(super) seed: u64,
     machine: Machine,
     /// The speed of the memory.
     pub(super) limits: Vec<Limit>,
-    /// What was timed.
+    /// The times.
     pub(super) results: Vec<Row>,
     /// Other results.
     pub(super) facts: Vec<Fact>,
@@ -38,7 +38,7 @@ pub(super) struct Report {
 /// One thing that was timed.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Row {
-    /// What was done.
+    /// The operation.
     pub(super) what: String,
     /// On how many stored fingerprints, or generated documents.
     pub(super) count: u64,
@@ -52,7 +52,7 @@ pub(super) struct Row {
     /// The same in 10^6 bytes of input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) megabytes_per_second: Option<f64>,
-    /// What the times are those of.
+    /// The operation that the times belong to.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(super) times_of: &'static str,
     /// The mean time of one.
@@ -61,7 +61,7 @@ pub(super) struct Row {
     /// The same, counting only the time that the thread had a core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_ns: Option<f64>,
-    /// What of an estimate predicts the mean.
+    /// The part of an estimate that predicts the mean.
     #[serde(skip)]
     pub(super) model: Option<Model>,
     /// What [`nearprint::index::cost`] predicts for it, with the limits of this run.
@@ -137,7 +137,7 @@ impl Row {
 /// A result that is not a time.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Fact {
-    /// What it is about.
+    /// Its name.
     pub(super) what: String,
     /// The number of stored fingerprints.
     pub(super) count: u64,
@@ -210,7 +210,7 @@ const RESULT_COLUMNS: &[Column<Row>] = &[
 ];
 
 const FACT_COLUMNS: &[Column<Fact>] = &[
-    ("besides", |fact| fact.what.clone()),
+    ("also", |fact| fact.what.clone()),
     ("count", |fact| count(fact.count)),
     ("", |fact| match fact.value.as_f64() {
         Some(value) => format!("{} {}", number(value), fact.unit),

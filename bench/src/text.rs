@@ -85,7 +85,7 @@ fn all_of_html(html: &str) {
     black_box(text::analyse_text(&text::text_of_html(html))).expect("generated pages have words");
 }
 
-/// What a thread got done.
+/// The work of one thread.
 struct Done {
     times: Latencies,
     bytes: u64,

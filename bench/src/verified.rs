@@ -49,10 +49,10 @@ pub(super) struct Args {
     /// The distance of the look-ups, for which the index is made; at least 3
     #[arg(long, value_name = "BITS", default_value = "6", value_parser = distance)]
     distance: Distance,
-    /// How many queries are asked
+    /// How many queries
     #[arg(long, value_name = "N", default_value = "200k", value_parser = count)]
     queries: u64,
-    /// What is stored and asked is drawn from it; the same seed repeats a run
+    /// The seed of documents and queries; the same seed repeats a run
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Make the data directory below this one; it is removed at the end [default: .]
@@ -63,7 +63,7 @@ pub(super) struct Args {
     pub(super) json: bool,
 }
 
-/// What is stored: families of documents.
+/// The stored documents: families of similar ones.
 struct Families {
     centers: Stream,
     members: Stream,

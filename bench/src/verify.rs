@@ -204,7 +204,7 @@ mod tests {
             found.push(Near { fingerprint: query, distance: Distance::default() });
             found
         });
-        // All but the plants at distance 0, which are there in truth.
+        // All but the plants at distance 0, which are stored.
         assert!(invented.wrong > 300, "{invented:?}");
         let misplaced = verdict_on(|_, mut found| {
             for near in &mut found {

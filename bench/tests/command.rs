@@ -2,7 +2,7 @@
 //! nothing behind, and has verified what it measured.
 //!
 //! Method: the real binary at tiny sizes. No test looks at a time: that the verifier finds wrong
-//! answers is tested beside it, with answers spoiled on purpose.
+//! answers is tested in its own file, with answers spoiled on purpose.
 
 use std::fs;
 use std::io::Write;
@@ -55,7 +55,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
 }
 
-/// The machine and its limits stand beside every figure.
+/// Every report has the machine and its limits.
 fn assert_limits(report: &Value) {
     assert!(report["machine"]["cpu"].is_string());
     assert!(report["machine"]["features"].is_array());
@@ -139,7 +139,7 @@ fn lookup_aims_at_the_weak_spots() {
 }
 
 #[test]
-fn insert_tells_the_growth_the_memory_and_the_restart() {
+fn insert_reports_the_growth_the_memory_and_the_restart() {
     let report = report(&["insert", "--count", "3k", "--queries", "500"]);
     let rows = rows(&report);
     assert_eq!(rows[..10], ["insert, up to this size"; 10]);
@@ -155,15 +155,15 @@ fn insert_tells_the_growth_the_memory_and_the_restart() {
 }
 
 #[test]
-fn mixed_tells_what_look_ups_take_beside_other_work() {
+fn mixed_reports_look_ups_during_other_work() {
     let report = report(&["mixed", "--count", "3k", "--queries", "500", "--seconds", "1"]);
     let expected = [
         "look-up at rest",
-        "look-up beside a packed query",
+        "look-up during a packed query",
         "the packed query",
-        "look-up beside inserts",
+        "look-up during inserts",
         "the packed inserts",
-        "look-up beside merges",
+        "look-up during merges",
     ];
     assert_eq!(rows(&report), expected);
     for row in [0, 1, 3, 5] {
@@ -194,7 +194,7 @@ fn compaction_prints_the_same_figures_simulated_and_measured() {
 }
 
 #[test]
-fn verified_tells_what_reading_sketches_takes_and_checks_the_verdicts() {
+fn verified_reports_the_reading_of_sketches_and_checks_the_verdicts() {
     let report = report(&["verified", "--count", "200", "--queries", "50", "--distance", "5"]);
     assert_eq!(rows(&report), ["query with verified hits", "query without a hit"]);
     // Ten hits each for half of the queries.
@@ -203,7 +203,7 @@ fn verified_tells_what_reading_sketches_takes_and_checks_the_verdicts() {
 }
 
 #[test]
-fn text_tells_bytes_and_documents() {
+fn text_reports_bytes_and_documents() {
     let report = report(&["text", "--count", "5", "--bytes", "500,2k", "--seconds", "0"]);
     let tasks = [
         "English, fingerprint",
@@ -222,7 +222,7 @@ fn text_tells_bytes_and_documents() {
 }
 
 #[test]
-fn http_tells_requests_and_what_the_same_costs_without() {
+fn http_reports_requests_and_the_same_work_without_http() {
     // In a second the pages could be sent a thousand times.
     let tiny = ["--count", "2k", "--queries", "300", "--seconds", "1", "--threads", "2"];
     let report = report(&[&["http", "--pages", "3", "--distance", "1,3"], &tiny[..]].concat());

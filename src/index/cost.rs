@@ -7,7 +7,7 @@
 //! too full sends its last entries to the next one. How often that happens is given by queueing
 //! theory: customers (entries) arrive at random, and each line serves as many as it has slots.
 //!
-//! The estimates hold for random fingerprints; skewed ones fill their lines as evenly but have more
+//! The estimates apply to random fingerprints; skewed ones fill their lines as evenly but have more
 //! hits. Pure: no clock, no measurement. `nearprint plan` shows the estimates, and `nearprint-bench
 //! lookup` compares them with measured look-ups.
 #![expect(
@@ -104,8 +104,8 @@ impl Costs {
         }
     }
 
-    /// What lines cost in memory of a size: between two known sizes in proportion to the logarithm,
-    /// above the largest as the last two lead on.
+    /// The cost of a line in memory of a size: interpolated between two known sizes by the
+    /// logarithm of the size, and extrapolated from the last two above the largest.
     pub fn line(&self, bytes: f64) -> LineCost {
         let (first, last) = (self.lines[0], self.lines[self.lines.len() - 1]);
         if bytes <= first.bytes || self.lines.len() == 1 {
@@ -115,7 +115,7 @@ impl Costs {
         let after = after.clamp(1, self.lines.len() - 1);
         let (a, b) = (self.lines[after - 1], self.lines[after]);
         let share = (bytes / a.bytes).log2() / (b.bytes / a.bytes).log2();
-        // What was measured may fall by chance; nothing gets cheaper for being larger.
+        // A measured cost may fall by chance, but no larger memory is cheaper.
         let between = |a: f64, b: f64| (a + share * (b - a)).max(a.min(b));
         LineCost {
             bytes,
@@ -126,21 +126,21 @@ impl Costs {
     }
 }
 
-/// What an index with some plan and size will cost.
+/// The cost of an index with some plan and size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Cells that a look-up visits, in all tables.
     pub cells: f64,
-    /// Lines of these cells: what is located and prefetched.
+    /// Lines of these cells, which are located and prefetched.
     pub located_lines: f64,
-    /// Lines that they go on in, because they were too full.
+    /// Further lines of cells whose entries did not fit.
     pub following_lines: f64,
     /// Memory of all tables for a fingerprint.
     pub table_bytes: f64,
     /// Memory of the postings for a fingerprint.
     pub posting_bytes: f64,
-    /// What a merge into one segment takes besides, for a fingerprint, until it drops the old ones:
-    /// the first table with its postings, or another table.
+    /// The additional memory for a fingerprint while everything is merged into one segment: the
+    /// first table with its postings, or another table.
     pub merging_bytes: f64,
     /// The number of slots in the largest table: more than [`SLOTS_MAX`] do not fit.
     pub slots: f64,
@@ -239,7 +239,7 @@ fn posting_bits(count: u64) -> f64 {
     f64::from(u64::BITS - count.saturating_sub(1).leading_zeros())
 }
 
-/// What the look-ups of a table, or of several, visit on average.
+/// The average numbers of what a look-up visits in a table, or in several.
 #[derive(Debug, Clone, Copy, Default)]
 struct Visits {
     cells: f64,
@@ -383,7 +383,7 @@ fn poisson(mean: f64, most: usize) -> Vec<f64> {
     std::iter::successors(Some(((-mean).exp(), 1.0)), next).take(most + 1).map(|p| p.0).collect()
 }
 
-/// The plans worth a look for a distance: those of small and of large segments first, then equal
+/// The plans to compare for a distance: those of small and of large segments first, then equal
 /// blocks in more and more tables. Two blocks are what [`crate::index::tables::fold`] improves.
 pub fn alternatives(distance: Distance) -> Vec<Plan> {
     let Plans { small, large, .. } = Plans::of(distance);

@@ -88,9 +88,9 @@ impl InMemoryIndex {
         true
     }
 
-    /// The stored fingerprints within `distance` of the query: each once, the nearest first, equally
-    /// near ones ascending. It takes 0.3 us with a million documents at distance 3 and 25 us with a
-    /// hundred million at distance 6.
+    /// The stored fingerprints within `distance` of the query: each once, the nearest first,
+    /// equally near ones ascending. It takes 0.3 us with a million documents at distance 3 and 25
+    /// us with a hundred million at distance 6.
     ///
     /// # Panics
     /// When `distance` is greater than the `distance_max` of the index.

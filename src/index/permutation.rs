@@ -9,7 +9,7 @@ use crate::fingerprint::Fingerprint;
 use crate::kernel::Simd;
 use crate::kernel::permute::Permuter;
 
-/// A fingerprint after the permutation: what tables hold and compare.
+/// A fingerprint after the permutation, as tables store and compare it.
 pub type Permuted = u64;
 
 /// A bijection of the 64 bit positions and its inverse.
@@ -42,7 +42,7 @@ impl Permutation {
         Self { forward: Permuter::new(source), backward: Permuter::new(target) }
     }
 
-    /// The fingerprint as the tables hold it.
+    /// The fingerprint as tables store it.
     pub fn apply(&self, fingerprint: Fingerprint) -> Permuted {
         self.forward.permute(Simd::best(), fingerprint.bits())
     }
@@ -93,8 +93,8 @@ mod tests {
         }
     }
 
-    /// Tables on disk hold what it gives. Computed from its definition by a program of another
-    /// language.
+    /// Tables on disk depend on it. The value was computed from the definition by a program in
+    /// another language.
     #[test]
     fn a_secret_gives_the_same_permutation_for_ever() {
         let permuted = Permutation::from_secret(1).apply(Fingerprint::new(0x0123_4567_89ab_cdef));

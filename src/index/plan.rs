@@ -20,7 +20,7 @@ use crate::index::permutation::Permuted;
 use crate::index::tables::fold;
 use crate::index::tables::fold::Head;
 
-/// What a table is sorted by: a rotated fingerprint, its upper half perhaps folded.
+/// The key by which a table is sorted: a rotated fingerprint, its upper half perhaps folded.
 ///
 /// The upper 32 bits are the head, the lower ones are bits of the fingerprint as they are.
 pub type Key = u64;
@@ -30,9 +30,9 @@ pub type Key = u64;
 pub struct TablePlan {
     /// The first of the key bits, counted from the most significant bit.
     pub first_bit: u32,
-    /// How many bits are the table's own: 1 to 32.
+    /// The number of key bits: 1 to 32.
     pub key_bits: u32,
-    /// How many of them may differ.
+    /// The number of key bits that may differ.
     pub radius: u32,
     /// Whether the upper half is folded (see [`crate::index::tables::fold`]): 32 key bits, radius 0
     /// or 1.
@@ -45,7 +45,7 @@ impl TablePlan {
         (u64::MAX << (64 - self.key_bits)).rotate_right(self.first_bit)
     }
 
-    /// What the table sorts a fingerprint by; a bijection.
+    /// The key of a fingerprint; a bijection.
     #[inline]
     pub fn key(self, value: Permuted) -> Key {
         let rotated = value.rotate_left(self.first_bit);
@@ -137,7 +137,7 @@ impl Plan {
     /// The plan of large segments, exact up to `distance_max`.
     ///
     /// Up to 3: two halves, each searched within one bit at most, folded where it is. From 4 on:
-    /// three thirds. What else was tried, and by how much it lost, is in `docs/benchmarks.md`.
+    /// three thirds. `docs/decisions/0007-two-table-plans.md` says why.
     pub fn of(distance_max: Distance) -> Self {
         let half =
             |first_bit, radius| TablePlan { first_bit, key_bits: 32, radius, folded: radius > 0 };

@@ -23,7 +23,7 @@ impl Written {
     }
 }
 
-/// What became of an index that grew to a size.
+/// The figures of an index that grew to a size.
 #[derive(Debug)]
 pub(super) struct Figures {
     /// Simulated or measured.

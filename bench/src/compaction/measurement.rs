@@ -77,10 +77,10 @@ impl Totals {
     }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Shared {
     published: Mutex<View>,
-    /// What the merger is merging.
+    /// The running merge.
     merging: Mutex<Option<Merging>>,
     totals: Mutex<Totals>,
     /// Everything has been inserted, and flushed.
@@ -133,7 +133,11 @@ pub(super) fn measure(setup: &Setup, distance: Distance, stored: &Stored) -> (Fi
     let newest = |view: &View| view.next_merge_of_newest(None, Load::Paused);
     let _progress = Progress::during("merging the idle index");
     while let Some(work) = newest(&view).or_else(|| view.next_merge(Load::Idle)) {
-        run(&shared, work, |built| view.install(&built));
+        run(&shared, work, |built| {
+            view.install(&built);
+            // An older published view would keep what was merged in memory.
+            publish(&shared, &view);
+        });
     }
     let totals = *lock(&shared.totals);
     let peak = before.zip(process::settled_memory());

@@ -1,10 +1,10 @@
 //! The compaction policy in a simulation: sizes and a clock, no fingerprints.
 //!
-//! Three actors work at once, as in the engine. The writer fills deltas. The flusher turns them into
-//! segments, and merges the newest segments among themselves. The merger merges everything else.
-//! Each piece of work takes time in proportion to the entries that it writes, whatever the others
-//! do: the simulation has a core for each. The policy is the one of the engine; the simulation does
-//! what it says.
+//! Three threads work at once, as in the engine. The writer fills deltas. The flusher turns them
+//! into segments, and merges the newest segments among themselves. The merger merges everything
+//! else. Each piece of work takes time in proportion to the entries that it writes, as if each
+//! thread had a core for itself. What is merged, and when writes are throttled, is decided by the
+//! policy of the engine.
 
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ pub(crate) struct Rates {
     pub(super) table_ns: u64,
 }
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setup {
     pub(super) rates: Rates,
@@ -114,7 +114,7 @@ struct Simulation<'a> {
     /// The inserts that are still to come.
     left: u64,
     inserted: u64,
-    /// What was inserted when the running merge began.
+    /// The inserts before the running merge began.
     inserted_before_merge: u64,
     /// Sizes of the full deltas, oldest first, including the one that is being flushed.
     full: Vec<u64>,
@@ -334,7 +334,7 @@ impl<'a> Simulation<'a> {
         self.peak_bytes = self.peak_bytes.max(bytes);
     }
 
-    /// What a piece of work builds next to its inputs.
+    /// The memory that a piece of work takes in addition to its inputs.
     fn result_bytes(&self, task: &Task) -> f64 {
         let part = |partitioned: bool| if partitioned { float(PARTITIONS) } else { 1.0 };
         match task {

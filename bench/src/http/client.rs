@@ -25,7 +25,7 @@ pub(super) struct Sent {
     pub(super) times: Latencies,
     /// From the first to the last.
     pub(super) ns: u64,
-    /// How many replies were wrong.
+    /// The number of wrong replies.
     pub(super) wrong: u64,
 }
 

@@ -7,8 +7,8 @@
 //!   +-- 32 bits: where the first begins --+-- 8 --+-- 8 --+-- 8 --+-- 8: where each ends, from there
 //! ```
 //!
-//! Where four buckets have more than 255 words together, which is chance in one of 10,000 and else
-//! skew, the entry has its highest bit set and says in which row of a list their places stand.
+//! If four buckets have more than 255 words together, the highest bit of the entry is set, and the
+//! entry is the row of a list with their places. With random fingerprints this is one in 10,000.
 //! The entries lie in front of the buckets, in the same array.
 
 use crate::index::memory::array::Array;

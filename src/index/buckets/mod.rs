@@ -5,7 +5,7 @@
 //!   a fingerprint, rotated so that the table's block comes first
 //!   +--- 16 bits: key ---+------ 32 bits: middle ------+--- 16 bits: end ---+
 //!            |                        |                          |
-//!     directory[key] tells where a bucket lies: | its middles ...  | their ends ... |
+//!     directory[key]: where a bucket lies      | its middles ...  | their ends ... |
 //!                       middles are compared, 16 at a time; an end is read where one is near
 //! ```
 //!
@@ -310,7 +310,7 @@ impl Buckets {
         self.prefetch_lines(words, start, start + count_in(self.bits, end - start));
     }
 
-    /// Where a fingerprint lies among all, ascending, if it is there.
+    /// The number of a fingerprint, if it is stored: that many are smaller.
     pub fn find(&self, value: Permuted) -> Option<Number> {
         let words = &*self.words;
         let bucket = self.first().bucket(value);
@@ -354,12 +354,12 @@ impl Buckets {
         Entries { buckets: self, next: 0, left: 0..0, ends: 0, number: 0 }
     }
 
-    /// How many fingerprints it has.
+    /// The number of fingerprints.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether it has none.
+    /// Whether it has no fingerprint.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -369,11 +369,11 @@ impl Buckets {
         self.words.bytes() + self.before.bytes() + self.directory.bytes()
     }
 
-    /// As many lines as an average bucket has, and its last: how many this one has cannot be
-    /// foreseen, and a branch on it would cost more than to ask for a line twice. At least the 16
-    /// words from its beginning: the kernel loads so many however short it is, and a Zen 4 waits
-    /// for all of them. Places have 31 bits: no sum wraps, here as in [`Self::compare`], and to
-    /// check it would take time.
+    /// Prefetches as many lines as an average bucket has, and the last line of this one: a branch
+    /// on the number of its lines would be mispredicted, which costs more than prefetching a line
+    /// twice. The last line is at least that of the 16th word, because the kernel always loads 16
+    /// words, and a Zen 4 waits for all of them. Places have 31 bits, so no sum wraps, here as in
+    /// [`Self::compare`]; checking it would take time.
     #[inline]
     fn prefetch_lines(&self, words: &[u32], start: u32, end: u32) {
         let last = end.wrapping_sub(1).max(start.wrapping_add(WORDS_A_LINE - 1));
@@ -389,13 +389,13 @@ impl Buckets {
         &self.tables[0]
     }
 
-    /// The tables to search, and how far.
+    /// The tables to search, each with its radius.
     fn searched(&self, distance: Distance) -> impl Iterator<Item = (&Table, u32)> {
         let radii = self.plan.radii(distance);
         self.tables.iter().zip(radii).filter_map(|(table, radius)| Some((table, (*radius)?)))
     }
 
-    /// How many fingerprints are smaller than those of a bucket of the first table.
+    /// The number of fingerprints smaller than those of a bucket of the first table.
     fn before(&self, bucket: u32) -> u32 {
         let entry = bucket as usize / BUCKETS_AN_ENTRY;
         let first = (entry * BUCKETS_AN_ENTRY) as u32;
@@ -406,13 +406,13 @@ impl Buckets {
         self.before[entry] + counts.sum::<u32>()
     }
 
-    /// How many entries the bucket has that lies there.
+    /// The number of entries of the bucket between two places.
     #[inline]
     fn count_in(&self, start: u32, end: u32) -> usize {
         count_in(self.bits, end - start) as usize
     }
 
-    /// The place of its first end.
+    /// The place of the first end of the bucket between two places.
     #[inline]
     fn ends(&self, start: u32, end: u32) -> Place {
         ends(self.bits, start, count_in(self.bits, end - start))
@@ -473,7 +473,7 @@ impl Table {
         self.first_bucket | self.key(value) as u32
     }
 
-    /// How many fingerprints each of its buckets will have.
+    /// The number of fingerprints of each of its buckets.
     fn counts(&self, values: &[Permuted]) -> Vec<u32> {
         let mut counts = vec![0; 1 << self.key_bits];
         for &value in values {
@@ -488,7 +488,7 @@ impl Table {
         (self.rotated(value) >> 32) as u32
     }
 
-    /// The bits behind these.
+    /// The bits behind the middle.
     #[inline]
     fn end(&self, value: Permuted) -> u32 {
         self.rotated(value) as u32 >> self.key_bits
@@ -506,14 +506,14 @@ pub struct Entries<'a> {
     buckets: &'a Buckets,
     /// The bucket behind this one.
     next: u32,
-    /// The middles that are left of this bucket, and the place of the next one's end.
+    /// The middles left in this bucket, and the place of the end of the next one.
     left: std::ops::Range<u32>,
     ends: Place,
     number: Number,
 }
 
 impl Entries<'_> {
-    /// Calls `each` with the next ones, to the end of their bucket; whether there were any.
+    /// Calls `each` with the entries up to the end of their bucket; returns whether there were any.
     pub fn next_few(&mut self, mut each: impl FnMut((Key, Number))) -> bool {
         let Some(item) = self.next() else { return false };
         each(item);
@@ -581,7 +581,7 @@ mod tests {
         )
     }
 
-    /// Tiny, or so many that they are not.
+    /// Few enough for a tiny segment, or more.
     fn padded(values: Vec<u64>, tiny: bool) -> Vec<u64> {
         let more = if tiny { 0 } else { TINY_MAX as u64 };
         let more = (1..=more).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -1,4 +1,4 @@
-//! The results of background work: what takes the place of which parts of a view.
+//! The results of background work: the parts of a view that are replaced, and their replacement.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub enum Built {
     Flushed(Level),
     /// Segments, merged from segments.
     Segments {
-        /// What they take the place of, adjacent ones.
+        /// The adjacent ones that are replaced.
         from: Vec<Arc<Segment>>,
         /// Their replacement: one segment, or several while a partitioned merge is in progress.
         into: Vec<Arc<Segment>>,
@@ -25,7 +25,7 @@ pub enum Built {
     },
     /// Secondary tables, merged from secondary tables of one role.
     Tables {
-        /// What they take the place of, adjacent ones.
+        /// The adjacent ones that are replaced.
         from: Vec<SecondaryTable>,
         /// Their replacement: one table, or several while a partitioned merge is in progress.
         into: Vec<SecondaryTable>,

@@ -3,7 +3,7 @@
 //! To know whether a fingerprint is new, every older segment has to be searched, and only
 //! statistics and snapshots need the count. So writes never trigger a count. A level is counted
 //! when small segments become a large one, against few older segments and in their order, so that
-//! neighbours share lines; or earlier, when somebody needs the number. What a level adds never
+//! neighbours share lines; or earlier, when statistics need the number. What a level adds never
 //! changes, however the older levels are merged: it is counted once, and a merged level adds the
 //! sum of its inputs.
 

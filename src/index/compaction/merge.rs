@@ -2,9 +2,9 @@
 //!
 //! All inputs are in one order, so a merge is one pass over sorted runs
 //! ([`crate::index::compaction::runs`]); only small segments that become part of a large one are
-//! first brought into its order. A merge holds its inputs and its result in memory at once.
-//! Segments and secondary tables are merged one after the other, so the whole index is never held
-//! twice, and large segments are merged one partition at a time
+//! first brought into its order. A merge has its inputs and its result in memory at once.
+//! Segments and secondary tables are merged one after the other, so the whole index is never in
+//! memory twice, and large segments are merged one partition at a time
 //! ([`crate::index::compaction::partition`]).
 
 use std::fmt;
@@ -89,7 +89,7 @@ fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
     Merged { segment, secondary_tables, dropped: 0 }
 }
 
-/// The number of fingerprints of some segments, and what their postings have in common.
+/// The number of fingerprints of some segments, and the properties that their postings share.
 pub fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
     let count = segments.iter().map(|segment| segment.fingerprints()).sum();
     let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);

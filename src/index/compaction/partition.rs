@@ -1,13 +1,13 @@
 //! A partitioned merge: merges large segments or tables one quarter of the key space at a time.
 //!
-//! A merge holds its result and its inputs at once: at a hundred million fingerprints, half as much
-//! memory again as the whole index. A partitioned merge splits its inputs into four partitions
-//! ([`crate::index::tables::table::split`]), merges the inputs' parts of one partition and hands
-//! the result over; then those parts are freed. In the end the four results become one segment or
-//! table. So the extra memory is never more than a quarter of the result, as long as no reader
-//! holds an older view. Meanwhile a look-up visits as many lines as before, in more tables.
+//! A merge has its result and its inputs in memory at once, which at a hundred million fingerprints
+//! adds half the memory of the whole index. A partitioned merge splits its inputs into four
+//! partitions ([`crate::index::tables::table::split`]), merges the inputs' parts of one partition
+//! and hands the result over; then those parts are freed. In the end the four results become one
+//! segment or table. So the extra memory is never more than a quarter of the result, as long as no
+//! reader keeps an older view. Meanwhile a look-up visits as many lines as before, in more tables.
 //!
-//! Between steps the view has what is left of each input, oldest first, and then the merged
+//! Between steps the view has the rest of each input, oldest first, and then the merged
 //! partitions. In this order the newest document of an id is found first: the change that puts a
 //! document under an id removes the older document, so no merge keeps the older one.
 
@@ -33,7 +33,7 @@ pub enum PartitionedMerge {
     Segments {
         /// All that is older.
         older: Vec<Arc<Segment>>,
-        /// What is merged.
+        /// The merge itself.
         merge: Box<Merge<Arc<Segment>, segment::Builder>>,
     },
     /// A merge of secondary tables.
@@ -42,7 +42,7 @@ pub enum PartitionedMerge {
         liveness: Option<Liveness>,
         /// As in [`crate::index::compaction::work::Work::MergeTables`].
         dropped: u64,
-        /// What is merged.
+        /// The merge itself.
         merge: Box<Merge<SecondaryTable, build::Builder>>,
     },
 }
@@ -148,8 +148,8 @@ impl<T: Clone, B> Merge<T, B> {
         Some(Self { standing: from.to_vec(), inputs, builders, merged: Vec::new() })
     }
 
-    /// The part of the view to replace, and its replacement: what is left of the inputs, and what
-    /// has been merged.
+    /// The part of the view to replace, and its replacement: the rest of the inputs, and the
+    /// merged partitions.
     fn hand_over(&mut self) -> (Vec<T>, Vec<T>) {
         let left = self.inputs.iter().flatten().flatten().chain(&self.merged);
         let into: Vec<T> = left.cloned().collect();

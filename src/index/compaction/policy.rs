@@ -1,7 +1,7 @@
 //! The compaction policy: which segments and tables are merged next, how, and when writes are
-//! slowed down for it.
+//! throttled.
 //!
-//! A full delta becomes a small segment. Sizes of segments stay *geometric*: each holds at least a
+//! A full delta becomes a small segment. Sizes of segments stay *geometric*: each has at least a
 //! certain share of all newer ones together. Under load that share is a half, which gives seven
 //! segments on average at a hundred million documents, and each entry is rewritten five or six
 //! times on its way. When writes pause, a larger share leaves fewer segments, and look-ups get
@@ -32,7 +32,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// load there are always some small ones, which would otherwise come first forever.
 const LARGE_MANY: usize = 3;
 
-/// This many small segments are worth a merge of their own.
+/// The newest small segments are merged by themselves if there are at least this many.
 const SMALL_MANY: usize = 3;
 
 /// The newest small segments are left out of a merge under load if they are at most this part of
@@ -55,25 +55,25 @@ const DROPPED_PART: u64 = 8;
 pub const MERGED_MAX: u64 = 1_000_000_000;
 
 /// The most entries that the flusher merges at a time while a larger merge runs: the writer may
-/// have to wait for it, a fraction of a second, and both merges hold their inputs in memory.
+/// have to wait for it, a fraction of a second, and both merges keep their inputs in memory.
 const NEWEST_MAX: u64 = 1 << 20;
 
 /// With this many full deltas that wait to become segments, writes wait too: this bounds their
 /// memory and what look-ups visit.
 pub const FULL_DELTAS_MAX: usize = 2;
 
-/// How much may arrive while a merge runs before writes are slowed down.
+/// The entries that may arrive while a merge runs before writes are throttled.
 const ARRIVED: Allowance = Allowance { part: 16, min: 1_000_000 };
 
-/// How much may be in small segments before writes are slowed down: they take half as much memory
-/// again as large ones. The policy leaves about this much in them when there is nothing to merge.
+/// The entries that may be in small segments before writes are throttled: these take more than
+/// twice the memory of large ones. The policy leaves about as many in them when nothing is merged.
 const SMALL: Allowance = Allowance { part: 8, min: 8_000_000 };
 
 /// The delay of the next delta, in milliseconds, at twice an allowance; and the longest delay.
 const DELAY_MS: u64 = 100;
 const DELAY_MS_MAX: u64 = 500;
 
-/// How much is written, as far as the policy cares.
+/// The write load, as far as it matters to the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// Writes arrive.
@@ -116,7 +116,7 @@ pub struct SegmentSize {
 pub struct TableSize {
     /// Its fingerprints.
     pub entries: u64,
-    /// How many of them may have no document any more.
+    /// The number of fingerprints that may no longer have a document.
     pub dropped: u64,
 }
 
@@ -131,7 +131,7 @@ pub struct Levels {
     pub small_max: u64,
 }
 
-/// What to merge, as indices into [`Levels`].
+/// A merge, as indices into [`Levels`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Merge {
     /// Adjacent segments become one.
@@ -201,8 +201,8 @@ pub fn next_of_newest(levels: &Levels, running: Option<usize>, load: Load) -> Op
     Some(levels.merge_of(range, into_large, load))
 }
 
-/// How long the next delta is delayed, so that merges keep up with writes: while deltas wait, the
-/// writer waits. `arrived` is what arrived since the running merge began.
+/// The delay of the next delta, so that merges keep up with writes: while deltas wait, the writer
+/// waits. `arrived` is what arrived since the running merge began.
 pub fn write_delay(levels: &Levels, arrived: u64) -> Duration {
     let small = levels.segments.iter().filter(|segment| segment.is_small);
     let small = small.map(|segment| segment.entries).sum();
@@ -210,7 +210,7 @@ pub fn write_delay(levels: &Levels, arrived: u64) -> Duration {
     ARRIVED.delay(arrived, all).max(SMALL.delay(small, all))
 }
 
-/// How many entries may wait to be merged: a part of all, but at least a certain number.
+/// The number of entries that may wait to be merged: a part of all, but at least `min`.
 struct Allowance {
     part: u64,
     min: u64,

@@ -10,8 +10,7 @@ use crate::index::plan::Key;
 /// A key, and the number of an entry with this key.
 pub(crate) type Item = (Key, u32);
 
-/// The number of items that a run reads ahead, at least; it reads on once only half as many are
-/// left.
+/// The smallest number of items that a run reads ahead; it reads on once half of them are left.
 const AHEAD: usize = 256;
 
 /// Appends the next items of a run; returns whether there were any.
@@ -21,7 +20,7 @@ type Read<'a> = dyn FnMut(&mut Vec<Item>) -> bool + 'a;
 pub(crate) struct Run<'a> {
     read: Box<Read<'a>>,
     ahead: Vec<Item>,
-    /// How many of them were taken.
+    /// The number of items taken from `ahead`.
     taken: usize,
     ended: bool,
 }

@@ -2,7 +2,7 @@
 //!
 //! A full delta becomes a *level*: a segment, and for a large segment also the secondary tables.
 //! Segments are merged with segments, and secondary tables with those of their role, independently
-//! of each other. No answer changes, so nothing waits for the work and it may finish at any time.
+//! of each other. No answer changes, so nothing waits for the work, and it may finish at any time.
 //! The owner of the newest view installs the result. Pure: no thread, no clock.
 
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub enum Work {
         liveness: Option<Liveness>,
         /// The number of fingerprints that all merges of segments have dropped.
         dropped: u64,
-        /// As for segments.
+        /// Whether to merge one partition at a time, as for segments.
         partitioned: bool,
     },
 }

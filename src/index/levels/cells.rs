@@ -1,4 +1,4 @@
-//! Write-once cells that readers see while one writer fills them: what a delta is made of.
+//! Write-once cells that readers see while one writer fills them; a delta consists of them.
 //!
 //! The cells are allocated in pieces, each when its first cell is filled. So a new delta costs
 //! little time and memory, and its pieces are small enough for the allocator to keep and reuse (a

@@ -152,10 +152,10 @@ impl Delta {
 
     /// Appends an event; `id` is that of a put document.
     ///
-    /// There is one writer: concurrent calls would meet in one cell.
+    /// Only one writer may call it: concurrent calls would fill the same cell.
     ///
     /// # Panics
-    /// When there is no room.
+    /// When the delta is full.
     pub fn append(&self, at: Sequence, value: Permuted, what: DeltaEvent, id: Option<IdKey>) {
         let index = self.len();
         let node_index = self.node_of(value);

@@ -1,9 +1,9 @@
 //! From an id to its document: the id index of a segment.
 //!
 //! The index stores only a keyed 96-bit hash of each id, so that its memory does not grow with
-//! their length: SipHash-2-4-128 under the directory's secret, cut to 96 bits. Two of a thousand
-//! million ids collide with a probability of 6e-12, and nobody without the secret can make them
-//! collide. Memory: 16 bytes an id. A look-up costs three to four cache misses: the keys are
+//! their length: SipHash-2-4-128 under the directory's secret, cut to 96 bits. Among a billion ids
+//! the probability of a collision is 6e-12, and nobody without the secret can find one. Memory: 16
+//! bytes an id. A look-up costs three to four cache misses: the keys are
 //! uniform, so the position of a key is estimated and then corrected by the keys found there.
 
 use std::hash::Hasher;
@@ -20,7 +20,7 @@ pub struct IdKey {
 }
 
 impl IdKey {
-    /// The key of an id under a secret, that of the data directory.
+    /// The key of an id under a secret.
     pub fn of(id: &str, secret: &[u8; 16]) -> Self {
         let mut hasher = SipHasher24::new_with_key(secret);
         hasher.write(id.as_bytes());
@@ -29,8 +29,8 @@ impl IdKey {
     }
 }
 
-/// How often an estimated position is corrected. A third time makes no difference up to a hundred
-/// million ids.
+/// Corrections of an estimated position. A third one makes no difference up to a hundred million
+/// ids.
 const CORRECTIONS: usize = 2;
 
 /// This many keys on each side of the estimate are searched first: a cache line.

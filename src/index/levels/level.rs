@@ -31,7 +31,7 @@ pub struct Expected<'a> {
     pub small: bool,
     /// The approximate number of fingerprints.
     pub count: usize,
-    /// What the postings have in common.
+    /// The parts that all postings share.
     pub common: Common,
     /// Whether there are no older levels, so that removals and resets are dropped.
     pub oldest: bool,

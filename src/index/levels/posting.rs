@@ -20,7 +20,7 @@ pub struct Posting {
     pub has_sketch: bool,
 }
 
-/// The largest sequence that a posting can hold: 7e13.
+/// The largest sequence of a posting: 7e13.
 pub const SEQUENCE_MAX: u64 = (1 << 46) - 1;
 
 /// The properties that all postings of a list share, which are stored once.
@@ -73,9 +73,9 @@ pub struct Postings {
     /// The bit of the first word at which the first posting begins: not 0 in a part of another
     /// list.
     first_bit: usize,
-    /// How many are packed.
+    /// The number of packed postings.
     len: usize,
-    /// Those behind them in a part of another list.
+    /// Postings of the other list behind this part.
     behind: Vec<Posting>,
 }
 
@@ -94,7 +94,7 @@ impl Postings {
     #[must_use]
     pub fn part(&self, first: Range<u32>, behind: Range<u32>) -> Self {
         let bit = |place: u32| self.first_bit + place as usize * self.bits as usize;
-        // One word more than its last one, as everywhere.
+        // With the word behind the last one, as in every list.
         let end = (bit(first.end) / 64 + 2).min(self.words.len());
         let words = self.words.share((bit(first.start) / 64).min(end)..end);
         let first_bit = bit(first.start) % 64;
@@ -102,7 +102,7 @@ impl Postings {
         Self { words, first_bit, len: first.len(), behind, ..*self }
     }
 
-    /// Makes places up to `len`; not in a part of another list.
+    /// Grows the list to `len` places; not in a part of another list.
     pub fn extend_to(&mut self, len: usize) {
         debug_assert!(self.first_bit == 0 && self.behind.is_empty(), "a part is only read");
         self.len = self.len.max(len);
@@ -113,7 +113,8 @@ impl Postings {
         }
     }
 
-    /// Puts a posting into a place that was not filled; places beyond the end come into being.
+    /// Puts a posting into a place that was not filled; the list grows if the place is beyond its
+    /// end.
     #[inline]
     pub fn set(&mut self, index: usize, posting: Posting) {
         if index >= self.len {
@@ -129,8 +130,7 @@ impl Postings {
         self.words[bit / 64 + 1] |= (two >> 64) as u64;
     }
 
-    /// Puts the postings at some places of another list into places that were not filled, from one
-    /// on.
+    /// Puts the postings at some places of another list into adjacent places that were not filled.
     ///
     /// # Panics
     /// When the other one has no such places.
@@ -175,7 +175,7 @@ impl Postings {
         self.len() == 0
     }
 
-    /// What all have in common.
+    /// The parts that all postings share.
     pub fn common(&self) -> Common {
         self.common
     }
@@ -196,7 +196,7 @@ impl Postings {
         Cow::Owned(packed.words[..len].to_vec())
     }
 
-    /// How many words an image of such a list has; `None` where there is no such list.
+    /// The number of words of the image of such a list; `None` if no list has these values.
     pub(crate) fn words_of(common: Common, len: usize) -> Option<usize> {
         let possible = common.last.get() <= SEQUENCE_MAX
             && common.first <= common.last
@@ -221,13 +221,13 @@ impl Posting {
         u8::from(self.has_sketch) << 1 | u8::from(self.has_id)
     }
 
-    /// Into six bytes: 46 bits of sequence and the flags.
+    /// Packs it into six bytes: 46 bits of sequence and the flags.
     pub fn pack(self) -> [u8; 6] {
         let packed = self.sequence.get() << 2 | u64::from(self.flags());
         *packed.to_le_bytes().first_chunk().expect("six of eight bytes")
     }
 
-    /// From six bytes.
+    /// Unpacks it from six bytes.
     pub fn unpack(packed: [u8; 6]) -> Self {
         let mut bytes = [0; 8];
         bytes[..6].copy_from_slice(&packed);

@@ -20,7 +20,7 @@ pub enum Sorted {
 }
 
 impl Sorted {
-    /// What they are sorted by.
+    /// The order of the fingerprints.
     pub fn order(&self) -> TablePlan {
         match self {
             Self::Small(_) => buckets::ORDER,
@@ -28,12 +28,12 @@ impl Sorted {
         }
     }
 
-    /// Whether it is of the small form.
+    /// Whether it has the form of a small segment.
     pub fn is_small(&self) -> bool {
         matches!(self, Self::Small(_))
     }
 
-    /// Has the line loaded where [`Self::find`] will begin.
+    /// Prefetches the line where [`Self::find`] begins.
     pub fn prefetch_value(&self, value: Permuted) {
         match self {
             Self::Small(buckets) => buckets.prefetch_value(value),
@@ -48,7 +48,7 @@ impl Sorted {
         }
     }
 
-    /// The number of a fingerprint, if it is there.
+    /// The number of a fingerprint, if it is stored.
     pub fn find(&self, value: Permuted) -> Option<Number> {
         match self {
             Self::Small(buckets) => buckets.find(value),
@@ -64,7 +64,7 @@ impl Sorted {
         }
     }
 
-    /// All, ascending by key, with their numbers.
+    /// All fingerprints, ascending by key, with their numbers.
     pub fn entries(&self) -> Entries<'_> {
         match self {
             Self::Small(buckets) => Entries::Small(buckets.entries()),
@@ -112,7 +112,7 @@ pub enum Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// Calls `each` with the next ones; whether there were any.
+    /// Calls `each` with the next entries; returns whether there were any.
     pub fn next_few(&mut self, each: impl FnMut((Key, Number))) -> bool {
         match self {
             Self::Small(entries) => entries.next_few(each),
@@ -147,7 +147,7 @@ pub enum Builder {
     Small {
         /// The largest distance of a look-up.
         distance_max: Distance,
-        /// Those taken.
+        /// The keys taken so far.
         values: Vec<Permuted>,
     },
     /// Of a large one.
@@ -171,7 +171,7 @@ impl Builder {
         Some(partitions.map(|partition| Self::Large(Box::new(partition))))
     }
 
-    /// What the keys are.
+    /// The plan that gives the keys.
     pub fn order(&self) -> TablePlan {
         match self {
             Self::Small { .. } => buckets::ORDER,
@@ -179,7 +179,7 @@ impl Builder {
         }
     }
 
-    /// About how many numbers there will be.
+    /// The approximate number of numbers.
     pub fn numbers(&self) -> usize {
         match self {
             Self::Small { values, .. } => values.capacity(),

@@ -20,10 +20,10 @@
 //!
 //! Cost: a dozen operations and four loads from 1 KiB. Pure; tested against the definition.
 
-/// The head of a key: the upper 32 bits of what a table is sorted by.
+/// The head of a key: its upper 32 bits.
 pub type Head = u32;
 
-/// The lower bits of a head, which tell apart what lies in one cell.
+/// The lower bits of a head, which distinguish the heads of one cell.
 pub const SYNDROME_BITS: u32 = 5;
 
 const SYNDROME: u32 = (1 << SYNDROME_BITS) - 1;
@@ -35,12 +35,13 @@ const NEIGHBOURS_MAX: usize = 17;
 static CODE: Code = Code::new();
 
 struct Code {
-    /// For each byte of a half and each of its values, what its code bits add to the syndrome.
+    /// For each byte of a half and each of its values, the contribution of its code bits to the
+    /// syndrome.
     sums: [[u8; 256]; 4],
-    /// For each syndrome the one wrong bit, where that is one of the 26; otherwise none.
+    /// For each syndrome the wrong bit, if it is one of the 26.
     wrong: [u32; 32],
-    /// For each syndrome what to flip in a cell to get all cells within one bit: its own first,
-    /// then that of the flipped bit 31, then the others.
+    /// For each syndrome the flips that lead from a cell to all cells within one bit: the cell
+    /// itself first, then that of the flipped bit 31, then the others.
     neighbours: [[u32; NEIGHBOURS_MAX]; 32],
 }
 
@@ -59,7 +60,7 @@ pub fn unfold(head: Head) -> u32 {
     half | (sum(half) ^ syndrome)
 }
 
-/// What to flip in the cell of a head to get every cell with a word within `radius` (0 or 1) of it.
+/// The flips that lead from the cell of a head to every cell with a word within `radius` (0 or 1).
 #[inline]
 pub fn neighbours(head: Head, radius: u32) -> &'static [u32] {
     let syndrome = head & SYNDROME;
@@ -72,13 +73,13 @@ pub fn neighbours(head: Head, radius: u32) -> &'static [u32] {
     &CODE.neighbours[syndrome as usize][..count]
 }
 
-/// How many [`neighbours`] heads have on average: 16.5 within one bit.
+/// The average number of [`neighbours`] of a head: 16.5 within one bit.
 pub fn neighbours_mean(radius: u32) -> f64 {
     let counts = (0..=SYNDROME).map(|syndrome| neighbours(syndrome, radius).len() as u32);
     f64::from(counts.sum::<u32>()) / f64::from(SYNDROME + 1)
 }
 
-/// What the 26 bits of a half add to the syndrome.
+/// The contribution of the 26 bits of a half to the syndrome.
 #[inline]
 fn sum(half: u32) -> u32 {
     let bytes = half.to_le_bytes();

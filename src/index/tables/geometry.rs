@@ -1,6 +1,6 @@
 //! The geometry of a table: for its size, how its lines are divided and where a key belongs.
 //!
-//! The heads are cut into equal *ranges* of about a thousand entries. A *directory* holds, for each
+//! The heads are cut into equal *ranges* of about a thousand entries. A *directory* has, for each
 //! range, its first line and its number of lines, which is proportional to its entries, so that a
 //! skewed collection fills its lines as evenly as a random one. Within a range the line of a head,
 //! its *home*, is interpolated. So finding a line costs one load from the directory (0.01 bytes an
@@ -88,15 +88,18 @@ impl Geometry {
         };
         // More slots mean fewer lines, and more bits of a head to keep.
         let layouts = (1..=15).rev().map(Layout::with_slots);
-        layouts.map(with).find(Self::tells_heads).expect("whole heads are always told")
+        layouts
+            .map(with)
+            .find(Self::distinguishes_heads)
+            .expect("whole heads are always distinguished")
     }
 
     /// Whether the kept bits distinguish a head from all others that a probe can meet.
     ///
-    /// A head is reconstructed from its distance to the head that is looked for, or to the head at
-    /// the start of a line. That distance is at most the lines that an entry may have overflowed,
-    /// and its cell.
-    fn tells_heads(&self) -> bool {
+    /// A head is reconstructed from its distance to the head of the query, or to the head at the
+    /// start of a line. That distance is at most a cell and the lines over which an entry may
+    /// overflow.
+    fn distinguishes_heads(&self) -> bool {
         let cell = if self.whole_cells { HEADS >> self.cell_bits } else { 0 };
         let far = (u64::from(SPAN_MAX) + 2) * self.heads_per_line_max + cell;
         self.layout.kept_bits == 32 || far < 1 << (self.layout.kept_bits - 1)
@@ -151,7 +154,8 @@ impl Geometry {
         if self.whole_cells {
             return 1.0;
         }
-        // One, and one more for each border of lines in it; borders of ranges cut no cell.
+        // One line, and another for each border of lines in the cell; borders of ranges cut no
+        // cell.
         let cells = (1_u64 << self.cell_bits) as f64;
         1.0 + (self.lines(count) - self.ranges()).max(0.0) / cells
     }
@@ -191,7 +195,8 @@ pub fn probes(bits: u32, radius: u32) -> u64 {
     (0..=radius.min(bits)).map(choose).sum()
 }
 
-/// What to flip in a head to get every cell of `cell_bits` bits within a radius, the nearest first.
+/// The flips that lead from a head to every cell of `cell_bits` bits within a radius, the nearest
+/// first.
 pub fn flips(cell_bits: u32, radius: u32) -> Box<[Head]> {
     masks_within(cell_bits, radius).map(|mask| (mask as u32) << (32 - cell_bits)).collect()
 }
@@ -212,7 +217,7 @@ mod tests {
                 let geometry = Geometry::of(table, count);
                 let Layout { slots, kept_bits } = geometry.layout;
                 assert!(slots * (32 + kept_bits) + 16 <= 512 && (1..=15).contains(&slots));
-                assert!(geometry.tells_heads(), "{plan} {geometry:?}");
+                assert!(geometry.distinguishes_heads(), "{plan} {geometry:?}");
             }
         }
     }

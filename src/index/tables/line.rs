@@ -6,7 +6,7 @@
 //!   the last 16 bits        bits 0-3 count, bits 4-5 span, bit 14 extra, bit 15 more
 //! ```
 //!
-//! *Span*: how many of the following lines still hold entries that belong here. *Extra*: more of
+//! *Span*: the number of following lines that still have entries of this one. *Extra*: more of
 //! them lie in lines behind the table. *More*: one of the two. The higher bits of a head follow
 //! from where its line lies (see [`crate::index::tables::table`]), so the larger a table, the fewer
 //! are kept.
@@ -15,7 +15,7 @@ use crate::index::plan::{Key, head, low};
 use crate::index::tables::fold::Head;
 pub use crate::kernel::scan::{Line, MORE};
 
-/// How many of the following lines may hold entries that did not fit into theirs.
+/// The largest number of following lines that take the entries that do not fit into a line.
 pub const SPAN_MAX: u32 = 2;
 
 /// No line has more entries.
@@ -41,7 +41,7 @@ impl Layout {
         Self { slots, kept_bits: ((512 - HEADER_BITS) / slots - 32).clamp(1, 32) }
     }
 
-    /// The number, modulo 2^kept bits as that of a head, that lies nearest to another head.
+    /// The head with these kept bits that is nearest to another head.
     #[inline]
     fn nearest(self, kept: u32, near: Head) -> Head {
         let unused = 32 - self.kept_bits;
@@ -61,12 +61,12 @@ impl Layout {
 }
 
 impl Line {
-    /// How many entries it has.
+    /// The number of entries.
     pub fn count(&self) -> u32 {
         self.header() & COUNT
     }
 
-    /// How many of the following lines hold entries that belong here.
+    /// The number of following lines that have entries of this one.
     pub fn span(&self) -> u32 {
         self.header() >> SPAN_SHIFT & 3
     }
@@ -94,7 +94,7 @@ impl Line {
         layout.nearest((two >> shift & layout.mask()) as u32, near)
     }
 
-    /// The heads of its entries, given another one that is near them; behind these of none.
+    /// The heads of its entries, given another one that is near them; the rest are of no entry.
     #[inline]
     pub fn heads(&self, layout: Layout, near: Head) -> [Head; SLOTS_MAX] {
         let mut heads = [0; SLOTS_MAX];
@@ -124,7 +124,7 @@ impl Line {
                 (word, bits, ready) = (word + 1, bits >> 32, ready - 32);
             }
         }
-        // Of the last word the upper half is the header.
+        // The upper half of the last word is the header.
         self.0[word] |= bits as u32;
         self.0[15] |= count << HEADER_BITS;
     }
@@ -143,7 +143,7 @@ impl Line {
         self.0[15] += 1 << HEADER_BITS;
     }
 
-    /// Notes how many of the following lines hold entries that belong here.
+    /// Sets the number of following lines that have entries of this one.
     pub fn set_span(&mut self, span: u32) {
         debug_assert!(span <= SPAN_MAX, "a span is bounded");
         self.0[15] |= span << (HEADER_BITS + SPAN_SHIFT) | if span > 0 { MORE } else { 0 };

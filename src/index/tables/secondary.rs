@@ -9,6 +9,6 @@ use crate::index::tables::table::Table;
 pub struct SecondaryTable {
     /// The table.
     pub table: Arc<Table>,
-    /// How many fingerprints segments had dropped when this table last dropped its own.
+    /// The number of fingerprints that segments had dropped when this table last dropped them too.
     pub cleaned_at: u64,
 }

@@ -9,8 +9,8 @@
 //!
 //! The writer owns the newest view and changes it. It publishes clones, which cost a few reference
 //! counts and never change; readers keep a clone as long as they like. A look-up visits every
-//! level, so its cost is the sum of the probes of all segments. Levels are asked whether documents
-//! still exist only for hits.
+//! level, so its cost is the sum of the probes of all segments. Only for hits it checks whether
+//! documents still exist.
 
 mod changes;
 mod values;
@@ -67,8 +67,8 @@ impl View {
     /// Restores an index from its parts.
     pub fn restored(shape: Shape, parts: Parts) -> Self {
         let Parts { segments, secondary_tables, dropped, counts } = parts;
-        // Only the sum of what the segments add is known, and nothing needs the summands: the first
-        // one takes all.
+        // Only the sum of what the segments add is known, and only the sum is needed: the first
+        // segment takes all of it.
         let mut fingerprints = counts.fingerprints as i64;
         for segment in &segments {
             segment.added(|| std::mem::take(&mut fingerprints));
@@ -264,13 +264,6 @@ impl View {
     /// The full deltas, oldest first: they wait to become segments.
     pub fn full_deltas(&self) -> &[Arc<Delta>] {
         &self.deltas[..self.deltas.len() - 1]
-    }
-
-    /// The same view without its secondary tables: it answers which documents exist, but not what
-    /// is near.
-    #[must_use]
-    pub fn without_secondary_tables(&self) -> Self {
-        Self { secondary_tables: [].into(), ..self.clone() }
     }
 
     /// The secondary tables, by role, oldest first.

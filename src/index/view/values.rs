@@ -17,7 +17,7 @@ use crate::sketch::Sketch;
 pub struct Shape {
     /// The largest distance of a look-up.
     pub distance_max: Distance,
-    /// The number of events that a delta holds.
+    /// The number of events of a full delta.
     pub delta_events: usize,
     /// The largest number of fingerprints of a small segment.
     pub small_max: u64,

@@ -47,7 +47,7 @@ impl View {
         policy::next_of_newest(&self.sizes(), free, load).map(|merge| self.work(merge))
     }
 
-    /// What the compaction policy looks at.
+    /// The sizes for the compaction policy.
     pub fn sizes(&self) -> Levels {
         let segment = |segment: &Arc<Segment>| SegmentSize {
             entries: merge::size(segment),

@@ -116,7 +116,7 @@ impl Bytes {
 }
 
 impl Segment {
-    /// What it says about the documents of a fingerprint.
+    /// Its effect on the documents of a fingerprint.
     pub fn tally(&self, value: Permuted) -> Tally {
         let mut tally = Tally::default();
         if let Some(number) = self.sorted.find(value) {
@@ -187,7 +187,7 @@ impl Segment {
         &self.sorted
     }
 
-    /// What its oldest and later postings have in common; nothing where it has none.
+    /// The parts that all of its postings share; `None` without postings.
     pub(crate) fn common(&self) -> Option<Common> {
         let oldest = (!self.sorted.is_empty()).then(|| self.oldest.common())?;
         Some(if self.later.is_empty() { oldest } else { oldest.and(self.later.common()) })
@@ -245,7 +245,7 @@ impl Segment {
         &self.resets
     }
 
-    /// The parts of an image besides the table, ids, removals and resets.
+    /// The parts of an image other than the table, ids, removals and resets.
     pub(crate) fn postings_parts(&self) -> (&Postings, &[Group], &Postings) {
         (&self.oldest, &self.groups, &self.later)
     }
@@ -293,8 +293,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder of a small segment with about `count` fingerprints, whose postings have `common`
-    /// in common.
+    /// A builder of a small segment with about `count` fingerprints, whose postings share `common`.
     pub fn small(distance_max: Distance, count: usize, common: Common) -> Self {
         Self::new(sorted::Builder::small(distance_max, count), common)
     }

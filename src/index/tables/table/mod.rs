@@ -3,7 +3,7 @@
 //! A probe costs one cache line, and with a probability of a tenth to a quarter the next one. The
 //! directory is small enough for the second-level cache, and the lines of all probes of a look-up
 //! are known before any is read, so that their misses overlap. [`crate::index::tables::geometry`]
-//! defines where a key belongs, [`crate::index::tables::line`] what a line holds.
+//! defines where a key belongs, [`crate::index::tables::line`] what a line contains.
 //!
 //! [`build`] builds a table, [`entries`] iterates over it, [`split`] splits it into partitions for
 //! a merge.
@@ -35,10 +35,11 @@ pub struct Table {
     plan: TablePlan,
     /// The index of the table in its plan.
     role: usize,
-    /// The partition of the keys that it holds, if it is not a whole table.
+    /// The partition of its keys, unless it is a whole table.
     partition: Option<Partition>,
     geometry: Geometry,
-    /// What to flip in a head to get the cells near it, the nearest first; not for folded heads.
+    /// The flips that lead from a head to the cells near it, the nearest first; not for folded
+    /// heads.
     flips: Box<[Head]>,
     directory: Array<LinesOfRange>,
     lines: Array<Line>,
@@ -191,7 +192,7 @@ impl Table {
         let own = ranges.map(move |(range, line)| {
             (homes.first_head_in(range, line), self.lines[line as usize].count())
         });
-        // The lines behind the last range hold entries that overflowed from it.
+        // The lines behind the last range have the entries that overflowed from it.
         let after = self.homes_end() as usize;
         let last = self.lines[after..].iter().map(|line| (Head::MAX, line.count()));
         let extra = self.extras.iter().flat_map(move |extra| {
@@ -207,7 +208,7 @@ impl Table {
         self.role
     }
 
-    /// The plan that it was built by.
+    /// The plan of the table.
     pub fn plan(&self) -> TablePlan {
         self.plan
     }

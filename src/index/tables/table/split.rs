@@ -64,8 +64,8 @@ impl Places {
 }
 
 impl Table {
-    /// Splits the table into partitions, which share its lines, and tells where its entries lie in
-    /// them. `None` if the table is a partition itself, is too small, or has an entry that
+    /// Splits the table into partitions, which share its lines, and returns where its entries lie
+    /// in them. `None` if the table is a partition itself, is too small, or has an entry that
     /// overflowed into the next partition (as earlier versions built them).
     pub fn split(&self) -> Option<([Self; PARTITIONS], Places)> {
         let starts = self.partition_starts()?;
@@ -102,8 +102,8 @@ impl Table {
         Some((partitions, places))
     }
 
-    /// Joins partitions into their table, and tells where their entries lie in it. The table shares
-    /// their lines if they were built for one table.
+    /// Joins partitions into their table, and returns where their entries lie in it. The table
+    /// shares their lines if they were built for one table.
     pub fn joined(partitions: [&Self; PARTITIONS]) -> (Self, Places) {
         let [first, ..] = partitions;
         let mut table = Self::empty(first.plan, first.role, first.geometry);

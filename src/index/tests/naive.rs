@@ -8,33 +8,33 @@ use crate::index::levels::ids::IdKey;
 
 /// All documents, in order of age.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Naive {
+pub(super) struct Naive {
     documents: Vec<(Sequence, Fingerprint, Option<IdKey>)>,
     sequence: Sequence,
 }
 
 impl Naive {
     /// Stores a document; one with the same id is replaced.
-    pub fn put(&mut self, fingerprint: Fingerprint, id: Option<IdKey>) {
+    pub(super) fn put(&mut self, fingerprint: Fingerprint, id: Option<IdKey>) {
         self.sequence = self.sequence.next();
         self.documents.retain(|(.., other)| id.is_none() || *other != id);
         self.documents.push((self.sequence, fingerprint, id));
     }
 
     /// Removes the document with an id.
-    pub fn remove(&mut self, id: IdKey) {
+    pub(super) fn remove(&mut self, id: IdKey) {
         self.sequence = self.sequence.next();
         self.documents.retain(|(.., other)| *other != Some(id));
     }
 
     /// Removes a fingerprint with all its documents.
-    pub fn reset(&mut self, fingerprint: Fingerprint) {
+    pub(super) fn reset(&mut self, fingerprint: Fingerprint) {
         self.sequence = self.sequence.next();
         self.documents.retain(|(_, other, _)| *other != fingerprint);
     }
 
     /// The stored fingerprints within a distance, ascending, with the sequences of their documents.
-    pub fn near(
+    pub(super) fn near(
         &self,
         query: Fingerprint,
         distance: Distance,
@@ -49,23 +49,18 @@ impl Naive {
     }
 
     /// The document under an id.
-    pub fn find_id(&self, id: IdKey) -> Option<(Sequence, Fingerprint)> {
+    pub(super) fn find_id(&self, id: IdKey) -> Option<(Sequence, Fingerprint)> {
         let found = self.documents.iter().find(|(.., other)| *other == Some(id));
         found.map(|&(sequence, fingerprint, _)| (sequence, fingerprint))
     }
 
-    /// How many documents there are.
-    pub fn len(&self) -> usize {
+    /// The number of documents.
+    pub(super) fn len(&self) -> usize {
         self.documents.len()
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.documents.is_empty()
-    }
-
-    /// How many distinct fingerprints there are.
-    pub fn fingerprints(&self) -> usize {
+    /// The number of distinct fingerprints.
+    pub(super) fn fingerprints(&self) -> usize {
         let mut all: Vec<_> =
             self.documents.iter().map(|(_, fingerprint, _)| fingerprint).collect();
         all.sort_unstable();

@@ -1,8 +1,11 @@
 //! The index against the oracle: every plan, every distance, any mixture of changes and levels.
 
+mod naive;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use naive::Naive;
 use proptest::prelude::*;
 
 use crate::document::Sequence;
@@ -14,7 +17,6 @@ use crate::index::compaction::work::Steps;
 use crate::index::image;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::segment::Segment;
-use crate::index::naive::Naive;
 use crate::index::permutation::Permutation;
 use crate::index::plan::Plans;
 use crate::index::tables::secondary::SecondaryTable;
