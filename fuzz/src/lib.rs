@@ -22,7 +22,7 @@ use nearprint::index::plan::Plans;
 use nearprint::machine::change::Record;
 use nearprint::storage::export::read_export;
 use nearprint::storage::scan;
-use nearprint::storage::{Disk, FileKind, Identity, Journal, JournalOptions, SealedReader};
+use nearprint::storage::{Disk, FileKind, Identity, Journal, SealedReader};
 use nearprint::text::{self, Extract, Method, Source, Wanted};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
@@ -58,8 +58,7 @@ pub fn journal(bytes: &[u8]) {
     let mut records = 0;
     let Ok(tail) = scan(&disk, &identity(), 0, &mut |_| records += 1) else { return };
     let last = tail.last;
-    let options = JournalOptions { file_bytes: 1 << 20 };
-    let opened = Journal::open(Arc::new(disk.clone()), identity(), tail, options);
+    let opened = Journal::open(Arc::new(disk.clone()), identity(), tail, 1 << 20);
     let mut journal = opened.expect("what was scanned opens");
     assert_eq!(journal.append(b"one more", 1).expect("it is short"), last + 1);
     journal.sync().expect("the disk is healthy");

@@ -19,8 +19,7 @@ use super::error::{Refusal, StorageError};
 use super::header::{
     BadHeader, Format, Identity, append_crc, has_crc, header_bytes, u32_at, u64_at,
 };
-use super::journal::continuity;
-use super::journal::continuity::Ends;
+use super::journal::continuity::{self, Ends};
 use super::names::holds_records;
 
 const FORMAT: Format = Format { magic: *b"\x89npexpt\n", version: 1 };
@@ -106,8 +105,8 @@ pub fn read_export(source: &mut dyn Read, disk: Option<&dyn Disk>) -> io::Result
     let refused = |why: Refusal| StorageError::Refused { file: "the export".to_owned(), why };
     // First, so that a file of another kind is not called damaged.
     FORMAT.check_magic(&head).map_err(refused)?;
-    let identity = FORMAT.decode(&head).map_err(|bad| match bad {
-        BadHeader::Damaged(_) => broken("its header fails its checksum"),
+    let (identity, []) = FORMAT.decode(&head).map_err(|bad| match bad {
+        BadHeader::Damaged => broken("its header fails its checksum"),
         BadHeader::Refused(why) => refused(why).into(),
     })?;
     let mut exported = Exported { files: 0, bytes: 0 };

@@ -9,7 +9,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::error::{Damage, Refusal, StorageError};
+use super::error::Refusal;
 
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = MAGIC_AT + 8;
@@ -87,20 +87,9 @@ pub struct Seed(pub(crate) u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BadHeader {
     /// Its bytes have changed since they were written.
-    Damaged(Damage),
+    Damaged,
     /// It is intact, but the file is not for this program or directory.
     Refused(Refusal),
-}
-
-impl BadHeader {
-    /// The error for the record file `file`, whose first sequence is `sequence`.
-    pub(crate) fn of(self, file: &str, sequence: u64) -> StorageError {
-        let file = file.to_owned();
-        match self {
-            Self::Damaged(why) => StorageError::Damaged { file, offset: 0, sequence, why },
-            Self::Refused(why) => StorageError::Refused { file, why },
-        }
-    }
 }
 
 /// The magic bytes of one kind of file, and the version that is written and read.
@@ -126,41 +115,27 @@ impl Format {
         out
     }
 
-    /// Verifies checksum, magic and version, and returns the identity.
-    pub(crate) fn decode<const N: usize>(&self, bytes: &[u8; N]) -> Result<Identity, BadHeader> {
-        if !has_crc(bytes) {
-            return Err(BadHeader::Damaged(Damage::FileHeader));
-        }
-        self.check_magic(bytes).map_err(BadHeader::Refused)?;
-        let (expected, got) = (self.version, u32_at(bytes, VERSION_AT));
+    /// Verifies checksum, magic and version of the header at the beginning of `bytes`, and returns
+    /// its identity and numbers.
+    pub(crate) fn decode<const NUMBERS: usize>(
+        &self,
+        bytes: &[u8],
+    ) -> Result<(Identity, [u64; NUMBERS]), BadHeader> {
+        let header = bytes.get(..header_bytes(NUMBERS)).filter(|header| has_crc(header));
+        let header = header.ok_or(BadHeader::Damaged)?;
+        self.check_magic(header).map_err(BadHeader::Refused)?;
+        let (expected, got) = (self.version, u32_at(header, VERSION_AT));
         if got != expected {
             return Err(BadHeader::Refused(Refusal::Version { expected, got }));
         }
-        Ok(Identity {
-            directory: array_at(bytes, DIRECTORY_AT),
-            recipe: array_at(bytes, RECIPE_AT),
-        })
+        let directory = array_at(header, DIRECTORY_AT);
+        let identity = Identity { directory, recipe: array_at(header, RECIPE_AT) };
+        Ok((identity, std::array::from_fn(|i| u64_at(header, NUMBERS_AT + 8 * i))))
     }
 
-    /// As [`Self::decode`], for a file that must have the identity `expected`.
-    pub(crate) fn decode_of<const N: usize>(
-        &self,
-        bytes: &[u8; N],
-        expected: &Identity,
-    ) -> Result<Identity, BadHeader> {
-        let identity = self.decode(bytes)?;
-        expected.accept(&identity).map_err(BadHeader::Refused)?;
-        Ok(identity)
-    }
-
-    pub(crate) fn check_magic<const N: usize>(&self, bytes: &[u8; N]) -> Result<(), Refusal> {
+    pub(crate) fn check_magic(&self, bytes: &[u8]) -> Result<(), Refusal> {
         if array_at(bytes, MAGIC_AT) == self.magic { Ok(()) } else { Err(Refusal::Magic) }
     }
-}
-
-/// The numbers of a header.
-pub(crate) fn numbers<const NUMBERS: usize, const N: usize>(bytes: &[u8; N]) -> [u64; NUMBERS] {
-    std::array::from_fn(|i| u64_at(bytes, NUMBERS_AT + 8 * i))
 }
 
 pub(crate) fn append_crc(bytes: &mut Vec<u8>) {
@@ -179,15 +154,15 @@ pub(crate) fn has_crc(bytes: &[u8]) -> bool {
 ///
 /// # Panics
 /// If the field does not lie within the bytes.
-pub(crate) fn array_at<const LEN: usize, const N: usize>(bytes: &[u8; N], at: usize) -> [u8; LEN] {
+pub(crate) fn array_at<const LEN: usize>(bytes: &[u8], at: usize) -> [u8; LEN] {
     let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
     *field.expect("the field lies within the bytes")
 }
 
-pub(crate) fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(array_at(bytes, at))
 }
 
-pub(crate) fn u64_at<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(array_at(bytes, at))
 }

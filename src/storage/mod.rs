@@ -43,7 +43,7 @@ pub use journal::frame::{PAYLOAD_BYTES_MAX, Record, RecordRef};
 pub use journal::reader::{Extent, Records};
 pub use journal::reclaim::{Reclaimer, Sweep, SweepRange, Usage};
 pub use journal::recovery::{Tail, TornTail, packed_before, scan};
-pub use journal::writer::{Journal, JournalOptions};
+pub use journal::writer::Journal;
 pub use lock::DirectoryLock;
 pub use names::{FILE_NUMBER_MAX, file_number, holds_records};
 pub use sealed::{FileKind, Sealed, SealedReader, SealedWriter};

@@ -1,5 +1,7 @@
 //! The names of files: no other module makes or parses one.
 
+use std::cmp::Reverse;
+
 /// The largest number in a file name. Numbers start at 1, and this limit makes sure that the number
 /// after one is valid too. No service ever counts this far.
 pub const FILE_NUMBER_MAX: u64 = i64::MAX as u64;
@@ -17,26 +19,25 @@ pub(crate) fn journal_name(first: u64) -> String {
     format!("journal-{first:020}.log")
 }
 
-/// The first sequence of a journal file; `None` for every other file.
-pub(crate) fn journal_first(name: &str) -> Option<u64> {
-    file_number(name.strip_prefix("journal-")?.strip_suffix(".log")?)
-}
-
 /// The name of the pack of the sequences from `first` to before `next`.
 pub(crate) fn pack_name(first: u64, next: u64) -> String {
     format!("records-{first:020}-{next:020}.pack")
 }
 
-/// The range of a pack; `None` for every other file.
-pub(crate) fn pack_range(name: &str) -> Option<(u64, u64)> {
+/// The first sequence of a record file and, of a pack, the sequence after its range; `None` for
+/// every other file.
+pub(crate) fn record_range(name: &str) -> Option<(u64, Option<u64>)> {
+    if let Some(digits) = name.strip_prefix("journal-") {
+        return Some((file_number(digits.strip_suffix(".log")?)?, None));
+    }
     let (first, next) = name.strip_prefix("records-")?.strip_suffix(".pack")?.split_once('-')?;
     let (first, next) = (file_number(first)?, file_number(next)?);
-    (first < next).then_some((first, next))
+    (first < next).then_some((first, Some(next)))
 }
 
 /// Whether the file is a record file: a journal file or a pack.
 pub fn holds_records(name: &str) -> bool {
-    journal_first(name).is_some() || pack_range(name).is_some()
+    record_range(name).is_some()
 }
 
 const TEMPORARY_SUFFIX: &str = ".tmp";
@@ -50,35 +51,49 @@ pub(crate) fn is_temporary(name: &str) -> bool {
     name.ends_with(TEMPORARY_SUFFIX)
 }
 
-/// The record files among some names, each list ordered by sequence.
+/// A journal file or a pack, as its name describes it.
+#[derive(Debug)]
+pub(crate) struct RecordFile {
+    pub(crate) name: String,
+    pub(crate) first: u64,
+    /// The sequence after a pack's range; `None` for a journal file.
+    pub(crate) next: Option<u64>,
+}
+
+/// The record files among some names.
 #[derive(Debug, Default)]
 pub(crate) struct RecordFiles {
-    pub(crate) packs: Vec<String>,
-    /// Journal files with their first sequences.
-    pub(crate) journals: Vec<(u64, String)>,
+    /// By first sequence.
+    pub(crate) files: Vec<RecordFile>,
     /// Files that a pack has replaced; a crash came before their removal.
     pub(crate) replaced: Vec<String>,
 }
 
 impl RecordFiles {
     pub(crate) fn among(names: Vec<String>) -> Self {
-        let mut files = Self::default();
-        let range = |name: &str| pack_range(name).or_else(|| Some((journal_first(name)?, 0)));
-        let names = names.into_iter();
-        let mut ranges: Vec<_> = names.filter_map(|name| Some((range(&name)?, name))).collect();
-        // Of those with one first sequence, the one that ends last is the newest.
-        ranges.sort_unstable_by_key(|((first, next), _)| (*first, u64::MAX - next));
+        let record_file = |name: String| {
+            let (first, next) = record_range(&name)?;
+            Some(RecordFile { name, first, next })
+        };
+        let mut all: Vec<_> = names.into_iter().filter_map(record_file).collect();
+        // If several begin at one sequence, the one that ends last is the newest.
+        all.sort_unstable_by_key(|file| (file.first, Reverse(file.next)));
+        let mut found = Self::default();
         let mut covered = 0;
-        for ((first, next), name) in ranges {
-            if first < covered {
-                files.replaced.push(name);
-            } else if next > 0 {
-                covered = next;
-                files.packs.push(name);
+        for file in all {
+            if file.first < covered {
+                found.replaced.push(file.name);
             } else {
-                files.journals.push((first, name));
+                covered = file.next.unwrap_or(covered);
+                found.files.push(file);
             }
         }
-        files
+        found
+    }
+
+    /// The name of the newest journal file.
+    pub(crate) fn newest_journal(&self) -> Option<&str> {
+        let file = self.files.iter().rfind(|file| file.next.is_none())?;
+        Some(&file.name)
     }
 }

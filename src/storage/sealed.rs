@@ -246,7 +246,7 @@ impl SealedReader {
             return Err(damaged(name, 0, Damage::FileHeader));
         }
         let identity = decode_header(&header, kind, expected).map_err(|bad| match bad {
-            BadHeader::Damaged(why) => damaged(name, 0, why),
+            BadHeader::Damaged => damaged(name, 0, Damage::FileHeader),
             BadHeader::Refused(why) => StorageError::Refused { file: name.to_owned(), why },
         })?;
         let seed = identity.seed();
@@ -380,7 +380,7 @@ fn decode_header(
     kind: FileKind,
     expected: Option<&Identity>,
 ) -> Result<Identity, BadHeader> {
-    let identity = FORMAT.decode(header)?;
+    let (identity, []) = FORMAT.decode(header)?;
     let (expected_kind, got) = (kind.0, u32_at(header, KIND_AT));
     if got != expected_kind {
         return Err(BadHeader::Refused(Refusal::Kind { expected: expected_kind, got }));

@@ -9,9 +9,7 @@ use nearprint::engine::{Admission, Engine, Options};
 use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::change::{Change, Record};
 use nearprint::storage::scan;
-use nearprint::storage::{
-    Disk, FileKind, Identity, Journal, JournalOptions, RealDisk, SealedReader, SealedWriter,
-};
+use nearprint::storage::{Disk, FileKind, Identity, Journal, RealDisk, SealedReader, SealedWriter};
 
 use crate::targets::memory::MemoryDisk;
 
@@ -23,9 +21,8 @@ fn identity() -> Identity {
 fn journal(records: u64) -> Vec<u8> {
     let disk = MemoryDisk::default();
     let tail = scan(&disk, &identity(), 0, &mut |_| ()).expect("it is empty");
-    let options = JournalOptions { file_bytes: 1 << 20 };
     let shared = Arc::new(disk.clone());
-    let mut journal = Journal::open(shared, identity(), tail, options).expect("it is healthy");
+    let mut journal = Journal::open(shared, identity(), tail, 1 << 20).expect("it is healthy");
     for number in 0..records {
         journal
             .append(format!("record {number}").as_bytes(), 1 + number as u32 % 3)

@@ -21,7 +21,7 @@ use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::storage::journal::writer;
 use crate::storage::scan;
-use crate::storage::{Disk, Journal, JournalOptions, sealed};
+use crate::storage::{Disk, Journal, sealed};
 
 /// A recovered data directory.
 #[derive(Debug)]
@@ -81,8 +81,8 @@ pub fn recover(
     let replayed = machine.view().sequence().get() - snapshot.get();
     tracing::info!(%snapshot, replayed, "recovered");
     sealed::remove_leftovers(&**disk)?;
-    let journal_options = JournalOptions { file_bytes: options.journal_file_bytes };
-    let journal = Journal::open(Arc::clone(disk), directory.identity, tail, journal_options)?;
+    let journal =
+        Journal::open(Arc::clone(disk), directory.identity, tail, options.journal_file_bytes)?;
     let core = Core::new(machine, journal, options.durability);
     Ok(Recovered { core, snapshots })
 }

@@ -15,20 +15,16 @@
 
 use crate::storage::disk::DiskFile;
 use crate::storage::error::{Damage, MissingRecords, StorageError};
-use crate::storage::header::{Identity, Seed};
+use crate::storage::header::Identity;
 use crate::storage::journal::frame;
 use crate::storage::journal::frame::FRAME_OVERHEAD_BYTES;
-use crate::storage::journal::header::{
-    JOURNAL_HEADER_BYTES, JournalHeader, PACK_HEADER_BYTES, PackHeader,
-};
-use crate::storage::names::{RecordFiles, journal_first, pack_range};
+use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, PACK_HEADER_BYTES, RecordHeader};
+use crate::storage::names::{RecordFiles, record_range};
 
 /// The beginning of a record file, with a header of either kind.
 const HEAD_BYTES: usize = PACK_HEADER_BYTES;
 /// The end of a record file, with its seal.
 const END_BYTES: usize = FRAME_OVERHEAD_BYTES;
-
-const _: () = assert!(JOURNAL_HEADER_BYTES <= HEAD_BYTES, "the header of a journal file fits too");
 
 /// The first and the last bytes of a record file.
 #[derive(Debug)]
@@ -65,32 +61,46 @@ impl Ends {
         Ok(Self { name: name.to_owned(), bytes, head, end })
     }
 
-    fn span(&self, identity: &Identity, is_newest: bool) -> Result<Span, StorageError> {
+    fn span(&self, identity: &Identity, is_newest: bool) -> Result<Span<'_>, StorageError> {
         let Self { name, bytes, head, end } = self;
-        let (name, bytes) = (name.clone(), *bytes);
-        if let Some((first, _)) = pack_range(&name) {
-            let pack = PackHeader::decode(head, identity).map_err(|bad| bad.of(&name, first))?;
-            let PackHeader { first, next, chain, .. } = pack;
-            let (next, chain_before, chain_after) = (Some(next), None, Some(chain));
-            return Ok(Span { name, bytes, first, next, chain_before, chain_after });
+        let span = |first, next, chain_before, chain_after| Span {
+            name,
+            bytes: *bytes,
+            first,
+            next,
+            chain_before,
+            chain_after,
+        };
+        let RecordHeader { first, chain, pack, .. } =
+            match RecordHeader::decode(name, head, identity) {
+                Ok(header) => header,
+                // A crash cut its rotation short, and the next start removes it.
+                Err(_) if is_newest => {
+                    let (first, _) = record_range(name).unwrap_or_default();
+                    return Ok(span(first, None, None, None));
+                }
+                Err(error) => return Err(error),
+            };
+        if let Some(pack) = pack {
+            return Ok(span(first, Some(pack.next), None, Some(chain)));
         }
-        let first = journal_first(&name).unwrap_or_default();
-        match JournalHeader::decode(head, identity) {
-            Ok(header) => Ok(Span::of_journal(name, bytes, &header, end, identity.seed())),
-            // A crash cut its rotation short, and the next start removes it.
-            Err(_) if is_newest => {
-                let (next, chain_before, chain_after) = (None, None, None);
-                Ok(Span { name, bytes, first, next, chain_before, chain_after })
+        let (next, chain_after) = if *bytes <= JOURNAL_HEADER_BYTES as u64 {
+            (Some(first), Some(chain))
+        } else {
+            match frame::decode(end, identity.seed()) {
+                Ok(seal) if seal.header.count == 0 => {
+                    (Some(seal.header.sequence), Some(seal.chain))
+                }
+                Ok(_) | Err(_) => (None, frame::chain_at_end(end)),
             }
-            Err(bad) => Err(bad.of(&name, first)),
-        }
+        };
+        Ok(span(first, next, Some(chain), chain_after))
     }
 }
 
 /// The range of a record file, and the chain values at its ends.
-#[derive(Debug, Clone)]
-struct Span {
-    name: String,
+struct Span<'a> {
+    name: &'a str,
     bytes: u64,
     first: u64,
     /// The sequence after its range, if the file says so.
@@ -101,43 +111,18 @@ struct Span {
     chain_after: Option<u64>,
 }
 
-impl Span {
-    fn of_journal(
-        name: String,
-        bytes: u64,
-        header: &JournalHeader,
-        end: &[u8],
-        seed: Seed,
-    ) -> Self {
-        let (next, chain_after) = if bytes <= JOURNAL_HEADER_BYTES as u64 {
-            (Some(header.first), Some(header.chain))
-        } else {
-            match frame::decode(end, seed) {
-                Ok(seal) if seal.header.count == 0 => {
-                    (Some(seal.header.sequence), Some(seal.chain))
-                }
-                Ok(_) | Err(_) => (None, frame::chain_at_end(end)),
-            }
-        };
-        let chain_before = Some(header.chain);
-        Self { name, bytes, first: header.first, next, chain_before, chain_after }
-    }
-}
-
 /// Checks that these record files, in any order, cover every sequence from 1 on.
 ///
 /// # Errors
 /// [`StorageError::Missing`] if no file covers some sequences; [`StorageError::Damaged`] if two
 /// files do not continue one another.
 pub(crate) fn check(files: &[Ends], identity: &Identity) -> Result<(), StorageError> {
-    let names = files.iter().map(|file| file.name.clone()).collect();
-    let RecordFiles { packs, journals, .. } = RecordFiles::among(names);
-    let newest = journals.last().map(|(_, name)| name.clone());
-    let journals = journals.into_iter().map(|(_, name)| name);
+    let found = RecordFiles::among(files.iter().map(|file| file.name.clone()).collect());
+    let newest = found.newest_journal();
     let mut spans = Vec::new();
-    for name in packs.into_iter().chain(journals) {
+    for name in found.files.iter().map(|file| file.name.as_str()) {
         let file = files.iter().find(|file| file.name == name);
-        spans.extend(file.map(|f| f.span(identity, newest.as_ref() == Some(&name))).transpose()?);
+        spans.extend(file.map(|file| file.span(identity, newest == Some(name))).transpose()?);
     }
     if spans.is_empty() {
         let none = MissingRecords { first: 1, last: None, followed_by: None };
@@ -147,28 +132,28 @@ pub(crate) fn check(files: &[Ends], identity: &Identity) -> Result<(), StorageEr
     check_spans(&spans)
 }
 
-fn check_spans(spans: &[Span]) -> Result<(), StorageError> {
-    let mut before: Option<&Span> = None;
+fn check_spans(spans: &[Span<'_>]) -> Result<(), StorageError> {
+    let mut before: Option<&Span<'_>> = None;
     for span in spans {
         let expected = before.map_or(Some(1), |before| before.next);
         if let Some(first) = expected.filter(|expected| *expected < span.first) {
             let last = Some(span.first.saturating_sub(1));
-            let followed_by = Some(span.name.clone());
+            let followed_by = Some(span.name.to_owned());
             return Err(StorageError::Missing(MissingRecords { first, last, followed_by }));
         }
         if expected.is_some_and(|expected| expected > span.first) {
-            return Err(StorageError::damaged(&span.name, 0, span.first, Damage::Chain));
+            return Err(StorageError::damaged(span.name, 0, span.first, Damage::Chain));
         }
         if let Some(before) = before
             && let (Some(after), Some(begins)) = (before.chain_after, span.chain_before)
             && after != begins
         {
             return Err(if before.next.is_some() {
-                StorageError::damaged(&span.name, 0, span.first, Damage::Chain)
+                StorageError::damaged(span.name, 0, span.first, Damage::Chain)
             } else {
                 // Its last durable record is not at its end.
                 let sequence = span.first.saturating_sub(1);
-                StorageError::damaged(&before.name, before.bytes, sequence, Damage::EndsEarly)
+                StorageError::damaged(before.name, before.bytes, sequence, Damage::EndsEarly)
             });
         }
         before = Some(span);
@@ -180,30 +165,31 @@ fn check_spans(spans: &[Span]) -> Result<(), StorageError> {
 mod tests {
     use super::*;
     use crate::storage::journal::frame::FrameHeader;
+    use crate::storage::names::journal_name;
 
     /// A file with one record of one change, closed without a seal, and the file after it.
-    fn pair_without_a_seal(chain_after: impl FnOnce(u64) -> u64) -> [Span; 2] {
+    fn pair_without_a_seal(chain_after: impl FnOnce(u64) -> u64) -> [Ends; 2] {
         let identity = Identity::new([7; 16], "np1");
-        let seed = identity.seed();
         let record =
             FrameHeader { payload_bytes: 3, count: 1, sequence: 1, chain: 0, durable_upto: 0 };
         let mut frames = Vec::new();
-        let chain = frame::encode(&mut frames, seed, &record, b"abc");
-        let bytes = (JOURNAL_HEADER_BYTES + frames.len()) as u64;
-        let end = &frames[frames.len() - END_BYTES..];
-        let header = |first, chain| JournalHeader { identity, first, chain };
-        let after = header(2, chain_after(chain));
-        [
-            Span::of_journal("before".to_owned(), bytes, &header(1, 0), end, seed),
-            Span::of_journal("after".to_owned(), JOURNAL_HEADER_BYTES as u64, &after, &[], seed),
-        ]
+        let chain = frame::encode(&mut frames, identity.seed(), &record, b"abc");
+        let file = |first, chain, frames: &[u8]| {
+            let header = RecordHeader { identity, first, chain, pack: None };
+            let bytes = [&header.encode(), frames].concat();
+            let mut ends = Ends::new(&header.name(), bytes.len() as u64);
+            ends.add(&bytes);
+            ends
+        };
+        [file(1, 0, &frames), file(2, chain_after(chain), &[])]
     }
 
     #[test]
     fn a_file_that_was_closed_on_a_full_disk_needs_no_seal() {
-        check_spans(&pair_without_a_seal(|chain| chain)).unwrap();
-        let error = check_spans(&pair_without_a_seal(|chain| chain + 1)).unwrap_err();
+        let identity = Identity::new([7; 16], "np1");
+        check(&pair_without_a_seal(|chain| chain), &identity).unwrap();
+        let error = check(&pair_without_a_seal(|chain| chain + 1), &identity).unwrap_err();
         let StorageError::Damaged { file, why, .. } = error else { panic!("{error}") };
-        assert_eq!((file.as_str(), why), ("before", Damage::EndsEarly));
+        assert_eq!((file, why), (journal_name(1), Damage::EndsEarly));
     }
 }

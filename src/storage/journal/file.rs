@@ -9,7 +9,7 @@ use crate::storage::header::Seed;
 use crate::storage::journal::frame::{
     FRAME_HEADER_BYTES, FrameHeader, Record, RecordRef, decode_header,
 };
-use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, PackHeader, RecordHeader};
+use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
 use crate::storage::journal::index::{STRIDE_BYTES, SparseIndex};
 use crate::storage::journal::window::Window;
 
@@ -46,15 +46,11 @@ impl JournalFile {
 
     /// Its first sequence.
     pub(crate) fn first(&self) -> u64 {
-        self.header.first()
+        self.header.first
     }
 
-    /// The header of a pack.
-    pub(crate) fn pack(&self) -> Option<&PackHeader> {
-        match &self.header {
-            RecordHeader::Pack(pack) => Some(pack),
-            RecordHeader::Journal(_) => None,
-        }
+    pub(crate) fn is_pack(&self) -> bool {
+        self.header.pack.is_some()
     }
 
     /// The length up to which records can be read, in bytes.
@@ -65,7 +61,7 @@ impl JournalFile {
     /// How many changes have a record in it; `next` is the first sequence of the next file.
     pub(crate) fn changes(&self, next: Option<u64>) -> u64 {
         let written = self.with_index(|index| index.map_or(self.first(), |index| index.next));
-        match self.pack() {
+        match self.header.pack {
             Some(pack) => pack.changes,
             None => next.unwrap_or(written).saturating_sub(self.first()),
         }
@@ -131,7 +127,7 @@ impl JournalFile {
         if index.next != next {
             return Err(self.damaged(index.end, index.next, Damage::EndsEarly));
         }
-        if self.pack().is_some_and(|pack| pack.changes != changes) {
+        if self.header.pack.is_some_and(|pack| pack.changes != changes) {
             return Err(self.damaged(0, self.first(), Damage::Changes));
         }
         Ok(chain.unwrap_or_default())
@@ -151,9 +147,10 @@ impl JournalFile {
             let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
             let header = decode_header(bytes, seed).map_err(|why| bad(offset, why))?;
             if header.sequence > sequence {
-                return Err(match self.header {
-                    RecordHeader::Pack(_) => StorageError::Reclaimed { sequence },
-                    RecordHeader::Journal(_) => self.damaged(offset, sequence, Damage::Chain),
+                return Err(if self.is_pack() {
+                    StorageError::Reclaimed { sequence }
+                } else {
+                    self.damaged(offset, sequence, Damage::Chain)
                 });
             }
             if header.next_sequence() > sequence {
@@ -196,9 +193,7 @@ impl JournalFile {
         match (index.locate(sequence), next_file) {
             (Some(offset), _) => Ok(offset),
             // A pack has no record before its first or behind its last one.
-            (None, _) if self.pack().is_some() && is_whole => {
-                Err(StorageError::Reclaimed { sequence })
-            }
+            (None, _) if self.is_pack() && is_whole => Err(StorageError::Reclaimed { sequence }),
             (None, None) => {
                 Err(StorageError::NoRecord { sequence, last: index.next.saturating_sub(1) })
             }
@@ -242,10 +237,7 @@ impl JournalFile {
 
     /// Whether a frame with this sequence may come where `next` is the smallest possible.
     fn continues(&self, next: u64, sequence: u64) -> bool {
-        match self.header {
-            RecordHeader::Pack(_) => sequence >= next,
-            RecordHeader::Journal(_) => sequence == next,
-        }
+        if self.is_pack() { sequence >= next } else { sequence == next }
     }
 
     fn damaged(&self, offset: u64, sequence: u64, why: Damage) -> StorageError {

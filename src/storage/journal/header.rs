@@ -1,8 +1,9 @@
-//! The headers of record files: journal files and packs.
+//! The header of a record file: a journal file or a pack.
 
-use crate::storage::error::Damage;
-use crate::storage::header::{BadHeader, Format, Identity, header_bytes, numbers};
-use crate::storage::names::pack_name;
+use crate::storage::disk::DiskFile;
+use crate::storage::error::{Damage, StorageError};
+use crate::storage::header::{BadHeader, Format, Identity, header_bytes};
+use crate::storage::names::{journal_name, pack_name, record_range};
 
 const JOURNAL: Format = Format { magic: *b"\x89npjrnl\n", version: 1 };
 const PACK: Format = Format { magic: *b"\x89nppack\n", version: 1 };
@@ -12,96 +13,90 @@ pub(crate) const JOURNAL_HEADER_BYTES: usize = header_bytes(2);
 /// The length of a pack's header.
 pub(crate) const PACK_HEADER_BYTES: usize = header_bytes(4);
 
-/// The header of a journal file.
+const _: () = assert!(JOURNAL_HEADER_BYTES <= PACK_HEADER_BYTES, "one read covers either header");
+
+/// The header of a journal file or a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct JournalHeader {
+pub(crate) struct RecordHeader {
     pub(crate) identity: Identity,
-    /// The sequence of the first change in the file.
+    /// The first sequence of the file's range.
     pub(crate) first: u64,
-    /// The chain value of the last frame in the file before; 0 in the first file.
+    /// The chain value that a journal file continues (0 in the first file), or that the file after
+    /// a pack continues.
     pub(crate) chain: u64,
+    /// `None` in a journal file.
+    pub(crate) pack: Option<Pack>,
 }
 
-impl JournalHeader {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        JOURNAL.encode(0, &self.identity, &[self.first, self.chain])
-    }
-
-    /// Reads the header at the beginning of `bytes`.
-    pub(crate) fn decode(bytes: &[u8], expected: &Identity) -> Result<Self, BadHeader> {
-        let bytes = first_chunk::<JOURNAL_HEADER_BYTES>(bytes)?;
-        let identity = JOURNAL.decode_of(bytes, expected)?;
-        let [first, chain] = numbers(bytes);
-        Ok(Self { identity, first, chain })
-    }
-}
-
-/// The header of a pack.
+/// What only the header of a pack says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PackHeader {
-    pub(crate) identity: Identity,
-    /// The first sequence of its range.
-    pub(crate) first: u64,
+pub(crate) struct Pack {
     /// The sequence after its range.
     pub(crate) next: u64,
     /// How many changes its records stand for.
     pub(crate) changes: u64,
-    /// The chain value that the journal file after it begins with.
-    pub(crate) chain: u64,
-}
-
-impl PackHeader {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let numbers = [self.first, self.next, self.changes, self.chain];
-        PACK.encode(0, &self.identity, &numbers)
-    }
-
-    /// Reads the header at the beginning of `bytes`.
-    pub(crate) fn decode(bytes: &[u8], expected: &Identity) -> Result<Self, BadHeader> {
-        let bytes = first_chunk::<PACK_HEADER_BYTES>(bytes)?;
-        let identity = PACK.decode_of(bytes, expected)?;
-        let [first, next, changes, chain] = numbers(bytes);
-        Ok(Self { identity, first, next, changes, chain })
-    }
-
-    pub(crate) fn name(&self) -> String {
-        pack_name(self.first, self.next)
-    }
-}
-
-/// The header of either kind.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RecordHeader {
-    Journal(JournalHeader),
-    Pack(PackHeader),
 }
 
 impl RecordHeader {
-    /// The first sequence of the file.
-    pub(crate) fn first(&self) -> u64 {
-        match self {
-            Self::Journal(header) => header.first,
-            Self::Pack(header) => header.first,
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let Self { identity, first, chain, pack } = *self;
+        match pack {
+            Some(Pack { next, changes }) => {
+                PACK.encode(0, &identity, &[first, next, changes, chain])
+            }
+            None => JOURNAL.encode(0, &identity, &[first, chain]),
         }
     }
 
-    /// The chain value that a journal file continues, or that the file after a pack continues.
-    pub(crate) fn chain(&self) -> u64 {
-        match self {
-            Self::Journal(header) => header.chain,
-            Self::Pack(header) => header.chain,
+    /// Reads and verifies the header of the file with this name.
+    pub(crate) fn read(
+        name: &str,
+        file: &dyn DiskFile,
+        expected: &Identity,
+    ) -> Result<Self, StorageError> {
+        let mut head = [0; PACK_HEADER_BYTES];
+        let read = file.read_at(0, &mut head)?;
+        Self::decode(name, head.get(..read).unwrap_or_default(), expected)
+    }
+
+    /// Verifies the header at the beginning of `head`, the first bytes of the file with this name.
+    pub(crate) fn decode(
+        name: &str,
+        head: &[u8],
+        expected: &Identity,
+    ) -> Result<Self, StorageError> {
+        let (first_in_name, next) = record_range(name).unwrap_or_default();
+        let header = if next.is_some() {
+            PACK.decode(head).map(|(identity, [first, next, changes, chain])| Self {
+                identity,
+                first,
+                chain,
+                pack: Some(Pack { next, changes }),
+            })
+        } else {
+            let decoded = JOURNAL.decode(head);
+            decoded.map(|(identity, [first, chain])| Self { identity, first, chain, pack: None })
+        };
+        let accepted = header.and_then(|header| {
+            expected.accept(&header.identity).map_err(BadHeader::Refused)?;
+            Ok(header)
+        });
+        accepted.map_err(|bad| match bad {
+            BadHeader::Damaged => StorageError::damaged(name, 0, first_in_name, Damage::FileHeader),
+            BadHeader::Refused(why) => StorageError::Refused { file: name.to_owned(), why },
+        })
+    }
+
+    /// The name of the file.
+    pub(crate) fn name(&self) -> String {
+        match self.pack {
+            Some(Pack { next, .. }) => pack_name(self.first, next),
+            None => journal_name(self.first),
         }
     }
 
     /// Its length in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Self::Journal(_) => JOURNAL_HEADER_BYTES,
-            Self::Pack(_) => PACK_HEADER_BYTES,
-        }
+        if self.pack.is_some() { PACK_HEADER_BYTES } else { JOURNAL_HEADER_BYTES }
     }
-}
-
-fn first_chunk<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], BadHeader> {
-    bytes.first_chunk().ok_or(BadHeader::Damaged(Damage::FileHeader))
 }

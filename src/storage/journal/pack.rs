@@ -16,7 +16,7 @@ use crate::storage::header::{Identity, Seed};
 use crate::storage::journal::file::JournalFile;
 use crate::storage::journal::frame;
 use crate::storage::journal::frame::{FRAME_OVERHEAD_BYTES, FrameHeader, RecordRef};
-use crate::storage::journal::header::{PACK_HEADER_BYTES, PackHeader, RecordHeader};
+use crate::storage::journal::header::{PACK_HEADER_BYTES, Pack, RecordHeader};
 use crate::storage::names::temporary_name;
 
 /// The size of a write.
@@ -30,8 +30,9 @@ pub(crate) struct PackWriter<'a> {
     disk: &'a dyn Disk,
     file: Box<dyn DiskFile>,
     temporary: String,
-    header: PackHeader,
-    seed: Seed,
+    identity: Identity,
+    first: u64,
+    changes: u64,
     /// The chain value of the last frame.
     chain: u64,
     buffer: Vec<u8>,
@@ -52,8 +53,9 @@ impl<'a> PackWriter<'a> {
             file: disk.create(&temporary)?,
             disk,
             temporary,
-            header: PackHeader { identity, first, next: first, changes: 0, chain: 0 },
-            seed: identity.seed(),
+            identity,
+            first,
+            changes: 0,
             chain: 0,
             buffer: Vec::new(),
             written: PACK_HEADER_BYTES as u64,
@@ -75,8 +77,9 @@ impl<'a> PackWriter<'a> {
             chain: self.chain,
             durable_upto: record.first.saturating_sub(1),
         };
-        self.chain = frame::encode(&mut self.buffer, self.seed, &header, record.payload);
-        self.header.changes += u64::from(record.count);
+        let seed = self.identity.seed();
+        self.chain = frame::encode(&mut self.buffer, seed, &header, record.payload);
+        self.changes += u64::from(record.count);
         if self.buffer.len() >= WRITE_BYTES {
             self.write()?;
         }
@@ -90,16 +93,16 @@ impl<'a> PackWriter<'a> {
     /// [`StorageError::Poisoned`] if the new name may or may not be durable. After any other error
     /// nothing has changed.
     pub(crate) fn finish(mut self, next: u64, chain: u64) -> Result<JournalFile, StorageError> {
-        (self.header.next, self.header.chain) = (next, chain);
-        if let Err(error) = self.end_and_sync() {
+        let pack = Some(Pack { next, changes: self.changes });
+        let header = RecordHeader { identity: self.identity, first: self.first, chain, pack };
+        if let Err(error) = self.end_and_sync(&header, next) {
             // The first error is the one to report.
             drop(self.abandon());
             return Err(error);
         }
-        let name = self.header.name();
-        let header = RecordHeader::Pack(self.header);
+        let name = header.name();
         let pack = JournalFile::new(name.clone(), header, Arc::from(self.file), self.written);
-        if let Err(error) = pack.walk(next, self.seed, &mut |_| Ok(())) {
+        if let Err(error) = pack.walk(next, self.identity.seed(), &mut |_| Ok(())) {
             drop(self.disk.remove(&self.temporary));
             return Err(error);
         }
@@ -108,11 +111,11 @@ impl<'a> PackWriter<'a> {
         Ok(pack)
     }
 
-    fn end_and_sync(&mut self) -> Result<(), StorageError> {
-        let seal = end_seal(&self.header, self.chain);
-        frame::encode(&mut self.buffer, self.seed, &seal, &[]);
+    fn end_and_sync(&mut self, header: &RecordHeader, next: u64) -> Result<(), StorageError> {
+        let seal = end_seal(next, self.chain);
+        frame::encode(&mut self.buffer, self.identity.seed(), &seal, &[]);
         self.write()?;
-        self.file.write_at(0, &self.header.encode())?;
+        self.file.write_at(0, &header.encode())?;
         self.file.sync_data()
     }
 
@@ -133,22 +136,22 @@ impl<'a> PackWriter<'a> {
     }
 }
 
-/// The seal at the end of a pack.
-fn end_seal(header: &PackHeader, chain: u64) -> FrameHeader {
-    let (sequence, durable_upto) = (header.next, header.next.saturating_sub(1));
-    FrameHeader { payload_bytes: 0, count: 0, sequence, chain, durable_upto }
+/// The seal at the end of a pack whose range ends before `next`.
+fn end_seal(next: u64, chain: u64) -> FrameHeader {
+    let durable_upto = next.saturating_sub(1);
+    FrameHeader { payload_bytes: 0, count: 0, sequence: next, chain, durable_upto }
 }
 
-/// Whether a pack ends with its seal, and so was neither cut nor extended.
+/// Whether a pack ends with the seal before `next`, and so was neither cut nor extended.
 pub(crate) fn ends_whole(
     file: &dyn DiskFile,
     bytes: u64,
-    header: &PackHeader,
+    next: u64,
+    seed: Seed,
 ) -> Result<bool, StorageError> {
     let Some(at) = bytes.checked_sub(FRAME_OVERHEAD_BYTES as u64) else { return Ok(false) };
     let mut last = [0; FRAME_OVERHEAD_BYTES];
     let read = file.read_at(at, &mut last)?;
-    let Ok(frame) = frame::decode(&last, header.identity.seed()) else { return Ok(false) };
-    let seal = end_seal(header, frame.header.chain);
-    Ok(read == FRAME_OVERHEAD_BYTES && frame.header == seal)
+    let Ok(frame) = frame::decode(&last, seed) else { return Ok(false) };
+    Ok(read == FRAME_OVERHEAD_BYTES && frame.header == end_seal(next, frame.header.chain))
 }

@@ -33,13 +33,12 @@ pub struct Extent {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use nearprint::storage::{Identity, Journal, JournalOptions, RealDisk, scan};
+/// use nearprint::storage::{Identity, Journal, RealDisk, scan};
 /// # let directory = tempfile::tempdir()?;
 /// let disk = Arc::new(RealDisk::open(directory.path())?);
 /// let identity = Identity::new([7; 16], "np1");
 /// let tail = scan(&*disk, &identity, 0, &mut |_| ())?;
-/// let options = JournalOptions { file_bytes: 64 << 20 };
-/// let mut journal = Journal::open(disk, identity, tail, options)?;
+/// let mut journal = Journal::open(disk, identity, tail, 64 << 20)?;
 /// let first = journal.append(b"three changes", 3)?;
 /// journal.sync()?;
 /// assert_eq!(journal.records().read(first + 2)?.payload, b"three changes");
@@ -168,7 +167,7 @@ impl Records {
         let nexts = files.iter().skip(1).map(|file| Some(file.first())).chain([None]);
         Extent {
             files: files.len() as u64,
-            packs: files.iter().filter(|file| file.pack().is_some()).count() as u64,
+            packs: files.iter().filter(|file| file.is_pack()).count() as u64,
             bytes: files.iter().map(|file| file.length()).sum(),
             changes: files.iter().zip(nexts).map(|(file, next)| file.changes(next)).sum(),
         }

@@ -202,7 +202,7 @@ impl Reclaimer {
             written
         })?;
         let Some(chain) = chain else { return Ok(false) };
-        packed.chain = closed.file.pack().map_or(chain, |pack| pack.chain);
+        packed.chain = if closed.file.is_pack() { closed.file.header.chain } else { chain };
         packed.files.push(closed);
         Ok(true)
     }

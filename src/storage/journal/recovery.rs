@@ -32,18 +32,16 @@ use std::sync::Arc;
 
 use crate::storage::disk::{Disk, DiskFile};
 use crate::storage::error::{Damage, MissingRecords, StorageError};
-use crate::storage::header::{BadHeader, Identity, Seed};
+use crate::storage::header::{Identity, Seed};
 use crate::storage::journal::continuity;
 use crate::storage::journal::continuity::Ends;
 use crate::storage::journal::file::JournalFile;
 use crate::storage::journal::frame::{FRAME_HEADER_BYTES, Frame, MAGIC, RecordRef, decode_header};
-use crate::storage::journal::header::{
-    JOURNAL_HEADER_BYTES, JournalHeader, PACK_HEADER_BYTES, PackHeader, RecordHeader,
-};
+use crate::storage::journal::header::{Pack, RecordHeader};
 use crate::storage::journal::index::SparseIndex;
 use crate::storage::journal::pack::ends_whole;
 use crate::storage::journal::window::Window;
-use crate::storage::names::{RecordFiles, pack_range};
+use crate::storage::names::{RecordFile, RecordFiles, record_range};
 
 /// The size of a read.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -138,14 +136,14 @@ fn read_files(
     let count = tail.files.len();
     let mut expected: Option<(u64, u64)> = None;
     for (position, file) in tail.files.iter_mut().enumerate().skip(start) {
-        let (next, chain) = expected.unwrap_or((file.first(), file.header.chain()));
+        let (next, chain) = expected.unwrap_or((file.first(), file.header.chain));
         if file.first() > next {
             return Err(missing(next, Some(file)));
         }
-        if file.first() != next || (file.pack().is_none() && file.header.chain() != chain) {
+        if file.first() != next || (!file.is_pack() && file.header.chain != chain) {
             return Err(StorageError::damaged(&file.name, 0, next, Damage::Chain));
         }
-        if let Some(&PackHeader { next, chain, .. }) = file.pack() {
+        if let Some(Pack { next, .. }) = file.header.pack {
             if from == 0 {
                 file.walk(next, seed, &mut |record| {
                     visit(record);
@@ -153,8 +151,8 @@ fn read_files(
                 })?;
             }
             tail.last = next.saturating_sub(1);
-            (tail.claimed, tail.chain) = (tail.last, chain);
-            expected = Some((next, chain));
+            (tail.claimed, tail.chain) = (tail.last, file.header.chain);
+            expected = Some((next, tail.chain));
             continue;
         }
         let mut pass = Pass {
@@ -183,56 +181,34 @@ fn read_files(
 /// Opens every record file and verifies its header. A newest file whose header never became durable
 /// is the torn tail.
 fn open_files(disk: &dyn Disk, identity: &Identity, tail: &mut Tail) -> Result<(), StorageError> {
-    let RecordFiles { packs, journals, replaced } = RecordFiles::among(disk.list()?);
-    tail.replaced = replaced;
-    for name in packs {
-        tail.files.push(open_pack(disk, identity, name)?);
-    }
-    let newest = journals.last().map(|(first, _)| *first);
-    for (first, name) in journals {
+    let found = RecordFiles::among(disk.list()?);
+    let newest = found.newest_journal().map(str::to_owned);
+    tail.replaced = found.replaced;
+    for RecordFile { name, first, .. } in found.files {
         let file: Arc<dyn DiskFile> = Arc::from(disk.open(&name)?);
         let bytes = file.len()?;
-        let mut window = Window::new(&*file, JOURNAL_HEADER_BYTES);
-        let decoded = JournalHeader::decode(window.at(0, JOURNAL_HEADER_BYTES)?, identity);
-        match decoded {
-            Ok(header) if header.first == first => {
-                let header = RecordHeader::Journal(header);
+        match RecordHeader::read(&name, &*file, identity) {
+            Ok(header) if header.name() != name => {
+                return Err(StorageError::damaged(&name, 0, first, Damage::FileName));
+            }
+            Ok(header) => {
+                if let Some(Pack { next, .. }) = header.pack
+                    && !ends_whole(&*file, bytes, next, identity.seed())?
+                {
+                    return Err(StorageError::damaged(&name, bytes, first, Damage::EndsEarly));
+                }
                 tail.files.push(JournalFile::new(name, header, file, bytes));
             }
-            Ok(_) => return Err(StorageError::damaged(&name, 0, first, Damage::FileName)),
-            Err(BadHeader::Refused(why)) => return Err(StorageError::Refused { file: name, why }),
-            Err(BadHeader::Damaged(why)) => {
-                let has_frames = search_claims(&*file, 0, identity.seed())?.is_some();
-                if Some(first) != newest || has_frames {
-                    return Err(StorageError::damaged(&name, 0, first, why));
-                }
+            Err(StorageError::Damaged { .. })
+                if newest.as_ref() == Some(&name)
+                    && search_claims(&*file, 0, identity.seed())?.is_none() =>
+            {
                 tail.torn = Some(TornTail { file: name, offset: 0, bytes });
             }
+            Err(error) => return Err(error),
         }
     }
-    tail.files.sort_by_key(JournalFile::first);
     Ok(())
-}
-
-/// Opens a pack, and verifies its header and its end.
-fn open_pack(
-    disk: &dyn Disk,
-    identity: &Identity,
-    name: String,
-) -> Result<JournalFile, StorageError> {
-    let file: Arc<dyn DiskFile> = Arc::from(disk.open(&name)?);
-    let bytes = file.len()?;
-    let mut window = Window::new(&*file, PACK_HEADER_BYTES);
-    let (first, _) = pack_range(&name).unwrap_or_default();
-    let decoded = PackHeader::decode(window.at(0, PACK_HEADER_BYTES)?, identity);
-    let pack = decoded.map_err(|bad| bad.of(&name, first))?;
-    if pack.name() != name {
-        return Err(StorageError::damaged(&name, 0, first, Damage::FileName));
-    }
-    if !ends_whole(&*file, bytes, &pack)? {
-        return Err(StorageError::damaged(&name, bytes, first, Damage::EndsEarly));
-    }
-    Ok(JournalFile::new(name, RecordHeader::Pack(pack), file, bytes))
 }
 
 /// Checks that the files cover every sequence from the first one on, also those up to `from`: a
@@ -255,7 +231,7 @@ fn check_continuity(tail: &Tail, from: u64, identity: &Identity) -> Result<(), S
 
 /// No snapshot can be continued within the range of a pack, because packs contain no removals.
 fn check_snapshot(files: &[JournalFile], from: u64) -> Result<(), StorageError> {
-    let newest = files.iter().rev().find_map(|file| Some((&file.name, file.pack()?)));
+    let newest = files.iter().rev().find_map(|file| Some((&file.name, file.header.pack?)));
     match newest {
         Some((name, pack)) if from > 0 && from.saturating_add(1) < pack.next => {
             let sequence = from.saturating_add(1);
@@ -272,7 +248,7 @@ fn check_snapshot(files: &[JournalFile], from: u64) -> Result<(), StorageError> 
 /// [`StorageError::Io`].
 pub fn packed_before(disk: &dyn Disk) -> Result<u64, StorageError> {
     let names = disk.list()?;
-    let ends = names.iter().filter_map(|name| pack_range(name)).map(|(_, next)| next);
+    let ends = names.iter().filter_map(|name| record_range(name)?.1);
     Ok(ends.max().unwrap_or(1))
 }
 

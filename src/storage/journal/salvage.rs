@@ -16,13 +16,11 @@ use crate::storage::error::{MissingRecords, StorageError};
 use crate::storage::header::Identity;
 use crate::storage::journal::file::JournalFile;
 use crate::storage::journal::frame::{FRAME_HEADER_BYTES, MAGIC, Record, RecordRef};
-use crate::storage::journal::header::{
-    JOURNAL_HEADER_BYTES, JournalHeader, PACK_HEADER_BYTES, PackHeader, RecordHeader,
-};
+use crate::storage::journal::header::RecordHeader;
 use crate::storage::journal::pack::PackWriter;
 use crate::storage::journal::recovery::{scan, scan_newest};
 use crate::storage::journal::window::Window;
-use crate::storage::names::{RecordFiles, journal_first, pack_range, temporary_name};
+use crate::storage::names::{RecordFile, RecordFiles, temporary_name};
 
 /// The size of a read.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -30,7 +28,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 const DAMAGED_SUFFIX: &str = ".damaged";
 
 /// One file of the journal, or the gap where one is missing.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Finding {
     /// Its name; `None` where a file is missing.
     pub name: Option<String>,
@@ -62,21 +60,15 @@ pub fn examine(
     durable_upto: u64,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Vec<Finding>, StorageError> {
-    let RecordFiles { packs, journals, .. } = RecordFiles::among(disk.list()?);
-    let packs = packs.into_iter().filter_map(|name| Some((pack_range(&name)?, name)));
-    let journals = journals.into_iter().map(|(first, name)| ((first, 0), name));
-    let mut files: Vec<_> = packs.chain(journals).collect();
-    files.sort_unstable();
+    let RecordFiles { files, .. } = RecordFiles::among(disk.list()?);
     let mut findings = Vec::new();
     let mut expected = 1;
-    for (position, ((first, end), name)) in files.iter().enumerate() {
-        if *first > expected {
-            findings.push(Finding::gap(expected, *first, Some(name.clone())));
+    for (position, file) in files.iter().enumerate() {
+        if file.first > expected {
+            findings.push(Finding::gap(expected, file.first, Some(file.name.clone())));
         }
-        let after = files.get(position + 1).map(|((first, _), _)| *first);
-        let next = if *end > 0 { Some(*end) } else { after };
-        let wanted = Expected { first: *first, next, durable_upto };
-        let finding = examine_file(disk, identity, name, wanted)?;
+        let next = file.next.or_else(|| Some(files.get(position + 1)?.first));
+        let finding = examine_file(disk, identity, file, next, durable_upto)?;
         progress(finding.bytes);
         expected = finding.next;
         findings.push(finding);
@@ -103,17 +95,7 @@ impl Finding {
         let last = Some(next.saturating_sub(1));
         let damage = StorageError::Missing(MissingRecords { first, last, followed_by });
         let lost = next.saturating_sub(first);
-        Self {
-            name: None,
-            is_pack: false,
-            first,
-            next,
-            bytes: 0,
-            changes: 0,
-            damage: Some(damage),
-            lost,
-            chain: 0,
-        }
+        Self { first, next, damage: Some(damage), lost, ..Self::default() }
     }
 
     /// Replaces a damaged file by a pack of what can be read of it, after copying the file to
@@ -174,104 +156,64 @@ pub fn name_aside(disk: &dyn Disk, name: &str) -> Result<String, StorageError> {
 
 /// The chain value in the header of a journal file, if it can be read.
 pub fn chain_of(disk: &dyn Disk, identity: &Identity, name: &str) -> Option<u64> {
-    journal_first(name)?;
-    let file = disk.open(name).ok()?;
-    let mut bytes = [0; JOURNAL_HEADER_BYTES];
-    file.read_at(0, &mut bytes).ok()?;
-    JournalHeader::decode(&bytes, identity).ok().map(|header| header.chain)
+    let header = RecordHeader::read(name, &*disk.open(name).ok()?, identity).ok()?;
+    header.pack.is_none().then_some(header.chain)
 }
 
-/// Which sequences a file should have.
-#[derive(Clone, Copy)]
-struct Expected {
-    first: u64,
-    /// The sequence after it; `None` for the newest journal file.
-    next: Option<u64>,
-    /// Changes up to this sequence had a record.
-    durable_upto: u64,
-}
-
+/// Examines a file whose range ends before `next` (`None` for the newest journal file). Changes up
+/// to `durable_upto` had a record.
 fn examine_file(
     disk: &dyn Disk,
     identity: &Identity,
-    name: &str,
-    Expected { first, next, durable_upto }: Expected,
+    RecordFile { name, first, next: pack_next }: &RecordFile,
+    next: Option<u64>,
+    durable_upto: u64,
 ) -> Result<Finding, StorageError> {
     let file: Arc<dyn DiskFile> = Arc::from(disk.open(name)?);
-    let bytes = file.len()?;
-    let is_pack = pack_range(name).is_some();
-    let mut head = [0; PACK_HEADER_BYTES];
-    file.read_at(0, &mut head)?;
-    let header = if is_pack {
-        PackHeader::decode(&head, identity).map(RecordHeader::Pack)
-    } else {
-        JournalHeader::decode(&head, identity).map(RecordHeader::Journal)
-    };
     let mut finding = Finding {
-        name: Some(name.to_owned()),
-        is_pack,
-        first,
-        next: next.unwrap_or(first),
-        bytes,
-        changes: 0,
-        damage: None,
-        lost: 0,
-        chain: 0,
+        name: Some(name.clone()),
+        is_pack: pack_next.is_some(),
+        first: *first,
+        next: next.unwrap_or(*first),
+        bytes: file.len()?,
+        ..Finding::default()
     };
     let mut pack_changes = None;
-    match header.map_err(|bad| bad.of(name, first)) {
-        Ok(header) => {
-            if let RecordHeader::Pack(pack) = &header {
-                (finding.chain, pack_changes) = (pack.chain, Some(pack.changes));
-            }
-            let file = JournalFile::new(name.to_owned(), header, Arc::clone(&file), bytes);
-            finding.walk(disk, identity, &file, Expected { first, next, durable_upto })?;
+    let walked = RecordHeader::read(name, &*file, identity).and_then(|header| {
+        if let Some(pack) = header.pack {
+            (finding.chain, pack_changes) = (header.chain, Some(pack.changes));
         }
-        Err(error @ StorageError::Refused { .. }) => return Err(error),
-        Err(error) => finding.damage = Some(error),
-    }
-    if finding.damage.is_some() {
-        let intact = intact(&*file, identity, first..next.unwrap_or(u64::MAX))?;
-        finding.changes = intact.records.iter().map(|record| u64::from(record.count)).sum();
-        let end = intact.end.max(durable_upto.saturating_add(1));
-        finding.next = next.unwrap_or(end);
-        let had = pack_changes.unwrap_or(finding.next.saturating_sub(first));
-        finding.lost = had.saturating_sub(finding.changes);
-    }
-    Ok(finding)
-}
-
-impl Finding {
-    /// Reads a whole file and notes its changes, its chain value and its damage.
-    fn walk(
-        &mut self,
-        disk: &dyn Disk,
-        identity: &Identity,
-        file: &JournalFile,
-        Expected { first, next, durable_upto }: Expected,
-    ) -> Result<(), StorageError> {
-        let walked = if let Some(next) = next {
+        let file = JournalFile::new(name.clone(), header, Arc::clone(&file), finding.bytes);
+        let chain = if let Some(next) = next {
             file.walk(next, identity.seed(), &mut |record| {
-                self.changes += u64::from(record.count);
+                finding.changes += u64::from(record.count);
                 Ok(())
-            })
+            })?
         } else {
             // The newest file may end in a torn tail; recovery distinguishes that from damage.
             let before = first.saturating_sub(1);
-            scan_newest(disk, identity, before.max(durable_upto)).map(|tail| {
-                self.changes = tail.last.saturating_sub(before);
-                self.next = tail.last.saturating_add(1).max(first);
-                tail.chain
-            })
+            let tail = scan_newest(disk, identity, before.max(durable_upto))?;
+            finding.changes = tail.last.saturating_sub(before);
+            finding.next = tail.last.saturating_add(1).max(*first);
+            tail.chain
         };
-        match walked {
-            Ok(chain) if !self.is_pack => self.chain = chain,
-            Ok(_) => {}
-            Err(error @ StorageError::Io { .. }) => return Err(error),
-            Err(error) => self.damage = Some(error),
+        if header.pack.is_none() {
+            finding.chain = chain;
         }
         Ok(())
+    });
+    match walked {
+        Ok(()) => return Ok(finding),
+        Err(error @ (StorageError::Io { .. } | StorageError::Refused { .. })) => return Err(error),
+        Err(error) => finding.damage = Some(error),
     }
+    let intact = intact(&*file, identity, *first..next.unwrap_or(u64::MAX))?;
+    finding.changes = intact.records.iter().map(|record| u64::from(record.count)).sum();
+    let end = intact.end.max(durable_upto.saturating_add(1));
+    finding.next = next.unwrap_or(end);
+    let had = pack_changes.unwrap_or(finding.next.saturating_sub(*first));
+    finding.lost = had.saturating_sub(finding.changes);
+    Ok(finding)
 }
 
 /// What can be read of a file.

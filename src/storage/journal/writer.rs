@@ -18,7 +18,7 @@ use crate::storage::header::{Identity, Seed};
 use crate::storage::journal::file::JournalFile;
 use crate::storage::journal::frame;
 use crate::storage::journal::frame::{FRAME_OVERHEAD_BYTES, FrameHeader, PAYLOAD_BYTES_MAX};
-use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, JournalHeader, RecordHeader};
+use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
 use crate::storage::journal::reader::Records;
 use crate::storage::journal::reclaim::Reclaimer;
 use crate::storage::journal::recovery::Tail;
@@ -35,13 +35,6 @@ pub fn step_bytes(file_bytes: u64) -> u64 {
     (16 << 20).min(file_bytes / 2)
 }
 
-/// The settings of the journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JournalOptions {
-    /// The flush that brings a file to this size closes it, so it is larger by at most a group.
-    pub file_bytes: u64,
-}
-
 /// The single writer. After a failed write or sync every later call fails
 /// ([`StorageError::Poisoned`]), except that a full disk in [`Journal::reserve`] poisons nothing.
 #[derive(Debug)]
@@ -49,7 +42,8 @@ pub struct Journal {
     disk: Arc<dyn Disk>,
     identity: Identity,
     seed: Seed,
-    options: JournalOptions,
+    /// The flush that brings a file to this size closes it, so it is larger by at most a group.
+    file_bytes: u64,
     records: Records,
     live: Arc<JournalFile>,
     /// The offset of the next write to the live file.
@@ -70,7 +64,7 @@ pub struct Journal {
 impl Journal {
     /// Continues the journal at the end that [`scan`](crate::storage::scan()) found: cuts off the
     /// torn tail, makes everything before it durable, creates the first file of an empty directory,
-    /// and writes a seal.
+    /// and writes a seal. A flush that brings a file to `file_bytes` closes it.
     ///
     /// # Errors
     /// [`StorageError::Io`].
@@ -78,7 +72,7 @@ impl Journal {
         disk: Arc<dyn Disk>,
         identity: Identity,
         tail: Tail,
-        options: JournalOptions,
+        file_bytes: u64,
     ) -> Result<Self, StorageError> {
         let next = tail.last.saturating_add(1);
         if let Some(torn) = tail.torn.as_ref().filter(|torn| torn.offset == 0) {
@@ -94,16 +88,15 @@ impl Journal {
         let seed = identity.seed();
         let mut files: Vec<_> = tail.files.into_iter().map(Arc::new).collect();
         let live = if let Some(live) = files.last()
-            && let RecordHeader::Journal(header) = &live.header
+            && !live.is_pack()
         {
             if let Some(torn) = tail.torn.as_ref().filter(|torn| torn.offset > 0) {
                 live.file.truncate(torn.offset)?;
             }
-            make_durable(live, header, tail.claimed)?;
+            make_durable(live, tail.claimed)?;
             Arc::clone(live)
         } else {
-            let header = JournalHeader { identity, first: next, chain: tail.chain };
-            let first = Arc::new(create_file(&*disk, header)?);
+            let first = Arc::new(create_file(&*disk, identity, next, tail.chain)?);
             files.push(Arc::clone(&first));
             first
         };
@@ -115,7 +108,7 @@ impl Journal {
             disk,
             identity,
             seed,
-            options,
+            file_bytes,
             records: Records::new(seed, files),
             live,
             written,
@@ -139,7 +132,7 @@ impl Journal {
     /// [`StorageError::Io`].
     pub fn create_first(disk: &dyn Disk, identity: Identity) -> Result<(), StorageError> {
         disk.remove_if_present(&journal_name(1))?;
-        create_file(disk, JournalHeader { identity, first: 1, chain: 0 }).map(drop)
+        create_file(disk, identity, 1, 0).map(drop)
     }
 
     /// A reader of all flushed records; cheap to clone and to send to other threads.
@@ -206,7 +199,7 @@ impl Journal {
             self.records.note_length(header);
         }
         self.pending.clear();
-        if self.written >= self.options.file_bytes {
+        if self.written >= self.file_bytes {
             let rotated = self.rotate();
             self.or_poison(rotated)?;
         }
@@ -220,7 +213,7 @@ impl Journal {
     /// [`StorageError::Io`], [`StorageError::Poisoned`].
     pub fn cut(&mut self) -> Result<(), StorageError> {
         self.sync()?;
-        let step = step_bytes(self.options.file_bytes);
+        let step = step_bytes(self.file_bytes);
         let worth = (self.records.extent().bytes / CUT_SHARE).max(step);
         // The file after an empty one would have its name.
         if self.written >= worth && self.next > self.live.first() {
@@ -339,8 +332,7 @@ impl Journal {
         self.live.file.truncate(self.written)?;
         self.reserved = 0;
         self.live.file.sync_data()?;
-        let header = JournalHeader { identity: self.identity, first: self.next, chain: self.chain };
-        match create_file(&*self.disk, header) {
+        match create_file(&*self.disk, self.identity, self.next, self.chain) {
             Ok(file) => {
                 self.live = Arc::new(file);
                 self.written = JOURNAL_HEADER_BYTES as u64;
@@ -385,16 +377,21 @@ pub fn is_unwritten(disk: &dyn Disk) -> Result<bool, StorageError> {
 }
 
 /// Creates a journal file. When this returns, its header and its name are durable.
-fn create_file(disk: &dyn Disk, header: JournalHeader) -> Result<JournalFile, StorageError> {
-    let name = journal_name(header.first);
+fn create_file(
+    disk: &dyn Disk,
+    identity: Identity,
+    first: u64,
+    chain: u64,
+) -> Result<JournalFile, StorageError> {
+    let header = RecordHeader { identity, first, chain, pack: None };
+    let name = header.name();
     let file = disk.create(&name)?;
     // A full disk is noticed here, before a byte is written.
     file.reserve(0, JOURNAL_HEADER_BYTES as u64)?;
     file.write_at(0, &header.encode())?;
     file.sync_data()?;
     disk.sync_directory()?;
-    let (header, bytes) = (RecordHeader::Journal(header), JOURNAL_HEADER_BYTES as u64);
-    let created = JournalFile::new(name, header, Arc::from(file), bytes);
+    let created = JournalFile::new(name, header, Arc::from(file), JOURNAL_HEADER_BYTES as u64);
     created.extend(|_| {});
     Ok(created)
 }
@@ -404,12 +401,8 @@ fn create_file(disk: &dyn Disk, header: JournalHeader) -> Result<JournalFile, St
 /// A sync alone is not enough: after a failed sync, Linux marks the unwritten bytes in its page
 /// cache as clean. The process with the failed sync has ended; this one reads those bytes, and its
 /// own sync would succeed without writing them.
-fn make_durable(
-    live: &JournalFile,
-    header: &JournalHeader,
-    claimed: u64,
-) -> Result<(), StorageError> {
-    live.file.write_at(0, &header.encode())?;
+fn make_durable(live: &JournalFile, claimed: u64) -> Result<(), StorageError> {
+    live.file.write_at(0, &live.header.encode())?;
     let file = &*live.file;
     read_in_pieces(file, live.unproven(claimed), |offset, piece| file.write_at(offset, piece))?;
     live.file.sync_data()

@@ -5,8 +5,7 @@
 use super::*;
 use crate::storage::export::{ExportFile, check_files, read_export, write_export};
 use crate::storage::journal::reclaim::{Sweep, SweepRange};
-use crate::storage::names::journal_first;
-use crate::storage::names::pack_range;
+use crate::storage::names::record_range;
 use crate::storage::{Damage, Disk, MissingRecords};
 
 const FILE_BYTES: u64 = 2_048;
@@ -16,7 +15,7 @@ fn journal(packed: bool) -> SimulatedDisk {
     let (disk, _) = written_journal(60, FILE_BYTES);
     if packed {
         let journal = open(&disk, FILE_BYTES).unwrap();
-        let next = journal_first(&journal_files(&disk)[4]).unwrap();
+        let next = record_range(&journal_files(&disk)[4]).unwrap().0;
         let mut range = SweepRange { from: 1, next, pack_bytes: FILE_BYTES };
         let half =
             &mut |record: crate::storage::RecordRef<'_>,
@@ -37,7 +36,7 @@ fn journal(packed: bool) -> SimulatedDisk {
 /// The record files, oldest first, each with the sequences that it stands for.
 fn ranges(disk: &SimulatedDisk) -> Vec<(String, u64, u64)> {
     let end = recover(disk, 0).unwrap().0.last + 1;
-    let first = |name: &str| pack_range(name).map(|(first, _)| first).or(journal_first(name));
+    let first = |name: &str| record_range(name).map(|(first, _)| first);
     let mut names = disk.list().unwrap();
     names.sort_by_key(|name| first(name));
     let firsts: Vec<u64> = names.iter().map(|name| first(name).unwrap()).collect();

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::scan;
 use crate::storage::simulated::{Dice, Faults};
-use crate::storage::{
-    Disk, Identity, Journal, JournalOptions, RecordRef, SimulatedDisk, StorageError, Tail,
-};
+use crate::storage::{Disk, Identity, Journal, RecordRef, SimulatedDisk, StorageError, Tail};
 
 const SEEDS: u64 = 2_500;
 const LIVES: usize = 5;
@@ -147,9 +145,8 @@ fn live(
     let acknowledged = model.acknowledged;
     let tail = recovered(disk, model)?;
     let file_bytes = [6_000, 60_000][dice.below(2)];
-    let options = JournalOptions { file_bytes };
     let recovered_upto = std::mem::replace(&mut model.acknowledged, acknowledged);
-    let mut journal = Journal::open(Arc::new(disk.clone()), identity(), tail, options)?;
+    let mut journal = Journal::open(Arc::new(disk.clone()), identity(), tail, file_bytes)?;
     model.acknowledged = recovered_upto;
     for _ in 0..40 {
         match dice.below(10) {

@@ -386,8 +386,7 @@ fn an_old_file_cut_short_while_it_is_open_is_damage_at_the_first_read() {
         let (tail, _) = recover(&disk, from).unwrap();
         disk.edit(name, |bytes| bytes.truncate(cut));
         assert!(recover(&disk, from).is_err(), "the next start sees it");
-        let options = JournalOptions { file_bytes: 2_048 };
-        let journal = Journal::open(Arc::new(disk), identity(), tail, options).unwrap();
+        let journal = Journal::open(Arc::new(disk), identity(), tail, 2_048).unwrap();
         let error = journal.records().read(second - 1).unwrap_err();
         assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
     }

@@ -54,8 +54,7 @@ fn a_scan_visits_what_lies_after_the_snapshot_and_reads_older_files_later() {
         assert_eq!(tail.last, last);
     }
     let (tail, _) = recover(&disk, last).unwrap();
-    let options = JournalOptions { file_bytes: 2_048 };
-    let journal = Journal::open(Arc::new(disk.clone()), identity(), tail, options).unwrap();
+    let journal = Journal::open(Arc::new(disk.clone()), identity(), tail, 2_048).unwrap();
     for expected in &records {
         let record = journal.records().read(expected.first).unwrap();
         assert_eq!(record.payload, expected.payload);
@@ -116,8 +115,7 @@ fn readers_beside_the_writer_see_only_whole_records() {
     let directory = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory.path()).unwrap());
     let tail = scan(&*disk, &identity(), 0, &mut |_| ()).unwrap();
-    let options = JournalOptions { file_bytes: 50_000 };
-    let mut journal = Journal::open(disk, identity(), tail, options).unwrap();
+    let mut journal = Journal::open(disk, identity(), tail, 50_000).unwrap();
     let payload_of = |sequence: u64| Dice::new(sequence).bytes((sequence % 700) as usize);
     let (flushed, done) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::storage::scan;
 use crate::storage::simulated::Dice;
-use crate::storage::{Identity, Journal, JournalOptions, SimulatedDisk, StorageError, Tail};
+use crate::storage::{Identity, Journal, SimulatedDisk, StorageError, Tail};
 
 /// A record as the tests remember it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +45,7 @@ fn recover(disk: &SimulatedDisk, from: u64) -> Result<(Tail, Vec<Remembered>), S
 
 fn open(disk: &SimulatedDisk, file_bytes: u64) -> Result<Journal, StorageError> {
     let (tail, _) = recover(disk, 0)?;
-    let options = JournalOptions { file_bytes };
-    Journal::open(Arc::new(disk.clone()), identity(), tail, options)
+    Journal::open(Arc::new(disk.clone()), identity(), tail, file_bytes)
 }
 
 /// Appends one record and remembers it.

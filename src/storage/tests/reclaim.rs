@@ -6,6 +6,7 @@
 use super::*;
 use crate::storage::Records;
 use crate::storage::journal::reclaim::{Keep, Reclaimer, Sweep, SweepRange, Usage};
+use crate::storage::names::record_range;
 use crate::storage::simulated::Faults;
 use crate::storage::{Damage, Disk, RecordRef};
 
@@ -35,7 +36,7 @@ fn needed_of(records: &[Remembered]) -> Vec<Remembered> {
 /// The sequence after the last closed file.
 fn closed(disk: &SimulatedDisk) -> u64 {
     let newest = journal_files(disk).pop().unwrap();
-    crate::storage::names::journal_first(&newest).unwrap()
+    record_range(&newest).unwrap().0
 }
 
 fn packs(disk: &SimulatedDisk) -> Vec<String> {
@@ -183,7 +184,7 @@ fn a_crash_at_every_operation_of_a_sweep_loses_nothing_that_is_needed() {
             sweep(&journal, next).unwrap();
             let names = after.list().unwrap();
             assert!(names.iter().all(|name| !name.starts_with("journal-") || {
-                crate::storage::names::journal_first(name).unwrap() >= next
+                record_range(name).unwrap().0 >= next
             }));
         }
         if swept.is_ok() {

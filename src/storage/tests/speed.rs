@@ -21,8 +21,7 @@ fn journal_and_sealed_files_in_figures() {
     let directory = tempfile::tempdir().unwrap();
     let real: Arc<dyn Disk> = Arc::new(RealDisk::open(directory.path()).unwrap());
     let tail = scan(&*real, &identity(), 0, &mut |_| ()).unwrap();
-    let options = JournalOptions { file_bytes: 128 << 20 };
-    let mut journal = Journal::open(Arc::clone(&real), identity(), tail, options).unwrap();
+    let mut journal = Journal::open(Arc::clone(&real), identity(), tail, 128 << 20).unwrap();
     let (small, packed) = (vec![7; 300], vec![7; 32 << 10]);
 
     for what in ["append 300 B (buffer cold)", "append 300 B"] {
