@@ -73,7 +73,7 @@ impl fmt::Debug for Sketch {
     }
 }
 
-/// An estimated resemblance J = `agreeing / of`, kept as the exact ratio; J is 0 to 1.
+/// An estimated resemblance J = `agreeing / of`, stored as the exact ratio; J is 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resemblance {
     agreeing: u32,
@@ -106,7 +106,7 @@ impl Resemblance {
     }
 }
 
-/// A least resemblance, in millionths: what a hit must reach to be confirmed.
+/// The least resemblance that confirms a hit, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinResemblance(u32);
 

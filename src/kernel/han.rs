@@ -112,7 +112,7 @@ mod x86 {
         let ordered = _mm512_maskz_permutexvar_epi8(THREE, reversed, bytes);
         let above = _mm512_sub_epi32(ordered, _mm512_set1_epi32(FIRST.cast_signed()));
         let range = _mm512_set1_epi32((LAST - FIRST).cast_signed());
-        // Lanes behind the text are 0, which is not Han.
+        // Lanes after the text are 0, which is not Han.
         let is_han = _mm512_cmple_epu32_mask(above, range);
         let read = _mm512_maskz_permutexvar_epi8(THREE, in_order, bytes);
         let low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(read));

@@ -2,9 +2,9 @@
 //! [`crate::index::memory::pages`] are the only ones with `unsafe`.
 //!
 //! [`scan`] compares the lines of an index with a query, [`permute`] permutes the bits of
-//! fingerprints, [`squeeze`] normalises ASCII, [`han`] reads Han characters, [`text`] hashes short
-//! strings and counts their bits, and [`bitmap`] filters hashes that may have occurred before. The
-//! kernel knows neither index nor recipe: its input is words and bytes, its output is words.
+//! fingerprints, [`squeeze`] normalises ASCII, [`han`] reads Han characters, and [`text`] hashes
+//! short strings and counts their bits. The kernel knows neither index nor recipe: its input is
+//! words and bytes, its output is words.
 //!
 //! Functions have variants for AVX-512, for AVX2 and in plain Rust. The choice is made at run time
 //! ([`Simd`]), and the variants are tested against each other on random and adversarial input.
@@ -16,7 +16,6 @@
     expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")
 )]
 
-pub mod bitmap;
 pub mod han;
 pub mod permute;
 pub mod scan;

@@ -1,6 +1,7 @@
 //! Permutes the bits of 64-bit words.
 //!
-//! There are two variants: one AVX-512 instruction for all 64 bits, and a table look-up a nibble.
+//! There are two variants: one AVX-512 instruction for all 64 bits, and a table look-up for each
+//! nibble.
 
 use crate::kernel::Simd;
 

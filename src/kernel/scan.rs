@@ -1,6 +1,6 @@
 //! Compares the lines and buckets of an index with a query, 16 lanes at a time.
 //!
-//! A lane of a line has 32 bits. In a slot it is the low half of an entry's key; the lanes behind
+//! A lane of a line has 32 bits. In a slot it is the low half of an entry's key; the lanes after
 //! the slots have other data, and the last one ends in the flags of the line. For each line the
 //! kernel returns 16 bits: which slots lie within the distance in the low half, and whether there
 //! is more to visit. The found slots are candidates; the caller compares whole fingerprints.
@@ -125,7 +125,7 @@ mod x86 {
     /// For each lane, the bits to flip, those to count, and the largest number of ones.
     ///
     /// In the last lane only the flag counts, flipped, and no ones are accepted: the lane is
-    /// accepted if the flag is set. Lanes behind the slots are never accepted.
+    /// accepted if the flag is set. Lanes after the slots are never accepted.
     #[repr(C, align(64))]
     struct Lanes {
         flip: [u32; 16],
@@ -180,7 +180,7 @@ mod x86 {
             u64::from(_mm512_mask_cmple_epu32_mask(lanes, ones, most)) << first
         };
         // Two loads at a time: a branch on more than 16 words would be mispredicted. The second
-        // load ends at the last word, so that it touches no line behind the bucket: a Zen 4 waits
+        // load ends at the last word, so that it touches no line after the bucket: a Zen 4 waits
         // for a line even if the mask selects none of it.
         let length = words.len();
         let mut all = near(0) | near(length.min(32).saturating_sub(16));

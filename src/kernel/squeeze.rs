@@ -1,5 +1,5 @@
-//! Squeezes ASCII: lower case, and one space for each run of other characters than letters and
-//! digits.
+//! Squeezes ASCII: lower case, and one space for each run of characters other than letters
+//! and digits.
 //!
 //! There are two variants: AVX-512 for 64 bytes at a time, which classifies them and packs them
 //! with one instruction, and a loop without branches on the text.
@@ -22,7 +22,7 @@ pub const SLACK: usize = 64;
 pub const ENDS_SLACK: usize = 32;
 
 /// Writes the squeezed form of `ascii` to the beginning of `out`, and the offsets in it at which
-/// words end, those of the spaces behind them, to `ends`. `in_word` is whether a letter or digit
+/// words end (those of the spaces after them) to `ends`. `in_word` is whether a letter or digit
 /// precedes `ascii`; only then does a separator at its beginning become a space.
 ///
 /// # Panics

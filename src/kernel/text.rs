@@ -361,7 +361,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn short_strings_hash_as_the_crate_says(
+        fn short_strings_hash_as_in_xxhash_rust(
             strings in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..=8), 0..70),
         ) {
             let words: Vec<u64> = strings.iter().map(|string| word(string)).collect();
@@ -377,7 +377,7 @@ mod tests {
         }
 
         #[test]
-        fn windows_hash_as_the_crate_says(bytes in prop::collection::vec(any::<u8>(), 8..300)) {
+        fn windows_hash_as_in_xxhash_rust(bytes in prop::collection::vec(any::<u8>(), 8..300)) {
             fn check<const WINDOW: usize>(bytes: &[u8]) -> Result<(), TestCaseError> {
                 let expected: Vec<u64> = bytes.windows(WINDOW).map(xxh3_64).collect();
                 for simd in Simd::available() {

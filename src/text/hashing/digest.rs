@@ -6,11 +6,11 @@
 //!                                -tokens-> hashes ------+-> shingles -> sketch
 //! ```
 //!
-//! The segment and the CJK run are those of `docs/recipe-np1.md`; only the part of a segment that the
-//! next windows and the current word need is stored. Strings of up to eight bytes, as most features and
-//! tokens are, wait in blocks to be hashed together; longer ones are hashed one by one. Memory: the
-//! longest word, and the table of shingles ([`crate::text::hashing::sketching`]). Tested against the
-//! naive recipe.
+//! The segment and the CJK run are those of `docs/recipe-np1.md`; only the part of a segment that
+//! the next windows and the current word need is stored. Strings of up to eight bytes, as most
+//! features and tokens are, wait in blocks to be hashed together; longer ones are hashed one by
+//! one. Memory: the longest word, and the table of shingles ([`crate::text::hashing::sketching`]).
+//! Tested against the naive recipe.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -27,19 +27,8 @@ use crate::text::hashing::tally::Tally;
 /// This many bytes of ASCII are squeezed at a time.
 const PIECE: usize = 2_048;
 
-/// Space behind the segment, so that eight bytes can be read from every offset in it.
+/// Space after the segment, so that eight bytes can be read from every offset in it.
 const PAD: usize = squeeze::SLACK;
-
-/// The mask of the bytes that a string of 0 to [`SHORT_MAX`] bytes uses of a word.
-const LOW_BYTES: [u64; SHORT_MAX + 1] = {
-    let mut masks = [0; SHORT_MAX + 1];
-    let mut length = 1;
-    while length <= SHORT_MAX {
-        masks[length] = u64::MAX >> (8 * (SHORT_MAX - length));
-        length += 1;
-    }
-    masks
-};
 
 /// Reads a text and accumulates what its fingerprint and its sketch are computed from.
 pub(crate) struct Digest<const WINDOW: usize> {
@@ -108,37 +97,23 @@ impl Block {
         self.waiting == BLOCK
     }
 
-    /// Adds words, for all of which there is space. They are separated by single spaces: the first begins
-    /// at `first`, and `ends` are the offsets of their ends from `from`.
-    ///
-    /// Handles all but the first as short at first, and then corrects the long ones: a branch on the
-    /// length of each word would be mispredicted and cost more than the rest.
+    /// Adds words, for all of which there is space. They are separated by single spaces: the first
+    /// begins at `first`, and `ends` are the offsets of their ends from `from`.
     fn push_words(&mut self, bytes: &[u8], first: usize, from: usize, ends: &[u32]) {
         let Some(&first_end) = ends.first() else { return };
         let words = &mut self.words[self.waiting..][..ends.len()];
         let lengths = &mut self.lengths[self.waiting..][..ends.len()];
         (words[0], lengths[0]) = short(&bytes[first..], from + first_end as usize - first);
         let bytes = &bytes[from..];
-        let (mut long, mut longs) = ([0_u8; BLOCK], 0);
         for i in 1..ends.len() {
-            let start = ends[i - 1].wrapping_add(1);
-            let length = ends[i].wrapping_sub(start);
-            let eight = bytes[start as usize..].first_chunk().expect("room behind the segment");
-            let kept = LOW_BYTES[length.min(SHORT_MAX as u32) as usize];
-            words[i] = u64::from_le_bytes(*eight) & kept;
-            lengths[i] = length as u8;
-            long[longs % BLOCK] = i as u8;
-            longs += usize::from(length > SHORT_MAX as u32);
-        }
-        for i in long[..longs].iter().map(|&i| usize::from(i)) {
             let (start, end) = (ends[i - 1] as usize + 1, ends[i] as usize);
-            (words[i], lengths[i]) = (xxh3_64(&bytes[start..end]), 0);
+            (words[i], lengths[i]) = short(&bytes[start..], end - start);
         }
         self.waiting += ends.len();
     }
 
     /// The space for the words of a stretch of Han.
-    fn room(&mut self, at: usize) -> &mut [u64; HAN_MAX] {
+    fn space(&mut self, at: usize) -> &mut [u64; HAN_MAX] {
         self.words[at..].first_chunk_mut().expect("a block has room for a stretch")
     }
 
@@ -241,8 +216,8 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// Adds the current word of the segment and the next ones; `self.ends` has the offsets of their ends
-    /// from `from`.
+    /// Adds the current word of the segment and the next ones; `self.ends` has the offsets of their
+    /// ends from `from`.
     #[inline]
     fn words(&mut self, from: usize, count: usize) {
         let Some(last) = self.ends[..count].last() else { return };
@@ -333,7 +308,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
-    /// Makes space for `more` bytes behind the segment.
+    /// Makes space for `more` bytes after the segment.
     fn make_room(&mut self, more: usize) {
         if self.segment.length + more + PAD <= self.segment.bytes.len() {
             return;
@@ -417,8 +392,8 @@ impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
         }
     }
 
-    /// Writes as many characters as there can be, so that no branch depends on their number, and then
-    /// counts only those that are there.
+    /// Writes as many characters as there can be, so that no branch depends on their number, and
+    /// then counts only those that are there.
     fn han(&mut self, rest: &[u8]) -> usize {
         if !begins_with_han(rest) {
             return 0;
@@ -436,8 +411,8 @@ impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
         // The first character of a run has no pair with one before it.
         let with_last = usize::from(characters > 0);
         let (token, feature) = (self.tokens.waiting, self.features.waiting);
-        let words = self.tokens.room(token);
-        let count = han(self.simd, rest, words, self.features.room(feature + with_last));
+        let words = self.tokens.space(token);
+        let count = han(self.simd, rest, words, self.features.space(feature + with_last));
         let (first, last_read) = (words[0], words[count - 1]);
         self.tokens.lengths[token..token + HAN_MAX].fill(3);
         self.single[token..token + HAN_MAX].fill(true);

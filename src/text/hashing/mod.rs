@@ -1,7 +1,7 @@
 //! Hashes of features, their sums, and the sketch.
 //!
-//! [`simhash`] is the definition, and [`digest`] the fast path that reads a text once. [`sketching`]
-//! makes the sketch, and counts its shingles with [`tally`] and [`repeats`].
+//! [`simhash`] is the definition, and [`digest`] the fast path that reads a text once.
+//! [`sketching`] makes the sketch, and counts its shingles with [`tally`] and [`repeats`].
 
 pub(crate) mod digest;
 pub(crate) mod repeats;

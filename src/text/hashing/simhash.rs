@@ -1,9 +1,10 @@
 //! SimHash (Charikar 2002): hashes with weights become a fingerprint.
 //!
-//! Sum i adds the weight of every feature whose hash has bit i set, and subtracts that of every other
-//! feature. Bit i of the fingerprint is 1 where sum i is above 0; bit 0 is the least significant.
+//! Sum i adds the weight of every feature whose hash has bit i set, and subtracts that of every
+//! other feature. Bit i of the fingerprint is 1 where sum i is above 0; bit 0 is the least
+//! significant.
 //!
-//! This is the definition: 64 additions a feature. The recipe `np1`, whose features each count once an
+//! This is the definition: 64 additions a feature. The recipe `np1`, whose features count once per
 //! occurrence, uses [`crate::kernel::text::BitCounts`], which is tested against it. Sums of whole
 //! numbers are exact up to 2^53. Tested by the worked examples of the literature.
 
@@ -31,7 +32,7 @@ impl SimHash {
         }
     }
 
-    /// The sums, that of bit 0 first.
+    /// The sums, starting with bit 0.
     pub(crate) const fn sums(&self) -> &[f64; 64] {
         &self.sums
     }
@@ -58,7 +59,8 @@ mod tests {
         simhash
     }
 
-    /// The lowest sums, rounded to hundredths, as the literature prints them: that of the highest bit first.
+    /// The lowest sums, rounded to hundredths, as the literature prints them: the highest bit
+    /// first.
     fn printed(simhash: &SimHash, width: usize) -> Vec<String> {
         simhash.sums()[..width].iter().rev().map(|sum| format!("{sum:.2}")).collect()
     }

@@ -4,7 +4,7 @@
 //! 64 bits: nine choose one of 512 bins, 32 are its value. A bin keeps its least value v, and its
 //! code is 1 + v mod 3, or 0 if the bin is empty. Exact definition: `docs/recipe-np1.md`.
 //! [`crate::sketch`] compares sketches. About 8 ns a token. Tested by the published example, the
-//! reference sketches and a naive builder in `naive.rs`.
+//! reference sketches and a naive builder in `tests/naive.rs`.
 
 use crate::kernel::Simd;
 use crate::kernel::text::{self as kernel, BLOCK, mix, shingle};
@@ -89,8 +89,8 @@ impl SketchBuilder {
         }
     }
 
-    /// Whether the caller must add all tokens once more, because the counts of their shingles did not all
-    /// fit into memory. Nothing is lost: adding an element twice changes nothing.
+    /// Whether the caller must add all tokens once more, because not all counts of their shingles
+    /// fitted into memory. Nothing is lost: adding an element twice changes nothing.
     pub(crate) fn needs_another_pass(&mut self) -> bool {
         let again = self.shingles.next_partition();
         if again {
@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sketch_in_little_memory_is_the_same(
+        fn little_memory_gives_the_same_sketch(
             tokens in prop::collection::vec(prop_oneof![0..30_u64, any::<u64>()], 0..2_000),
         ) {
             let whole = SketchBuilder::for_text("");

@@ -1,11 +1,11 @@
 //! Counts the occurrences of 64-bit keys, in a table that a hostile text cannot slow down.
 //!
 //! Open addressing with linear probing, at most five eighths full. The keys are unseeded hashes of
-//! pieces of the text, so its author could choose them to collide. Their positions are therefore chosen
-//! by multiplication with a random number of this process, as in the maps of the standard library. No
-//! answer depends on that number. About 4 ns a key while the table fits a cache; 19 to 38 bytes a
-//! distinct key, or as much as the text ([`Tally::bounded_by`]). Tested against a map of the standard
-//! library.
+//! pieces of the text, so its author could choose them to collide. Their positions are therefore
+//! chosen by multiplication with a random number of this process, as in the maps of the standard
+//! library. No answer depends on that number. About 4 ns a key while the table fits a cache; 19 to
+//! 38 bytes a distinct key, or as much as the text ([`Tally::bounded_by`]). Tested against a map of
+//! the standard library.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -30,7 +30,8 @@ pub(crate) struct Tally {
     /// Their number is a power of two, at least two.
     slots: Vec<Slot>,
     slots_max: usize,
-    /// A key times this is its position: the high bits choose its partition, the next ones its slot.
+    /// A key times this is its position: the high bits choose its partition, the next ones its
+    /// slot.
     multiplier: u64,
     /// Only keys of this partition are counted.
     partition: Partition,
@@ -62,8 +63,8 @@ impl Partition {
     }
 }
 
-/// The two halves of a key and its count, which is 0 in an empty slot. Stored together, so that most
-/// searches touch one cache line.
+/// The two halves of a key and its count, which is 0 in an empty slot. Stored together, so that
+/// most searches touch one cache line.
 type Slot = [u32; 3];
 
 const fn key_of([low, high, _]: Slot) -> u64 {
@@ -87,10 +88,10 @@ impl Tally {
         }
     }
 
-    /// Limits the memory to the size of the text (half as much again while it grows). If the keys do not
-    /// fit, the table counts only one partition of them, and the text must be read again for each other
-    /// partition ([`Self::next_partition`]): at most about thirty times, for a text of random single
-    /// characters.
+    /// Limits the memory to the size of the text (half as much again while it grows). If the keys
+    /// do not fit, the table counts only one partition of them, and the text must be read again for
+    /// each other partition ([`Self::next_partition`]): at most about thirty times, for a text of
+    /// random single characters.
     pub(crate) fn bounded_by(self, text: &str) -> Self {
         self.with_slots_max((text.len() / size_of::<Slot>()).max(SLOTS_MAX_LEAST))
     }
@@ -120,8 +121,8 @@ impl Tally {
         !is_last
     }
 
-    /// Counts one occurrence of each key, and writes its number of earlier ones; 0 for keys outside the
-    /// partition.
+    /// Counts one occurrence of each key, and writes its number of earlier ones; 0 for keys outside
+    /// the partition.
     pub(crate) fn add(&mut self, keys: &[u64], earlier: &mut [u32]) {
         while 8 * (self.distinct + keys.len()) > 5 * self.slots.len() {
             self.grow();
