@@ -8,7 +8,7 @@ use crate::fingerprint::Fingerprint;
 use crate::recipe::Recipe;
 use crate::text::analysis::{Analysis, EmptyDocument, Wanted};
 use crate::text::features::normalise::normalise;
-use crate::text::features::walk::{FeatureSink, walk};
+use crate::text::features::walk::walk;
 use crate::text::hashing::simhash::SimHash;
 use crate::text::recipes::keywords::keywords;
 use crate::text::recipes::np1::{WIDER_WINDOW, WINDOW, analyse_windows};
@@ -68,25 +68,15 @@ pub(crate) fn analyse_by(
     Ok(Analysis { fingerprint, features, ..np1 })
 }
 
-/// Passes each occurrence of a feature in a normalised text to `take`. Recipes whose features are not
-/// found by walking over a text have none here.
+/// Passes each occurrence of a feature in a normalised text to `take`. Recipes whose features are
+/// not found by walking over a text have none here.
 pub(crate) fn walk_features(normalised: &str, recipe: Recipe, take: &mut dyn FnMut(&[u8])) {
     match recipe {
-        Recipe::Np1 => walk::<WINDOW>(normalised, &mut FeaturesOnly(take)),
-        Recipe::Np1Five => walk::<WIDER_WINDOW>(normalised, &mut FeaturesOnly(take)),
+        Recipe::Np1 => walk::<WINDOW>(normalised, take),
+        Recipe::Np1Five => walk::<WIDER_WINDOW>(normalised, take),
         Recipe::Words { in_a_row, without_stop_words } => {
             words::walk(normalised, in_a_row, without_stop_words, take);
         }
         Recipe::Keywords { .. } | Recipe::Features => {}
     }
-}
-
-struct FeaturesOnly<'a>(&'a mut dyn FnMut(&[u8]));
-
-impl FeatureSink for FeaturesOnly<'_> {
-    fn feature(&mut self, feature: &[u8]) {
-        (self.0)(feature);
-    }
-
-    fn token(&mut self, _: &[u8]) {}
 }

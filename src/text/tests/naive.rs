@@ -1,7 +1,7 @@
 //! The recipe `np1` in its plainest form: the oracle for the fast implementation.
 //!
-//! Strings for features, a map for counts, one sum after the other. It shares only the Unicode tables
-//! and the hash with the fast implementation.
+//! Strings for features, a map for counts, one sum after the other. It shares only the Unicode
+//! tables and the hash with the fast implementation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +15,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{BINS, Sketch};
 use crate::text::analysis::{Analysis, EmptyDocument, Wanted};
+use crate::text::features::normalise::normalise;
+use crate::text::features::walk::walk;
 use crate::text::recipes::np1::analyse_windows;
 
 fn is_cjk(character: char) -> bool {
@@ -178,10 +180,21 @@ fn texts() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
+    fn walked_features_agree_with_the_definition(text in texts()) {
+        let mut counts = BTreeMap::new();
+        walk::<4>(&normalise(&text), &mut |feature| {
+            let feature = String::from_utf8(feature.to_vec()).unwrap();
+            *counts.entry(feature).or_insert(0) += 1;
+        });
+        prop_assert_eq!(counts, features(&runs(&text), 4));
+    }
+
+    #[test]
     fn the_recipe_agrees_with_its_definition(text in texts()) {
         prop_assert_eq!(analyse_windows::<4>(&text, Wanted::ALL), analysis(&text, 4));
         prop_assert_eq!(analyse_windows::<5>(&text, Wanted::ALL), analysis(&text, 5));
-        // Without sketch and count, another code path gives the same fingerprint and number of tokens.
+        // Without sketch and count, another code path gives the same fingerprint and number of
+        // tokens.
         let bare = Wanted { sketch: false, features: false };
         let expected = analysis(&text, 4).map(|all| Analysis { sketch: None, features: None, ..all });
         prop_assert_eq!(analyse_windows::<4>(&text, bare), expected);
