@@ -272,7 +272,7 @@ async fn a_missing_record_file_is_named_by_a_start_and_by_every_command() {
         let data = copy(&base, &format!("without-{name}"));
         RealDisk::open(&data).and_then(|disk| disk.remove(name)).expect("removed");
         let first: u64 = name[8..28].parse().expect("a sequence");
-        let missing = format!("no file holds the records of sequences {first} to ");
+        let missing = format!("no file has the records of sequences {first} to ");
 
         let error = Engine::open(options(&data)).expect_err("it is refused").to_string();
         assert!(error.starts_with(&missing) && error.contains("next: "), "{error}");

@@ -131,9 +131,9 @@ impl fmt::Display for MissingRecords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.last {
             Some(last) => {
-                write!(f, "no file holds the records of sequences {} to {last}", self.first)?;
+                write!(f, "no file has the records of sequences {} to {last}", self.first)?;
             }
-            None => write!(f, "no file holds the records from sequence {} on", self.first)?,
+            None => write!(f, "no file has the records from sequence {} on", self.first)?,
         }
         match &self.followed_by {
             Some(name) => write!(f, " (the next file is {name})"),
@@ -161,7 +161,7 @@ pub enum Damage {
     #[error("the journal ends here although this sequence was durable")]
     EndsEarly,
     /// The records after a snapshot were packed since, so the journal cannot continue it.
-    #[error("records behind this sequence were reclaimed since")]
+    #[error("records after this sequence were reclaimed since")]
     Reclaimed,
     /// The number of changes in a pack's header is not that of its records.
     #[error("the header and the records disagree")]
@@ -250,20 +250,10 @@ impl StorageError {
 /// For the `Read` and `Write` of sealed files; [`StorageError::from_io`] is the way back.
 impl From<StorageError> for io::Error {
     fn from(error: StorageError) -> Self {
-        let kind = match &error {
-            StorageError::Io { source, .. } => source.kind(),
-            StorageError::NoRecord { .. } | StorageError::Reclaimed { .. } => {
-                io::ErrorKind::NotFound
-            }
-            StorageError::Locked { .. } => io::ErrorKind::ResourceBusy,
-            StorageError::PayloadTooLarge { .. } | StorageError::Poisoned { .. } => {
-                io::ErrorKind::Other
-            }
-            StorageError::NotAFile { .. }
-            | StorageError::Damaged { .. }
-            | StorageError::Missing(_)
-            | StorageError::DamagedSealed { .. }
-            | StorageError::Refused { .. } => io::ErrorKind::InvalidData,
+        let kind = if let StorageError::Io { source, .. } = &error {
+            source.kind()
+        } else {
+            io::ErrorKind::InvalidData
         };
         Self::new(kind, error)
     }

@@ -20,8 +20,9 @@
 //! distinguishes a torn tail from damage ([`mod@journal::recovery`]); nothing is retried after a
 //! failed write or sync.
 //!
-//! Tested by seeded power cuts on a simulated disk (`tests/simulated`), by flipping every bit and cutting at every
-//! byte of a small journal, by golden files, and by mutants that must each be caught.
+//! Tested by seeded power cuts on a simulated disk (`tests/simulated`), by flipping every bit and
+//! cutting at every byte of a small journal, by golden files, and by mutants that must each be
+//! caught.
 
 #![deny(clippy::indexing_slicing, reason = "lengths come from outside")]
 

@@ -1,9 +1,9 @@
 //! Explains why a document has its fingerprint, and why two fingerprints differ.
 //!
 //! A bit whose sum is far from 0 survives edits; one whose sum is near 0 flips easily. Where two
-//! documents differ in a bit, the features that only one of them has, or has more often, decide it. One
-//! pass over a text counts features by hash, and a second finds the spelling of those that are named. So
-//! an explanation costs a few times as much as an analysis, and stores only the named features.
+//! documents differ in a bit, the features that only one of them has, or has more often, decide it.
+//! One pass over a text counts features by hash, and a second finds the spelling of the named ones.
+//! So an explanation costs a few times as much as an analysis, and stores only the named features.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,10 +20,10 @@ use crate::text::source::{Method, Source, analyse};
 /// At most this many features of a document are named.
 pub const HEAVIEST_MAX: usize = 20;
 
-/// This many bits with the smallest sums are named.
+/// The number of bits with the smallest sums that are named.
 const NEAR_ZERO_MAX: usize = 8;
 
-/// Longer features are shown by their first bytes, up to this many, and an ellipsis.
+/// Longer features are cut to this many bytes and end in an ellipsis.
 const FEATURE_SHOWN_BYTES_MAX: usize = 256;
 
 /// At most this many features are named for a bit in which two documents differ.
@@ -150,27 +150,19 @@ impl Explained {
             .filter(|bit| bits >> bit & 1 == 1)
             .map(|bit| (bit, self.deciding(bit, &differing)))
             .collect();
-        let named: BTreeSet<u64> = chosen
-            .iter()
-            .flat_map(|(_, differing)| differing)
-            .map(|differing| differing.hash)
-            .collect();
-        let mut spelt = self.spelling.of(&named);
-        spelt.extend(other.spelling.of(&named));
-        let features = |differing: Vec<Differing>| {
-            let feature = |Differing { hash, weights }| {
-                let feature = spelt.get(&hash)?.clone();
-                Some(DecidingFeature { feature, weights })
-            };
-            differing.into_iter().filter_map(feature).collect()
+        let hashes = chosen.iter().flat_map(|(_, deciding)| deciding).map(|feature| feature.hash);
+        let hashes: BTreeSet<u64> = hashes.collect();
+        let mut spelt = self.spelling.of(&hashes);
+        spelt.extend(other.spelling.of(&hashes));
+        let named = |Differing { hash, weights }| {
+            Some(DecidingFeature { feature: spelt.get(&hash)?.clone(), weights })
         };
-        let sums = |bit: u8| [self.sums[usize::from(bit)], other.sums[usize::from(bit)]];
         chosen
             .into_iter()
-            .map(|(bit, differing)| DifferingBit {
+            .map(|(bit, deciding)| DifferingBit {
                 bit,
-                sums: sums(bit),
-                deciding: features(differing),
+                sums: [self.sums[usize::from(bit)], other.sums[usize::from(bit)]],
+                deciding: deciding.into_iter().filter_map(named).collect(),
             })
             .collect()
     }
@@ -193,7 +185,7 @@ impl Explained {
     }
 }
 
-/// As [`DecidingFeature`], by its hash.
+/// A [`DecidingFeature`] whose spelling is not known yet.
 #[derive(Debug, Clone, Copy)]
 struct Differing {
     hash: u64,
@@ -254,7 +246,7 @@ impl Spelling {
         }
     }
 
-    /// The spelling of those features that have one of these hashes.
+    /// The spelling of the features with these hashes.
     fn of(&self, hashes: &BTreeSet<u64>) -> BTreeMap<u64, String> {
         let mut spelt = BTreeMap::new();
         let mut take = |feature: &[u8]| {
@@ -352,7 +344,7 @@ mod tests {
             assert!((sums[0] > 0.0) != (sums[1] > 0.0), "bit {bit}");
             assert!((1..=DECIDING_MAX).contains(&deciding.len()));
             for DecidingFeature { feature, weights } in deciding {
-                // Features that both have equally decide nothing.
+                // Features with the same weight in both decide nothing.
                 assert!("for two for ten".contains(feature.as_str()), "{feature:?}");
                 let hash_has = xxh3_64(feature.as_bytes()) >> bit & 1 == 1;
                 assert_eq!(hash_has == (sums[0] > sums[1]), weights[0] > weights[1]);

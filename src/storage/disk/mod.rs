@@ -117,8 +117,8 @@ pub trait DiskFile: Send + Sync + Debug {
 /// The size of a read of [`read_in_pieces`].
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Passes the bytes of a range to `take`, in pieces with their offsets. Returns where it ended, which
-/// is before the end of the range only if the file is shorter.
+/// Passes the bytes of a range to `take`, in pieces with their offsets. Returns where it ended,
+/// which is before the end of the range only if the file is shorter.
 pub(crate) fn read_in_pieces<E: From<StorageError>>(
     file: &dyn DiskFile,
     range: Range<u64>,

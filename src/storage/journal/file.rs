@@ -13,7 +13,7 @@ use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
 use crate::storage::journal::index::{STRIDE_BYTES, SparseIndex};
 use crate::storage::journal::window::Window;
 
-/// One read covers the distance of two index entries and a usual record behind it.
+/// One read covers the distance of two index entries and a usual record after it.
 const READ_BYTES: usize = STRIDE_BYTES as usize + 1024;
 /// The size of the reads of a whole file.
 const WALK_BYTES: usize = 256 << 10;
@@ -192,7 +192,7 @@ impl JournalFile {
         let is_whole = next_file.is_none_or(|next| next == index.next);
         match (index.locate(sequence), next_file) {
             (Some(offset), _) => Ok(offset),
-            // A pack has no record before its first or behind its last one.
+            // A pack has no record before its first or after its last one.
             (None, _) if self.is_pack() && is_whole => Err(StorageError::Reclaimed { sequence }),
             (None, None) => {
                 Err(StorageError::NoRecord { sequence, last: index.next.saturating_sub(1) })

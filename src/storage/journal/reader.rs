@@ -113,7 +113,7 @@ impl Records {
         files.iter().map(flushed).collect()
     }
 
-    /// The bytes of all files that have records behind `sequence`.
+    /// The bytes of all files that have records after `sequence`.
     pub fn bytes_after(&self, sequence: u64) -> u64 {
         let files = self.shared.files.load();
         let begun = files.partition_point(|file| file.first() <= sequence.saturating_add(1));

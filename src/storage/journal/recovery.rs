@@ -9,10 +9,10 @@
 //! Let `s` be the sequence that is expected where the bytes stop continuing the journal. They are a
 //! *torn tail* if they lie in the newest file and nothing claims that `s` was durable. Such claims
 //! are `from` (a snapshot contains those changes) and the `durable_upto` of any intact frame
-//! header, also behind the bad bytes: all of them are searched. Everything else is *damage* and
+//! header, also after the bad bytes: all of them are searched. Everything else is *damage* and
 //! refused, because cutting it off would lose acknowledged writes.
 //!
-//! A valid frame *behind* the bad bytes proves nothing by itself: the frames of one group that was
+//! A valid frame *after* the bad bytes proves nothing by itself: the frames of one group that was
 //! not synced may reach the disk in any order, so after a power cut a later frame may be whole and
 //! an earlier one lost. Such a later frame never claims that the lost one is durable, because its
 //! `durable_upto` is what was synced when it was written. A header counts even if its payload is
@@ -241,7 +241,7 @@ fn check_snapshot(files: &[JournalFile], from: u64) -> Result<(), StorageError> 
     }
 }
 
-/// The first sequence behind all packs; 1 without packs. A snapshot that ends before it cannot be
+/// The first sequence after all packs; 1 without packs. A snapshot that ends before it cannot be
 /// continued; then only reading all records from the first one on leads to the state.
 ///
 /// # Errors
@@ -316,8 +316,8 @@ impl Pass {
         index: &SparseIndex,
         why: Damage,
     ) -> Result<(), StorageError> {
-        let behind = search_claims(&*file.file, index.end, self.seed)?.unwrap_or(0);
-        let durable = self.claimed.max(self.from).max(behind);
+        let claimed_later = search_claims(&*file.file, index.end, self.seed)?.unwrap_or(0);
+        let durable = self.claimed.max(self.from).max(claimed_later);
         if self.may_be_torn && durable < index.next {
             return Ok(());
         }
@@ -325,7 +325,7 @@ impl Pass {
     }
 }
 
-/// The largest `durable_upto` of any intact frame header at or behind `offset`, wherever it begins;
+/// The largest `durable_upto` of any intact frame header at or after `offset`, wherever it begins;
 /// `None` if there is none.
 ///
 /// Cost: one read of the rest of the file. Only a bad tail needs it.
@@ -354,7 +354,7 @@ fn search_claims(
     }
 }
 
-/// No file has the records from `first` to those of `after`.
+/// The error that no file has the records from `first` up to the file `after`.
 fn missing(first: u64, after: Option<&JournalFile>) -> StorageError {
     StorageError::Missing(MissingRecords {
         first,

@@ -328,7 +328,7 @@ impl Journal {
         self.live.file.sync_data()?;
         self.durable_upto = self.next - 1;
         self.write_seal()?;
-        // Frees the space reserved behind the end.
+        // Frees the space reserved after the end.
         self.live.file.truncate(self.written)?;
         self.reserved = 0;
         self.live.file.sync_data()?;

@@ -63,7 +63,7 @@ fn exported(disk: &SimulatedDisk) -> Vec<ExportFile> {
 }
 
 #[test]
-fn a_missing_file_is_named_with_its_sequences_even_where_a_snapshot_holds_them() {
+fn a_missing_file_is_named_with_its_sequences_even_if_a_snapshot_has_them() {
     for packed in [false, true] {
         let disk = journal(packed);
         let files = ranges(&disk);
@@ -86,7 +86,7 @@ fn a_missing_file_is_named_with_its_sequences_even_where_a_snapshot_holds_them()
 }
 
 #[test]
-fn a_journal_without_files_is_missing_where_a_snapshot_says_so() {
+fn a_journal_without_files_is_missing_if_there_is_a_snapshot() {
     let empty = SimulatedDisk::new();
     assert!(recover(&empty, 0).unwrap().0.has_no_files());
     let expected = MissingRecords { first: 1, last: Some(5), followed_by: None };
@@ -100,14 +100,14 @@ fn a_newest_file_that_was_never_finished_does_not_stand_for_the_older_ones() {
     let disk = SimulatedDisk::new();
     disk.create("journal-00000000000000000200.log").unwrap();
     assert_eq!(missing_of(recover(&disk, 0)).last, Some(199));
-    // The first file of all has none before it.
+    // There is no file before the first one.
     let disk = SimulatedDisk::new();
     disk.create("journal-00000000000000000001.log").unwrap();
     assert_eq!(recover(&disk, 0).unwrap().0.last, 0);
 }
 
 #[test]
-fn a_file_of_which_a_copy_of_another_has_the_name_is_damage() {
+fn a_copy_of_another_file_under_its_name_is_damage() {
     let disk = journal(false);
     let names = journal_files(&disk);
     let other = file_bytes(&disk, &names[2]);
@@ -136,7 +136,7 @@ fn an_export_is_whole_only_with_every_record_file() {
                 continue;
             }
             let message = read(&files).unwrap_err().to_string();
-            assert!(message.contains("incomplete: no file holds"), "{message}");
+            assert!(message.contains("incomplete: no file has"), "{message}");
         }
         assert!(read(&[]).unwrap_err().to_string().contains("from sequence 1 on"));
     }

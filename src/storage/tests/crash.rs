@@ -14,7 +14,7 @@ use crate::storage::{Disk, Identity, Journal, RecordRef, SimulatedDisk, StorageE
 const SEEDS: u64 = 2_500;
 const LIVES: usize = 5;
 
-/// What is broken on purpose.
+/// What is broken on purpose, if anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     Healthy,
@@ -24,7 +24,7 @@ enum Mutant {
     NoChecksumCheck,
 }
 
-/// The journal as it should be.
+/// The expected journal.
 #[derive(Default)]
 struct Model {
     /// Every accepted record: its first sequence, count, payload.
@@ -38,7 +38,7 @@ impl Model {
         last.map_or(0, |(first, count, _)| first + u64::from(*count) - 1)
     }
 
-    /// Compares what recovery has found, which from now on is the truth.
+    /// Compares the result of recovery with the model, and continues from it.
     fn check(&mut self, tail: &Tail, records: &[(u64, u32, Vec<u8>)]) -> Result<(), String> {
         if !self.accepted.starts_with(records) {
             return Err("wrong records were recovered".to_owned());
@@ -166,7 +166,7 @@ fn live(
 }
 
 fn accept(journal: &mut Journal, model: &mut Model, dice: &mut Dice) -> Result<(), Ended> {
-    // Longer than a sector or two, so that a torn payload can lie behind a whole header.
+    // Longer than a sector or two, so that a torn payload can follow a whole header.
     let most = [64, 3_000, 9_000][dice.below(3)];
     let bytes = dice.below(most);
     journal.reserve(1, bytes as u64)?;

@@ -33,14 +33,14 @@ fn no_flipped_bit_is_a_wrong_or_a_missing_record() {
     let (disk, records) = written_journal(40, 5_000);
     let names = journal_files(&disk);
     let newest = names.last().map(|name| frame_starts(&file_bytes(&disk, name)));
-    assert!(names.len() > 1 && newest.unwrap().len() > 4, "old and new files hold records");
+    assert!(names.len() > 1 && newest.unwrap().len() > 4, "old and new files have records");
     let mut refused = 0;
     for name in journal_files(&disk) {
         for bit in 0..file_bytes(&disk, &name).len() * 8 {
             let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
             disk.edit(&name, flip);
             match recover(&disk, 0) {
-                // Only a flip in the last seal cuts anything, and that holds no record.
+                // Only a flip in the last seal cuts anything, and that has no record.
                 Ok((_, recovered)) => assert_eq!(recovered, records, "{name}, bit {bit}"),
                 Err(_) => refused += 1,
             }
@@ -68,7 +68,7 @@ fn no_read_serves_a_flipped_byte() {
     }
 }
 
-/// A journal of 64 KiB in one file, and one flip after the other in a share of its bits.
+/// Flips a share of the bits of a journal of 64 KiB in one file, one after the other.
 fn flips_of_a_share(disk: &SimulatedDisk, records: &[Remembered], share: usize, of: usize) -> u64 {
     let disk = disk.copy();
     let name = journal_name(1);
@@ -106,7 +106,7 @@ fn every_bit_of_64_kib_flipped_is_refused_or_changes_nothing() {
         let shares: Vec<_> = shares.collect();
         shares.into_iter().map(|share| share.join().unwrap()).sum()
     });
-    // Only the last seal may go, and that holds no record.
+    // Only the last seal may go, and that has no record.
     let seal = frame::FRAME_OVERHEAD_BYTES as u64 * 8;
     assert!(refused >= bits - seal, "{refused} of {bits} refused");
 }
@@ -138,7 +138,7 @@ fn whole_frames_before_any_cut_of_the_last_three_survive() {
             let end = found.torn.map_or(cut + tail.len(), |torn| torn.offset as usize);
             assert_eq!(end, *whole, "cut at {cut}");
 
-            // And the journal goes on from there.
+            // The journal continues from there.
             let mut journal = open(&disk, 1 << 20).unwrap();
             let added = append(&mut journal, &mut Dice::new(2), 40);
             journal.sync().unwrap();
@@ -256,7 +256,7 @@ fn a_cut_in_an_older_file_is_damage_even_between_frames() {
         let disk = disk.copy();
         disk.edit(name, |bytes| bytes.truncate(cut));
         assert_eq!(damage_of(recover(&disk, 0)).2, damage);
-        // Both its ends are looked at even when a snapshot covers the file.
+        // Both its ends are checked even if a snapshot covers the file.
         assert_eq!(damage_of(recover(&disk, last)).2, damage);
     }
 }
@@ -343,14 +343,14 @@ fn a_renamed_file_is_damage() {
     let (disk, _) = written_journal(3, 1 << 20);
     disk.rename(&journal_name(1), &journal_name(2)).unwrap();
     assert_eq!(damage_of(recover(&disk, 0)).2, Damage::FileName);
-    // Not the name of a journal file, so not one.
+    // By this name it is no journal file.
     disk.rename(&journal_name(2), "journal-1.log").unwrap();
     assert_eq!(recover(&disk, 0).unwrap().0.last, 0);
 }
 
 #[test]
 fn a_claim_is_found_wherever_it_begins() {
-    // The header behind the damage crosses the end of the first piece that is searched.
+    // The header after the damage crosses the end of the first piece that is searched.
     for straddle in 0..60 {
         let disk = SimulatedDisk::new();
         let mut journal = open(&disk, 1 << 20).unwrap();

@@ -43,7 +43,7 @@ fn both_disks_behave_alike() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_as_what_it_is() {
+fn anything_but_a_file_is_refused_and_named() {
     let directory = tempfile::tempdir().unwrap();
     let disk = RealDisk::open(directory.path()).unwrap();
     disk.create("file").unwrap();

@@ -59,7 +59,7 @@ fn a_full_disk_refuses_a_group_and_writes_resume_when_there_is_space() {
     let capacity = |bytes| {
         disk.set_faults(Faults { capacity_bytes: Some(bytes), ..Faults::default() });
     };
-    // One byte too few for the seal behind the thirteenth.
+    // One byte too few for the seal after the thirteenth.
     capacity(68 + 13 * 360 + 59);
     let mut accepted = 0;
     while journal.reserve(1, 300).is_ok() {
@@ -101,7 +101,7 @@ fn a_disk_too_full_for_a_new_file_lets_the_old_one_grow() {
 }
 
 #[test]
-fn a_group_after_a_rotation_that_failed_for_room_can_be_torn() {
+fn a_group_after_a_rotation_that_failed_on_a_full_disk_can_be_torn() {
     for seed in 0..100 {
         let disk = SimulatedDisk::new();
         let mut journal = open(&disk, 1_000).unwrap();
@@ -123,7 +123,7 @@ fn a_group_after_a_rotation_that_failed_for_room_can_be_torn() {
 }
 
 #[test]
-fn a_closed_file_gives_back_its_room_and_the_next_one_asks_anew() {
+fn a_closed_file_returns_its_reserved_space_and_the_next_one_reserves_again() {
     let disk = SimulatedDisk::new();
     let capacity = |bytes| {
         disk.set_faults(Faults { capacity_bytes: Some(bytes), ..Faults::default() });
@@ -155,7 +155,7 @@ fn a_header_whose_sync_failed_is_durable_once_recovered() {
 }
 
 #[test]
-fn a_seal_without_room_is_left_out() {
+fn no_seal_is_written_on_a_full_disk() {
     let disk = SimulatedDisk::new();
     let mut journal = open(&disk, 1 << 20).unwrap();
     let first = append(&mut journal, &mut Dice::new(5), 300);

@@ -11,7 +11,7 @@ const JOURNAL: &[u8] = include_bytes!("../../../tests/fixtures/storage/journal-v
 const SEALED: &[u8] = include_bytes!("../../../tests/fixtures/storage/sealed-v1");
 
 /// A header, a record of one change, one of three changes after a sync, and a seal.
-fn journal_of_today() -> SimulatedDisk {
+fn current_journal() -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let mut journal = open(&disk, 1 << 20).unwrap();
     journal.append(b"one change", 1).unwrap();
@@ -24,7 +24,7 @@ fn journal_of_today() -> SimulatedDisk {
 
 #[test]
 fn the_journal_of_version_1_is_written_byte_for_byte() {
-    let written = file_bytes(&journal_of_today(), &journal_name(1));
+    let written = file_bytes(&current_journal(), &journal_name(1));
     assert!(written == JOURNAL, "the format has changed: raise its version");
 }
 

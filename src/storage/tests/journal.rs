@@ -1,4 +1,4 @@
-//! Promise: what was appended can be read by any sequence that it covers, across files and
+//! Promise: a record can be read by any sequence that it covers, across files and
 //! restarts, and while the writer writes. Method: small journals, properties of the frame, threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -111,7 +111,7 @@ fn files_close_at_their_size_and_the_extent_counts_them() {
 }
 
 #[test]
-fn readers_beside_the_writer_see_only_whole_records() {
+fn readers_see_only_whole_records_while_the_writer_writes() {
     let directory = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory.path()).unwrap());
     let tail = scan(&*disk, &identity(), 0, &mut |_| ()).unwrap();
@@ -154,7 +154,7 @@ proptest! {
         count in 1_u32..,
         sequence in 1..u64::MAX / 2,
         chain: u64,
-        behind in 0_u64..100,
+        lag in 0_u64..100,
         directory: [u8; 16],
     ) {
         let seed = Identity::new(directory, "np1").seed();
@@ -163,7 +163,7 @@ proptest! {
             count,
             sequence,
             chain,
-            durable_upto: sequence.saturating_sub(behind + 1),
+            durable_upto: sequence.saturating_sub(lag + 1),
         };
         let mut bytes = Vec::new();
         let next = frame::encode(&mut bytes, seed, &header, &payload);

@@ -12,7 +12,7 @@ use crate::storage::{Damage, Disk, RecordRef};
 
 const FILE_BYTES: u64 = 1_500;
 
-/// Of every record with an odd first sequence all is needed, of others the last change.
+/// Every record with an odd first sequence is needed; of the others, only the last change.
 fn needed(record: RecordRef<'_>, emit: &mut dyn FnMut(RecordRef<'_>)) {
     if record.first % 2 == 1 {
         emit(record);
@@ -45,7 +45,7 @@ fn packs(disk: &SimulatedDisk) -> Vec<String> {
     names
 }
 
-/// Sweeps all closed files that end before a sequence; where it has come to.
+/// Sweeps all closed files that end before a sequence; returns where it stopped.
 fn sweep_by(reclaimer: &Reclaimer, next: u64, keep: &mut Keep<'_>) -> Result<u64, StorageError> {
     let mut range = SweepRange { from: 1, next, pack_bytes: FILE_BYTES };
     while let Sweep::UpTo { next, .. } = reclaimer.sweep(range, keep, &mut |_| true)? {
@@ -101,7 +101,7 @@ fn a_sweep_keeps_what_is_needed_and_pinned_readers_see_no_difference() {
 }
 
 #[test]
-fn a_second_sweep_of_what_is_all_needed_changes_nothing_that_is_read() {
+fn a_second_sweep_changes_nothing_that_is_read() {
     let (disk, written) = written_journal(60, FILE_BYTES);
     let next = closed(&disk);
     let journal = open(&disk, FILE_BYTES).unwrap();
@@ -120,10 +120,10 @@ fn a_second_sweep_of_what_is_all_needed_changes_nothing_that_is_read() {
     assert_reads(&journal.records(), &needed_of(&old));
 }
 
-/// Parts of a record may take more bytes than it did: what is not needed goes all the same, since
-/// the record that forgets it may go in the same sweep.
+/// Parts of a record may take more bytes than the record did. What is not needed is removed anyway,
+/// because the same sweep may remove the record that forgets it.
 #[test]
-fn what_is_not_needed_goes_even_where_the_rest_takes_more_bytes() {
+fn unneeded_records_are_removed_even_if_the_rest_takes_more_bytes() {
     let disk = SimulatedDisk::new();
     let mut journal = open(&disk, FILE_BYTES).unwrap();
     for _ in 0..60 {
@@ -179,7 +179,7 @@ fn a_crash_at_every_operation_of_a_sweep_loses_nothing_that_is_needed() {
                     written.contains(found) && found.first + u64::from(found.count) >= last;
                 assert!(*found == needed || is_whole, "{operation}/{seed}: {needed:?}, {found:?}");
             }
-            // And it goes on from there.
+            // The journal continues from there.
             let journal = open(&after, FILE_BYTES).unwrap();
             sweep(&journal, next).unwrap();
             let names = after.list().unwrap();
@@ -211,7 +211,7 @@ fn every_flip_and_every_cut_of_a_pack_is_damage() {
     for length in 0..bytes.len() {
         let cut = disk.copy();
         cut.edit(&name, |bytes| bytes.truncate(length));
-        // Even where its records are not read.
+        // Even if its records are not read.
         assert!(recover(&cut, next - 1).is_err(), "cut to {length}");
     }
     let longer = disk.copy();
