@@ -1,7 +1,4 @@
-//! The document as the service keeps it, and the small values that travel with it.
-//!
-//! A document here has already become a fingerprint: its text is never kept. Apart from this, the
-//! module uses only the two other value modules, [`crate::fingerprint`] and [`crate::sketch`].
+//! The document as the service stores it: a fingerprint with an id and a sketch, never the text.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The fingerprint and the Hamming distance: the two values everyone speaks.
+//! The fingerprint and the Hamming distance.
 //!
 //! A [`Fingerprint`] is 64 bits (Charikar 2002; Manku, Jain, Das Sarma 2007). [`crate::text`] makes
 //! it from a text; this module only writes, reads and compares it.
@@ -81,7 +81,7 @@ impl Distance {
         if bits <= 64 { Some(Self(bits)) } else { None }
     }
 
-    /// A distance that was counted, if it is one.
+    /// The distance of this many differing bits; `None` above 64.
     pub const fn counted(ones: u32) -> Option<Self> {
         if ones <= 64 { Some(Self(ones as u8)) } else { None }
     }

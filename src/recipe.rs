@@ -8,8 +8,8 @@
 //! | id | features of a text |
 //! |---|---|
 //! | `np1` | windows of four characters over words; CJK characters and their pairs |
-//! | `np1-5` | the same with windows of five |
-//! | `words-N`, `words-N-stop` | N words in a row, 1 to 8; with `-stop`, stop words left out first |
+//! | `np1-5` | as `np1`, with windows of five |
+//! | `words-N`, `words-N-stop` | N words in a row, 1 to 8; with `-stop`, without stop words |
 //! | `keywords-N`, `keywords-N-wL` | the N heaviest words by TF-IDF; weights in L steps, 1 to 5 |
 //! | `features` | none: every document brings its own, with weights |
 
@@ -37,14 +37,14 @@ pub enum Recipe {
     Words {
         /// How many words make a feature, 1 to [`WORDS_MAX`].
         in_a_row: u8,
-        /// Whether stop words are left out first.
+        /// Whether stop words are removed first.
         without_stop_words: bool,
     },
     /// `keywords-N`, `keywords-N-wL`: the heaviest words by TF-IDF, with their weights.
     Keywords {
         /// How many words, 1 to [`KEYWORDS_MAX`].
         heaviest: u8,
-        /// In how many steps they weigh, 1 to [`LEVELS_MAX`]; `None` is their weight as it is.
+        /// The number of weight steps, 1 to [`LEVELS_MAX`]; `None` leaves the weights as they are.
         levels: Option<u8>,
     },
     /// `features`: weighted features from the caller, and no texts.
@@ -77,7 +77,7 @@ impl fmt::Display for Recipe {
     }
 }
 
-/// A text is not the id of a recipe; says which there are.
+/// The text is not the id of a recipe; the message lists all ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "np1, np1-5, words-N or words-N-stop (N 1 to {WORDS_MAX}), keywords-N or keywords-N-wL \

@@ -3,7 +3,7 @@
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 
-/// What a recipe makes of a document.
+/// The result of analysing a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analysis {
     /// The fingerprint.

@@ -1,10 +1,10 @@
 //! From the bytes of a document to UTF-8.
 //!
-//! The first of these that is present decides the encoding: a byte order mark; the label that came with
-//! the document (`charset=` of its content type); in HTML, a `<meta>` in the first 1,024 bytes; valid
-//! UTF-8; and last a guess by letter frequencies (`chardetng`, as in browsers). Bytes that are invalid
-//! in the encoding become U+FFFD, which separates words. Linear in the bytes; the text can be up to
-//! three times as long.
+//! The first of these that is present decides the encoding: a byte order mark; the label that came
+//! with the document (`charset=` of its content type); in HTML, a `<meta>` in the first 1,024
+//! bytes; valid UTF-8; and last a guess by letter frequencies (`chardetng`, as in browsers). Bytes
+//! that are invalid in the encoding become U+FFFD, which separates words. Linear in the bytes; the
+//! text can be up to three times as long.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,8 @@ pub struct UnknownCharset {
 /// Decodes a document.
 ///
 /// # Errors
-/// [`UnknownCharset`] when the label names no known encoding, even if the encoding is known otherwise.
+/// [`UnknownCharset`] when the label names no known encoding, even if the encoding is known
+/// otherwise.
 ///
 /// # Examples
 /// ```

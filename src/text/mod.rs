@@ -5,11 +5,11 @@
 //!                                                      -> tokens -> sketching -> sketch
 //! ```
 //!
-//! Pure and total: no file, no clock, and every `&str` gets an answer in time linear in its length. A
-//! random number chooses positions in hash tables, as in the standard library; no answer depends on it.
-//! Uses only value modules: [`crate::fingerprint`], [`crate::sketch`], [`crate::recipe`]. The normal
-//! form, the tokens, the sketch and the recipe `np1` are a published standard with test vectors:
-//! `docs/recipe-np1.md`.
+//! Pure and total: no file, no clock, and every `&str` gets an answer in time linear in its length.
+//! A random number chooses positions in hash tables, as in the standard library; no answer depends
+//! on it. Uses only value modules: [`crate::fingerprint`], [`crate::sketch`], [`crate::recipe`].
+//! The normal form, the tokens, the sketch and the recipe `np1` are a published standard with test
+//! vectors: `docs/recipe-np1.md`.
 
 mod analysis;
 pub mod charset;

@@ -1,11 +1,11 @@
 //! What each character becomes in a normalised text: one table for the Basic Multilingual Plane.
 //!
-//! Most characters become one character or a separator, whatever their neighbours; the table has the
-//! result. The others (combining marks, Hangul letters, ligatures, characters that fold to several,
-//! everything beyond the plane) are *entangled*: [`normalise`] decides what becomes of them, on a
-//! stretch that begins with the character before them. The table is built from the Unicode tables on
-//! first use, in a few milliseconds. It has 512 KiB, of which a text in one script touches little.
-//! Tested against those tables for every character.
+//! Most characters become one character or a separator, whatever their neighbours; the table has
+//! the result. The others (combining marks, Hangul letters, ligatures, characters that fold to
+//! several, everything beyond the plane) are *entangled*: [`normalise`] decides what becomes of
+//! them, on a stretch that begins with the character before them. The table is built from the
+//! Unicode tables on first use, in a few milliseconds. It has 512 KiB, of which a text in one
+//! script touches little. Tested against those tables for every character.
 
 use std::sync::LazyLock;
 

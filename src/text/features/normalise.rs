@@ -1,10 +1,10 @@
 //! Normalisation: Unicode NFKC, then full case folding, and no second NFKC.
 //!
-//! Gives full-width letters, ligatures and composed accents one spelling, and removes case. Linear in the
-//! text. The result is nearly always as long as the text, and at most eleven times as long (one code point
-//! of three bytes stands for a phrase of 33). The tables are those of Unicode 17 (`icu_normalizer`,
-//! `icu_casemap`), compiled in: no locale, no environment. Tested by the reference fingerprints; the fast
-//! path for ASCII is tested against the tables.
+//! Gives full-width letters, ligatures and composed accents one spelling, and removes case. Linear
+//! in the text. The result is nearly always as long as the text, and at most eleven times as long
+//! (one code point of three bytes stands for a phrase of 33). The tables are those of Unicode 17
+//! (`icu_normalizer`, `icu_casemap`), compiled in: no locale, no environment. Tested by the
+//! reference fingerprints; the fast path for ASCII is tested against the tables.
 
 use std::borrow::Cow;
 
@@ -24,8 +24,8 @@ pub fn normalise(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded(&ComposingNormalizer::new_nfkc().normalize(text)))
 }
 
-/// Folds the case. No character's folding depends on its neighbours, so stretches of ASCII, which are
-/// common in texts of most languages, can bypass the tables.
+/// Folds the case. No character's folding depends on its neighbours, so stretches of ASCII, which
+/// are common in texts of most languages, can bypass the tables.
 fn folded(composed: &str) -> String {
     let mut folded = String::with_capacity(composed.len());
     let mut rest = composed;

@@ -2,8 +2,8 @@
 //!
 //! A *CJK run* is a maximal sequence of characters of the CJK ranges, a *word run* a maximal
 //! sequence of other letters, numbers and combining marks (general categories L, N, M). Everything
-//! else separates. Two runs of different kinds may touch. One pass, no allocation, about 2 ns a
-//! character. Tested against a naive splitter in `naive.rs`.
+//! else separates. Runs of different kinds may be adjacent. One pass, no allocation, about 2 ns a
+//! character. Tested against a naive splitter in `tests/naive.rs`.
 
 use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_cjk_runs_touch_without_a_separator() {
+    fn words_and_cjk_runs_may_be_adjacent_without_a_separator() {
         let runs: Vec<_> = Runs::of(" v2\u{7248}\u{672c}x, y").collect();
         let expected =
             [Run::Word("v2"), Run::Cjk("\u{7248}\u{672c}"), Run::Word("x"), Run::Word("y")];

@@ -1,10 +1,11 @@
 //! Reads a text once and passes it on normalised, without copying it.
 //!
-//! Equivalent to [`crate::text::features::normalise`] followed by [`crate::text::features::runs`], but
-//! faster: ASCII and Han are passed on in stretches, and other characters by a table
-//! ([`crate::text::features::letters`]). Entangled characters go through the Unicode tables in stretches:
-//! from the character before them, which may combine with them, to the next one that combines with
-//! nothing before it. Normalising such a stretch by itself gives what it becomes within the text.
+//! Equivalent to [`crate::text::features::normalise`] followed by [`crate::text::features::runs`],
+//! but faster: ASCII and Han are passed on in stretches, and other characters by a table
+//! ([`crate::text::features::letters`]). Entangled characters go through the Unicode tables in
+//! stretches: from the character before them, which may combine with them, to the next one that
+//! combines with nothing before it. Normalising such a stretch by itself gives what it becomes
+//! within the text.
 
 use crate::text::features::letters::{Kind, Letter, Letters};
 use crate::text::features::normalise::normalise;
@@ -13,14 +14,15 @@ use crate::text::features::normalise::normalise;
 pub(crate) trait CharacterSink {
     /// A stretch of ASCII as it stands in the text, with upper case and separators.
     fn ascii(&mut self, ascii: &[u8]);
-    /// The rest of a text. Takes Han characters from its beginning, if there are any, and returns their
-    /// length in bytes.
+    /// The rest of a text. Takes Han characters from its beginning, if there are any, and returns
+    /// their length in bytes.
     fn han(&mut self, rest: &[u8]) -> usize;
     /// One character, normalised.
     fn letter(&mut self, letter: Letter);
 }
 
-/// At most this many bytes are passed on at a time, so that they are still in the first-level cache.
+/// At most this many bytes are passed on at a time, so that they are still in the first-level
+/// cache.
 const STRETCH_MAX: usize = 4_096;
 
 /// Reads a text.

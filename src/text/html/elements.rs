@@ -1,19 +1,19 @@
-//! Which elements are dropped, which join words, and which hold raw text. Tables, no state.
+//! Which elements are dropped, which join words, and which contain raw text.
 
 use crate::text::html::tokenizer::RawText;
 
 /// Why an element is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dropped {
-    /// Its content is not text that a reader sees.
+    /// A reader does not see its content.
     Hidden,
-    /// Its content is about the site or the form, not of the page.
+    /// It belongs to the site or to a form, not to the content of the page.
     Boilerplate,
 }
 
-/// The elements that are dropped. An element is known by its place in this list.
+/// The elements that are dropped; each is identified by its index.
 ///
-/// `header` stays (it holds the headline of an article as often as the logo of a site) and so do
+/// `header` stays (it contains the headline of an article as often as the logo of a site) and so do
 /// `form` (some systems wrap the page in one) and `math`. The title is boilerplate: it is not on
 /// the page, where the headline repeats it, and names the site, in which copies differ.
 pub(super) const DROPPED: [(&[u8], Dropped); 22] = [
@@ -41,8 +41,7 @@ pub(super) const DROPPED: [(&[u8], Dropped); 22] = [
     (b"noscript", Dropped::Boilerplate),
 ];
 
-/// The elements whose content is not markup, and how their content reads. An element is known by
-/// its place in this list.
+/// The elements whose content is not markup, and how it is read; each is identified by its index.
 pub(crate) const RAW: [(&[u8], RawText); 8] = [
     (b"script", RawText::Script),
     (b"style", RawText::Rawtext),
@@ -54,12 +53,12 @@ pub(crate) const RAW: [(&[u8], RawText); 8] = [
     (b"textarea", RawText::Rcdata),
 ];
 
-/// The place of an element in [`DROPPED`].
+/// The index of an element in [`DROPPED`].
 pub(super) fn dropped(name: &[u8]) -> Option<usize> {
     DROPPED.iter().position(|&(dropped, _)| dropped == name)
 }
 
-/// The place of an element in [`RAW`].
+/// The index of an element in [`RAW`].
 pub(crate) fn raw(name: &[u8]) -> Option<usize> {
     RAW.iter().position(|&(raw, _)| raw == name)
 }
@@ -78,8 +77,8 @@ pub(super) const fn joins(name: &[u8]) -> bool {
     )
 }
 
-/// Whether a navigation, aside or footer cannot reach past the start of this element, so that one
-/// still open was never closed.
+/// Whether this element is never within a navigation, aside or footer, so that one that is still
+/// open was never closed.
 pub(super) const fn begins_content(name: &[u8]) -> bool {
     matches!(name, b"body" | b"main")
 }

@@ -1,18 +1,18 @@
 //! The visible text of a page of HTML, without the elements that are never its content.
 //!
-//! A tokenizer by the WHATWG standard and no tree: the cost of a browser's tree grows with the square
-//! of the nesting depth, and visible text needs only the tags in order. Character references are
-//! decoded; comments and attributes are not text; block-level elements separate words and inline ones
-//! do not; navigation and similar elements are dropped (`elements.rs` lists them).
+//! A tokenizer by the WHATWG standard and no tree: the cost of a browser's tree grows with the
+//! square of the nesting depth, and visible text needs only the tags in order. Character references
+//! are decoded; comments and attributes are not text; block-level elements separate words and
+//! inline ones do not; navigation and similar elements are dropped ([`elements`] lists them).
 //!
-//! No element that nobody closed hides the rest of its page. A dropped element is cut out only once
-//! its end tag has come; an unclosed `<script>` or comment is read as if its opening were not
-//! there; and a page with nothing but boilerplate gives its boilerplate.
+//! An unclosed element never hides the rest of its page. A dropped element is cut out only when its
+//! end tag is read; an unclosed `<script>` or comment is read as if its opening were missing; and
+//! the text of a page with nothing but boilerplate is its boilerplate.
 //!
-//! Time is linear in the bytes at any depth and for any markup: one pass, and at most one search for
-//! a missing end tag for each of the eight elements of raw text. Nothing recurses. Memory: the text,
-//! and 24 bytes for each element that is dropped. Tested against html5ever's tokenizer, by pages of
-//! each shape, and by oversized ones.
+//! Time is linear in the bytes at any depth and for any markup: one pass, and at most one search
+//! for a missing end tag for each of the eight elements of raw text. Nothing recurses. Memory: the
+//! text, and 24 bytes for each element that is dropped. Tested against html5ever's tokenizer, by
+//! pages of each shape, and by oversized ones.
 
 pub(crate) mod elements;
 pub(crate) mod page;
@@ -34,7 +34,7 @@ pub fn text_of_html(html: &str) -> String {
     scanner::scan(&without_unclosed_comment(html)).visible_text()
 }
 
-/// A comment that nothing closes would hide the rest of the page; its opening goes.
+/// Removes the opening of an unclosed comment, which would hide the rest of the page.
 fn without_unclosed_comment(html: &str) -> Cow<'_, str> {
     const OPEN: &str = "<!--";
     const CLOSE: &str = "-->";

@@ -1,4 +1,4 @@
-//! The text of a page while it is read: everything in order, and which parts to leave out.
+//! Collects the text of a page in order, and which parts of it to leave out.
 
 use std::ops::Range;
 
@@ -12,24 +12,22 @@ const SOFT_HYPHEN: char = '\u{ad}';
 pub(crate) struct Page {
     /// All text, hidden or not.
     text: String,
-    /// Closed elements that are dropped; they may overlap.
+    /// The ranges of dropped elements that have ended, with the reasons; they may overlap.
     cuts: Vec<(Range<usize>, Dropped)>,
-    /// For each element that can be dropped: where in the text those begin that are still open.
+    /// For each element of [`DROPPED`], the offsets at which those still open begin.
     open: [Vec<usize>; DROPPED.len()],
 }
 
 impl Page {
-    /// Adds text.
     pub(crate) fn words(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// Adds a character.
     pub(super) fn character(&mut self, character: char) {
         self.text.push(character);
     }
 
-    /// An element begins. One that `<.../>` closes at once has no content.
+    /// Begins an element. One that `/>` closes at once has no content.
     pub(crate) fn start(&mut self, name: &[u8], closed_at_once: bool) {
         self.separate(name);
         if elements::begins_content(name) {
@@ -46,7 +44,7 @@ impl Page {
         }
     }
 
-    /// An element ends. An end tag of an element that is not open changes nothing.
+    /// Ends an element. The end tag of an element that is not open changes nothing.
     pub(crate) fn end(&mut self, name: &[u8]) {
         if let Some(element) = elements::dropped(name)
             && let Some(start) = self.open[element].pop()
@@ -56,15 +54,15 @@ impl Page {
         self.separate(name);
     }
 
-    /// The text that a reader sees: the content, or where there is none, what stands around it.
+    /// The text that a reader sees: the content or, on a page without content, the boilerplate.
     pub(crate) fn visible_text(&self) -> String {
         let content = self.text_without(|_| true);
         let has_content = content.contains(char::is_alphanumeric);
         if has_content { content } else { self.text_without(|why| why == Dropped::Hidden) }
     }
 
-    /// The text without the elements that are dropped for a matching reason. Removes soft hyphens too:
-    /// they mark where a word may break, not where it ends.
+    /// The text without the elements that are dropped for a matching reason. Removes soft hyphens
+    /// too: they mark where a word may break, not where it ends.
     fn text_without(&self, is_cut: impl Fn(Dropped) -> bool) -> String {
         let mut cuts: Vec<_> =
             self.cuts.iter().filter(|&&(_, why)| is_cut(why)).map(|(range, _)| range).collect();
@@ -78,11 +76,11 @@ impl Page {
             at = at.max(cut.end);
         }
         text.push_str(&self.text[at..]);
-        // Few pages have one, and a large page should not be copied for nothing.
+        // Few pages have one, and the others need not be copied.
         if text.contains(SOFT_HYPHEN) { text.replace(SOFT_HYPHEN, "") } else { text }
     }
 
-    /// Ends the word before a tag, unless the element stands within words.
+    /// Ends the word before a tag, unless the element is an inline one.
     pub(super) fn separate(&mut self, name: &[u8]) {
         if !elements::joins(name) && !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');

@@ -13,19 +13,18 @@ pub(super) struct Reference {
     pub(super) first: char,
     /// A few names stand for two characters.
     pub(super) second: Option<char>,
-    /// The offset behind the reference.
-    pub(super) behind: usize,
+    /// The offset after the reference.
+    pub(super) after: usize,
 }
 
-/// Where a reference stands. In the value of an attribute, `&copy=1` is part of an address.
+/// Where a reference occurs. In an attribute value, `&copy=1` is part of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Text,
     Attribute,
 }
 
-/// The value of an attribute as the source spells it, with its references decoded and its line ends as line
-/// feeds.
+/// Decodes the references in an attribute value, and turns its line ends into line feeds.
 pub(crate) fn decode_attribute(source: &str) -> Cow<'_, str> {
     let special = |text: &str| memchr::memchr3(b'&', b'\r', b'\0', text.as_bytes());
     if special(source).is_none() {
@@ -38,11 +37,10 @@ pub(crate) fn decode_attribute(source: &str) -> Cow<'_, str> {
         at += length;
         match source.as_bytes()[at] {
             b'&' => {
-                if let Some(Reference { first, second, behind }) =
-                    read(source, at, Place::Attribute)
+                if let Some(Reference { first, second, after }) = read(source, at, Place::Attribute)
                 {
                     value.extend([Some(first), second].into_iter().flatten());
-                    at = behind;
+                    at = after;
                     continue;
                 }
                 value.push('&');
@@ -82,8 +80,8 @@ fn numeric(html: &str, start: usize) -> Option<Reference> {
     if at == digits {
         return None;
     }
-    let behind = at + usize::from(bytes.get(at) == Some(&b';'));
-    Some(Reference { first: character(number), second: None, behind })
+    let after = at + usize::from(bytes.get(at) == Some(&b';'));
+    Some(Reference { first: character(number), second: None, after })
 }
 
 /// The character with this number; browsers read 128 to 159 as windows-1252.
@@ -97,20 +95,18 @@ fn named(html: &str, start: usize, place: Place) -> Option<Reference> {
     let bytes = html.as_bytes();
     let mut found = None;
     let mut end = start;
-    // The table also holds every prefix of a name, as a pair of zeros.
+    // The table also contains every prefix of a name, as a pair of zeros.
     while bytes.get(end).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b';') {
         end += 1;
         let Some(&(first, second)) = NAMED_ENTITIES.get(&html[start..end]) else { break };
         if let Some(first) = char::from_u32(first).filter(|c| *c != '\0') {
             let second = char::from_u32(second).filter(|c| *c != '\0');
-            found = Some(Reference { first, second, behind: end });
+            found = Some(Reference { first, second, after: end });
         }
     }
     let found = found?;
     let is_parameter = place == Place::Attribute
-        && bytes[found.behind - 1] != b';'
-        && bytes
-            .get(found.behind)
-            .is_some_and(|byte| *byte == b'=' || byte.is_ascii_alphanumeric());
+        && bytes[found.after - 1] != b';'
+        && bytes.get(found.after).is_some_and(|byte| *byte == b'=' || byte.is_ascii_alphanumeric());
     (!is_parameter).then_some(found)
 }

@@ -1,4 +1,4 @@
-//! Reads a page token by token, and hands its tags and its text to the [`Page`].
+//! Reads a page token by token, and passes its tags and its text to a [`Page`].
 //!
 //! An element of raw text whose end tag is missing is read as markup, and so is every later element
 //! of that name, because no end tag of that name follows it either.
@@ -11,7 +11,6 @@ use crate::text::html::tokenizer::{Token, Tokenizer};
 /// The names of known elements have at most this many bytes.
 const NAME_BYTES_MAX: usize = 8;
 
-/// Reads a page.
 pub(super) fn scan(html: &str) -> Page {
     let mut page = Page::default();
     let mut never_ends = [false; RAW.len()];
@@ -39,7 +38,7 @@ pub(super) fn scan(html: &str) -> Page {
                     never_ends[element] = true;
                     page.separate(name);
                 } else {
-                    // Of the elements known here only those of SVG end by a slash.
+                    // Of the known elements, only `svg` can be closed by a slash.
                     page.start(name, tag.self_closing && name == b"svg");
                 }
             }

@@ -1,6 +1,6 @@
 //! Tags: their names and their attributes, as slices of the source.
 //!
-//! An attribute is only found, never stored.
+//! Attributes are not stored: each iteration over them reads the source.
 
 /// A start tag or an end tag.
 #[derive(Debug, Clone)]
@@ -10,22 +10,21 @@ pub(crate) struct Tag<'a> {
     pub(crate) is_end: bool,
     /// The tag ends with a slash, as `<br/>` does.
     pub(crate) self_closing: bool,
-    /// Its attributes, found again by whoever asks.
     pub(crate) attributes: Attributes<'a>,
 }
 
 impl<'a> Tag<'a> {
-    /// The tag whose name begins at `name`, and the offset behind the tag. `None` where the source
-    /// ends within it.
+    /// The tag whose name begins at `name`, and the offset after the tag. `None` if the source ends
+    /// within it.
     pub(super) fn read(html: &'a str, name: usize, is_end: bool) -> Option<(Self, usize)> {
         let bytes = html.as_bytes();
         let length = bytes[name..].iter().position(|byte| ends_name(*byte))?;
         let attributes = Attributes { html, at: name + length, end: None };
         let mut passed = attributes.clone();
         while passed.next().is_some() {}
-        let TagEnd { self_closing, behind } = passed.end?;
+        let TagEnd { self_closing, after } = passed.end?;
         let name = &html[name..name + length];
-        Some((Self { name, is_end, self_closing, attributes }, behind))
+        Some((Self { name, is_end, self_closing, attributes }, after))
     }
 }
 
@@ -33,8 +32,8 @@ impl<'a> Tag<'a> {
 #[derive(Debug, Clone, Copy)]
 struct TagEnd {
     self_closing: bool,
-    /// The offset behind the `>`.
-    behind: usize,
+    /// The offset after the `>`.
+    after: usize,
 }
 
 /// The attributes of a tag in order: name and value, both as the source spells them. Duplicates are
@@ -60,7 +59,7 @@ impl<'a> Attributes<'a> {
         self.peek()
     }
 
-    /// Skips to the first byte at `from` or behind that ends a piece of the tag. Returns the piece.
+    /// Skips to the first byte from `from` on that ends a piece of the tag. Returns the piece.
     fn piece(&mut self, from: usize, ends: impl Fn(u8) -> bool) -> Option<&'a str> {
         let start = self.at;
         let rest = self.html.as_bytes().get(from..)?;
@@ -68,7 +67,7 @@ impl<'a> Attributes<'a> {
         Some(&self.html[start..self.at])
     }
 
-    /// The value behind an equals sign.
+    /// The value after an equals sign.
     fn value(&mut self) -> Option<&'a str> {
         match self.skip_space()? {
             quote @ (b'"' | b'\'') => {
@@ -91,7 +90,7 @@ impl<'a> Iterator for Attributes<'a> {
         loop {
             match self.peek()? {
                 b'>' => {
-                    self.end = Some(TagEnd { self_closing: slash, behind: self.at + 1 });
+                    self.end = Some(TagEnd { self_closing: slash, after: self.at + 1 });
                     return None;
                 }
                 b'/' => slash = true,

@@ -1,13 +1,13 @@
 //! HTML to tokens, by the tokenization section of the WHATWG standard.
 //!
 //! One loop without recursion: memory and stack do not grow with the source, and each byte is read
-//! a fixed number of times. Tokens borrow from the source. Comments have no content, and the text of
-//! attributes is not decoded.
+//! a fixed number of times. Tokens borrow from the source. Comments have no content, and the text
+//! of attributes is not decoded.
 //!
 //! A CDATA section is a comment, as it is everywhere but in SVG and `MathML`.
 //!
-//! The tokenizer does not know which elements hold raw text: its caller says so after a start tag,
-//! with [`Tokenizer::begin_raw`] or [`Tokenizer::begin_closed_raw`].
+//! The tokenizer does not know which elements contain raw text: the caller says so after a start
+//! tag, with [`Tokenizer::begin_raw`] or [`Tokenizer::begin_closed_raw`].
 //!
 //! Tested against html5ever's tokenizer, token by token, on generated markup.
 
@@ -27,20 +27,20 @@ pub(crate) enum Token<'a> {
     Characters(char, Option<char>),
     /// A start or end tag.
     Tag(Tag<'a>),
-    /// A comment, or what the standard reads as one.
+    /// A comment, or what the standard treats as one.
     Comment,
     /// A `<!DOCTYPE`, as the source spells it.
     Doctype(&'a str),
 }
 
-/// How the content of an element of raw text reads.
+/// How raw text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RawText {
     /// With character references.
     Rcdata,
-    /// As it stands.
+    /// Verbatim.
     Rawtext,
-    /// As it stands. An end tag within a script within a comment does not end it.
+    /// Verbatim. An end tag within a script within a comment does not end it.
     Script,
 }
 
@@ -71,7 +71,8 @@ impl<'a> Tokenizer<'a> {
         self.begin_raw_up_to(end, kind);
     }
 
-    /// The same, if the end tag exists and is complete; else what follows stays markup.
+    /// As [`Self::begin_raw`] if the end tag exists and is complete; otherwise returns false, and
+    /// what follows remains markup.
     pub(crate) fn begin_closed_raw(&mut self, kind: RawText, name: &str) -> bool {
         let end = end_of_raw(self.html, self.at, kind, name)
             .filter(|end| Tag::read(self.html, end + "</".len(), true).is_some());
@@ -101,13 +102,13 @@ impl<'a> Tokenizer<'a> {
         Token::Text(text)
     }
 
-    /// Skips one byte, and gives other text for it.
+    /// Replaces one byte by this text.
     fn instead(&mut self, text: &'static str) -> Token<'a> {
         self.at += 1;
         Token::Text(text)
     }
 
-    /// The line feed for a carriage return; nothing if one follows anyway.
+    /// The line feed that replaces a carriage return; `None` if a line feed follows anyway.
     fn line_end(&mut self) -> Option<Token<'a>> {
         if self.rest().get(1) == Some(&b'\n') {
             self.at += 1;
@@ -118,12 +119,12 @@ impl<'a> Tokenizer<'a> {
     }
 
     fn reference(&mut self) -> Option<Token<'a>> {
-        let Reference { first, second, behind } = reference::read(self.html, self.at, Place::Text)?;
-        self.at = behind;
+        let Reference { first, second, after } = reference::read(self.html, self.at, Place::Text)?;
+        self.at = after;
         Some(Token::Characters(first, second))
     }
 
-    /// The next piece of text that is not markup; `None` at its end.
+    /// The next piece of raw text; `None` at its end.
     fn raw_text(&mut self, span: Span) -> Option<Token<'a>> {
         loop {
             let rest = &self.html.as_bytes()[self.at..span.end];
@@ -173,7 +174,7 @@ impl<'a> Tokenizer<'a> {
         }
     }
 
-    /// What the `<` here begins.
+    /// Reads what the `<` at this offset begins.
     fn markup(&mut self) -> Markup<'a> {
         let rest = self.rest();
         match (rest.get(1), rest.get(2)) {
@@ -190,12 +191,12 @@ impl<'a> Tokenizer<'a> {
     }
 
     fn tag(&mut self, name: usize, is_end: bool) -> Markup<'a> {
-        let Some((tag, behind)) = Tag::read(self.html, name, is_end) else {
-            // The page ends within the tag, which then counts for nothing.
+        let Some((tag, after)) = Tag::read(self.html, name, is_end) else {
+            // The page ends within the tag, which is then ignored.
             self.at = self.html.len();
             return Markup::Nothing;
         };
-        self.at = behind;
+        self.at = after;
         Markup::Token(Token::Tag(tag))
     }
 
@@ -243,13 +244,13 @@ impl<'a> Iterator for Tokenizer<'a> {
 /// What a `<` begins.
 enum Markup<'a> {
     Token(Token<'a>),
-    /// Something that leaves no token.
+    /// Something without a token.
     Nothing,
     /// The `<` is text.
     Text,
 }
 
-/// The offset behind a comment whose content begins at `start`.
+/// The offset after a comment whose content begins at `start`.
 fn end_of_comment(html: &[u8], start: usize) -> usize {
     let rest = &html[start..];
     let end = memchr::memchr_iter(b'>', rest).find(|&at| {
@@ -278,7 +279,7 @@ enum Escaped {
     Twice,
 }
 
-/// The offset of the end tag of a script. `<!--` and a `<script>` behind it hide end tags.
+/// The offset of the end tag of a script. After `<!--`, a `<script>` hides end tags.
 fn end_of_script(html: &[u8], start: usize) -> Option<usize> {
     const SCRIPT: &[u8] = b"script";
     let mut escaped = Escaped::No;
@@ -308,7 +309,7 @@ fn end_of_script(html: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Whether this begins with a tag of this name: the name stands behind `open` and ends there.
+/// Whether this begins with a tag of this name: `open`, and then the whole name.
 fn begins_tag(html: &[u8], open: &[u8], name: &[u8]) -> bool {
     let Some(rest) = html.strip_prefix(open) else { return false };
     rest.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name))

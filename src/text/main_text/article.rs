@@ -1,15 +1,16 @@
 //! The text of an article, from its tree.
 //!
-//! The tree is walked without recursion, by the rules for pages in source form ([`crate::text::html`]).
+//! The tree is walked without recursion, by the rules for pages in source form
+//! ([`crate::text::html`]).
 
 use dom_query::{Document, NodeData, NodeRef};
 
 use crate::text::html::page::Page;
 
-/// What `dom_smoothie` names the element that it collects the article in.
+/// The element in which `dom_smoothie` collects the article.
 const ARTICLE: &str = "#readability-page-1";
 
-/// The visible text of the article that Readability has cut out; `None` where there is none.
+/// The visible text of the article that Readability has cut out, if there is one.
 pub(super) fn text_in(document: &Document) -> Option<String> {
     let selection = document.select_single(ARTICLE);
     let article = selection.nodes().first()?;
@@ -22,7 +23,7 @@ pub(super) fn text_in(document: &Document) -> Option<String> {
     Some(page.visible_text())
 }
 
-/// The node behind this one and what stands in it; the elements that end before it are closed.
+/// The node after this one and its content; ends the elements that end before it.
 fn next<'a>(page: &mut Page, from: NodeRef<'a>, article: &NodeRef<'_>) -> Option<NodeRef<'a>> {
     let mut node = from;
     loop {

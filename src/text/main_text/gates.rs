@@ -1,35 +1,36 @@
 //! Which trees are cheap enough for Readability, decided by one pass over their nodes.
 //!
-//! `dom_smoothie` takes time that grows with the square of some things on a page: the depth of what it
-//! nests, headings times the length of the title, characters that need an escape within one text.
-//! [`is_cheap`] adds these up and compares each sum with a multiple of the page's length, so that main
-//! text takes linear time on every page that passes. Ordinary pages stay far below every limit.
+//! The time of `dom_smoothie` grows with the square of some properties of a page: nesting depth,
+//! headings times the length of the title, characters that need an escape within one text.
+//! [`is_cheap`] adds these up and compares each sum with a multiple of the page's length, so that
+//! main text takes linear time on every page that passes. Ordinary pages stay far below every
+//! limit.
 //!
-//! The gates depend on the page alone: one of time would give the same page another fingerprint on a busy
-//! day. What it costs to build the tree is limited in [`mod@super::tree`].
+//! The limits depend on the page alone: with a time limit the same page could have another
+//! fingerprint on a busy day. [`mod@super::tree`] limits the cost of building the tree.
 
 use dom_query::{Document, Element, NodeData, NodeRef};
 
-/// Elements that stand in one another, `html` and `body` among them. Some passes recurse.
+/// Nested elements, `html` and `body` included: some passes recurse.
 pub(super) const DEPTH_MAX: usize = 256;
 
 /// Elements that can have content.
 const ELEMENTS_MAX: usize = 50_000;
 
-/// Each byte of text, times the number of elements it stands in, for each byte of the page: every one
-/// of those elements counts its text.
+/// Each byte of text times the number of elements around it, per byte of the page: each of those
+/// elements counts its text.
 const TEXT_DEPTH_MAX: usize = 64;
 
-/// Each element, times the number of elements it stands in, for each byte of the page: rules look for
+/// Each element times the number of elements around it, per byte of the page: rules look for
 /// ancestors.
 const ELEMENT_DEPTH_MAX: usize = 8;
 
-/// Headings, times the length of what may be the title, for each byte of the page: each heading is
+/// Headings times the length of what may be the title, per byte of the page: each heading is
 /// compared with the title.
 const TITLE_WORK_MAX: usize = 16;
 
-/// Characters that need an escape, times the bytes of the text they stand in, for each byte of the page:
-/// the serialiser searches the rest of the text anew behind each.
+/// Characters that need an escape times the length of their text, per byte of the page: the
+/// serialiser searches the rest of the text after each of them.
 const ESCAPE_WORK_MAX: usize = 4_096;
 
 /// Whether the work of Readability on the tree of a page is linear in the page's length.
@@ -46,17 +47,16 @@ pub(super) fn is_cheap(document: &Document, page_bytes: usize) -> bool {
     !sums.exceed_multiples_of(page_bytes)
 }
 
-/// What is added up.
 #[derive(Debug, Default)]
 struct Sums {
-    /// The elements that the current node stands in, itself included.
+    /// The elements around the current node, itself included.
     depth: usize,
     elements: usize,
     text_bytes: usize,
     text_depth: usize,
     element_depth: usize,
     headings: usize,
-    /// Where the text of the title or of the heading begins that the current node stands in.
+    /// Where the text of the title or heading around the current node begins.
     title: Option<Title>,
     /// The bytes of the longest of them, and of the attributes that may be the title.
     title_bytes: usize,
@@ -104,7 +104,7 @@ impl Sums {
         }
     }
 
-    /// The node behind this one and what stands in it.
+    /// The node after this one and its content.
     fn next<'a>(&mut self, from: NodeRef<'a>) -> Option<NodeRef<'a>> {
         let mut node = from;
         loop {

@@ -1,4 +1,4 @@
-//! Main text against the way over HTML that it shortens, the tree against html5ever's own, and pages
+//! Main text against the longer way through HTML, the tree against that of html5ever, and pages
 //! beyond each limit.
 
 use dom_query::Document;
@@ -32,7 +32,7 @@ fn is_cheap(page: &str) -> bool {
     tree::of(page).is_some_and(|tree| gates::is_cheap(&tree, page.len()))
 }
 
-/// The long way: the article as HTML, and its visible text.
+/// The longer way: the article as HTML, and its visible text.
 #[test]
 fn the_text_of_the_tree_is_that_of_its_html() {
     let page = article_page();
@@ -114,9 +114,9 @@ fn depth_is_that_of_the_tree() {
     assert!(!is_cheap(&filled(&"<div><table><tr><td></div></td></tr></table>".repeat(400))));
 }
 
-/// Each paragraph makes the formatting elements anew that the first one left open.
+/// Each paragraph opens again the formatting elements that the first one left open.
 #[test]
-fn a_page_that_makes_millions_of_nodes_is_given_up() {
+fn a_page_of_millions_of_nodes_has_no_tree() {
     let left_open = (0..200).fold(String::new(), |tags, number| format!("{tags}<b a={number}>"));
     assert!(tree::of(&format!("<p>{left_open}</p>{}", "<p>x".repeat(20_000))).is_none());
     assert!(tree::of(&"<br>x".repeat(NODES_MAX)).is_none());
@@ -125,7 +125,7 @@ fn a_page_that_makes_millions_of_nodes_is_given_up() {
 
 /// Depth is limited while the tree is built: html5ever looks through all open elements.
 #[test]
-fn a_page_that_is_too_deep_is_given_up_early() {
+fn building_stops_early_on_a_page_that_is_too_deep() {
     for opened in ["<div>", "<svg><title>", "<template>", "<b>", "<table><tr><td>", "<math><mi><a>"]
     {
         assert!(tree::of(&opened.repeat(1_000)).is_none(), "{opened}");

@@ -1,10 +1,11 @@
 //! The tree of a page, unless it would cost too much to build.
 //!
-//! `html5ever` builds the tree from the tokens of [`crate::text::html::tokenizer`], and tells the
-//! tokenizer which elements hold raw text: that depends on what is open. Its work on a token grows with
-//! the number of open elements, and its work on an element with the square of its attributes; a formatting
-//! element that is never closed is opened again in every later block. [`of`] gives a page up when one of
-//! these exceeds its limit, so building takes linear time on every page that passes.
+//! `html5ever` builds the tree from the tokens of [`crate::text::html::tokenizer`]. It decides
+//! which elements contain raw text, because that depends on the open elements. Its work on a token
+//! grows with the number of open elements, and its work on an element with the square of its
+//! attributes; a formatting element that is never closed is opened again in every later block.
+//! [`of`] gives up when one of these exceeds its limit, so building takes linear time on every page
+//! that passes.
 //!
 //! Tested against the tree that html5ever builds by itself.
 
@@ -33,14 +34,14 @@ const OPEN_MAX: usize = 600;
 /// The start tags between two looks at the numbers of nodes and of open elements.
 const TAGS_PER_LOOK: usize = 16;
 
-/// Attributes of one element: each is compared with all before it. Those of all `html` tags, and of all
-/// `body` tags, count as those of one element, because that is where the tree keeps them.
+/// Attributes of one element: each is compared with all before it. Those of all `html` tags, and of
+/// all `body` tags, count as those of one element, because that is where the tree keeps them.
 pub(super) const ATTRIBUTES_OF_ELEMENT_MAX: usize = 512;
 
-/// Attributes in all.
+/// Attributes of a page.
 pub(super) const ATTRIBUTES_MAX: usize = 200_000;
 
-/// The tree of a page; `None` where it is beyond a limit.
+/// The tree of a page; `None` if it exceeds a limit.
 pub(super) fn of(page: &str) -> Option<Document> {
     let options = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
     let mut build = Build {
@@ -79,7 +80,7 @@ pub(super) fn of(page: &str) -> Option<Document> {
     Some(build.builder.sink)
 }
 
-/// How the tokenizer is to read what follows a tag.
+/// How the tokenizer reads what follows a tag.
 enum Content {
     Markup,
     Raw(RawText),
@@ -113,7 +114,7 @@ impl Build {
         }
     }
 
-    /// `None` where a limit is exceeded.
+    /// `None` if a limit is exceeded.
     fn tag(&mut self, tag: &Tag<'_>) -> Option<Content> {
         let name = LocalName::from(name_of(tag.name));
         let attrs = if tag.is_end { Vec::new() } else { self.attributes(tag)? };
@@ -145,7 +146,7 @@ impl Build {
         })
     }
 
-    /// The attributes of a start tag, each name once; `None` where there are too many.
+    /// The attributes of a start tag, each name once; `None` if there are too many.
     fn attributes(&mut self, tag: &Tag<'_>) -> Option<Vec<Attribute>> {
         let mut attributes: Vec<Attribute> = Vec::new();
         for (count, (name, value)) in (1..).zip(tag.attributes.clone()) {
@@ -168,7 +169,7 @@ impl Build {
         Some(attributes)
     }
 
-    /// How many elements are open or would be opened again.
+    /// The number of elements that are open or would be opened again.
     fn open(&self) -> usize {
         #[derive(Default)]
         struct Count(Cell<usize>);
@@ -184,7 +185,7 @@ impl Build {
     }
 }
 
-/// The standard's form of the name of an element or an attribute.
+/// The name of an element or an attribute in the form of the standard.
 fn name_of(source: &str) -> String {
     let mut name = source.replace('\0', "\u{fffd}");
     name.make_ascii_lowercase();

@@ -1,12 +1,12 @@
 //! The recipes `keywords-N` and `keywords-N-wL`: the N heaviest words by TF-IDF.
 //!
-//! The practice of Chinese services: the dictionary segmenter of jieba (`jieba-rs`, its dictionary,
-//! its IDF weights and its stop words, compiled in; no HMM) cuts the normalised text into words and
-//! weighs those of two characters or more. N is about 22 for long texts and 11 for short ones. A
-//! feature is such a word with its weight; with `-wL` the weight becomes a step, 1 to L, in
-//! proportion to that of the heaviest. Its hash is XXH3-64, seed 0, of its UTF-8 bytes.
+//! Chinese services do it like this. The dictionary segmenter of jieba (`jieba-rs` with its
+//! dictionary, its IDF weights and its stop words, compiled in; no HMM) cuts the normalised text
+//! into words and weights those of two characters or more. N is about 22 for long texts and 11 for
+//! short ones. A feature is such a word with its weight; with `-wL` the weight becomes a step, 1 to
+//! L, in proportion to that of the heaviest. Its hash is XXH3-64, seed 0, of its UTF-8 bytes.
 //!
-//! Words of other languages get the median IDF, so that the recipe serves Chinese first. The
+//! Words of other languages get the median IDF: the recipe is meant for Chinese. The
 //! dictionaries are read at the first use, in about a second and some 100 MiB; then about
 //! 100 ns a character.
 
@@ -30,7 +30,7 @@ pub(crate) fn keywords(normalised: &str, heaviest: u8, levels: Option<u8>) -> Ve
     words.into_iter().map(|word| (word.keyword, level(word.weight, top, levels))).collect()
 }
 
-/// A weight as it counts, beside the heaviest.
+/// The weight that counts, given the largest weight of the text.
 fn level(weight: f64, top: f64, levels: Option<u8>) -> f64 {
     levels.map_or(weight, |levels| (f64::from(levels) * weight / top).ceil().max(1.0))
 }
@@ -40,13 +40,14 @@ mod tests {
     use super::*;
     use crate::text::features::normalise::normalise;
 
-    /// "Beijing roast duck is delicious; the weather in New York is fine today, the roast duck too."
+    /// "Beijing roast duck is delicious; the weather in New York is fine today, the roast duck
+    /// too."
     const TEXT: &str = "\u{5317}\u{4eac}\u{70e4}\u{9e2d}\u{771f}\u{597d}\u{5403}\u{ff0c}\u{4eca}\
         \u{5929}\u{7ebd}\u{7ea6}\u{7684}\u{5929}\u{6c14}\u{597d}\u{ff0c}\u{5317}\u{4eac}\u{70e4}\
         \u{9e2d}\u{4e5f}\u{597d}\u{3002}";
 
     #[test]
-    fn the_heaviest_words_come_first_and_at_most_so_many() {
+    fn the_heaviest_words_come_first_and_their_number_is_limited() {
         let words = keywords(&normalise(TEXT), 3, None);
         assert_eq!(words.len(), 3);
         // Beijing roast duck, twice in the text and rare.

@@ -1,9 +1,10 @@
 //! The recipes `np1` and `np1-5`: from a text to its fingerprint and its sketch.
 //!
-//! A feature weighs as often as it occurs, and its hash is XXH3-64, seed 0, of its UTF-8 bytes. The
-//! recipe is a published standard with test vectors (`docs/recipe-np1.md`); nothing about it may change
-//! under this name. Linear in the text; [`Digest`] does the work. Tested by the vectors of
-//! `tests/corpus`, the reference fingerprints and sketches, and a naive version in `naive.rs`.
+//! A feature counts once per occurrence, and its hash is XXH3-64, seed 0, of its UTF-8 bytes. The
+//! recipe is a published standard with test vectors (`docs/recipe-np1.md`); nothing about it may
+//! change under this name. Linear in the text; [`Digest`] does the work. Tested by the vectors of
+//! `tests/corpus`, the reference fingerprints and sketches, and a naive version in
+//! `tests/naive.rs`.
 
 use crate::fingerprint::Fingerprint;
 use crate::text::analysis::{Analysis, EmptyDocument, SHORT_TOKENS, Wanted};
@@ -14,7 +15,7 @@ use crate::text::hashing::tally::Tally;
 /// The length of a window of words, in code points.
 pub(crate) const WINDOW: usize = 4;
 
-/// As [`WINDOW`], in the recipe `np1-5`.
+/// The length of a window in the recipe `np1-5`.
 pub(crate) const WIDER_WINDOW: usize = 5;
 
 /// The fingerprint, sketch and length of a text by the recipe `np1`; its features are not counted.

@@ -1,10 +1,9 @@
-//! Features that the caller weighted: a token is hashed as it stands, and weighs what it is given.
+//! Weighted features from the caller: tokens and their weights.
 //!
-//! No normalisation: the token's UTF-8 bytes go through XXH3-64, seed 0, as they are. A repeated
-//! token adds its weights. Sums are made in the order of the tokens' bytes and then of the
-//! weights, so that the order in which a caller sends them cannot tip a sum that is nearly 0.
-//! There is no sketch, and nothing is ever short: the caller decided what counts. Linear but for
-//! the sorting.
+//! No normalisation: the token's UTF-8 bytes go through XXH3-64, seed 0, as they are. The weights
+//! of a repeated token are added. Features are summed in the order of the tokens' bytes and then of
+//! the weights, so that the order in which a caller sends them cannot tip a sum near 0. There is no
+//! sketch, and no document is short: the caller decides what counts. Linear except for a sort.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -15,16 +14,16 @@ use crate::text::hashing::simhash::SimHash;
 /// Weighted features have no fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadFeatures {
-    /// There is none.
+    /// There are no features.
     #[error("there are no features")]
     Empty,
     /// A weight is infinite or not a number, or the sizes of the weights add up to infinity.
     #[error("the weight of feature {token:?} is not finite, or makes their sum infinite")]
     NotFinite {
-        /// The first token of which this is true.
+        /// The first such token.
         token: String,
     },
-    /// Every token's weight is 0, or they cancel out.
+    /// The weights of every token are 0 or cancel out.
     #[error("the weights are all zero")]
     AllZero,
 }
@@ -46,7 +45,7 @@ pub(crate) fn analyse_features<'a>(
     })
 }
 
-/// One entry a token, in the order of the tokens; none weighs 0.
+/// One entry for each token, in the order of the tokens, without those of weight 0.
 pub(crate) fn merged<'a>(
     features: impl IntoIterator<Item = (&'a str, f64)>,
 ) -> Result<Vec<(&'a str, f64)>, BadFeatures> {
@@ -76,7 +75,6 @@ pub(crate) fn merged<'a>(
     Ok(features)
 }
 
-/// The sums of merged features.
 fn sums(features: &[(&str, f64)]) -> SimHash {
     let mut sums = SimHash::default();
     for &(token, weight) in features {

@@ -1,10 +1,9 @@
 //! The recipes `words-N` and `words-N-stop`: N words in a row are a feature.
 //!
-//! A word is a token of the recipe `np1`: a word run, or one CJK character. With `-stop`, stop words
-//! of eleven languages are left out before words are counted in rows. The words of a feature are
-//! joined by a space; a text with fewer words than a row is one feature. A feature weighs as often
-//! as it occurs, and its hash is XXH3-64, seed 0, of its UTF-8 bytes. Linear in the text, about
-//! 30 ns a word.
+//! A word is a token of the recipe `np1`: a word run, or one CJK character. With `-stop`, stop
+//! words of eleven languages are removed first. The words of a feature are joined by a space; a
+//! text of fewer than N words is one feature. A feature counts once per occurrence, and its hash is
+//! XXH3-64, seed 0, of its UTF-8 bytes. Linear in the text, about 30 ns a word.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -12,7 +11,7 @@ use std::sync::LazyLock;
 use crate::text::features::normalise::normalise;
 use crate::text::features::runs::{Run, Runs};
 
-/// The languages whose stop words go: those of `stop-words` (the ISO lists of its version 0.10).
+/// The languages whose stop words are removed, by the ISO lists of `stop-words` 0.10.
 const STOP_LANGUAGES: [&str; 11] =
     ["de", "en", "es", "fr", "it", "ja", "ko", "nl", "pt", "ru", "zh"];
 
@@ -21,7 +20,7 @@ static STOP_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| {
     STOP_LANGUAGES.into_iter().flat_map(of_language).map(|word| normalise(word).into()).collect()
 });
 
-/// Hands each feature of a normalised text to `take`, once an occurrence, in text order.
+/// Passes each occurrence of a feature in a normalised text to `take`, in text order.
 pub(crate) fn walk(
     normalised: &str,
     in_a_row: u8,
@@ -88,8 +87,8 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_go_before_words_are_counted_in_rows() {
-        // Of eleven languages: the, of; der; \u{7684} (of).
+    fn stop_words_are_removed_before_features_are_formed() {
+        // English, German and Chinese stop words.
         assert_eq!(features("The taste OF the tea", 2, true), ["taste tea"]);
         assert_eq!(features("der Tee", 1, true), ["tee"]);
         assert_eq!(features("\u{8336}\u{7684}", 1, true), ["\u{8336}"]);
