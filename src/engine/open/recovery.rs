@@ -20,7 +20,8 @@ use crate::index::view::{Parts, Shape, View};
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::storage::journal::writer;
-use crate::storage::{Disk, Journal, scan, sealed};
+use crate::storage::scan;
+use crate::storage::{Disk, Journal, sealed};
 
 /// A recovered data directory.
 #[derive(Debug)]

@@ -97,6 +97,21 @@ impl Block {
         self.waiting == BLOCK
     }
 
+    /// Adds words, for all of which there is space. They are separated by single spaces: the first
+    /// begins at `first`, and `ends` are the offsets of their ends from `from`.
+    fn push_words(&mut self, bytes: &[u8], first: usize, from: usize, ends: &[u32]) {
+        let Some(&first_end) = ends.first() else { return };
+        let words = &mut self.words[self.waiting..][..ends.len()];
+        let lengths = &mut self.lengths[self.waiting..][..ends.len()];
+        (words[0], lengths[0]) = short(&bytes[first..], from + first_end as usize - first);
+        let bytes = &bytes[from..];
+        for i in 1..ends.len() {
+            let (start, end) = (ends[i - 1] as usize + 1, ends[i] as usize);
+            (words[i], lengths[i]) = short(&bytes[start..], end - start);
+        }
+        self.waiting += ends.len();
+    }
+
     /// The space for the words of a stretch of Han.
     fn space(&mut self, at: usize) -> &mut [u64; HAN_MAX] {
         self.words[at..].first_chunk_mut().expect("a block has room for a stretch")

@@ -60,11 +60,16 @@ impl Repeats {
 
     /// Every occurrence of the keys that occur more than once, and of a few others.
     pub(crate) fn suspects(&self) -> Vec<u64> {
-        let is_suspect = |key: &u64| {
-            let (word, bit) = position(*key);
-            self.again[word] & bit != 0
-        };
-        self.keys.iter().copied().filter(is_suspect).collect()
+        // Always written and only sometimes kept, so that no branch depends on the keys.
+        let mut suspects = vec![0; self.keys.len() + 1];
+        let mut count = 0;
+        for &key in &self.keys {
+            let (word, bit) = position(key);
+            suspects[count] = key;
+            count += usize::from(self.again[word] & bit != 0);
+        }
+        suspects.truncate(count);
+        suspects
     }
 }
 
