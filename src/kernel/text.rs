@@ -73,7 +73,17 @@ for_each_simd! {
 
     /// Replaces each shingle, which occurred `earlier` times before, by its element.
     mix_elements(shingles: &mut [u64], earlier: &[u32]) = mix_elements_body;
+
+    /// The codes of a sketch's bins as two planes of bits, 64 bins a word, the low bits first. The
+    /// code of a bin with the least value v is 1 + v mod 3; that of an empty bin is 0.
+    code_planes(least: &[u32; 64 * PLANE], planes: &mut [u64; 2 * PLANE]) = code_planes_body;
 }
+
+/// The number of words of a plane of codes.
+const PLANE: usize = 8;
+
+/// The value of a bin without an element.
+pub const EMPTY_BIN: u32 = u32::MAX;
 
 /// The bits that the secret of XXH3 flips in strings of 1 to 3 bytes.
 const FLIP_1_TO_3: u64 = 0x396c_feb8 ^ 0xbe4b_a423;
@@ -198,6 +208,20 @@ fn mix_elements_body(shingles: &mut [u64], earlier: &[u32]) {
     for (shingle, &earlier) in shingles.iter_mut().zip(earlier) {
         let step = u64::from(earlier).wrapping_mul(SHINGLE_MULTIPLIER);
         *shingle = mix(shingle.wrapping_add(step));
+    }
+}
+
+#[inline(always)]
+fn code_planes_body(least: &[u32; 64 * PLANE], planes: &mut [u64; 2 * PLANE]) {
+    let (low, high) = planes.split_at_mut(PLANE);
+    let (bins, _) = least.as_chunks::<64>();
+    for ((low, high), bins) in low.iter_mut().zip(high).zip(bins) {
+        (*low, *high) = (0, 0);
+        for (bit, &value) in bins.iter().enumerate() {
+            let code = u64::from(if value == EMPTY_BIN { 0 } else { 1 + value % 3 });
+            *low |= (code & 1) << bit;
+            *high |= (code >> 1) << bit;
+        }
     }
 }
 
@@ -414,6 +438,24 @@ mod tests {
             }
             for simd in Simd::available() {
                 prop_assert_eq!(mixed(simd), mixed(Simd::Portable), "{:?}", simd);
+            }
+        }
+    }
+
+    #[test]
+    fn codes_are_one_more_than_the_remainder_of_three() {
+        let mut least = [EMPTY_BIN; 64 * PLANE];
+        (least[0], least[1], least[2], least[511]) = (0, 1, 2, u32::MAX - 1);
+        for (bin, value) in least.iter_mut().enumerate().take(300).skip(100) {
+            *value = (bin as u32).wrapping_mul(0x9e37_79b1);
+        }
+        for simd in Simd::available() {
+            let mut planes = [7; 2 * PLANE];
+            code_planes(simd, &least, &mut planes);
+            for (bin, &value) in least.iter().enumerate() {
+                let bit = |plane: usize| planes[PLANE * plane + bin / 64] >> (bin % 64) & 1;
+                let expected = if value == EMPTY_BIN { 0 } else { 1 + u64::from(value % 3) };
+                assert_eq!(bit(0) | bit(1) << 1, expected, "{simd:?}: bin {bin}, {value}");
             }
         }
     }

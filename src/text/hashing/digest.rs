@@ -226,10 +226,19 @@ impl<const WINDOW: usize> Digest<WINDOW> {
             self.segment.word = from + *last as usize + 1;
             return;
         }
-        for i in 0..count {
-            let end = from + self.ends[i] as usize;
-            self.word(self.segment.word, end);
-            self.segment.word = end + 1;
+        let mut done = 0;
+        while done < count {
+            let waiting = self.tokens.waiting;
+            let some = (BLOCK - waiting).min(count - done);
+            let Segment { bytes, word, .. } = &mut self.segment;
+            let ends = &self.ends[done..done + some];
+            self.tokens.push_words(bytes, *word, from, ends);
+            *word = from + ends[some - 1] as usize + 1;
+            self.single[waiting..waiting + some].fill(false);
+            done += some;
+            if self.tokens.waiting == BLOCK {
+                self.hash_tokens();
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use crate::text::hashing::repeats::Repeats;
 use crate::text::hashing::tally::Tally;
 
 /// Above every value that an element can have.
-const EMPTY: u32 = u32::MAX;
+const EMPTY: u32 = kernel::EMPTY_BIN;
 
 #[derive(Debug)]
 pub(crate) struct SketchBuilder {
@@ -109,8 +109,9 @@ impl SketchBuilder {
         if let Some(repeats) = self.repeats.take() {
             self.count(Simd::best(), &repeats.suspects());
         }
-        let code = |least| if least == EMPTY { 0 } else { 1 + (least % 3) as u8 };
-        Some(Box::new(Sketch::from_codes(&self.least.map(code))))
+        let mut planes = [0; 16];
+        kernel::code_planes(Simd::best(), &self.least, &mut planes);
+        Some(Box::new(Sketch::from_planes(planes)))
     }
 }
 
