@@ -17,6 +17,11 @@ impl Sketch {
     /// The size of its written form.
     pub const BYTES: usize = 128;
 
+    /// The sketch with these bit planes: bin b is bit `b & 63` of word `b >> 6` of its plane.
+    pub const fn from_planes(planes: [u64; 16]) -> Self {
+        Self(planes)
+    }
+
     /// The sketch with these bin codes, each 0 (empty), 1, 2 or 3.
     pub fn from_codes(codes: &[u8; BINS]) -> Self {
         let mut planes = [0_u64; 16];
