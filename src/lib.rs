@@ -68,23 +68,38 @@
 //! The service itself, its benchmarks and its tests use further modules of the crate, which are not
 //! part of its interface. `ARCHITECTURE.md` lists them in reading order.
 
-pub mod access;
-pub mod allocator;
-pub mod bulk;
-pub mod cli;
-pub mod config;
 pub mod document;
 pub mod engine;
 pub mod fingerprint;
-pub mod http;
 pub mod index;
-pub mod kernel;
-pub(crate) mod lines;
-pub mod machine;
-pub mod metrics;
 pub mod recipe;
-pub mod server;
 pub mod sketch;
-pub mod storage;
-pub mod telemetry;
 pub mod text;
+
+mod kernel;
+mod lines;
+
+// The program, its benchmarks and its tests use these. They are not part of the crate's interface and
+// change without notice.
+#[doc(hidden)]
+pub mod access;
+#[doc(hidden)]
+pub mod allocator;
+#[doc(hidden)]
+pub mod bulk;
+#[doc(hidden)]
+pub mod cli;
+#[doc(hidden)]
+pub mod config;
+#[doc(hidden)]
+pub mod http;
+#[doc(hidden)]
+pub mod machine;
+#[doc(hidden)]
+pub mod metrics;
+#[doc(hidden)]
+pub mod server;
+#[doc(hidden)]
+pub mod storage;
+#[doc(hidden)]
+pub mod telemetry;

@@ -19,16 +19,17 @@
 //!
 //! The simulation tests drive [`mod@write::core`] directly and crash it at every point.
 
-pub mod background;
+pub(crate) mod background;
+#[doc(hidden)]
 pub mod directory_file;
-pub mod error;
-pub mod handle;
-pub mod open;
-pub mod options;
-pub mod published;
-pub mod read;
-pub mod replies;
-pub mod write;
+pub(crate) mod error;
+pub(crate) mod handle;
+pub(crate) mod open;
+pub(crate) mod options;
+pub(crate) mod published;
+pub(crate) mod read;
+pub(crate) mod replies;
+pub(crate) mod write;
 
 mod blocking;
 mod clock;

@@ -6,7 +6,7 @@ use crate::storage::Records;
 /// A state with its records. The records are pinned: those of the view's documents stay readable
 /// for the life of this value, even if their files are reclaimed.
 #[derive(Debug, Clone)]
-pub struct Published {
+pub(crate) struct Published {
     /// The state.
     pub view: View,
     /// Its records.

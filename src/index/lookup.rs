@@ -30,7 +30,7 @@ const VISITS: usize = 256;
 
 /// Fingerprints for which a thread keeps its buffer between look-ups. After a match with a giant
 /// group the buffer is freed.
-pub const VALUES_KEPT: usize = 1_024;
+pub(crate) const VALUES_KEPT: usize = 1_024;
 
 thread_local! {
     /// The buffers of a single look-up, one set a thread: allocating them took a fifth of the
@@ -40,7 +40,7 @@ thread_local! {
 
 /// The levels of a view: all that a look-up visits.
 #[derive(Debug, Clone, Copy)]
-pub struct Levels<'a> {
+pub(crate) struct Levels<'a> {
     /// Oldest first.
     pub segments: &'a [Arc<Segment>],
     /// The secondary tables, by role, oldest first.
@@ -54,7 +54,7 @@ pub struct Levels<'a> {
 impl<'a> Levels<'a> {
     /// All deltas as the view sees them, oldest first.
     #[inline]
-    pub fn deltas(self) -> impl DoubleEndedIterator<Item = DeltaAt<'a>> {
+    pub(crate) fn deltas(self) -> impl DoubleEndedIterator<Item = DeltaAt<'a>> {
         let last = self.deltas.len() - 1;
         self.deltas
             .iter()
@@ -65,7 +65,7 @@ impl<'a> Levels<'a> {
 
 /// The radius of a look-up in each table.
 #[derive(Debug, Clone, Copy)]
-pub struct Reach {
+pub(crate) struct Reach {
     /// For each role of a table of large segments.
     large: Radii,
     /// The largest distance of a hit.
@@ -84,7 +84,7 @@ enum Visited<'a> {
 
 impl Reach {
     /// The reach of a look-up at a distance, where large segments have the tables of `plan`.
-    pub fn of(plan: &Plan, distance: Distance) -> Self {
+    pub(crate) fn of(plan: &Plan, distance: Distance) -> Self {
         Self { large: *plan.radii(distance), distance }
     }
 
@@ -155,7 +155,7 @@ impl Visited<'_> {
 
 /// The buffers of a look-up.
 #[derive(Debug, Default)]
-pub struct Lookup {
+pub(crate) struct Lookup {
     next: Group,
     now: Group,
 }
@@ -171,7 +171,7 @@ struct Group {
 impl Lookup {
     /// Calls `found` with the index of a query and each fingerprint near it. The same fingerprint
     /// may be reported more than once, and its documents may have been removed.
-    pub fn run(
+    pub(crate) fn run(
         &mut self,
         levels: Levels<'_>,
         reach: Reach,

@@ -24,17 +24,24 @@
 //! the list in `tests/naive.rs`.
 #![deny(clippy::iter_over_hash_type, reason = "replicas must agree")]
 
-pub mod buckets;
+pub(crate) mod buckets;
+#[doc(hidden)]
 pub mod compaction;
+#[doc(hidden)]
 pub mod cost;
+#[doc(hidden)]
 pub mod image;
 mod in_memory;
+#[doc(hidden)]
 pub mod levels;
-pub mod lookup;
-pub mod memory;
+pub(crate) mod lookup;
+pub(crate) mod memory;
+#[doc(hidden)]
 pub mod permutation;
+#[doc(hidden)]
 pub mod plan;
-pub mod tables;
+pub(crate) mod tables;
+#[doc(hidden)]
 pub mod view;
 
 pub use in_memory::InMemoryIndex;

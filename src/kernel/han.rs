@@ -5,7 +5,7 @@
 use crate::kernel::Simd;
 
 /// The largest number of characters read at a time.
-pub const HAN_MAX: usize = 16;
+pub(crate) const HAN_MAX: usize = 16;
 
 /// The bytes of the first and the last Han character; the first byte is the highest.
 const FIRST: u32 = 0xe4_b8_80;
@@ -16,7 +16,7 @@ const BITS: u32 = 24;
 
 /// Whether the text begins with a Han character.
 #[inline]
-pub fn begins_with_han(utf_8: &[u8]) -> bool {
+pub(crate) fn begins_with_han(utf_8: &[u8]) -> bool {
     utf_8.first_chunk().is_some_and(|&three| is_han(three))
 }
 
@@ -29,7 +29,7 @@ fn is_han([a, b, c]: [u8; 3]) -> bool {
 /// number. The bytes of each character become a word, the first byte lowest, and those of each two
 /// neighbours a pair. The rest of `words` and `pairs` is undefined.
 #[inline]
-pub fn han(
+pub(crate) fn han(
     simd: Simd,
     utf_8: &[u8],
     words: &mut [u64; HAN_MAX],
@@ -46,7 +46,11 @@ pub fn han(
 }
 
 /// The definition.
-pub fn portable(utf_8: &[u8], words: &mut [u64; HAN_MAX], pairs: &mut [u64; HAN_MAX]) -> usize {
+pub(crate) fn portable(
+    utf_8: &[u8],
+    words: &mut [u64; HAN_MAX],
+    pairs: &mut [u64; HAN_MAX],
+) -> usize {
     let (characters, _) = utf_8.as_chunks::<3>();
     let mut count = 0;
     for (word, &[a, b, c]) in

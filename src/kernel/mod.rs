@@ -16,17 +16,17 @@
     expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")
 )]
 
-pub mod han;
-pub mod permute;
-pub mod scan;
-pub mod squeeze;
-pub mod text;
+pub(crate) mod han;
+pub(crate) mod permute;
+pub(crate) mod scan;
+pub(crate) mod squeeze;
+pub(crate) mod text;
 
 use std::sync::LazyLock;
 
 /// An instruction set that the kernel knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Simd {
+pub(crate) enum Simd {
     /// AVX-512 as Ice Lake and Zen 4 have it, with BMI2.
     Avx512,
     /// AVX2.
@@ -37,14 +37,14 @@ pub enum Simd {
 
 impl Simd {
     /// The best that this processor has.
-    pub fn best() -> Self {
+    pub(crate) fn best() -> Self {
         static BEST: LazyLock<Simd> =
             LazyLock::new(|| Simd::available().next().unwrap_or(Simd::Portable));
         *BEST
     }
 
     /// Every instruction set that this processor has, the best first.
-    pub fn available() -> impl Iterator<Item = Self> {
+    pub(crate) fn available() -> impl Iterator<Item = Self> {
         [Self::Avx512, Self::Avx2, Self::Portable].into_iter().filter(|simd| simd.is_available())
     }
 
@@ -77,7 +77,7 @@ impl Simd {
 /// the first level in flight, and twice as many of the second (measured: 8.1 ns for a random line
 /// with the first level, 4.6 ns with the second).
 #[inline]
-pub fn prefetch<T>(items: &[T], at: u32) {
+pub(crate) fn prefetch<T>(items: &[T], at: u32) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};

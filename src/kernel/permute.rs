@@ -7,7 +7,7 @@ use crate::kernel::Simd;
 
 /// A permutation of 64 bits.
 #[derive(Clone)]
-pub struct Permuter {
+pub(crate) struct Permuter {
     sources: Sources,
     /// The permuted bits of each value of each of the sixteen nibbles of a word.
     moves: Box<[[u64; 16]; 16]>,
@@ -23,7 +23,7 @@ impl Permuter {
     ///
     /// # Panics
     /// If a source is 64 or more.
-    pub fn new(sources: [u8; 64]) -> Self {
+    pub(crate) fn new(sources: [u8; 64]) -> Self {
         let mut moves = Box::new([[0; 16]; 16]);
         for (bit, &source) in sources.iter().enumerate() {
             let (nibble, within) = (usize::from(source / 4), source % 4);
@@ -36,7 +36,7 @@ impl Permuter {
 
     /// Permutes one word.
     #[inline]
-    pub fn permute(&self, simd: Simd, word: u64) -> u64 {
+    pub(crate) fn permute(&self, simd: Simd, word: u64) -> u64 {
         let mut words = [word];
         self.permute_all(simd, &mut words);
         words[0]
@@ -44,7 +44,7 @@ impl Permuter {
 
     /// Permutes words in place.
     #[inline]
-    pub fn permute_all(&self, simd: Simd, words: &mut [u64]) {
+    pub(crate) fn permute_all(&self, simd: Simd, words: &mut [u64]) {
         match simd {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Simd::available` has checked that the processor has these instructions.

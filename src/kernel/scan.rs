@@ -15,20 +15,20 @@ use crate::kernel::Simd;
 /// One cache line of a table; [`crate::index::tables::line`] defines its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C, align(64))]
-pub struct Line(pub [u32; 16]);
+pub(crate) struct Line(pub [u32; 16]);
 
 /// The flag in the last word of a line that there is more to visit.
-pub const MORE: u32 = 1 << 31;
+pub(crate) const MORE: u32 = 1 << 31;
 
 /// The largest number of lines of a scan.
-pub const SCAN_MAX: usize = 32;
+pub(crate) const SCAN_MAX: usize = 32;
 
 /// The largest number of words of a bucket that a scan compares.
-pub const WORDS_MAX: usize = 64;
+pub(crate) const WORDS_MAX: usize = 64;
 
 /// The query that lines are compared with.
 #[derive(Debug, Clone, Copy)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     /// The low half of the query's key.
     pub low: u32,
     /// The largest distance of the low halves.
@@ -39,7 +39,7 @@ pub struct Pattern {
 
 /// The result of a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub(crate) struct Found {
     /// For each line, bit i is slot i, and bit 15 says that there is more to visit.
     pub lanes: [u16; SCAN_MAX],
     /// The lines with a slot within the distance.
@@ -54,7 +54,7 @@ pub struct Found {
 /// # Panics
 /// If there is no line at one of the indices.
 #[inline]
-pub fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+pub(crate) fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
     match simd {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Simd::available` has checked that the processor has these instructions.
@@ -69,7 +69,7 @@ pub fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern, found: &mu
 }
 
 /// The definition.
-pub fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+pub(crate) fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
     (found.near, found.more) = (0, 0);
     for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
         let line = &lines[at as usize];
@@ -84,7 +84,7 @@ pub fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found)
 /// Which of these words (the first [`WORDS_MAX`] of them) lie within a distance of `word`: bit i is
 /// word i.
 #[inline]
-pub fn scan_words(simd: Simd, words: &[u32], word: u32, distance: u32) -> u64 {
+pub(crate) fn scan_words(simd: Simd, words: &[u32], word: u32, distance: u32) -> u64 {
     match simd {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Simd::available` has checked that the processor has these instructions.
@@ -97,7 +97,7 @@ pub fn scan_words(simd: Simd, words: &[u32], word: u32, distance: u32) -> u64 {
 }
 
 /// The definition of [`scan_words`].
-pub fn portable_words(words: &[u32], word: u32, distance: u32) -> u64 {
+pub(crate) fn portable_words(words: &[u32], word: u32, distance: u32) -> u64 {
     let near = words.iter().take(WORDS_MAX).enumerate();
     near.fold(0, |all, (i, other)| all | u64::from((other ^ word).count_ones() <= distance) << i)
 }

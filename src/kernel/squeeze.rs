@@ -8,7 +8,7 @@ use crate::kernel::Simd;
 
 /// How much was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Squeezed {
+pub(crate) struct Squeezed {
     /// The number of bytes.
     pub bytes: usize,
     /// The number of word ends.
@@ -16,10 +16,10 @@ pub struct Squeezed {
 }
 
 /// The number of bytes by which `out` must be longer than the text.
-pub const SLACK: usize = 64;
+pub(crate) const SLACK: usize = 64;
 
 /// The number by which `ends` must be longer than half of the text.
-pub const ENDS_SLACK: usize = 32;
+pub(crate) const ENDS_SLACK: usize = 32;
 
 /// Writes the squeezed form of `ascii` to the beginning of `out`, and the offsets in it at which
 /// words end (those of the spaces after them) to `ends`. `in_word` is whether a letter or digit
@@ -28,7 +28,7 @@ pub const ENDS_SLACK: usize = 32;
 /// # Panics
 /// If `out` is not [`SLACK`] bytes longer than the text, or `ends` not [`ENDS_SLACK`] longer than
 /// half of it.
-pub fn squeeze(
+pub(crate) fn squeeze(
     simd: Simd,
     ascii: &[u8],
     in_word: bool,
@@ -50,7 +50,7 @@ pub fn squeeze(
 }
 
 /// The definition.
-pub fn portable(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [u32]) -> Squeezed {
+pub(crate) fn portable(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [u32]) -> Squeezed {
     const LETTERS: [u8; 256] = {
         let mut letters = [b' '; 256];
         let mut byte = 0_u8;

@@ -12,20 +12,20 @@
 use crate::kernel::Simd;
 
 /// The number of hashes processed at a time; a multiple of [`GROUP`].
-pub const BLOCK: usize = 256;
+pub(crate) const BLOCK: usize = 256;
 
 /// The longest string that is hashed here, in bytes.
-pub const SHORT_MAX: usize = 8;
+pub(crate) const SHORT_MAX: usize = 8;
 
 /// The multiplier of shingles and of their counts.
-pub const SHINGLE_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(crate) const SHINGLE_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Declares functions with a variant for each instruction set. Each variant calls the plain body,
 /// which the compiler inlines and so compiles with these instructions.
 macro_rules! for_each_simd {
     ($($(#[$meta:meta])* $name:ident $([const $constant:ident])? ($($argument:ident: $type:ty),*) = $body:ident;)*) => {$(
         $(#[$meta])*
-        pub fn $name $(<const $constant: usize>)? (simd: Simd, $($argument: $type),*) {
+        pub(crate) fn $name $(<const $constant: usize>)? (simd: Simd, $($argument: $type),*) {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt"
@@ -83,7 +83,7 @@ for_each_simd! {
 const PLANE: usize = 8;
 
 /// The value of a bin without an element.
-pub const EMPTY_BIN: u32 = u32::MAX;
+pub(crate) const EMPTY_BIN: u32 = u32::MAX;
 
 /// The bits that the secret of XXH3 flips in strings of 1 to 3 bytes.
 const FLIP_1_TO_3: u64 = 0x396c_feb8 ^ 0xbe4b_a423;
@@ -181,7 +181,7 @@ fn hash_windows_body<const WINDOW: usize>(bytes: &[u8], hashes: &mut [u64]) {
 
 /// The final mixing of `MurmurHash3`.
 #[inline(always)]
-pub const fn mix(mut h: u64) -> u64 {
+pub(crate) const fn mix(mut h: u64) -> u64 {
     h ^= h >> 33;
     h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
     h ^= h >> 33;
@@ -191,7 +191,7 @@ pub const fn mix(mut h: u64) -> u64 {
 
 /// The shingle of two neighbouring tokens, given by their hashes.
 #[inline(always)]
-pub const fn shingle(one: u64, next: u64) -> u64 {
+pub(crate) const fn shingle(one: u64, next: u64) -> u64 {
     mix(one.wrapping_mul(SHINGLE_MULTIPLIER).wrapping_add(next))
 }
 
@@ -242,7 +242,7 @@ const GROUPS_MAX: u32 = (1 << DIGITS) / 16 - 1;
 /// that bitwise operations on words are 64 additions at once (Harley and Seal's carry-save adders).
 /// Each of eight lanes counts every eighth hash.
 #[derive(Debug, Clone)]
-pub struct BitCounts {
+pub(crate) struct BitCounts {
     digits: [[u64; LANES]; DIGITS],
     /// The number of groups counted in the lanes.
     groups: u32,
@@ -259,12 +259,12 @@ impl Default for BitCounts {
 
 impl BitCounts {
     /// The number of counted hashes.
-    pub const fn total(&self) -> u64 {
+    pub(crate) const fn total(&self) -> u64 {
         self.total
     }
 
     /// How many of them have each bit set, bit 0 first.
-    pub fn ones(&mut self) -> [u64; 64] {
+    pub(crate) fn ones(&mut self) -> [u64; 64] {
         empty_lanes(Simd::best(), self);
         self.ones
     }

@@ -15,39 +15,39 @@ const PREFETCHED: usize = 16;
 
 /// The state that commands are decided in.
 #[derive(Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     view: View,
     id_secret: [u8; 16],
 }
 
 impl Machine {
     /// A machine that continues from a view.
-    pub fn new(view: View, id_secret: [u8; 16]) -> Self {
+    pub(crate) fn new(view: View, id_secret: [u8; 16]) -> Self {
         Self { view, id_secret }
     }
 
     /// The state after the last command.
-    pub fn view(&self) -> &View {
+    pub(crate) fn view(&self) -> &View {
         &self.view
     }
 
     /// The same for background work on the levels of the index, which changes no reply.
-    pub fn view_mut(&mut self) -> &mut View {
+    pub(crate) fn view_mut(&mut self) -> &mut View {
         &mut self.view
     }
 
     /// The secret of the id keys.
-    pub fn id_secret(&self) -> [u8; 16] {
+    pub(crate) fn id_secret(&self) -> [u8; 16] {
         self.id_secret
     }
 
     /// The key of an id.
-    pub fn key(&self, id: &DocumentId) -> IdKey {
+    pub(crate) fn key(&self, id: &DocumentId) -> IdKey {
         IdKey::of(id.as_str(), &self.id_secret)
     }
 
     /// Stores a document.
-    pub fn insert(&mut self, command: Insert) -> Applied<Verdict> {
+    pub(crate) fn insert(&mut self, command: Insert) -> Applied<Verdict> {
         let Insert { document } = command;
         let own = document.id.as_ref().and_then(|id| self.view.find_id(self.key(id)));
         let verdict = match own {
@@ -64,7 +64,7 @@ impl Machine {
     ///
     /// # Panics
     /// If the search has not seen every change: bring it up to date first ([`Search::update`]).
-    pub fn check_and_insert(
+    pub(crate) fn check_and_insert(
         &mut self,
         command: CheckAndInsert,
         search: &Search,
@@ -92,7 +92,7 @@ impl Machine {
     }
 
     /// Stores bare fingerprints.
-    pub fn insert_packed(&mut self, command: InsertPacked) -> Applied<()> {
+    pub(crate) fn insert_packed(&mut self, command: InsertPacked) -> Applied<()> {
         self.applied((), put_packed(command.fingerprints))
     }
 
@@ -101,7 +101,7 @@ impl Machine {
     ///
     /// # Panics
     /// If the search is stale.
-    pub fn check_and_insert_packed(
+    pub(crate) fn check_and_insert_packed(
         &mut self,
         command: CheckAndInsertPacked,
         search: PackedSearch,
@@ -131,28 +131,28 @@ impl Machine {
     }
 
     /// Removes the document with an id.
-    pub fn remove(&mut self, command: Remove) -> Applied<u64> {
+    pub(crate) fn remove(&mut self, command: Remove) -> Applied<u64> {
         let Remove { id } = command;
         let is_stored = self.view.find_id(self.key(&id)).is_some();
         self.applied(u64::from(is_stored), is_stored.then_some(Change::Remove { id }))
     }
 
     /// Removes a fingerprint with all its documents.
-    pub fn reset(&mut self, command: Reset) -> Applied<u64> {
+    pub(crate) fn reset(&mut self, command: Reset) -> Applied<u64> {
         let Reset { fingerprint } = command;
         let documents = self.view.document_counts(fingerprint).documents;
         self.applied(documents, (documents > 0).then_some(Change::Reset { fingerprint }))
     }
 
     /// Counts the changes before `next`, of which nothing is left.
-    pub fn skip_to(&mut self, next: Sequence) {
+    pub(crate) fn skip_to(&mut self, next: Sequence) {
         while self.view.sequence().next() < next {
             self.view.advance();
         }
     }
 
     /// Enacts a change: that of a command, or the next one of the journal.
-    pub fn enact(&mut self, change: &Change) {
+    pub(crate) fn enact(&mut self, change: &Change) {
         match change {
             Change::Put { document } => {
                 let key = document.id.as_ref().map(|id| self.key(id));

@@ -10,14 +10,14 @@ use crate::machine::query::Criteria;
 
 /// Stores a document, whatever is stored already. The reply is a [`Verdict`].
 #[derive(Debug, Clone)]
-pub struct Insert {
+pub(crate) struct Insert {
     /// The document.
     pub document: Document,
 }
 
 /// Stores a document unless it is a near-duplicate of another. The reply is a [`Verdict`].
 #[derive(Debug, Clone)]
-pub struct CheckAndInsert {
+pub(crate) struct CheckAndInsert {
     /// The document.
     pub document: Document,
     /// What counts as a near-duplicate.
@@ -28,7 +28,7 @@ pub struct CheckAndInsert {
 
 /// Stores bare fingerprints, all of them.
 #[derive(Debug, Clone)]
-pub struct InsertPacked {
+pub(crate) struct InsertPacked {
     /// In order of effect, at most [`PACKED_MAX`](crate::machine::change::PACKED_MAX).
     pub fingerprints: Vec<Fingerprint>,
 }
@@ -36,7 +36,7 @@ pub struct InsertPacked {
 /// Stores each bare fingerprint that has no other within the distance. The reply is, for each, the
 /// distance of the nearest one, or [`NO_HIT`](crate::machine::search::NO_HIT) where it was stored.
 #[derive(Debug, Clone)]
-pub struct CheckAndInsertPacked {
+pub(crate) struct CheckAndInsertPacked {
     /// In order of effect, at most [`PACKED_MAX`](crate::machine::change::PACKED_MAX).
     pub fingerprints: Vec<Fingerprint>,
     /// What counts as near, inclusive.
@@ -45,14 +45,14 @@ pub struct CheckAndInsertPacked {
 
 /// Removes the document with an id. The reply is the number of documents removed.
 #[derive(Debug, Clone)]
-pub struct Remove {
+pub(crate) struct Remove {
     /// The id.
     pub id: DocumentId,
 }
 
 /// Removes a fingerprint with all its documents. The reply is the number of documents removed.
 #[derive(Debug, Clone, Copy)]
-pub struct Reset {
+pub(crate) struct Reset {
     /// The fingerprint.
     pub fingerprint: Fingerprint,
 }
@@ -85,7 +85,7 @@ impl Verdict {
 
 /// A decided command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied<R> {
+pub(crate) struct Applied<R> {
     /// Its reply.
     pub reply: R,
     /// What the journal has to record, if anything changed.
@@ -96,7 +96,7 @@ pub struct Applied<R> {
 
 impl<R> Applied<R> {
     /// The same with another reply, made of this one and the sequence.
-    pub fn map<T>(self, reply: impl FnOnce(R, Sequence) -> T) -> Applied<T> {
+    pub(crate) fn map<T>(self, reply: impl FnOnce(R, Sequence) -> T) -> Applied<T> {
         let Self { change, sequence, .. } = self;
         Applied { reply: reply(self.reply, sequence), change, sequence }
     }

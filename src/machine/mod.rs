@@ -14,12 +14,12 @@
 //! Tested against [`model`], which keeps everything in a list.
 #![deny(clippy::iter_over_hash_type, clippy::float_arithmetic, reason = "replicas must agree")]
 
-pub mod apply;
+pub(crate) mod apply;
 pub mod change;
-pub mod commands;
+pub(crate) mod commands;
 pub mod model;
 pub mod query;
-pub mod search;
+pub(crate) mod search;
 
 #[cfg(test)]
 mod tests;

@@ -12,19 +12,19 @@ use crate::machine::query::{Criteria, Verification};
 use crate::sketch::Sketch;
 
 /// The maximum number of documents of one fingerprint, oldest first, whose sketches are compared.
-pub const DOCUMENTS_COMPARED_MAX: usize = 16;
+pub(crate) const DOCUMENTS_COMPARED_MAX: usize = 16;
 
 /// The maximum number of matches of one look-up that are verified, the nearest and oldest first.
-pub const MATCHES_VERIFIED_MAX: usize = 256;
+pub(crate) const MATCHES_VERIFIED_MAX: usize = 256;
 
 /// The maximum number of matches that a search keeps, the nearest and oldest first; it only counts
 /// the others. So a search takes 90 KiB at most, and its first thousand hits are right even if
 /// verification moves every match that it refutes to the end.
-pub const MATCHES_KEPT_MAX: usize = MATCHES_VERIFIED_MAX + 1_000;
+pub(crate) const MATCHES_KEPT_MAX: usize = MATCHES_VERIFIED_MAX + 1_000;
 
 /// A document to look up.
 #[derive(Debug, Clone, Copy)]
-pub struct Probe<'a> {
+pub(crate) struct Probe<'a> {
     /// The document.
     pub document: &'a Document,
     /// The key of its id: the stored document with this id is no match.
@@ -35,7 +35,7 @@ pub struct Probe<'a> {
 
 impl<'a> Probe<'a> {
     /// The probe of a document, in a directory with this secret.
-    pub fn new(document: &'a Document, criteria: Criteria, id_secret: &[u8; 16]) -> Self {
+    pub(crate) fn new(document: &'a Document, criteria: Criteria, id_secret: &[u8; 16]) -> Self {
         let key = document.id.as_ref().map(|id| IdKey::of(id.as_str(), id_secret));
         Self { document, key, criteria }
     }
@@ -43,7 +43,7 @@ impl<'a> Probe<'a> {
 
 /// A stored fingerprint within the distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Match {
+pub(crate) struct Match {
     /// The fingerprint.
     pub fingerprint: Fingerprint,
     /// Its distance.
@@ -62,7 +62,7 @@ pub struct Match {
 
 /// The matches of a probe, as of a sequence, in the order in which hits are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Search {
+pub(crate) struct Search {
     /// The last change that it has seen.
     pub since: Sequence,
     /// The document with the probe's id at that time.
@@ -76,7 +76,7 @@ pub struct Search {
 
 /// What a reader found for bare fingerprints.
 #[derive(Debug, Clone)]
-pub struct PackedSearch {
+pub(crate) struct PackedSearch {
     /// The last change that it has seen.
     pub since: Sequence,
     /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
@@ -84,37 +84,38 @@ pub struct PackedSearch {
 }
 
 /// In packed replies: no fingerprint is within the distance.
-pub const NO_HIT: u8 = 255;
+pub(crate) const NO_HIT: u8 = 255;
 
 impl PackedSearch {
     /// Searches a view. Cost: one look-up for each fingerprint.
-    pub fn new(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Self {
+    pub(crate) fn new(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Self {
         Self { since: view.sequence(), nearest: nearest(view, fingerprints, distance) }
     }
 
     /// Whether it is too old to be brought up to date from memory: search again.
-    pub fn is_stale(&self, view: &View) -> bool {
+    pub(crate) fn is_stale(&self, view: &View) -> bool {
         view.may_have_lost_since(self.since)
     }
 }
 
 /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
-pub fn nearest(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Vec<u8> {
+pub(crate) fn nearest(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Vec<u8> {
     let nearest = view.nearest(fingerprints, distance);
     nearest.map(|nearest| nearest.map_or(NO_HIT, Distance::get)).collect()
 }
 
 /// The search is too old to be brought up to date from memory: search again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stale;
+pub(crate) struct Stale;
 
 /// A source of the sketches of stored documents.
-pub type Sketches<'a, E> = &'a mut dyn FnMut(Fingerprint, Posting) -> Result<Option<Sketch>, E>;
+pub(crate) type Sketches<'a, E> =
+    &'a mut dyn FnMut(Fingerprint, Posting) -> Result<Option<Sketch>, E>;
 
 impl Search {
     /// Finds the matches in a view, not yet verified. Cost: the look-up, and a few cache misses
     /// for each match.
-    pub fn begin(view: &View, probe: &Probe<'_>) -> Self {
+    pub(crate) fn begin(view: &View, probe: &Probe<'_>) -> Self {
         let own = probe.key.and_then(|key| view.find_id(key));
         let near = view.near(probe.document.fingerprint, probe.criteria.distance);
         let matches: Vec<_> =
@@ -135,7 +136,7 @@ impl Search {
     ///
     /// # Errors
     /// Those of the source of sketches.
-    pub fn verify<E>(
+    pub(crate) fn verify<E>(
         &mut self,
         view: &View,
         probe: &Probe<'_>,
@@ -166,7 +167,7 @@ impl Search {
     /// # Errors
     /// [`Stale`] where memory no longer has all changes since, or a match lost a document. The
     /// search must not be used any more.
-    pub fn update(&mut self, view: &View, probe: &Probe<'_>) -> Result<(), Stale> {
+    pub(crate) fn update(&mut self, view: &View, probe: &Probe<'_>) -> Result<(), Stale> {
         if self.since == view.sequence() {
             return Ok(());
         }
@@ -192,12 +193,12 @@ impl Search {
     }
 
     /// Memory that it takes, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.matches.capacity() * size_of::<Match>()
     }
 
     /// Whether a match counts.
-    pub fn is_duplicate(&self, short: bool) -> bool {
+    pub(crate) fn is_duplicate(&self, short: bool) -> bool {
         // Those that count come first.
         self.matches.first().is_some_and(|m| m.verification.counts(m.distance, short))
     }
@@ -263,7 +264,7 @@ fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
 }
 
 /// The documents of a fingerprint except the probe's own, oldest first.
-pub fn others(
+pub(crate) fn others(
     view: &View,
     fingerprint: Fingerprint,
     own: Option<Located>,

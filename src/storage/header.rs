@@ -81,7 +81,7 @@ impl Identity {
 
 /// The seed of all checksums of one directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seed(pub(crate) u64);
+pub(crate) struct Seed(pub(crate) u64);
 
 /// Why a header is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]

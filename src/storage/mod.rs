@@ -26,13 +26,13 @@
 
 #![deny(clippy::indexing_slicing, reason = "lengths come from outside")]
 
-pub mod disk;
-pub mod error;
+pub(crate) mod disk;
+pub(crate) mod error;
 pub mod export;
-pub mod header;
-pub mod journal;
-pub mod lock;
-pub mod sealed;
+pub(crate) mod header;
+pub(crate) mod journal;
+pub(crate) mod lock;
+pub(crate) mod sealed;
 
 mod names;
 

@@ -28,7 +28,7 @@ use super::names::{is_temporary, temporary_name};
 const FORMAT: Format = Format { magic: *b"\x89npseal\n", version: 1 };
 
 /// The bytes of the body in one block.
-pub const BLOCK_BYTES: usize = 64 << 10;
+pub(crate) const BLOCK_BYTES: usize = 64 << 10;
 
 /// The length of a sealed file's header.
 pub(crate) const SEALED_HEADER_BYTES: usize = header_bytes(0);
@@ -366,7 +366,7 @@ impl fmt::Debug for SealedReader {
 ///
 /// # Errors
 /// [`StorageError::Io`].
-pub fn remove_leftovers(disk: &dyn Disk) -> Result<(), StorageError> {
+pub(crate) fn remove_leftovers(disk: &dyn Disk) -> Result<(), StorageError> {
     for name in disk.list()? {
         if is_temporary(&name) {
             disk.remove(&name)?;

@@ -86,7 +86,7 @@ pub(super) fn part_number(name: &str) -> Option<u64> {
 }
 
 /// Whether a file of this name is a manifest.
-pub fn is_manifest(name: &str) -> bool {
+pub(crate) fn is_manifest(name: &str) -> bool {
     let sequence = name
         .strip_prefix("snapshot-")
         .and_then(|rest| rest.strip_suffix(AGAIN_SUFFIX).or_else(|| rest.strip_suffix(SUFFIX)));
@@ -94,12 +94,12 @@ pub fn is_manifest(name: &str) -> bool {
 }
 
 /// Whether a file of this name is part of a snapshot: a manifest, or a file that one names.
-pub fn is_of_snapshot(name: &str) -> bool {
+pub(crate) fn is_of_snapshot(name: &str) -> bool {
     is_manifest(name) || part_number(name).is_some()
 }
 
 /// Whether a file of this name belongs to the directory, and not to a process or a repair.
-pub fn is_exported(name: &str) -> bool {
+pub(crate) fn is_exported(name: &str) -> bool {
     holds_records(name) || is_of_snapshot(name) || name == directory_file::NAME
 }
 
@@ -107,7 +107,7 @@ pub fn is_exported(name: &str) -> bool {
 ///
 /// # Errors
 /// [`StorageError`].
-pub fn read_manifest_of(
+pub(crate) fn read_manifest_of(
     disk: &dyn Disk,
     directory: &DirectoryFile,
     name: &str,

@@ -5,13 +5,13 @@
 //! installs it between two groups. [`spawn`] starts them; a panic in one fails the engine.
 
 pub(crate) mod flusher;
-pub mod manifest;
+pub(crate) mod manifest;
 pub(crate) mod merger;
-pub mod needed;
+pub(crate) mod needed;
 pub(crate) mod pause;
-pub mod reclaimer;
+pub(crate) mod reclaimer;
 pub(crate) mod sizes;
-pub mod snapshots;
+pub(crate) mod snapshots;
 pub(crate) mod snapshotter;
 pub(crate) mod spawn;
 pub(crate) mod syncer;

@@ -21,7 +21,7 @@ const WINDOW_BITS: u32 = 22;
 
 /// The part of a record that is needed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NeededPart {
+pub(crate) enum NeededPart {
     /// Nothing.
     Nothing,
     /// All of it.
@@ -42,7 +42,7 @@ pub enum NeededPart {
 
 /// Decides which records a state needs.
 #[derive(Debug)]
-pub struct Needed<'a> {
+pub(crate) struct Needed<'a> {
     view: &'a View,
     id_secret: [u8; 16],
     /// The sequences of the documents of crowded fingerprints, within the window.
@@ -52,14 +52,14 @@ pub struct Needed<'a> {
 
 impl<'a> Needed<'a> {
     /// For this state.
-    pub fn new(view: &'a View, id_secret: [u8; 16]) -> Self {
+    pub(crate) fn new(view: &'a View, id_secret: [u8; 16]) -> Self {
         Self { view, id_secret, crowds: HashMap::new(), window: 0 }
     }
 
     /// The part of a record that is needed. A record that cannot be decoded is kept.
     ///
     /// Cost: a look-up of the id or of the fingerprint for each document.
-    pub fn of(&mut self, record: RecordRef<'_>) -> NeededPart {
+    pub(crate) fn of(&mut self, record: RecordRef<'_>) -> NeededPart {
         let Ok(Record { at_ms, change }) = Record::decode(record.payload) else {
             return NeededPart::All { documents: u64::from(record.count) };
         };

@@ -32,7 +32,7 @@ const KEPT: usize = 2;
 
 /// The snapshots of a data directory, which has one of these.
 #[derive(Debug)]
-pub struct Snapshots {
+pub(crate) struct Snapshots {
     disk: Arc<dyn Disk>,
     directory: DirectoryFile,
     plans: Plans,
@@ -123,7 +123,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// [`StorageError`].
-    pub fn export(&self, records: Vec<ExportFile>) -> Result<Export, StorageError> {
+    pub(crate) fn export(&self, records: Vec<ExportFile>) -> Result<Export, StorageError> {
         let mut names = Vec::new();
         if let Some(newest) = self.kept.first() {
             let (_, files) = read_manifest_of(&*self.disk, &self.directory, &newest.name())?;
@@ -144,7 +144,7 @@ impl Snapshots {
     /// # Errors
     /// [`StorageError`] if the disk fails, or a link or a folder has the name of a file. Damage is
     /// no error here.
-    pub fn load(
+    pub(crate) fn load(
         disk: Arc<dyn Disk>,
         directory: DirectoryFile,
     ) -> Result<(Self, Parts), StorageError> {
@@ -189,7 +189,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// [`StorageError`] says what is wrong with it.
-    pub fn verify(
+    pub(crate) fn verify(
         disk: Arc<dyn Disk>,
         directory: DirectoryFile,
         name: &str,
@@ -204,7 +204,11 @@ impl Snapshots {
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
-    pub fn take(&mut self, parts: Parts, taken_at_ms: u64) -> Result<SnapshotInfo, StorageError> {
+    pub(crate) fn take(
+        &mut self,
+        parts: Parts,
+        taken_at_ms: u64,
+    ) -> Result<SnapshotInfo, StorageError> {
         let Parts { segments, secondary_tables, dropped, counts } = parts;
         if let Some(newest) = self.kept.first().filter(|newest| newest.counts == counts) {
             return Ok(newest.info());
@@ -234,7 +238,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// [`StorageError`]; the earlier snapshots stay.
-    pub fn repeat(&mut self) -> Result<SnapshotInfo, StorageError> {
+    pub(crate) fn repeat(&mut self) -> Result<SnapshotInfo, StorageError> {
         let Some(newest) = self.kept.first().cloned() else {
             return Err(StorageError::NoRecord { sequence: 0, last: 0 });
         };
@@ -260,13 +264,13 @@ impl Snapshots {
 
     /// The last change that both kept snapshots contain, each of which was read back completely:
     /// the journal up to it is needed for its records only. 0 unless there are two.
-    pub fn covered_by_both(&self) -> Sequence {
+    pub(crate) fn covered_by_both(&self) -> Sequence {
         let older = self.kept.get(KEPT - 1).filter(|_| self.verified == KEPT);
         older.map_or(Sequence::ZERO, |older| older.counts.sequence)
     }
 
     /// The kept snapshots, newest first.
-    pub fn list(&self) -> Vec<SnapshotInfo> {
+    pub(crate) fn list(&self) -> Vec<SnapshotInfo> {
         self.kept.iter().map(Manifest::info).collect()
     }
 
@@ -407,7 +411,7 @@ fn invalid(why: &str, operation: &'static str, name: &str) -> StorageError {
 ///
 /// # Errors
 /// [`StorageError`].
-pub fn open_to_export(disk: &dyn Disk, name: String) -> Result<ExportFile, StorageError> {
+pub(crate) fn open_to_export(disk: &dyn Disk, name: String) -> Result<ExportFile, StorageError> {
     let file = disk.open(&name)?;
     let bytes = file.len()?;
     Ok(ExportFile { name, file: Arc::from(file), bytes })

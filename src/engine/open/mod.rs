@@ -1,5 +1,5 @@
 //! Opening a data directory: recovery, repair, and commands that work without a service.
 
-pub mod offline;
-pub mod recovery;
-pub mod repair;
+pub(crate) mod offline;
+pub(crate) mod recovery;
+pub(crate) mod repair;

@@ -13,11 +13,11 @@ use crate::engine::background::snapshots::{Snapshots, open_to_export};
 use crate::engine::directory_file::{self, DirectoryFile, RESTORE_MARKER};
 use crate::engine::error::OpenError;
 use crate::engine::open::repair;
-pub use crate::engine::open::repair::Plan;
+pub(crate) use crate::engine::open::repair::Plan;
 use crate::engine::replies::SnapshotInfo;
 use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
 use crate::storage::journal::salvage;
-pub use crate::storage::journal::salvage::Finding;
+pub(crate) use crate::storage::journal::salvage::Finding;
 use crate::storage::{Damage, DirectoryLock, Disk, RealDisk, StorageError, holds_records};
 
 /// Earlier builds locked a file of this name.
@@ -25,7 +25,7 @@ const LOCK_OF_EARLIER_BUILDS: &str = "lock";
 
 /// A data directory that no service uses.
 #[derive(Debug)]
-pub struct OfflineDirectory {
+pub(crate) struct OfflineDirectory {
     disk: Arc<dyn Disk>,
     directory: DirectoryFile,
     _lock: DirectoryLock,
@@ -33,7 +33,7 @@ pub struct OfflineDirectory {
 
 /// A snapshot on the disk.
 #[derive(Debug)]
-pub struct SnapshotFound {
+pub(crate) struct SnapshotFound {
     /// The name of its manifest.
     pub name: String,
     /// The snapshot, or why its manifest cannot be read.
@@ -47,7 +47,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`OpenError`]; [`StorageError::Locked`] if a service runs on it.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         if !path.is_dir() {
             let what = format!("{} is no directory", path.display());
             return Err(OpenError::System { what });
@@ -65,7 +65,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`StorageError::Io`].
-    pub fn snapshots(&self) -> Result<Vec<SnapshotFound>, StorageError> {
+    pub(crate) fn snapshots(&self) -> Result<Vec<SnapshotFound>, StorageError> {
         let mut names = self.disk.list()?;
         names.retain(|name| is_manifest(name));
         let found = names.into_iter().rev().map(|name| {
@@ -81,7 +81,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`StorageError`] says what is wrong with it.
-    pub fn verify_snapshot(&self, name: &str) -> Result<(), StorageError> {
+    pub(crate) fn verify_snapshot(&self, name: &str) -> Result<(), StorageError> {
         Snapshots::verify(Arc::clone(&self.disk), self.directory, name)
     }
 
@@ -89,7 +89,10 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`StorageError::Io`].
-    pub fn journal(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Finding>, StorageError> {
+    pub(crate) fn journal(
+        &self,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Vec<Finding>, StorageError> {
         let durable_upto = repair::durable_upto(&*self.disk, &self.directory)?;
         salvage::examine(&*self.disk, &self.directory.identity, durable_upto, progress)
     }
@@ -98,7 +101,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`StorageError::Io`].
-    pub fn bytes(&self) -> Result<u64, StorageError> {
+    pub(crate) fn bytes(&self) -> Result<u64, StorageError> {
         self.export_files()?.iter().map(|file| Ok(file.bytes)).sum()
     }
 
@@ -106,7 +109,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// Those of the sink and the disk; [`StorageError::Missing`] if a record file is missing.
-    pub fn export(&self, sink: &mut dyn Write) -> std::io::Result<Exported> {
+    pub(crate) fn export(&self, sink: &mut dyn Write) -> std::io::Result<Exported> {
         let (identity, files) = (self.directory.identity, self.export_files()?);
         self.check_snapshots()?;
         check_files(&files, &identity)?;
@@ -117,7 +120,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`StorageError::Io`].
-    pub fn plan_repair(&self, progress: &mut dyn FnMut(u64)) -> Result<Plan, StorageError> {
+    pub(crate) fn plan_repair(&self, progress: &mut dyn FnMut(u64)) -> Result<Plan, StorageError> {
         repair::plan(&self.disk, &self.directory, progress)
     }
 
@@ -125,7 +128,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`StorageError::Io`]; it can be run again.
-    pub fn repair(&self, plan: &Plan) -> Result<(), StorageError> {
+    pub(crate) fn repair(&self, plan: &Plan) -> Result<(), StorageError> {
         repair::carry_out(&self.disk, &self.directory, plan)
     }
 
@@ -164,7 +167,7 @@ impl OfflineDirectory {
 ///
 /// # Errors
 /// [`OpenError::System`] if it is not empty; those of the source and the disk.
-pub fn restore(source: &mut dyn Read, path: &Path) -> Result<Exported, OpenError> {
+pub(crate) fn restore(source: &mut dyn Read, path: &Path) -> Result<Exported, OpenError> {
     let disk = RealDisk::open(path)?;
     let _lock = DirectoryLock::acquire(path)?;
     if disk.list()?.iter().any(|name| name != LOCK_OF_EARLIER_BUILDS) {
@@ -192,6 +195,6 @@ pub fn restore(source: &mut dyn Read, path: &Path) -> Result<Exported, OpenError
 ///
 /// # Errors
 /// Those of the source; [`std::io::ErrorKind::InvalidData`] if it is not complete.
-pub fn verify_export(source: &mut dyn Read) -> std::io::Result<Exported> {
+pub(crate) fn verify_export(source: &mut dyn Read) -> std::io::Result<Exported> {
     read_export(source, None)
 }

@@ -25,7 +25,7 @@ use crate::storage::{Disk, Journal, sealed};
 
 /// A recovered data directory.
 #[derive(Debug)]
-pub struct Recovered {
+pub(crate) struct Recovered {
     /// The state.
     pub core: Core,
     /// The snapshots.
@@ -36,7 +36,7 @@ pub struct Recovered {
 ///
 /// # Errors
 /// [`OpenError`]; nothing was changed.
-pub fn recover(
+pub(crate) fn recover(
     disk: &Arc<dyn Disk>,
     options: &Options,
     entropy: &Entropy,
@@ -88,7 +88,7 @@ pub fn recover(
 }
 
 /// Turns full deltas into segments and merges segments, on this thread.
-pub fn settle(view: &mut View) {
+pub(crate) fn settle(view: &mut View) {
     while let Some(work) = view.next_flush() {
         view.complete(work);
         while let Some(work) = view.next_merge(Load::Writing) {

@@ -24,7 +24,7 @@ const MARKER_BYTES: u64 = 8;
 
 /// The plan of a repair.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Every file of the journal.
     pub files: Vec<Finding>,
     /// Snapshots that cannot be used, or that name records that are lost.
@@ -36,7 +36,7 @@ pub struct Plan {
 
 impl Plan {
     /// Whether there is nothing to repair.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.snapshots.is_empty()
             && !self.is_resumed
             && self.files.iter().all(|file| file.damage.is_none())
@@ -44,12 +44,12 @@ impl Plan {
 
     /// Whether the last file of the journal is damaged, so that the number of its records is
     /// unknown.
-    pub fn end_is_unknown(&self) -> bool {
+    pub(crate) fn end_is_unknown(&self) -> bool {
         self.files.last().is_some_and(|file| file.damage.is_some() && !file.is_pack)
     }
 
     /// The maximum number of changes lost, among those known.
-    pub fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.files.iter().map(|file| file.lost).sum()
     }
 }
@@ -58,7 +58,7 @@ impl Plan {
 ///
 /// # Errors
 /// [`StorageError::Io`].
-pub fn is_unfinished(disk: &dyn Disk) -> Result<bool, StorageError> {
+pub(crate) fn is_unfinished(disk: &dyn Disk) -> Result<bool, StorageError> {
     Ok(disk.list()?.iter().any(|name| name == MARKER))
 }
 
@@ -66,7 +66,10 @@ pub fn is_unfinished(disk: &dyn Disk) -> Result<bool, StorageError> {
 ///
 /// # Errors
 /// [`StorageError`]. Snapshots that cannot be read are ignored.
-pub fn durable_upto(disk: &dyn Disk, directory: &DirectoryFile) -> Result<u64, StorageError> {
+pub(crate) fn durable_upto(
+    disk: &dyn Disk,
+    directory: &DirectoryFile,
+) -> Result<u64, StorageError> {
     let mut upto = 0;
     if is_unfinished(disk)? {
         let mut marker = SealedReader::open(disk, MARKER, MARKER_KIND, &directory.identity)?;
@@ -85,7 +88,7 @@ pub fn durable_upto(disk: &dyn Disk, directory: &DirectoryFile) -> Result<u64, S
 ///
 /// # Errors
 /// [`StorageError::Io`].
-pub fn plan(
+pub(crate) fn plan(
     disk: &Arc<dyn Disk>,
     directory: &DirectoryFile,
     progress: &mut dyn FnMut(u64),
@@ -112,7 +115,7 @@ pub fn plan(
 ///
 /// # Errors
 /// [`StorageError::Io`]; it can be run again.
-pub fn carry_out(
+pub(crate) fn carry_out(
     disk: &Arc<dyn Disk>,
     directory: &DirectoryFile,
     plan: &Plan,

@@ -1,5 +1,5 @@
 //! The read path: looks up documents in a published view, verifies the matches, shows the hits.
 
-pub mod found;
-pub mod reader;
+pub(crate) mod found;
+pub(crate) mod reader;
 pub(crate) mod scheduler;

@@ -18,7 +18,7 @@ use crate::storage::Records;
 
 /// The matches of a document, and the ids that were read to verify them.
 #[derive(Debug)]
-pub struct Lookup {
+pub(crate) struct Lookup {
     /// The matches.
     pub search: Search,
     ids: Ids,
@@ -34,17 +34,17 @@ struct Ids {
 
 impl Lookup {
     /// Finds the matches in a view. Touches memory only.
-    pub fn begin(view: &View, probe: &Probe<'_>) -> Self {
+    pub(crate) fn begin(view: &View, probe: &Probe<'_>) -> Self {
         Self { search: Search::begin(view, probe), ids: Ids::default() }
     }
 
     /// Whether verifying or showing the matches reads records.
-    pub fn reads_records(&self) -> bool {
+    pub(crate) fn reads_records(&self) -> bool {
         self.search.matches.iter().any(|found| found.counts.with_id > 0 || found.has_sketch)
     }
 
     /// Whether showing the matches reads records that were not read before.
-    pub fn reads_ids(&self, view: &View, limit: usize) -> bool {
+    pub(crate) fn reads_ids(&self, view: &View, limit: usize) -> bool {
         self.search.matches.iter().take(limit).any(|found| {
             let mut shown = shown(view, &self.search, found);
             shown.any(|posting| !self.ids.known.contains_key(&posting.sequence))
@@ -52,7 +52,7 @@ impl Lookup {
     }
 
     /// Memory that it takes, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.search.bytes() + self.ids.bytes()
     }
 
@@ -60,7 +60,7 @@ impl Lookup {
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
-    pub fn verify(&mut self, state: &Published, probe: &Probe<'_>) -> Result<(), Refused> {
+    pub(crate) fn verify(&mut self, state: &Published, probe: &Probe<'_>) -> Result<(), Refused> {
         let Published { view, records } = state;
         self.search.verify(view, probe, &mut |fingerprint, posting| {
             if let Some(sketch) = view.sketch_in_memory(fingerprint, posting.sequence) {
@@ -80,7 +80,7 @@ impl Lookup {
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
-    pub fn show(&self, state: &Published, listing: Listing) -> Result<Findings, Refused> {
+    pub(crate) fn show(&self, state: &Published, listing: Listing) -> Result<Findings, Refused> {
         let Listing { short, limit, bytes_max } = listing;
         let mut hits = Vec::new();
         let mut bytes = 0;
@@ -111,7 +111,7 @@ impl Lookup {
 
 /// Which hits are listed.
 #[derive(Debug, Clone, Copy)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// The document that was looked up is short, so that an unverified hit counts at distance 0
     /// only.
     pub short: bool,
@@ -122,7 +122,7 @@ pub struct Listing {
 }
 
 /// The bytes that a hit takes in a reply, about.
-pub fn listed_bytes(hit: &Hit) -> usize {
+pub(crate) fn listed_bytes(hit: &Hit) -> usize {
     const NUMBERS: usize = 160;
     const QUOTES: usize = 3;
     NUMBERS + hit.ids.iter().map(|id| id.as_str().len() + QUOTES).sum::<usize>()
@@ -132,7 +132,7 @@ pub fn listed_bytes(hit: &Hit) -> usize {
 ///
 /// # Errors
 /// [`Refused::Unreadable`].
-pub fn stored(records: &Records, sequence: Sequence) -> Result<StoredDocument, Refused> {
+pub(crate) fn stored(records: &Records, sequence: Sequence) -> Result<StoredDocument, Refused> {
     let read = records.read(sequence.get());
     let record = read
         .map_err(|error| error.to_string())

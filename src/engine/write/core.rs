@@ -20,7 +20,7 @@ use crate::storage::{Journal, Reclaimer, Records, StorageError};
 
 /// The state and its journal.
 #[derive(Debug)]
-pub struct Core {
+pub(crate) struct Core {
     machine: Machine,
     journal: Journal,
     records: Records,
@@ -39,7 +39,7 @@ pub(crate) struct Group {
 
 impl Core {
     /// Continues from a recovered state, at which the journal ends.
-    pub fn new(machine: Machine, journal: Journal, durability: Durability) -> Self {
+    pub(crate) fn new(machine: Machine, journal: Journal, durability: Durability) -> Self {
         assert_eq!(
             machine.view().sequence().next().get(),
             journal.next_sequence(),
@@ -50,27 +50,28 @@ impl Core {
     }
 
     /// The state, including changes that are not durable yet.
-    pub fn view(&self) -> &View {
+    pub(crate) fn view(&self) -> &View {
         self.machine.view()
     }
 
     /// The machine.
-    pub fn machine(&self) -> &Machine {
+    pub(crate) fn machine(&self) -> &Machine {
         &self.machine
     }
 
     /// A handle that reclaims the space of records.
-    pub fn reclaimer(&self) -> Reclaimer {
+    pub(crate) fn reclaimer(&self) -> Reclaimer {
         self.journal.reclaimer()
     }
 
     /// The state with its records, for readers.
-    pub fn published(&self) -> Published {
+    pub(crate) fn published(&self) -> Published {
         Published { view: self.view().clone(), records: self.records.pin() }
     }
 
-    /// The readers of the journal.
-    pub fn records(&self) -> &Records {
+    /// The readers of the journal, for the simulation.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> &Records {
         &self.records
     }
 
@@ -129,7 +130,7 @@ impl Core {
     ///
     /// # Errors
     /// [`StorageError`]: a write or sync failed, and the core must not be used again.
-    pub fn make_durable(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn make_durable(&mut self) -> Result<(), StorageError> {
         match self.durability {
             Durability::Always => self.sync(),
             Durability::Interval { .. } | Durability::None => self.journal.flush(),
@@ -140,7 +141,7 @@ impl Core {
     ///
     /// # Errors
     /// As [`Self::make_durable`].
-    pub fn sync(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn sync(&mut self) -> Result<(), StorageError> {
         self.journal.sync().map(drop)
     }
 
@@ -148,7 +149,7 @@ impl Core {
     ///
     /// # Errors
     /// As [`Self::make_durable`].
-    pub fn seal(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn seal(&mut self) -> Result<(), StorageError> {
         self.journal.seal()
     }
 
@@ -156,14 +157,14 @@ impl Core {
     ///
     /// # Errors
     /// As [`Self::make_durable`].
-    pub fn freeze(&mut self) -> Result<View, StorageError> {
+    pub(crate) fn freeze(&mut self) -> Result<View, StorageError> {
         self.journal.cut()?;
         self.machine.view_mut().rotate();
         Ok(self.view().clone())
     }
 
     /// Installs what was built from parts of the view.
-    pub fn install(&mut self, built: &Built) {
+    pub(crate) fn install(&mut self, built: &Built) {
         self.machine.view_mut().install(built);
     }
 }

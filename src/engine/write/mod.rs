@@ -5,6 +5,6 @@
 //! pairs commands with their callers; [`writer`] is the thread.
 
 pub(crate) mod command;
-pub mod core;
+pub(crate) mod core;
 pub(crate) mod queued;
 pub(crate) mod writer;

@@ -15,22 +15,22 @@ use crate::index::memory::array::Array;
 use crate::kernel;
 
 /// The number of buckets that share an entry.
-pub const BUCKETS_AN_ENTRY: usize = 4;
+pub(crate) const BUCKETS_AN_ENTRY: usize = 4;
 
 /// Words of an entry.
 const ENTRY_WORDS: usize = 2;
 
 /// All places are below this bit. In an entry it marks long buckets.
-pub const PLACES_MAX: u32 = 1 << 31;
+pub(crate) const PLACES_MAX: u32 = 1 << 31;
 
 /// The number of words of the entries of this many buckets.
-pub const fn words(buckets: usize) -> usize {
+pub(crate) const fn words(buckets: usize) -> usize {
     buckets / BUCKETS_AN_ENTRY * ENTRY_WORDS
 }
 
 /// The places that do not fit into entries.
 #[derive(Debug)]
-pub struct Directory {
+pub(crate) struct Directory {
     /// For each entry with long buckets, where each bucket begins, and where the last one ends.
     long: Vec<[u32; BUCKETS_AN_ENTRY + 1]>,
 }
@@ -41,7 +41,10 @@ impl Directory {
     ///
     /// # Panics
     /// When they have more than [`PLACES_MAX`] words.
-    pub fn build(buckets: usize, lengths: impl Iterator<Item = u32> + Clone) -> (Self, Array<u32>) {
+    pub(crate) fn build(
+        buckets: usize,
+        lengths: impl Iterator<Item = u32> + Clone,
+    ) -> (Self, Array<u32>) {
         let entries = words(buckets);
         let all = entries + lengths.clone().map(|length| length as usize).sum::<usize>();
         assert!(all <= PLACES_MAX as usize, "places have 31 bits");
@@ -69,13 +72,13 @@ impl Directory {
 
     /// Prefetches the entry of a bucket.
     #[inline]
-    pub fn prefetch(array: &[u32], bucket: u32) {
+    pub(crate) fn prefetch(array: &[u32], bucket: u32) {
         kernel::prefetch(array, bucket / BUCKETS_AN_ENTRY as u32 * ENTRY_WORDS as u32);
     }
 
     /// Where a bucket begins in the array, and where it ends.
     #[inline]
-    pub fn bucket(&self, array: &[u32], bucket: u32) -> (u32, u32) {
+    pub(crate) fn bucket(&self, array: &[u32], bucket: u32) -> (u32, u32) {
         let (entries, _) = array.as_chunks::<ENTRY_WORDS>();
         let (entry, i) = (bucket as usize / BUCKETS_AN_ENTRY, bucket as usize % BUCKETS_AN_ENTRY);
         let [first, ends] = entries[entry];
@@ -89,7 +92,7 @@ impl Directory {
     }
 
     /// Memory in bytes, without the array.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.long)
     }
 }

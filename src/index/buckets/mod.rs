@@ -30,20 +30,20 @@ use crate::kernel::scan::{self, WORDS_MAX};
 use crate::kernel::{self, Simd};
 
 /// Words of 32 bits in a cache line.
-pub const WORDS_A_LINE: u32 = 16;
+pub(crate) const WORDS_A_LINE: u32 = 16;
 
 /// Up to this many fingerprints, the blocks have 8 bits: buckets of 16 on average.
 const TINY_MAX: usize = 1 << 12;
 const TINY_BLOCK_BITS: u32 = 8;
 
 /// The largest number of fingerprints: the words of four tables are numbered together.
-pub const COUNT_MAX: usize = directory::PLACES_MAX as usize / 8;
+pub(crate) const COUNT_MAX: usize = directory::PLACES_MAX as usize / 8;
 
 /// Buckets with candidates that are collected before they are verified.
 const NOTED_MAX: usize = 8;
 
 /// Bytes of this many tables with `count` entries each; `count` is not tiny.
-pub fn bytes(tables: usize, count: u64) -> u64 {
+pub(crate) fn bytes(tables: usize, count: u64) -> u64 {
     let entry = (size_of::<u32>() + size_of::<u16>()) as u64;
     let directory = directory::words(1 << BLOCK_BITS_MAX) * size_of::<u32>();
     // For the first table, the number of fingerprints before each entry of its directory.
@@ -74,7 +74,8 @@ const fn ends(bits: u32, start: u32, count: u32) -> Place {
 }
 
 /// The order of small segments: the fingerprints as they are.
-pub const ORDER: TablePlan = TablePlan { first_bit: 0, key_bits: 16, radius: 0, folded: false };
+pub(crate) const ORDER: TablePlan =
+    TablePlan { first_bit: 0, key_bits: 16, radius: 0, folded: false };
 
 /// The tables of a small segment.
 #[derive(Debug)]
@@ -641,4 +642,4 @@ mod tests {
         }
     }
 }
-pub mod directory;
+pub(crate) mod directory;

@@ -22,13 +22,17 @@ const BATCH: usize = 64;
 
 /// The number of fingerprints that a delta adds to the segments and older deltas, each oldest
 /// first. About 0.03 us for each fingerprint and segment; nothing for fingerprints known to be new.
-pub fn added_by_delta(segments: &[Arc<Segment>], older: &[DeltaAt<'_>], delta: DeltaAt<'_>) -> i64 {
+pub(crate) fn added_by_delta(
+    segments: &[Arc<Segment>],
+    older: &[DeltaAt<'_>],
+    delta: DeltaAt<'_>,
+) -> i64 {
     let (known, unknown) = known_and_unknown(delta);
     known + added_by_some(segments, older, delta, unknown)
 }
 
 /// The number of fingerprints that a full delta adds, if it has been counted or is quick to count.
-pub fn added_by_full(segments: &[Arc<Segment>], full: DeltaAt<'_>) -> Option<i64> {
+pub(crate) fn added_by_full(segments: &[Arc<Segment>], full: DeltaAt<'_>) -> Option<i64> {
     full.delta().known_added().or_else(|| {
         let (known, unknown) = known_and_unknown(full);
         let few = unknown.len() <= full.length() as usize / FEW;
@@ -38,14 +42,14 @@ pub fn added_by_full(segments: &[Arc<Segment>], full: DeltaAt<'_>) -> Option<i64
 
 /// The number of fingerprints that have a document in the segments, oldest first. Counts the
 /// segments that were not counted yet: about 0.1 us for each of their fingerprints.
-pub fn added_by_all(segments: &[Arc<Segment>]) -> i64 {
+pub(crate) fn added_by_all(segments: &[Arc<Segment>]) -> i64 {
     count(segments, 0);
     segments.iter().filter_map(|segment| segment.known_added()).sum()
 }
 
 /// Counts what a segment merged from adjacent ones adds. A small one is counted only if one of its
 /// inputs was; otherwise it can wait.
-pub fn count_merged(older: &[Arc<Segment>], from: &[Arc<Segment>], merged: &Arc<Segment>) {
+pub(crate) fn count_merged(older: &[Arc<Segment>], from: &[Arc<Segment>], merged: &Arc<Segment>) {
     let (mut segments, at) = (older.to_vec(), older.len());
     if from.iter().any(|segment| segment.known_added().is_some()) {
         segments.extend_from_slice(from);

@@ -6,10 +6,10 @@
 //! distinct fingerprints of merged segments.
 
 pub mod built;
-pub mod distinct;
-pub mod entries;
+pub(crate) mod distinct;
+pub(crate) mod entries;
 pub mod merge;
-pub mod partition;
+pub(crate) mod partition;
 pub mod policy;
-pub mod runs;
+pub(crate) mod runs;
 pub mod work;

@@ -28,7 +28,7 @@ use crate::index::tables::table::build;
 
 /// A partitioned merge in progress: each step replaces the result of the previous step.
 #[derive(Debug)]
-pub enum PartitionedMerge {
+pub(crate) enum PartitionedMerge {
     /// A merge of segments.
     Segments {
         /// All that is older.
@@ -49,7 +49,7 @@ pub enum PartitionedMerge {
 
 /// The progress of a merge of `T`s with builders `B`.
 #[derive(Debug)]
-pub struct Merge<T, B> {
+pub(crate) struct Merge<T, B> {
     /// The result of the last step, which is in the view.
     standing: Vec<T>,
     /// For each input, oldest first, the partitions that are not merged yet.
@@ -62,7 +62,7 @@ pub struct Merge<T, B> {
 impl PartitionedMerge {
     /// Begins a merge of large segments, oldest first: the first step splits them. `None` if they
     /// have no partitions.
-    pub fn of_segments(
+    pub(crate) fn of_segments(
         plans: &Plans,
         from: &[Arc<Segment>],
         older: &[Arc<Segment>],
@@ -79,7 +79,7 @@ impl PartitionedMerge {
     }
 
     /// Begins a merge of secondary tables, oldest first. `None` if they have no partitions.
-    pub fn of_tables(
+    pub(crate) fn of_tables(
         from: &[SecondaryTable],
         liveness: Option<&Liveness>,
         dropped: u64,

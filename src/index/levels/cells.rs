@@ -13,7 +13,7 @@ const PIECE: usize = 1 << 10;
 
 /// A fixed number of cells.
 #[derive(Debug)]
-pub struct Cells<T> {
+pub(crate) struct Cells<T> {
     pieces: Box<[OnceLock<Piece<T>>]>,
     count: usize,
 }
@@ -22,18 +22,18 @@ type Piece<T> = Box<[OnceLock<T>]>;
 
 impl<T> Cells<T> {
     /// This many empty cells.
-    pub fn empty(count: usize) -> Self {
+    pub(crate) fn empty(count: usize) -> Self {
         Self { pieces: (0..count.div_ceil(PIECE)).map(|_| OnceLock::new()).collect(), count }
     }
 
     /// The number of cells, filled or not.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
     /// The value of a cell that was filled.
     #[inline]
-    pub fn get(&self, index: u32) -> Option<&T> {
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
         self.pieces.get(index as usize / PIECE)?.get()?[index as usize % PIECE].get()
     }
 
@@ -41,7 +41,7 @@ impl<T> Cells<T> {
     ///
     /// # Panics
     /// When there is no such cell, or it is filled.
-    pub fn fill(&self, index: u32, with: T) {
+    pub(crate) fn fill(&self, index: u32, with: T) {
         let (number, place) = (index as usize / PIECE, index as usize % PIECE);
         let cells = PIECE.min(self.count.saturating_sub(number * PIECE));
         assert!(place < cells, "there is room");
@@ -52,14 +52,14 @@ impl<T> Cells<T> {
 
     /// Prefetches a cell, if its piece is allocated.
     #[inline]
-    pub fn prefetch(&self, index: u32) {
+    pub(crate) fn prefetch(&self, index: u32) {
         if let Some(piece) = self.pieces.get(index as usize / PIECE).and_then(OnceLock::get) {
             kernel::prefetch(piece, index % PIECE as u32);
         }
     }
 
     /// Memory of the allocated pieces, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let pieces = self.pieces.iter().filter_map(OnceLock::get);
         size_of_val(&*self.pieces) + pieces.map(|piece| size_of_val(&**piece)).sum::<usize>()
     }

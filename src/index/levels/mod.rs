@@ -4,10 +4,10 @@
 //! sequences, with the [`posting`]s and [`ids`] of those documents. Deltas are made of write-once
 //! [`cells`].
 
-pub mod cells;
-pub mod delta;
+pub(crate) mod cells;
+pub(crate) mod delta;
 pub mod ids;
 pub mod level;
 pub mod posting;
 pub mod segment;
-pub mod sorted;
+pub(crate) mod sorted;

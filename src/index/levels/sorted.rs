@@ -142,7 +142,7 @@ impl Iterator for Entries<'_> {
 
 /// Takes the keys of a segment in ascending order.
 #[derive(Debug)]
-pub enum Builder {
+pub(crate) enum Builder {
     /// Of a small segment, whose keys are the fingerprints.
     Small {
         /// The largest distance of a look-up.
@@ -156,23 +156,23 @@ pub enum Builder {
 
 impl Builder {
     /// A builder of a small segment with about `count` fingerprints.
-    pub fn small(distance_max: Distance, count: usize) -> Self {
+    pub(crate) fn small(distance_max: Distance, count: usize) -> Self {
         Self::Small { distance_max, values: Vec::with_capacity(count) }
     }
 
     /// A builder of a large segment with these counts.
-    pub fn large(counts: &Counts) -> Self {
+    pub(crate) fn large(counts: &Counts) -> Self {
         Self::Large(Box::new(build::Builder::new(0, counts)))
     }
 
     /// Builders of the partitions of a large segment, if it has partitions.
-    pub fn partitions(counts: &Counts) -> Option<[Self; PARTITIONS]> {
+    pub(crate) fn partitions(counts: &Counts) -> Option<[Self; PARTITIONS]> {
         let partitions = build::Builder::partitions(0, counts)?;
         Some(partitions.map(|partition| Self::Large(Box::new(partition))))
     }
 
     /// The plan that gives the keys.
-    pub fn order(&self) -> TablePlan {
+    pub(crate) fn order(&self) -> TablePlan {
         match self {
             Self::Small { .. } => buckets::ORDER,
             Self::Large(builder) => builder.plan(),
@@ -180,7 +180,7 @@ impl Builder {
     }
 
     /// The approximate number of numbers.
-    pub fn numbers(&self) -> usize {
+    pub(crate) fn numbers(&self) -> usize {
         match self {
             Self::Small { values, .. } => values.capacity(),
             Self::Large(builder) => builder.numbers(),
@@ -188,7 +188,7 @@ impl Builder {
     }
 
     /// Adds the next larger key and returns its number.
-    pub fn push(&mut self, key: Key) -> Number {
+    pub(crate) fn push(&mut self, key: Key) -> Number {
         match self {
             Self::Small { values, .. } => {
                 values.push(key);
@@ -199,7 +199,7 @@ impl Builder {
     }
 
     /// Builds the fingerprints.
-    pub fn finish(self) -> Sorted {
+    pub(crate) fn finish(self) -> Sorted {
         match self {
             Self::Small { distance_max, values } => {
                 Sorted::Small(Buckets::build(distance_max, &values))

@@ -14,11 +14,11 @@ use bytemuck::Pod;
 use crate::index::memory::pages::{HUGE_PAGE_BYTES, Part};
 
 /// Arrays of at least this size have huge pages of their own.
-pub const PAGES_FROM_BYTES: usize = 2 * HUGE_PAGE_BYTES;
+pub(crate) const PAGES_FROM_BYTES: usize = 2 * HUGE_PAGE_BYTES;
 
 /// A fixed array of numbers.
 #[derive(Debug)]
-pub struct Array<T>(Memory<T>);
+pub(crate) struct Array<T>(Memory<T>);
 
 #[derive(Debug)]
 enum Memory<T> {
@@ -29,13 +29,13 @@ enum Memory<T> {
 impl<T: Pod> Array<T> {
     /// An array of `count` zeros. If there is no memory for it the process aborts, as with any
     /// allocation: if only one thread ended, others would wait for it.
-    pub fn zeros(count: usize) -> Self {
+    pub(crate) fn zeros(count: usize) -> Self {
         Self::try_zeros(count).unwrap_or_else(|| Self::on_heap(count))
     }
 
     /// An array of `count` zeros, if there is memory for it. Pages that are never written take no
     /// memory.
-    pub fn try_zeros(count: usize) -> Option<Self> {
+    pub(crate) fn try_zeros(count: usize) -> Option<Self> {
         let bytes = count.checked_mul(size_of::<T>())?;
         if bytes < PAGES_FROM_BYTES {
             return Some(Self::on_heap(count));
@@ -45,7 +45,7 @@ impl<T: Pod> Array<T> {
 
     /// Arrays of zeros with these lengths. Large ones are adjacent, so that [`Self::joined`] makes
     /// one of them without copying.
-    pub fn zeros_in_parts(counts: &[usize]) -> Vec<Self> {
+    pub(crate) fn zeros_in_parts(counts: &[usize]) -> Vec<Self> {
         let Self(Memory::Pages(mut rest, _)) = Self::zeros(counts.iter().sum()) else {
             return counts.iter().map(|&count| Self::on_heap(count)).collect();
         };
@@ -60,7 +60,7 @@ impl<T: Pod> Array<T> {
     /// A part of the array, which shares its memory if the array is large. From then on both are
     /// read-only, and memory that neither covers goes back to the system.
     #[must_use]
-    pub fn share(&self, range: Range<usize>) -> Self {
+    pub(crate) fn share(&self, range: Range<usize>) -> Self {
         match &self.0 {
             Memory::Heap(heap) => Self(Memory::Heap(heap[range].into())),
             Memory::Pages(part, _) => {
@@ -72,7 +72,7 @@ impl<T: Pod> Array<T> {
 
     /// Joins arrays. Those that [`Self::zeros_in_parts`] made together are shared, others are
     /// copied.
-    pub fn joined(parts: &[&Self]) -> Self {
+    pub(crate) fn joined(parts: &[&Self]) -> Self {
         let pages = parts.iter().map(|part| match &part.0 {
             Memory::Heap(_) => None,
             Memory::Pages(part, _) => Some(part),
@@ -89,14 +89,14 @@ impl<T: Pod> Array<T> {
     }
 
     /// A copy of a slice.
-    pub fn copied(from: &[T]) -> Self {
+    pub(crate) fn copied(from: &[T]) -> Self {
         let mut array = Self::zeros(from.len());
         array.copy_from_slice(from);
         array
     }
 
     /// Memory in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of_val(&**self)
     }
 

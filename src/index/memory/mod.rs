@@ -1,4 +1,4 @@
 //! The memory of large arrays: huge pages that can be freed in parts.
 
-pub mod array;
-pub mod pages;
+pub(crate) mod array;
+pub(crate) mod pages;

@@ -20,11 +20,11 @@ use memmap2::{Advice, MmapMut, MmapRaw, UncheckedAdvice};
 
 /// Mappings are multiples of this size, since Linux aligns only those to huge pages; only whole
 /// huge pages are freed.
-pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A part of a region of memory.
 #[derive(Debug)]
-pub struct Part {
+pub(crate) struct Part {
     region: Arc<Region>,
     /// In bytes from the region's start.
     range: Range<usize>,
@@ -45,7 +45,7 @@ impl Part {
     ///
     /// # Errors
     /// Those of the system, which may lack the memory.
-    pub fn zeros(bytes: usize) -> io::Result<Self> {
+    pub(crate) fn zeros(bytes: usize) -> io::Result<Self> {
         let map = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE_BYTES))?;
         // Without huge pages the memory is slower but works the same.
         let _advised: io::Result<()> = map.advise(Advice::HugePage);
@@ -54,7 +54,7 @@ impl Part {
     }
 
     /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         let start = self.region.map.as_ptr().wrapping_add(self.range.start);
         // SAFETY: the range lies in the mapping, which the region keeps, and which began as zeros.
         // Its pages are not given back while this part is among the region's. Nobody writes to them
@@ -67,7 +67,7 @@ impl Part {
     ///
     /// # Panics
     /// When it was shared.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(!*self.shared.get_mut(), "what others read is not written");
         let start = self.region.map.as_mut_ptr().wrapping_add(self.range.start);
         // SAFETY: as above; and it was never shared, so that no other part has a byte of it.
@@ -79,7 +79,7 @@ impl Part {
     /// # Panics
     /// When it was shared, or is shorter.
     #[must_use]
-    pub fn split_off(&mut self, at: usize) -> Self {
+    pub(crate) fn split_off(&mut self, at: usize) -> Self {
         assert!(!*self.shared.get_mut() && at <= self.range.len(), "a part is cut by its owner");
         let middle = self.range.start + at;
         let rest = Self::of(Arc::clone(&self.region), middle..self.range.end, false);
@@ -94,7 +94,7 @@ impl Part {
     /// # Panics
     /// When it is shorter.
     #[must_use]
-    pub fn share(&self, range: Range<usize>) -> Self {
+    pub(crate) fn share(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.range.len(), "a part lies within");
         self.shared.store(true, Ordering::Release);
         let range = self.range.start + range.start..self.range.start + range.end;
@@ -103,7 +103,7 @@ impl Part {
 
     /// Joins adjacent parts of one region; all are read-only from then on. `None` if they are not
     /// adjacent.
-    pub fn joined(parts: &[&Self]) -> Option<Self> {
+    pub(crate) fn joined(parts: &[&Self]) -> Option<Self> {
         let (first, last) = (parts.first()?, parts.last()?);
         let follows = |two: &[&Self]| {
             Arc::ptr_eq(&two[0].region, &two[1].region) && two[0].range.end == two[1].range.start

@@ -21,10 +21,10 @@
 //! Cost: a dozen operations and four loads from 1 KiB. Pure; tested against the definition.
 
 /// The head of a key: its upper 32 bits.
-pub type Head = u32;
+pub(crate) type Head = u32;
 
 /// The lower bits of a head, which distinguish the heads of one cell.
-pub const SYNDROME_BITS: u32 = 5;
+pub(crate) const SYNDROME_BITS: u32 = 5;
 
 const SYNDROME: u32 = (1 << SYNDROME_BITS) - 1;
 
@@ -47,14 +47,14 @@ struct Code {
 
 /// Folds half a fingerprint.
 #[inline]
-pub fn fold(half: u32) -> Head {
+pub(crate) fn fold(half: u32) -> Head {
     let syndrome = sum(half) ^ (half & SYNDROME);
     ((half & !SYNDROME) ^ CODE.wrong[syndrome as usize]) | syndrome
 }
 
 /// The inverse of [`fold`].
 #[inline]
-pub fn unfold(head: Head) -> u32 {
+pub(crate) fn unfold(head: Head) -> u32 {
     let syndrome = head & SYNDROME;
     let half = (head & !SYNDROME) ^ CODE.wrong[syndrome as usize];
     half | (sum(half) ^ syndrome)
@@ -62,7 +62,7 @@ pub fn unfold(head: Head) -> u32 {
 
 /// The flips that lead from the cell of a head to every cell with a word within `radius` (0 or 1).
 #[inline]
-pub fn neighbours(head: Head, radius: u32) -> &'static [u32] {
+pub(crate) fn neighbours(head: Head, radius: u32) -> &'static [u32] {
     let syndrome = head & SYNDROME;
     let count = match (radius, syndrome) {
         (0, _) => 1,
@@ -74,7 +74,7 @@ pub fn neighbours(head: Head, radius: u32) -> &'static [u32] {
 }
 
 /// The average number of [`neighbours`] of a head: 16.5 within one bit.
-pub fn neighbours_mean(radius: u32) -> f64 {
+pub(crate) fn neighbours_mean(radius: u32) -> f64 {
     let counts = (0..=SYNDROME).map(|syndrome| neighbours(syndrome, radius).len() as u32);
     f64::from(counts.sum::<u32>()) / f64::from(SYNDROME + 1)
 }

@@ -190,14 +190,14 @@ fn cell_bits(plan: TablePlan, lines: u64) -> u32 {
 }
 
 /// The number of cells of `bits` bits within a radius.
-pub fn probes(bits: u32, radius: u32) -> u64 {
+pub(crate) fn probes(bits: u32, radius: u32) -> u64 {
     let choose = |k: u32| (0..u64::from(k)).fold(1, |c, i| c * (u64::from(bits) - i) / (i + 1));
     (0..=radius.min(bits)).map(choose).sum()
 }
 
 /// The flips that lead from a head to every cell of `cell_bits` bits within a radius, the nearest
 /// first.
-pub fn flips(cell_bits: u32, radius: u32) -> Box<[Head]> {
+pub(crate) fn flips(cell_bits: u32, radius: u32) -> Box<[Head]> {
     masks_within(cell_bits, radius).map(|mask| (mask as u32) << (32 - cell_bits)).collect()
 }
 

@@ -13,13 +13,13 @@
 
 use crate::index::plan::{Key, head, low};
 use crate::index::tables::fold::Head;
-pub use crate::kernel::scan::{Line, MORE};
+pub(crate) use crate::kernel::scan::{Line, MORE};
 
 /// The largest number of following lines that take the entries that do not fit into a line.
-pub const SPAN_MAX: u32 = 2;
+pub(crate) const SPAN_MAX: u32 = 2;
 
 /// No line has more entries.
-pub const SLOTS_MAX: usize = 15;
+pub(crate) const SLOTS_MAX: usize = 15;
 
 const HEADER_BITS: u32 = 16;
 const COUNT: u32 = 0x0f;
@@ -62,33 +62,33 @@ impl Layout {
 
 impl Line {
     /// The number of entries.
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.header() & COUNT
     }
 
     /// The number of following lines that have entries of this one.
-    pub fn span(&self) -> u32 {
+    pub(crate) fn span(&self) -> u32 {
         self.header() >> SPAN_SHIFT & 3
     }
 
     /// Whether entries that belong here lie in extra lines.
-    pub fn extra(&self) -> bool {
+    pub(crate) fn extra(&self) -> bool {
         self.header() & EXTRA != 0
     }
 
     /// Whether entries that belong here lie elsewhere.
-    pub fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         self.0[15] & MORE != 0
     }
 
     /// The low half of an entry's key.
-    pub fn low(&self, slot: u32) -> u32 {
+    pub(crate) fn low(&self, slot: u32) -> u32 {
         self.0[slot as usize]
     }
 
     /// The head of an entry, given another one that is near it.
     #[inline]
-    pub fn head(&self, layout: Layout, slot: u32, near: Head) -> Head {
+    pub(crate) fn head(&self, layout: Layout, slot: u32, near: Head) -> Head {
         let (word, shift) = layout.kept_at(slot);
         let two = u64::from(self.0[word]) | u64::from(self.0[(word + 1).min(15)]) << 32;
         layout.nearest((two >> shift & layout.mask()) as u32, near)
@@ -96,7 +96,7 @@ impl Line {
 
     /// The heads of its entries, given another one that is near them; the rest are of no entry.
     #[inline]
-    pub fn heads(&self, layout: Layout, near: Head) -> [Head; SLOTS_MAX] {
+    pub(crate) fn heads(&self, layout: Layout, near: Head) -> [Head; SLOTS_MAX] {
         let mut heads = [0; SLOTS_MAX];
         let (mut word, mut bits, mut count) = (layout.slots as usize, 0_u64, 0);
         for head in &mut heads[..layout.slots as usize] {
@@ -112,7 +112,7 @@ impl Line {
 
     /// Fills an empty line with the first `count` of these keys; the rest of `keys` is zero.
     #[inline]
-    pub fn fill(&mut self, layout: Layout, keys: &[Key; SLOTS_MAX], count: u32) {
+    pub(crate) fn fill(&mut self, layout: Layout, keys: &[Key; SLOTS_MAX], count: u32) {
         debug_assert!(self.count() == 0 && count <= layout.slots, "the line has room");
         let (mut word, mut bits, mut ready) = (layout.slots as usize, 0_u64, 0);
         for (slot, &key) in keys[..layout.slots as usize].iter().enumerate() {
@@ -130,7 +130,7 @@ impl Line {
     }
 
     /// Appends an entry.
-    pub fn push(&mut self, layout: Layout, head: Head, low: u32) {
+    pub(crate) fn push(&mut self, layout: Layout, head: Head, low: u32) {
         let slot = self.count();
         debug_assert!(slot < layout.slots, "the line has room");
         let (word, shift) = layout.kept_at(slot);
@@ -144,13 +144,13 @@ impl Line {
     }
 
     /// Sets the number of following lines that have entries of this one.
-    pub fn set_span(&mut self, span: u32) {
+    pub(crate) fn set_span(&mut self, span: u32) {
         debug_assert!(span <= SPAN_MAX, "a span is bounded");
         self.0[15] |= span << (HEADER_BITS + SPAN_SHIFT) | if span > 0 { MORE } else { 0 };
     }
 
     /// Notes that entries that belong here lie in extra lines.
-    pub fn set_extra(&mut self) {
+    pub(crate) fn set_extra(&mut self) {
         self.0[15] |= EXTRA << HEADER_BITS | MORE;
     }
 

@@ -4,10 +4,10 @@
 //! layout of a table in memory), [`partition`] (a quarter of the key space), [`table`],
 //! [`secondary`].
 
-pub mod fold;
-pub mod geometry;
-pub mod homes;
-pub mod line;
-pub mod partition;
-pub mod secondary;
-pub mod table;
+pub(crate) mod fold;
+pub(crate) mod geometry;
+pub(crate) mod homes;
+pub(crate) mod line;
+pub(crate) mod partition;
+pub(crate) mod secondary;
+pub(crate) mod table;

@@ -8,11 +8,11 @@ use crate::index::tables::homes::LinesOfRange;
 use crate::index::tables::line::SPAN_MAX;
 
 /// The number of partitions.
-pub const PARTITIONS: usize = 4;
+pub(crate) const PARTITIONS: usize = 4;
 
 /// One quarter of the key space: the keys whose heads begin with the same two bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Partition(u8);
+pub(crate) struct Partition(u8);
 
 /// Where the lines of each partition start, and where those of the last one end, without the lines
 /// behind.
@@ -20,15 +20,15 @@ pub(crate) type Starts = [u32; PARTITIONS + 1];
 
 impl Partition {
     /// All partitions, in the order of their keys.
-    pub const ALL: [Self; PARTITIONS] = [Self(0), Self(1), Self(2), Self(3)];
+    pub(crate) const ALL: [Self; PARTITIONS] = [Self(0), Self(1), Self(2), Self(3)];
 
     /// The partition of a head.
-    pub fn of(head: Head) -> Self {
+    pub(crate) fn of(head: Head) -> Self {
         Self((head >> 30) as u8)
     }
 
     /// Its index among all partitions.
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
 

@@ -24,10 +24,10 @@ use crate::storage::journal::reader::{ClosedFile, Extent, Records};
 
 /// Passes to the second argument what is still needed of a record: the record itself, parts whose
 /// changes lie within its range, or nothing.
-pub type Keep<'a> = dyn FnMut(RecordRef<'_>, &mut dyn FnMut(RecordRef<'_>)) + 'a;
+pub(crate) type Keep<'a> = dyn FnMut(RecordRef<'_>, &mut dyn FnMut(RecordRef<'_>)) + 'a;
 
 /// Receives the number of bytes read since the last call; returns whether to continue. It may wait.
-pub type Pace<'a> = dyn FnMut(u64) -> bool + 'a;
+pub(crate) type Pace<'a> = dyn FnMut(u64) -> bool + 'a;
 
 /// How much of the files is needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

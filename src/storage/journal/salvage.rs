@@ -29,7 +29,7 @@ const DAMAGED_SUFFIX: &str = ".damaged";
 
 /// One file of the journal, or the gap where one is missing.
 #[derive(Debug, Default)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// Its name; `None` where a file is missing.
     pub name: Option<String>,
     /// Whether it is a pack.
@@ -54,7 +54,7 @@ pub struct Finding {
 ///
 /// # Errors
 /// [`StorageError::Io`]; damage is among the findings.
-pub fn examine(
+pub(crate) fn examine(
     disk: &dyn Disk,
     identity: &Identity,
     durable_upto: u64,
@@ -103,7 +103,7 @@ impl Finding {
     ///
     /// # Errors
     /// [`StorageError::Io`].
-    pub fn repair(
+    pub(crate) fn repair(
         &self,
         disk: &dyn Disk,
         identity: &Identity,
@@ -147,7 +147,7 @@ fn copy_aside(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
 ///
 /// # Errors
 /// [`StorageError::Io`].
-pub fn name_aside(disk: &dyn Disk, name: &str) -> Result<String, StorageError> {
+pub(crate) fn name_aside(disk: &dyn Disk, name: &str) -> Result<String, StorageError> {
     let taken = disk.list()?;
     let numbered = (2..).map(|number: u32| format!("{name}{DAMAGED_SUFFIX}-{number}"));
     let mut names = std::iter::once(format!("{name}{DAMAGED_SUFFIX}")).chain(numbered);
@@ -155,7 +155,7 @@ pub fn name_aside(disk: &dyn Disk, name: &str) -> Result<String, StorageError> {
 }
 
 /// The chain value in the header of a journal file, if it can be read.
-pub fn chain_of(disk: &dyn Disk, identity: &Identity, name: &str) -> Option<u64> {
+pub(crate) fn chain_of(disk: &dyn Disk, identity: &Identity, name: &str) -> Option<u64> {
     let header = RecordHeader::read(name, &*disk.open(name).ok()?, identity).ok()?;
     header.pack.is_none().then_some(header.chain)
 }

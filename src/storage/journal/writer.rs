@@ -31,7 +31,7 @@ const RESERVE_STEP_BYTES: u64 = 1 << 20;
 const CUT_SHARE: u64 = 16;
 
 /// The smallest amount of space worth reclaiming: 16 MiB, or half a journal file if that is less.
-pub fn step_bytes(file_bytes: u64) -> u64 {
+pub(crate) fn step_bytes(file_bytes: u64) -> u64 {
     (16 << 20).min(file_bytes / 2)
 }
 
@@ -367,7 +367,7 @@ impl Journal {
 ///
 /// # Errors
 /// [`StorageError::Io`].
-pub fn is_unwritten(disk: &dyn Disk) -> Result<bool, StorageError> {
+pub(crate) fn is_unwritten(disk: &dyn Disk) -> Result<bool, StorageError> {
     for name in disk.list()?.iter().filter(|name| holds_records(name)) {
         if *name != journal_name(1) || disk.open(name)?.len()? > JOURNAL_HEADER_BYTES as u64 {
             return Ok(false);

@@ -10,9 +10,9 @@
 //!
 //! Memory: about 7 to 10 bytes an entry. Immutable; built by one pass over sorted keys.
 
-pub mod build;
-pub mod entries;
-pub mod split;
+pub(crate) mod build;
+pub(crate) mod entries;
+pub(crate) mod split;
 
 use std::ops::RangeInclusive;
 
@@ -59,7 +59,7 @@ pub(crate) struct Extra {
 
 /// The position of an entry: its line times the slots of a line, plus its slot. Extra lines are
 /// numbered after all others. Not every number has an entry.
-pub type Number = u32;
+pub(crate) type Number = u32;
 
 impl Table {
     /// The first step of a look-up: appends the lines to visit and prefetches them. No prefetch
