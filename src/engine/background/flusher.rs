@@ -5,6 +5,9 @@
 //! other, and it throttles writes by delaying the next delta, for which the writer then waits; the
 //! compaction policy ([`policy`]) says when. Since no other thread turns deltas into segments, it
 //! also prepares the view of a snapshot, which has no deltas.
+//!
+//! Without its merges (decision 24): the p99 of look-ups during inserts is 51 us instead of 8 at 10
+//! million fingerprints.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

@@ -18,6 +18,9 @@
 //! table, 128 KiB of directory for each table ([`crate::index::buckets::directory`]), and 64 KiB
 //! once. A tiny segment has blocks of 8 bits, whose directory takes 512 bytes, and ends of 24 bits,
 //! which take 32. Immutable.
+//!
+//! Without buckets (decision 24): the p99 of look-ups during inserts is 13 us instead of 8 at
+//! 10 million fingerprints, and 17 instead of 6 at 1 million.
 
 use crate::fingerprint::Distance;
 use crate::index::buckets::directory::{BUCKETS_AN_ENTRY, Directory};

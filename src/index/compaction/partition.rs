@@ -10,6 +10,9 @@
 //! Between steps the view has the rest of each input, oldest first, and then the merged
 //! partitions. In this order the newest document of an id is found first: the change that puts a
 //! document under an id removes the older document, so no merge keeps the older one.
+//!
+//! Without partitions (decision 24): 100 million fingerprints take 33 bytes each at the peak
+//! instead of 27.
 
 use std::array;
 use std::sync::Arc;

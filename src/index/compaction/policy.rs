@@ -9,6 +9,10 @@
 //!
 //! Pure: the policy sees sizes ([`Levels`]) and the load, and answers with numbers. It reads no
 //! clock and touches no entry.
+//!
+//! Without the write throttle, 100 million fingerprints take 41 bytes each at the peak instead of
+//! 27; if the newest segments were not left out of merges, the p99 of look-ups during merges would be
+//! 13 us instead of 5 at 10 million (decision 24).
 
 use std::ops::Range;
 use std::time::Duration;

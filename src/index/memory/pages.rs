@@ -9,6 +9,9 @@
 //! its bytes as a slice, the one owner of a part lends them mutably, and pages without a part are
 //! freed. One rule makes all three sound, and [`Part`] keeps it: bytes that are written belong to
 //! one part.
+//!
+//! Without pages of 2 MiB (decision 24): a look-up at rest among 10 million fingerprints takes
+//! 2.3 us instead of 1.2.
 #![expect(unsafe_code, reason = "parts of a mapping are lent; every block says why it is sound")]
 
 use std::io;
