@@ -36,7 +36,7 @@ def bytes_(value):
 
 
 def count(value):
-    for unit, size in (" billion", 1e9), (" million", 1e6):
+    for unit, size in (" G", 1e9), (" M", 1e6):
         if value >= size:
             return f"{value / size:g}{unit}"
     return f"{value:,.0f}"

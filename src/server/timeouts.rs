@@ -69,6 +69,19 @@ impl TimeoutStream {
             write_deadline: Deadline::default(),
         }
     }
+
+    fn poll_written(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.write_deadline.disarm();
+            return written;
+        }
+        ready!(self.write_deadline.poll(cx, BUSY, self.reply_timeout));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
 }
 
 impl AsyncRead for TimeoutStream {
@@ -100,22 +113,29 @@ impl AsyncRead for TimeoutStream {
     }
 }
 
-/// Writes are not vectored: for a short reply, copying it behind its head costs less than a vectored
-/// system call.
+/// Writes are vectored: otherwise hyper copies a reply into its own buffer, and the budget of replies
+/// no longer counts what the client has not read.
 impl AsyncWrite for TimeoutStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let this = &mut *self;
-        let written = Pin::new(&mut *this.socket.lock()).poll_write(cx, bytes);
-        if written.is_ready() {
-            this.write_deadline.disarm();
-            return written;
-        }
-        ready!(this.write_deadline.poll(cx, BUSY, this.reply_timeout));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        let written = Pin::new(&mut *self.socket.lock()).poll_write(cx, bytes);
+        self.poll_written(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut *self.socket.lock()).poll_write_vectored(cx, slices);
+        self.poll_written(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.lock().is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
