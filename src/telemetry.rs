@@ -123,8 +123,8 @@ pub fn init(options: Options) -> Log {
     Log(Some(guard))
 }
 
-/// Fields as the formatter for terminals writes them, without colours: at a quarter of its cost,
-/// which was a fifth of that of a short request.
+/// Writes fields as the default formatter does, but without asking for a colour at each of them. That
+/// halves the cost of a line, which was a quarter of the instructions of a health check.
 fn plain_fields() -> impl for<'writer> FormatFields<'writer> {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| match field.name() {
         "message" => write!(writer, "{value:?}"),
@@ -133,8 +133,8 @@ fn plain_fields() -> impl for<'writer> FormatFields<'writer> {
     debug_fn(field).delimited(" ")
 }
 
-/// The time in UTC with microseconds, as RFC 3339 writes it. The text of a second is made once on
-/// each thread: the calendar is a fifth of the cost of a line.
+/// The time in UTC with microseconds, in the format of RFC 3339. Each thread formats the date and the
+/// second once a second, because they take a quarter of the cost of a line.
 struct Utc;
 
 #[expect(clippy::disallowed_methods, reason = "the time of a line in the log decides nothing")]

@@ -1,4 +1,4 @@
-//! Fingerprints in replies.
+//! Fingerprints and request ids in replies.
 
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
