@@ -64,6 +64,11 @@ sections! {
         min_similarity: f64,
         extract: String,
     }
+    /// `[documents]`: what is kept with a document, and for how long.
+    documents: DocumentsKeys {
+        metadata_bytes_max: u64,
+        expires_in_s: u64,
+    }
     /// `[engine]`: queues, files and limits.
     engine: EngineKeys {
         lookup_threads: u64,
@@ -97,7 +102,7 @@ impl Config {
         if !shown.access.tokens.is_empty() {
             "(not shown)".clone_into(&mut shown.access.tokens);
         }
-        toml::to_string(&shown).expect("strings, numbers and six tables are TOML")
+        toml::to_string(&shown).expect("strings, numbers and seven tables are TOML")
     }
 }
 

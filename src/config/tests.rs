@@ -40,6 +40,7 @@ fn the_embedded_file_is_the_default_and_is_valid() {
     assert_eq!(settings.engine.durability, Durability::Always);
     assert_eq!(settings.http.defaults.distance.get(), 3);
     assert_eq!(settings.http.defaults.limit, 10);
+    assert_eq!(settings.http.defaults.expires_in_s, None, "documents are kept for ever");
 }
 
 #[test]
@@ -97,6 +98,7 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
 
 /// Each key, changed by a variable, and what it changes.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line for each key")]
 fn every_key_has_an_effect() {
     type Seen = fn(&Settings) -> String;
     let keys: &[(&str, &str, Seen)] = &[
@@ -131,6 +133,12 @@ fn every_key_has_an_effect() {
         ("QUERY__LIMIT", "108", |s| s.http.defaults.limit.to_string()),
         ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.defaults.min_similarity.to_string()),
         ("QUERY__EXTRACT", "main", |s| s.http.defaults.extract.name().to_owned()),
+        ("DOCUMENTS__METADATA_BYTES_MAX", "114", |s| {
+            s.http.defaults.metadata_bytes_max.to_string()
+        }),
+        ("DOCUMENTS__EXPIRES_IN_S", "115", |s| {
+            s.http.defaults.expires_in_s.unwrap_or_default().to_string()
+        }),
         ("ENGINE__LOOKUP_THREADS", "9", |s| s.engine.lookup_threads.to_string()),
         ("ENGINE__DELTA_EVENTS", "2048", |s| s.engine.delta_events.to_string()),
         ("ENGINE__QUEUE_CHANGES_MAX", "20000", |s| s.engine.queue_changes_max.to_string()),
@@ -285,6 +293,21 @@ fn a_value_outside_its_range_is_refused_by_name() {
         ("QUERY__EXTRACT", "all", "`query.extract` is all; it must be \"visible\" or \"main\""),
         ("QUERY__LIMIT", "0", "`query.limit` is 0; it must be 1 to 1000"),
         ("QUERY__LIMIT", "1001", "`query.limit` is 1001; it must be 1 to 1000"),
+        (
+            "DOCUMENTS__METADATA_BYTES_MAX",
+            "1",
+            "`documents.metadata_bytes_max` is 1; it must be 2 to 65536",
+        ),
+        (
+            "DOCUMENTS__METADATA_BYTES_MAX",
+            "65537",
+            "`documents.metadata_bytes_max` is 65537; it must be 2 to 65536",
+        ),
+        (
+            "DOCUMENTS__EXPIRES_IN_S",
+            "3155760001",
+            "`documents.expires_in_s` is 3155760001; it must be 0 to 3155760000",
+        ),
         ("QUERY__DISTANCE", "4", "`query.distance` is 4; it must be 0 to 3"),
         ("DATA__DISTANCE_MAX", "9", "`data.distance_max` is 9; it must be 0 to 8"),
         ("QUERY__MIN_SIMILARITY", "1.1", "`query.min_similarity` is 1.1; it must be 0 to 1"),

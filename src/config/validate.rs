@@ -20,6 +20,8 @@ const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;
 const HOUR_MS: u64 = 3_600_000;
 const WEEK_MS: u64 = 604_800_000;
+/// A hundred years of 365.25 days.
+const CENTURY_S: u64 = 3_155_760_000;
 /// Enough for one hit with ten ids of the largest size if every character needs an escape.
 const REPLY_BYTES_MIN: u64 = 1 << 17;
 const QUEUE_MAX: u64 = 1 << 24;
@@ -149,8 +151,16 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
             distance_max,
             limit: length(key!(config.query.limit), 1..=http::RequestDefaults::LIMIT_MAX as u64)?,
             min_similarity: query.min_similarity,
+            metadata_bytes_max: length(key!(config.documents.metadata_bytes_max), 2..=65_536)?,
+            expires_in_s: expiry(config)?,
         },
     })
+}
+
+/// How long a document is kept if its request does not say so; `None` is for ever.
+fn expiry(config: &Config) -> Result<Option<u64>, ConfigError> {
+    let seconds = within(key!(config.documents.expires_in_s), 0..=CENTURY_S)?;
+    Ok(Some(seconds).filter(|&seconds| seconds > 0))
 }
 
 fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {

@@ -50,6 +50,10 @@ pub struct RequestDefaults {
     pub limit: usize,
     /// The similarity that confirms a hit; 0 switches verification off.
     pub min_similarity: f64,
+    /// The largest metadata of a document, in bytes of JSON.
+    pub metadata_bytes_max: usize,
+    /// How many seconds a document is kept; `None` is for ever.
+    pub expires_in_s: Option<u64>,
 }
 
 impl RequestDefaults {
