@@ -1,17 +1,18 @@
-//! Access control: bearer tokens with scopes, and a request rate for each token.
+//! Access control: bearer tokens with scopes and namespaces, and a request rate for each token.
 //!
 //! A token is 256 random bits, so a plain SHA-256 digest of it is safe to store; salts and many
 //! rounds only help passwords that people choose. The service never stores a token itself: not in a
 //! file, a log or an error, nor in memory after the request that carried it.
 //!
-//! - [`scope`] defines what a token allows.
+//! - [`scope`] defines what a token allows, and [`namespaces`] on which documents.
 //! - [`token`] makes tokens and their digests, and compares digests in constant time.
 //! - [`table`] parses the lines that define tokens, and finds the token of a request.
 //!
-//! Knows no HTTP: [`crate::http`] decides which scope a route needs and how a denial is answered.
-//! A check costs one SHA-256 and a comparison of 32 bytes with each of at most [`TOKENS_MAX`]
-//! tokens; about a microsecond with a handful.
+//! Knows no HTTP: [`crate::http`] decides which scope a route needs, which namespace a request
+//! concerns, and how a denial is answered. A check costs one SHA-256 and a comparison of 32 bytes
+//! with each of at most [`TOKENS_MAX`] tokens; about a microsecond with a handful.
 
+mod namespaces;
 mod scope;
 mod table;
 mod token;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 
+pub use namespaces::{BadNamespaces, NAMESPACES_MAX, NamePattern, Namespaces};
 pub use scope::{NoScope, Scope, Scopes};
 pub use table::{AccessError, TOKENS_MAX, TokenSource};
 pub use token::{Digest, Token};
@@ -86,15 +88,16 @@ impl Access {
         self.source.is_on()
     }
 
-    /// Admits a request with this token, and counts it towards the token's rate.
+    /// Admits a request with this token, and counts it towards the token's rate. Returns the
+    /// namespaces that the request may reach: those of its token, and none if it needs nothing.
     ///
     /// # Errors
     /// [`Denied`] is the reason.
-    pub fn admit(&self, presented: Option<&str>, need: Need) -> Result<(), Denied> {
+    pub fn admit(&self, presented: Option<&str>, need: Need) -> Result<Namespaces, Denied> {
         let table = self.table.load();
-        let Some(table) = table.as_ref() else { return Ok(()) };
+        let Some(table) = table.as_ref() else { return Ok(Namespaces::ALL) };
         if need == Need::Nothing {
-            return Ok(());
+            return Ok(Namespaces::none());
         }
         let presented = Digest::of(presented.ok_or(Denied::NoToken)?);
         let entry = table.find(&presented).ok_or(Denied::UnknownToken)?;
@@ -103,7 +106,8 @@ impl Access {
         {
             return Err(Denied::NoScope(scope));
         }
-        entry.count().map_err(Denied::TooMany)
+        entry.count().map_err(Denied::TooMany)?;
+        Ok(entry.namespaces.clone())
     }
 }
 

@@ -1,8 +1,8 @@
 //! The lines that define tokens, and the table made of them.
 //!
 //! ```text
-//! # name   scopes       digest of the token    requests a second (optional)
-//! crawler  read,write   sha256:9f86d081...     rate=200
+//! # name   scopes       digest of the token    requests a second, namespaces (both optional)
+//! crawler  read,write   sha256:9f86d081...     rate=200 namespaces=news/*,shop
 //! ```
 
 use std::num::NonZero;
@@ -13,6 +13,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use subtle::{Choice, ConditionallySelectable as _};
 
+use super::namespaces::{BadNamespaces, Namespaces};
 use super::scope::Scopes;
 use super::token::Digest;
 
@@ -37,7 +38,7 @@ pub enum AccessError {
         line: usize,
         /// The file, or the key of the configuration.
         origin: String,
-        /// What is wrong with it.
+        /// What is wrong with it. Static, so that it cannot quote a token.
         why: &'static str,
     },
     /// There is no token, so nobody could use the service.
@@ -81,6 +82,7 @@ pub(super) struct Table(Vec<Entry>);
 pub(super) struct Entry {
     digest: Digest,
     pub(super) scopes: Scopes,
+    pub(super) namespaces: Namespaces,
     rate: Option<DefaultDirectRateLimiter>,
 }
 
@@ -154,16 +156,23 @@ fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<Entry, &'static str> 
     let digest = digest
         .parse()
         .map_err(|_| "the third column must be sha256: and 64 hex digits, not the token itself")?;
-    let rate = match columns.next() {
-        None => rate,
-        Some(column) => {
-            let number = column.strip_prefix("rate=").and_then(|number| number.parse().ok());
-            Some(number.ok_or("the fourth column must be rate= and a number from 1 on")?)
+    let (mut own_rate, mut namespaces) = (None, None);
+    for column in columns {
+        match column.split_once('=') {
+            Some(("rate", number)) if own_rate.is_none() => {
+                own_rate = Some(number.parse().map_err(|_| "rate= takes a number from 1 on")?);
+            }
+            Some(("namespaces", list)) if namespaces.is_none() => {
+                namespaces = Some(list.parse().map_err(BadNamespaces::why)?);
+            }
+            _ => return Err("after the digest it may have only rate= and namespaces=, once each"),
         }
-    };
-    if columns.next().is_some() {
-        return Err("it has more than four columns");
     }
     let limiter = |rate| RateLimiter::direct(Quota::per_second(rate));
-    Ok(Entry { digest, scopes, rate: rate.map(limiter) })
+    Ok(Entry {
+        digest,
+        scopes,
+        namespaces: namespaces.unwrap_or(Namespaces::ALL),
+        rate: own_rate.or(rate).map(limiter),
+    })
 }

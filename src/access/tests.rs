@@ -29,9 +29,10 @@ fn each_token_has_its_own_scopes_and_no_others() {
         for scope in Scope::ALL {
             let admitted = access.admit(Some(token.reveal()), Need::Scope(scope));
             let has = scopes.split(',').any(|name| name == scope.name());
-            assert_eq!(admitted, if has { Ok(()) } else { Err(Denied::NoScope(scope)) });
+            let expected = if has { Ok(Namespaces::ALL) } else { Err(Denied::NoScope(scope)) };
+            assert_eq!(admitted, expected);
         }
-        assert_eq!(access.admit(Some(token.reveal()), Need::Token), Ok(()));
+        assert_eq!(access.admit(Some(token.reveal()), Need::Token), Ok(Namespaces::ALL));
     }
 }
 
@@ -39,7 +40,7 @@ fn each_token_has_its_own_scopes_and_no_others() {
 fn without_a_known_token_only_what_needs_nothing_is_open() {
     let (token, line) = token_with("read", "");
     let access = access(&line);
-    assert_eq!(access.admit(None, Need::Nothing), Ok(()));
+    assert_eq!(access.admit(None, Need::Nothing), Ok(Namespaces::none()));
     for need in [Need::Token, Need::Scope(Scope::Read)] {
         assert_eq!(access.admit(None, need), Err(Denied::NoToken));
         let cut = &token.reveal()[..token.reveal().len() - 1];
@@ -55,7 +56,7 @@ fn without_a_known_token_only_what_needs_nothing_is_open() {
 fn an_empty_source_admits_everybody() {
     let access = Access::open(TokenSource::default()).unwrap();
     assert!(!access.is_on());
-    assert_eq!(access.admit(None, Need::Scope(Scope::Admin)), Ok(()));
+    assert_eq!(access.admit(None, Need::Scope(Scope::Admin)), Ok(Namespaces::ALL));
 }
 
 #[test]
@@ -80,10 +81,24 @@ fn a_rate_is_that_of_the_line_or_of_the_source() {
 }
 
 #[test]
+fn a_token_reaches_the_namespaces_of_its_line() {
+    for rest in [" namespaces=a,b/*", " rate=3 namespaces=a,b/*", " namespaces=a,b/* rate=3"] {
+        let (token, line) = token_with("read", rest);
+        let access = access(&line);
+        let reached = access.admit(Some(token.reveal()), Need::Scope(Scope::Read)).unwrap();
+        let admitted = |name| reached.admits(name);
+        assert!(admitted(Some("a")) && admitted(Some("b/c")), "{rest}");
+        assert!(!admitted(None) && !admitted(Some("b")), "{rest}");
+        let rates = std::iter::repeat_with(|| access.admit(Some(token.reveal()), Need::Token));
+        assert_eq!(rates.take(1_000).any(|admitted| admitted.is_err()), rest.contains("rate"));
+    }
+}
+
+#[test]
 fn comments_and_blank_lines_are_skipped() {
     let (token, line) = token_with("admin", "");
     let access = access(&format!("# a comment\n\n   \n  {line}  \n"));
-    assert_eq!(access.admit(Some(token.reveal()), Need::Scope(Scope::Admin)), Ok(()));
+    assert_eq!(access.admit(Some(token.reveal()), Need::Scope(Scope::Admin)), Ok(Namespaces::ALL));
 }
 
 #[test]
@@ -97,6 +112,13 @@ fn a_bad_line_is_refused_by_its_number_and_not_quoted() {
         format!("{line} rate=0"),
         format!("{line} rate=x"),
         format!("{line} rate=1 more"),
+        format!("{line} rate=1 rate=1"),
+        format!("{line} namespaces=a namespaces=b"),
+        format!("{line} namespace=a"),
+        format!("{line} namespaces="),
+        format!("{line} namespaces=a,%zz"),
+        format!("{line} namespaces={}", vec![secret; 101].join(",")),
+        format!("{line} {secret}"),
         format!("name read sha256:{}", &secret["nearprint_".len() + 2..]),
         format!("{line}0"),
         line.replace("sha256:", "sha256:+"),

@@ -61,6 +61,8 @@ codes! {
     TokenMissing = UNAUTHORIZED, "token_missing", "A token is needed";
     TokenUnknown = UNAUTHORIZED, "token_unknown", "The token is not known";
     ScopeMissing = FORBIDDEN, "scope_missing", "The token does not allow this";
+    NamespaceNotAllowed = FORBIDDEN, "namespace_not_allowed",
+        "The token does not reach this namespace";
     CrossSite = FORBIDDEN, "cross_site", "Another site sent this request";
     NotFound = NOT_FOUND, "not_found", "There is no such resource";
     DocumentNotFound = NOT_FOUND, "document_not_found", "No document has this id";

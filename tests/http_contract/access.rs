@@ -103,6 +103,70 @@ fn a_refused_write_changes_nothing_and_its_body_is_not_taken() {
     assert_eq!(stats["documents"], 0);
 }
 
+/// A server with a token of all scopes that is limited to `news/*`, as the value of a header.
+fn limited() -> (Server, String) {
+    let token = Token::generate().unwrap();
+    let line = format!("some read,write,admin {} namespaces=news/*", token.digest());
+    let server = Server::with(|config| config.access.tokens = line);
+    (server, format!("Bearer {}", token.reveal()))
+}
+
+#[test]
+fn a_limited_token_reaches_neither_the_default_namespace_nor_all_of_them() {
+    let (server, bearer) = limited();
+    let headers = [("content-type", "application/json"), ("authorization", &bearer)];
+    let (document, two) =
+        (r#"{"fingerprint":1}"#, r#"{"a":{"fingerprint":1},"b":{"fingerprint":1}}"#);
+    let mut open = Vec::new();
+    for (line, _) in operations() {
+        let (query, body) = match line.as_str() {
+            batch if batch.ends_with("/batch") => continue,
+            "POST /v1/compare" => (String::new(), two),
+            "GET /v1/query" => (format!("?fingerprint={}", hex(1)), ""),
+            "GET /v1/documents" | "DELETE /v1/documents" => ("?id=x".to_owned(), ""),
+            _ => (String::new(), document),
+        };
+        let reply = server.send(&format!("{line}{query}"), &headers, body.as_bytes());
+        if reply.status == 200 {
+            open.push(line);
+        } else {
+            assert_eq!(reply.problem(), (403, "namespace_not_allowed".to_owned()), "{line}");
+        }
+    }
+    open.sort();
+    let expected = [
+        "GET /",
+        "GET /healthz",
+        "GET /openapi.json",
+        "GET /page.css",
+        "GET /page.js",
+        "GET /readyz",
+        "POST /v1/compare",
+        "POST /v1/fingerprint",
+    ];
+    assert_eq!(open, expected);
+}
+
+#[test]
+fn a_limited_token_is_refused_for_each_document_of_a_batch() {
+    let (server, bearer) = limited();
+    let send = |line: &str, kind: &str, body: &[u8]| {
+        server.send(line, &[("content-type", kind), ("authorization", &bearer)], body)
+    };
+    let ndjson =
+        |line: &str| send(line, "application/x-ndjson", b"{\"fingerprint\":1}\n{}").lines();
+    for name in ["query", "insert", "check-and-insert"] {
+        let line = format!("POST /v1/{name}/batch");
+        let replies = ndjson(&line);
+        assert_eq!(replies[0]["error"]["code"], "namespace_not_allowed", "{line}");
+        assert_eq!(replies[0]["error"]["status"], 403, "{line}");
+        assert_eq!(replies[1]["error"]["code"], "document_missing", "{line}");
+        let packed = send(&line, "application/octet-stream", &[0; 8]);
+        assert_eq!(packed.problem(), (403, "namespace_not_allowed".to_owned()), "{line}");
+    }
+    assert_eq!(ndjson("POST /v1/fingerprint/batch")[0]["fingerprint"], hex(1));
+}
+
 #[test]
 fn a_rate_is_answered_429_with_the_time_to_wait() {
     let (server, tokens) = guarded_with(|config| config.access.requests_per_second = 1);

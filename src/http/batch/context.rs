@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::http::problem::{Problem, ProblemBody};
 use crate::http::reply::replies::{OWN_BYTES, Share};
 use crate::http::request::prepare::Prepared;
+use crate::http::request::reach::Reach;
 use crate::http::request::types::{
     CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY, RequestKind, RequestOptions,
 };
@@ -54,11 +55,24 @@ pub(crate) struct Batch {
     pub(crate) operation: Operation,
     /// The query parameters: the defaults of the lines.
     pub(crate) options: RequestOptions,
+    /// The namespaces that its documents may have.
+    pub(crate) reach: Reach,
     /// The bytes that the batch may keep when the budget of all connections is spent.
     pub(crate) own: Arc<Semaphore>,
 }
 
 impl Batch {
+    /// Refuses a document of a namespace that the batch does not reach. A fingerprint is made
+    /// without any stored document, so it concerns no namespace.
+    pub(crate) fn check_namespace(&self, namespace: Option<&str>) -> Result<(), Problem> {
+        match self.operation {
+            Operation::Fingerprint => Ok(()),
+            Operation::Query | Operation::Insert | Operation::CheckAndInsert => {
+                self.reach.check(namespace)
+            }
+        }
+    }
+
     /// A share for what the batch keeps until its client has read everything before it. Waits for
     /// the client when both the budget of all connections and that of the batch are spent.
     pub(crate) async fn reserve(&self, bytes: usize) -> Share {

@@ -45,6 +45,7 @@ pub(crate) async fn run(
     headers: &HeaderMap,
     stream: Body,
 ) -> Result<Response, Problem> {
+    batch.check_namespace(None)?;
     let (stream, bytes) = whole_words(&batch.service.bodies, stream).await?;
     let words = Words::new(stream, batch.service.bodies.timeout);
     let operation = batch.operation;

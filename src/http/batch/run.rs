@@ -13,6 +13,7 @@ use crate::http::problem::Problem;
 use crate::http::reply::replies::OWN_BYTES;
 use crate::http::request::body::{self, Kind};
 use crate::http::request::prepare;
+use crate::http::request::reach::Reach;
 use crate::http::service::Service;
 
 /// Answers a batch of either type.
@@ -29,8 +30,13 @@ pub(crate) async fn run(
     if operation.writes() {
         service.accepts_writes()?;
     }
-    let batch =
-        Batch { service, operation, options: defaults, own: Arc::new(Semaphore::new(OWN_BYTES)) };
+    let batch = Batch {
+        service,
+        operation,
+        options: defaults,
+        reach: Reach::of(&head.extensions),
+        own: Arc::new(Semaphore::new(OWN_BYTES)),
+    };
     match (kind, operation) {
         (Kind::Ndjson, _) => Ok(ndjson::respond(batch, Source::Lines(stream))),
         (Kind::Packed, Operation::Query | Operation::Insert | Operation::CheckAndInsert) => {

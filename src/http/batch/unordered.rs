@@ -224,7 +224,10 @@ fn prepare_line(batch: &Batch, line: &Line) -> Result<Prepared, Problem> {
             format!("A line may have {} bytes (server.line_bytes_max).", options.line_bytes_max),
         ));
     };
-    prepare::line(bytes, batch.operation.request(), batch.options, &options.defaults)
+    let prepared =
+        prepare::line(bytes, batch.operation.request(), batch.options, &options.defaults)?;
+    batch.check_namespace(None)?;
+    Ok(prepared)
 }
 
 /// The reply to a document that is not to be stored, if it is short.

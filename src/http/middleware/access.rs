@@ -1,7 +1,8 @@
 //! Which token a route needs, and the reply to a request without it.
 //!
-//! [`need`] is the only table; the OpenAPI document is marked from it. A route that is missing there
-//! needs the scope `admin`, so that a forgotten route is closed, not open.
+//! [`need`] is the only table of scopes; the OpenAPI document is marked from it. A route that is
+//! missing there needs the scope `admin`, and one that is missing in [`is_for_limited_tokens`] is
+//! refused to tokens that are limited to namespaces. So a forgotten route is closed, not open.
 
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
@@ -14,6 +15,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 
 use crate::access::{Denied, Need, Scope};
 use crate::http::problem::{Code, Problem};
+use crate::http::request::reach::Reach;
 use crate::http::service::Service;
 
 /// The name of the scheme in the OpenAPI document.
@@ -52,18 +54,47 @@ pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
     }
 }
 
-/// Lets a request through, or says why not. Costs nothing when tokens are off.
+/// Whether a token that is limited to namespaces may use a route. Such a route asks [`Reach`] as
+/// soon as it knows the namespace that the request concerns, or concerns no stored document. The
+/// others concern all namespaces at once. `route` is `None` for a path that matches no route.
+fn is_for_limited_tokens(route: Option<&str>) -> bool {
+    let Some(route) = route else { return true };
+    matches!(
+        route,
+        "/healthz"
+            | "/readyz"
+            | "/"
+            | "/page.css"
+            | "/page.js"
+            | "/openapi.json"
+            | "/v1/fingerprint"
+            | "/v1/fingerprint/batch"
+            | "/v1/compare"
+            | "/v1/query"
+            | "/v1/query/batch"
+            | "/v1/insert"
+            | "/v1/insert/batch"
+            | "/v1/check-and-insert"
+            | "/v1/check-and-insert/batch"
+            | "/v1/documents"
+            | "/v1/documents/{id}"
+            | "/v1/fingerprints/{hex}"
+    )
+}
+
+/// Lets a request through and notes what it may reach, or says why not. Costs nothing when tokens
+/// are off.
 pub(crate) fn check(
     service: &Service,
     route: Option<&str>,
-    request: &Request,
+    request: &mut Request,
 ) -> Result<(), Problem> {
     if !service.access.is_on() {
         return Ok(());
     }
     let need = need(request.method(), route);
     let presented = presented(request);
-    service.access.admit(presented.as_deref(), need).map_err(|denied| {
+    let namespaces = service.access.admit(presented.as_deref(), need).map_err(|denied| {
         let problem = problem(denied);
         // For the web page, make the browser ask for the token; it then sends it with every request.
         if route == Some("/") && matches!(denied, Denied::NoToken | Denied::UnknownToken) {
@@ -71,7 +102,15 @@ pub(crate) fn check(
             return problem.with_header(WWW_AUTHENTICATE, basic);
         }
         problem
-    })
+    })?;
+    if namespaces.is_limited() {
+        let reach = Reach::new(namespaces);
+        if !is_for_limited_tokens(route) {
+            reach.check_all()?;
+        }
+        request.extensions_mut().insert(reach);
+    }
+    Ok(())
 }
 
 /// The token of `Authorization: Bearer TOKEN`, or the password of `Authorization: Basic`.

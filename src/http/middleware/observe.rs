@@ -66,13 +66,13 @@ impl Observer {
 /// The middleware around every route.
 pub(crate) async fn observe(
     State(observer): State<Arc<Observer>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let mut observed = Observed::new(&observer, &request);
     let service = &observer.service;
     let admitted = head::check(service, observed.route, &request)
-        .and_then(|()| access::check(service, observed.route, &request))
+        .and_then(|()| access::check(service, observed.route, &mut request))
         .and_then(|()| observed.take_permit());
     let (head, body) = request.into_parts();
     let expects_continue = head.headers.contains_key(EXPECT);

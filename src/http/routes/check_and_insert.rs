@@ -12,6 +12,7 @@ use crate::http::problem::Problem;
 use crate::http::reply::counts::{count_hits, count_verdict};
 use crate::http::reply::replies::WhenSpent;
 use crate::http::reply::wire::{CheckAndInsertReply, Subject};
+use crate::http::request::reach::Reach;
 use crate::http::request::types::{
     CHECK_AND_INSERT, CheckAndInsertBatchParameters, CheckAndInsertParameters,
     CheckAndInsertRequest,
@@ -30,9 +31,11 @@ use crate::http::service::Service;
         body = CheckAndInsertReply<'_>), Problems))]
 pub(crate) async fn post_check_and_insert(
     State(service): State<Arc<Service>>,
+    reach: Reach,
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &CHECK_AND_INSERT).await?;
+    reach.check(None)?;
     let subject = Subject::from(&prepared);
     let pending = service
         .engine

@@ -14,6 +14,7 @@ use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::wire::{DocumentReply, RemovedReply};
 use crate::http::request::parameters::{self, NoParameters};
+use crate::http::request::reach::Reach;
 use crate::http::request::types::IdParameter;
 use crate::http::service::Service;
 use crate::metrics;
@@ -24,10 +25,11 @@ use crate::metrics;
     responses((status = 200, description = "The document", body = DocumentReply), Problems))]
 pub(crate) async fn get_document(
     State(service): State<Arc<Service>>,
+    reach: Reach,
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<DocumentReply>, Problem> {
-    show(&service, &id_of_path(&uri)?).await
+    show(&service, &reach, &id_of_path(&uri)?).await
 }
 
 /// Remove the document with an id.
@@ -39,10 +41,11 @@ pub(crate) async fn get_document(
         Problems))]
 pub(crate) async fn delete_document(
     State(service): State<Arc<Service>>,
+    reach: Reach,
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<RemovedReply>, Problem> {
-    remove(&service, id_of_path(&uri)?).await
+    remove(&service, &reach, id_of_path(&uri)?).await
 }
 
 /// Show what is stored under an id, given as a query parameter.
@@ -51,9 +54,10 @@ pub(crate) async fn delete_document(
     responses((status = 200, description = "The document", body = DocumentReply), Problems))]
 pub(crate) async fn get_document_by_parameter(
     State(service): State<Arc<Service>>,
+    reach: Reach,
     request: Request,
 ) -> Result<Json<DocumentReply>, Problem> {
-    show(&service, &id_of_query(&request)?).await
+    show(&service, &reach, &id_of_query(&request)?).await
 }
 
 /// Remove the document with an id, given as a query parameter.
@@ -63,19 +67,30 @@ pub(crate) async fn get_document_by_parameter(
         Problems))]
 pub(crate) async fn delete_document_by_parameter(
     State(service): State<Arc<Service>>,
+    reach: Reach,
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
-    remove(&service, id_of_query(&request)?).await
+    remove(&service, &reach, id_of_query(&request)?).await
 }
 
-async fn show(service: &Service, id: &DocumentId) -> Result<Json<DocumentReply>, Problem> {
+async fn show(
+    service: &Service,
+    reach: &Reach,
+    id: &DocumentId,
+) -> Result<Json<DocumentReply>, Problem> {
+    reach.check(None)?;
     let stored = service.engine.document(id).await?;
     let missing = || Problem::new(Code::DocumentNotFound, "No document with this id is stored.");
     let recipe = service.options.defaults.recipe;
     Ok(Json(DocumentReply::new(stored.ok_or_else(missing)?, recipe)))
 }
 
-async fn remove(service: &Service, id: DocumentId) -> Result<Json<RemovedReply>, Problem> {
+async fn remove(
+    service: &Service,
+    reach: &Reach,
+    id: DocumentId,
+) -> Result<Json<RemovedReply>, Problem> {
+    reach.check(None)?;
     let removed = service.engine.remove(id).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);
     Ok(Json(removed.into()))

@@ -11,6 +11,7 @@ use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::wire::RemovedReply;
 use crate::http::request::parameters::NoParameters;
+use crate::http::request::reach::Reach;
 use crate::http::service::Service;
 use crate::metrics;
 
@@ -23,6 +24,7 @@ use crate::metrics;
         Problems))]
 pub(crate) async fn delete_fingerprint(
     State(service): State<Arc<Service>>,
+    reach: Reach,
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<RemovedReply>, Problem> {
@@ -30,6 +32,7 @@ pub(crate) async fn delete_fingerprint(
     let fingerprint: Fingerprint = hex.parse().map_err(|_| {
         Problem::invalid("hex", "A fingerprint has 16 hex digits, with or without 0x.")
     })?;
+    reach.check(None)?;
     let removed = service.engine.remove_fingerprint(fingerprint).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);
     Ok(Json(removed.into()))

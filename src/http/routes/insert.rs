@@ -12,6 +12,7 @@ use crate::http::description::{Packed, Problems};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::count_verdict;
 use crate::http::reply::wire::{InsertReply, PackedInsertReply, Subject};
+use crate::http::request::reach::Reach;
 use crate::http::request::types::{INSERT, InsertBatchParameters, InsertParameters, InsertRequest};
 use crate::http::service::Service;
 
@@ -27,9 +28,11 @@ use crate::http::service::Service;
         Problems))]
 pub(crate) async fn post_insert(
     State(service): State<Arc<Service>>,
+    reach: Reach,
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &INSERT).await?;
+    reach.check(None)?;
     let subject = Subject::from(&prepared);
     let engine = &service.engine;
     let pending = engine.begin_insert(prepared.document, Admission::Shed).await?;

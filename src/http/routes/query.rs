@@ -13,6 +13,7 @@ use crate::http::reply::replies::WhenSpent;
 use crate::http::reply::wire::QueryReply;
 use crate::http::request::parameters;
 use crate::http::request::prepare::{self, Prepared};
+use crate::http::request::reach::Reach;
 use crate::http::request::types::{
     GetQueryParameters, QUERY, QueryBatchParameters, QueryParameters, QueryRequest,
 };
@@ -29,10 +30,11 @@ use crate::http::service::Service;
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(crate) async fn post_query(
     State(service): State<Arc<Service>>,
+    reach: Reach,
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &QUERY).await?;
-    answer(&service, &prepared).await
+    answer(&service, &reach, &prepared).await
 }
 
 /// Find the near-duplicates of a fingerprint.
@@ -41,6 +43,7 @@ pub(crate) async fn post_query(
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(crate) async fn get_query(
     State(service): State<Arc<Service>>,
+    reach: Reach,
     request: Request,
 ) -> Result<Response, Problem> {
     let defaults = &service.options.defaults;
@@ -53,7 +56,7 @@ pub(crate) async fn get_query(
         return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
     };
     let prepared = prepare::bare(fingerprint.0, parameters.id.map(|id| id.0), options, defaults)?;
-    answer(&service, &prepared).await
+    answer(&service, &reach, &prepared).await
 }
 
 /// Find the near-duplicates of many documents.
@@ -74,7 +77,12 @@ pub(crate) async fn post_query_batch(
     batch::run(service, Operation::Query, request).await
 }
 
-async fn answer(service: &Service, prepared: &Prepared) -> Result<Response, Problem> {
+async fn answer(
+    service: &Service,
+    reach: &Reach,
+    prepared: &Prepared,
+) -> Result<Response, Problem> {
+    reach.check(None)?;
     let found = service.engine.find(&prepared.document, prepared.options).await?;
     let (findings, share) = service.replies.hits(found, WhenSpent::Refuse).await?;
     count_hits(&findings);

@@ -1,0 +1,87 @@
+//! The namespaces that a request may reach, for the routes that know which one it concerns.
+//!
+//! [`crate::http::middleware::access`] puts it into the extensions of a request whose token is
+//! limited to namespaces. Any other request carries nothing there and reaches everything, so
+//! services without such tokens pay nothing for it.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::Extensions;
+use axum::http::request::Parts;
+
+use crate::access::Namespaces;
+use crate::http::problem::{Code, Problem, quoted};
+
+/// The namespaces that a request may reach. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Reach(Namespaces);
+
+impl Reach {
+    pub(crate) const fn new(namespaces: Namespaces) -> Self {
+        Self(namespaces)
+    }
+
+    /// The reach of the request with these extensions.
+    pub(crate) fn of(extensions: &Extensions) -> Self {
+        extensions.get().cloned().unwrap_or(Self(Namespaces::ALL))
+    }
+
+    /// Refuses a request that concerns this namespace; `None` is the default namespace.
+    pub(crate) fn check(&self, namespace: Option<&str>) -> Result<(), Problem> {
+        if self.0.admits(namespace) {
+            return Ok(());
+        }
+        let detail = match namespace {
+            None => {
+                "The token of this request is limited to other namespaces than the default one."
+                    .to_owned()
+            }
+            Some(name) => {
+                format!("The token of this request does not reach the namespace {}.", quoted(name))
+            }
+        };
+        Err(Problem::new(Code::NamespaceNotAllowed, detail))
+    }
+
+    /// Refuses a request that concerns all namespaces at once.
+    pub(crate) fn check_all(&self) -> Result<(), Problem> {
+        if !self.0.is_limited() {
+            return Ok(());
+        }
+        let detail = "The token of this request is limited to certain namespaces, and this resource \
+                      concerns all of them.";
+        Err(Problem::new(Code::NamespaceNotAllowed, detail))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Reach {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.extensions))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_without_a_limited_token_reaches_everything() {
+        let reach = Reach::of(&Extensions::new());
+        assert!(reach.check(None).is_ok() && reach.check(Some("a")).is_ok());
+        assert!(reach.check_all().is_ok());
+    }
+
+    #[test]
+    fn a_limited_token_reaches_its_namespaces_alone() {
+        let mut extensions = Extensions::new();
+        extensions.insert(Reach::new("a,b*".parse().unwrap()));
+        let reach = Reach::of(&extensions);
+        assert!(reach.check(Some("a")).is_ok() && reach.check(Some("bc")).is_ok());
+        for refused in [reach.check(None), reach.check(Some("c")), reach.check_all()] {
+            assert!(refused.is_err_and(|problem| problem.is(Code::NamespaceNotAllowed)));
+        }
+    }
+}
