@@ -5,7 +5,7 @@ use std::num::NonZero;
 
 use anyhow::{Context, Result};
 
-use crate::access::{Scopes, Token};
+use crate::access::{BadNamespaces, NamePattern, Namespaces, Scopes, Token};
 
 /// The arguments of `token`.
 #[derive(Debug, clap::Args)]
@@ -19,17 +19,31 @@ pub(crate) struct Args {
     /// The maximum number of requests a second, if not that of the configuration
     #[arg(long, value_name = "REQUESTS")]
     rate: Option<NonZero<u32>>,
+    /// Limits the token to the documents of a namespace, or with NAME* to those of all namespaces
+    /// whose names begin with NAME; may be given several times
+    #[arg(long = "namespace", value_name = "NAME", value_parser = NamePattern::new)]
+    namespaces: Vec<NamePattern>,
 }
 
 /// The line goes to standard output, so that it can be appended to a file. The token is shown once,
 /// on standard error.
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let namespaces = namespaces_column(&args.namespaces)?;
     let token = Token::generate().context("the operating system has no random numbers")?;
     let rate = args.rate.map_or_else(String::new, |rate| format!(" rate={rate}"));
-    writeln!(out, "{} {} {}{rate}", args.name, args.scopes, token.digest())?;
+    writeln!(out, "{} {} {}{rate}{namespaces}", args.name, args.scopes, token.digest())?;
     eprintln!("the token (it is kept nowhere): {}", token.reveal());
     eprintln!("its line, for the file that access.tokens_file names:");
     Ok(())
+}
+
+/// The last column of the line; empty for a token that reaches every namespace.
+fn namespaces_column(names: &[NamePattern]) -> Result<String, BadNamespaces> {
+    if names.is_empty() {
+        return Ok(String::new());
+    }
+    let namespaces = Namespaces::limited_to(names.to_vec())?;
+    Ok(format!(" namespaces={namespaces}"))
 }
 
 /// Reads a name: one word that does not begin a comment.
@@ -45,21 +59,34 @@ fn name(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{Access, TokenSource};
+    use crate::access::{Access, NAMESPACES_MAX, TokenSource};
 
-    #[test]
-    fn the_line_is_one_that_the_service_takes() {
+    fn line(namespaces: &[&str]) -> Result<String> {
         let args = Args {
             name: "crawler".to_owned(),
             scopes: "read".parse().unwrap(),
             rate: NonZero::new(7),
+            namespaces: namespaces.iter().map(|name| NamePattern::new(name).unwrap()).collect(),
         };
         let mut line = Vec::new();
-        run(&args, &mut line).unwrap();
-        let lines = String::from_utf8(line).unwrap();
+        run(&args, &mut line)?;
+        Ok(String::from_utf8(line).unwrap())
+    }
+
+    #[test]
+    fn the_line_is_one_that_the_service_takes() {
+        let lines = line(&[]).unwrap();
         assert!(lines.starts_with("crawler read sha256:") && lines.ends_with(" rate=7\n"));
         assert!(!lines.contains("nearprint_"), "the token is not in the line");
         Access::open(TokenSource { lines, ..TokenSource::default() }).unwrap();
+    }
+
+    #[test]
+    fn namespaces_are_in_the_line_and_percent_encoded() {
+        let lines = line(&["news/*", "a, b;"]).unwrap();
+        assert!(lines.ends_with(" rate=7 namespaces=news/*,a%2C%20b%3B\n"), "{lines}");
+        Access::open(TokenSource { lines, ..TokenSource::default() }).unwrap();
+        assert!(line(&vec!["a"; NAMESPACES_MAX + 1]).is_err());
     }
 
     #[test]
