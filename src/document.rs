@@ -1,6 +1,9 @@
-//! The document as the service stores it: a fingerprint with an id and a sketch, never the text.
+//! The document as the service stores it: a fingerprint with an id, a sketch and metadata, never the
+//! text.
 
 use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
@@ -8,6 +11,9 @@ use crate::sketch::Sketch;
 /// A document as it is stored or queried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
+    /// The namespace in which it is unique by its id and meets other documents; `None` is the
+    /// default one.
+    pub namespace: Option<Namespace>,
     /// The caller's name for it, usually a URL; opaque to the service.
     pub id: Option<DocumentId>,
     /// Its fingerprint.
@@ -16,12 +22,144 @@ pub struct Document {
     pub sketch: Option<Box<Sketch>>,
     /// It came as a text of fewer tokens than the recipe trusts at a distance above 0.
     pub short: bool,
+    /// From when on it is no hit; `None` is never.
+    pub expiry: Option<Expiry>,
+    /// What the caller stores with it; opaque to the service.
+    pub metadata: Option<Metadata>,
 }
 
 impl Document {
     /// A document with nothing but a fingerprint.
     pub const fn bare(fingerprint: Fingerprint) -> Self {
-        Self { id: None, fingerprint, sketch: None, short: false }
+        Self {
+            namespace: None,
+            id: None,
+            fingerprint,
+            sketch: None,
+            short: false,
+            expiry: None,
+            metadata: None,
+        }
+    }
+}
+
+/// Bare fingerprints of one namespace that are stored together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Packed {
+    /// Their namespace.
+    pub namespace: Option<Namespace>,
+    /// When all of them expire.
+    pub expiry: Option<Expiry>,
+    /// In order of effect.
+    pub fingerprints: Vec<Fingerprint>,
+}
+
+impl From<Vec<Fingerprint>> for Packed {
+    /// In the default namespace, and for ever.
+    fn from(fingerprints: Vec<Fingerprint>) -> Self {
+        Self { namespace: None, expiry: None, fingerprints }
+    }
+}
+
+/// The name of a namespace: 1 to [`Namespace::BYTES_MAX`] bytes of UTF-8. Cloning is shallow.
+///
+/// Documents meet only documents of their namespace.
+///
+/// ```
+/// use nearprint::document::Namespace;
+/// assert!(Namespace::new("news/a.example").is_ok());
+/// assert!(Namespace::new("").is_err());
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Namespace(Arc<str>);
+
+impl Namespace {
+    /// The longest name, in bytes.
+    pub const BYTES_MAX: usize = 256;
+
+    /// Checks the length and takes the text.
+    ///
+    /// # Errors
+    /// [`BadNamespace`] when it is empty or too long.
+    pub fn new(text: impl AsRef<str> + Into<Arc<str>>) -> Result<Self, BadNamespace> {
+        let bytes = text.as_ref().len();
+        if (1..=Self::BYTES_MAX).contains(&bytes) {
+            Ok(Self(text.into()))
+        } else {
+            Err(BadNamespace { bytes })
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// The name of a namespace is empty or longer than [`Namespace::BYTES_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a namespace has 1 to 256 bytes, this one has {bytes}")]
+pub struct BadNamespace {
+    /// Its length in bytes.
+    pub bytes: usize,
+}
+
+/// A JSON object as text, of at most [`Metadata::BYTES_MAX`] bytes.
+///
+/// Whoever makes one has parsed it; the service only keeps it and gives it back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metadata(Box<str>);
+
+impl Metadata {
+    /// The largest metadata that a configuration may allow, in bytes.
+    pub const BYTES_MAX: usize = 64 << 10;
+
+    /// Metadata of this JSON; `None` when it is too long or no object.
+    pub fn new(json: impl Into<Box<str>>) -> Option<Self> {
+        let json = json.into();
+        let is_object = json.starts_with('{') && json.ends_with('}');
+        (is_object && json.len() <= Self::BYTES_MAX).then_some(Self(json))
+    }
+
+    /// The JSON.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// When a document expires: a whole second since 1970, at most in the year 2106.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Expiry(NonZeroU32);
+
+impl Expiry {
+    /// The latest one.
+    pub const MAX: Self = Self(NonZeroU32::MAX);
+
+    /// At this second since 1970; `None` when it is 0 or above [`Self::MAX`].
+    pub fn at(second: u64) -> Option<Self> {
+        u32::try_from(second).ok().and_then(NonZeroU32::new).map(Self)
+    }
+
+    /// The second since 1970.
+    pub const fn second(self) -> u32 {
+        self.0.get()
+    }
+
+    /// Whether it has passed at a time in milliseconds since 1970.
+    pub const fn has_passed(self, now_ms: u64) -> bool {
+        self.second() as u64 <= now_ms / 1_000
     }
 }
 

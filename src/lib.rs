@@ -55,9 +55,10 @@
 //! engine.begin_insert(document, Admission::Wait).await?.wait().await?;
 //!
 //! let distance = Distance::new(3).expect("at most 64");
-//! let criteria = Criteria { distance, min_resemblance: None };
 //! let query = Document::bare(Fingerprint::new(0));
-//! let found = engine.query(&query, QueryOptions { criteria, limit: 10 }).await?;
+//! let criteria = Criteria::within(distance);
+//! let options = QueryOptions { criteria, limit: 10, with_metadata: false };
+//! let found = engine.query(&query, options).await?;
 //! assert!(found.duplicate);
 //! engine.close();
 //! # Ok(())

@@ -38,7 +38,7 @@ const OUTCOMES: &str = "nearprint_write_outcomes_total";
 struct Installed {
     page: PrometheusHandle,
     hits: [Counter; DISTANCE_MAX + 1],
-    outcomes: [Counter; 5],
+    outcomes: [Counter; 6],
     journal_sync: Histogram,
     group_changes: Histogram,
     changes: Counter,
@@ -154,6 +154,8 @@ pub enum WriteOutcome {
     Duplicate,
     /// A retry.
     AlreadyPresent,
+    /// Renewed the document with its id and its fingerprint.
+    Refreshed,
     /// Took the place of an older document with its id.
     Replaced,
     /// Forgotten.
@@ -161,14 +163,21 @@ pub enum WriteOutcome {
 }
 
 impl WriteOutcome {
-    const ALL: [Self; 5] =
-        [Self::Inserted, Self::Duplicate, Self::AlreadyPresent, Self::Replaced, Self::Removed];
+    const ALL: [Self; 6] = [
+        Self::Inserted,
+        Self::Duplicate,
+        Self::AlreadyPresent,
+        Self::Refreshed,
+        Self::Replaced,
+        Self::Removed,
+    ];
 
     const fn label(self) -> &'static str {
         match self {
             Self::Inserted => "inserted",
             Self::Duplicate => "duplicate",
             Self::AlreadyPresent => "already_present",
+            Self::Refreshed => "refreshed",
             Self::Replaced => "replaced",
             Self::Removed => "removed",
         }

@@ -82,6 +82,8 @@ fn options_that_would_have_no_effect_are_refused() {
         &["snapshot", "export", "f", "--token", "t"],
         &["health", "--ca-file", "c"],
         &["fingerprint", "--features", "--extract", "main"],
+        &["list", "--namespace", "a", "--all-namespaces"],
+        &["jobs", "--server", "s", "cancel", "7"],
     ];
     for arguments in refused {
         let output = nearprint(arguments, "");
@@ -178,11 +180,46 @@ fn import_names_a_file_that_it_does_not_understand_and_a_line_with_an_unknown_fi
         "looks like CSV, which cannot be imported",
         "table.csv",
         "unknown field `url`",
-        "did you mean `id`?",
+        "did you mean `id`? Rename it",
         "dump.ndjson line 2",
     ] {
         assert!(out(&output).contains(part), "{part}\n{}", out(&output));
     }
+}
+
+#[test]
+fn a_purge_must_say_what_it_removes_and_an_empty_value_says_nothing() {
+    for arguments in [
+        &["purge", "--yes"][..],
+        &["purge", "--yes", "--dry-run"],
+        &["purge", "--yes", "--namespace", ""],
+        &["purge", "--yes", "--prefix", ""],
+        &["purge", "--yes", "--stored-before", "yesterday"],
+        &["purge", "--yes", "--namespace", "a", "--all-namespaces"],
+    ] {
+        let output = nearprint(arguments, "");
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn an_import_says_which_documents_it_would_store_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = "{\"text\": \"one text\"}\n{\"text\": \"another text\"}\n";
+    let without = file(folder.path(), "without.ndjson", lines);
+    let output = import(folder.path(), &[&without]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    assert!(out(&output).contains("2 documents without an id were stored."), "{}", out(&output));
+    assert!(out(&output).contains("--id-from text-hash"), "{}", out(&output));
+
+    let texts = file(folder.path(), "texts.txt", lines);
+    let output = import(folder.path(), &[&texts]);
+    assert_eq!(code(&output), 1);
+    assert!(out(&output).contains("looks like NDJSON"), "{}", out(&output));
+
+    let help = nearprint(&["import", "--help"], "");
+    let said = out(&help).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("A document without an id that is imported again is stored again"));
 }
 
 #[test]

@@ -24,7 +24,8 @@ async fn writes_in_a_full_queue_are_answered_when_the_engine_closes() {
     let engine = Engine::open(options(directory.path())).unwrap();
     let mut pending = Vec::new();
     for first in (0..65_536_u64).step_by(4_096) {
-        let chunk = (first..first + 4_096).map(|bits| Fingerprint::new(bits << 20)).collect();
+        let chunk: Vec<_> =
+            (first..first + 4_096).map(|bits| Fingerprint::new(bits << 20)).collect();
         pending.push(engine.begin_insert_packed(chunk, Admission::Wait).await.unwrap());
     }
     let closing = tokio::task::spawn_blocking(move || engine.close());

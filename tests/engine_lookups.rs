@@ -6,7 +6,7 @@ mod common;
 
 use futures_util::future::try_join_all;
 use nearprint::document::Document;
-use nearprint::engine::{Admission, Durability, Engine, Options, QueryOptions};
+use nearprint::engine::{Admission, Durability, Engine, Options, PackedQuery, QueryOptions};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::change::PACKED_MAX;
 use nearprint::machine::query::Criteria;
@@ -45,7 +45,7 @@ fn batch() -> Vec<Fingerprint> {
 async fn filled(directory: &std::path::Path, threads: usize) -> Engine {
     let engine = Engine::open(options(directory, threads)).expect("it opens");
     for first in (0..STORED).step_by(4_000) {
-        let chunk = (first..first + 4_000).map(stored).collect();
+        let chunk: Vec<_> = (first..first + 4_000).map(stored).collect();
         let pending =
             engine.begin_insert_packed(chunk, Admission::Wait).await.expect("it has its place");
         pending.wait().await.expect("it is stored");
@@ -54,8 +54,8 @@ async fn filled(directory: &std::path::Path, threads: usize) -> Engine {
 }
 
 async fn one_by_one(engine: &Engine, queries: &[Fingerprint]) -> Vec<u8> {
-    let criteria = Criteria { distance: distance(), min_resemblance: None };
-    let options = QueryOptions { criteria, limit: 1 };
+    let criteria = Criteria::within(distance());
+    let options = QueryOptions { criteria, limit: 1, with_metadata: false };
     let mut nearest = Vec::new();
     for &query in queries {
         let findings = engine.query(&Document::bare(query), options).await.expect("it is answered");
@@ -72,7 +72,8 @@ async fn a_batch_is_answered_as_one_by_one_on_any_number_of_threads() {
         let engine = filled(directory.path(), threads).await;
         let share = engine.share();
         let chunks = queries.chunks(PACKED_MAX).map(<[_]>::to_vec);
-        let answers = chunks.map(|chunk| engine.nearest_scheduled(&share, chunk, distance()));
+        let query = PackedQuery { namespace: None, criteria: Criteria::within(distance()) };
+        let answers = chunks.map(|chunk| engine.nearest_scheduled(&share, chunk, &query));
         let answers = try_join_all(answers).await.unwrap().concat();
         assert_eq!(answers, one_by_one(&engine, &queries).await, "{threads} threads");
         assert!((0..=DISTANCE).chain([NO_HIT]).all(|answer| answers.contains(&answer)));
@@ -89,8 +90,9 @@ async fn verdicts_of_a_batch_do_not_depend_on_the_number_of_threads() {
         let share = engine.share();
         let mut pending = Vec::new();
         for chunk in batch().chunks(PACKED_MAX).map(<[_]>::to_vec) {
+            let criteria = Criteria::within(distance());
             let begun = engine
-                .begin_check_and_insert_packed(&share, chunk, distance(), Admission::Wait)
+                .begin_check_and_insert_packed(&share, chunk, criteria, Admission::Wait)
                 .await;
             pending.push(begun.unwrap().wait());
         }

@@ -50,7 +50,7 @@ fn record_bytes(data: &Path) -> u64 {
 
 async fn assert_stored(engine: &Engine) {
     for number in 0..IDS {
-        let stored = engine.document(&id(number)).await.expect("readable").expect("stored");
+        let stored = engine.document(None, &id(number)).await.expect("readable").expect("stored");
         assert_eq!(stored.document.fingerprint, fingerprint(number, ROUNDS - 1));
     }
 }

@@ -19,7 +19,7 @@ async fn millions_are_told_apart_later() {
     for first in (0..STORED + TWICE).step_by(8_192) {
         // The last ones are the first ones again.
         let last = (first + 8_192).min(STORED + TWICE);
-        let chunk = (first..last).map(|i| spread(i % STORED)).collect();
+        let chunk: Vec<_> = (first..last).map(|i| spread(i % STORED)).collect();
         let pending = engine.begin_insert_packed(chunk, Admission::Wait).await.unwrap();
         pending.wait().await.unwrap();
     }

@@ -76,7 +76,7 @@ async fn stored(data: &Path) -> u64 {
     let engine = Engine::open(options(data)).expect("it opens");
     let mut there = 0;
     for number in 0..DOCUMENTS {
-        let stored = engine.document(&id(number)).await.expect("readable");
+        let stored = engine.document(None, &id(number)).await.expect("readable");
         there += u64::from(stored.is_some());
         if let Some(stored) = stored.filter(|_| number >= REPLACED) {
             let expected = document(number, (number - REPLACED) / NEW);

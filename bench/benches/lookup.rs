@@ -8,6 +8,7 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nearprint::fingerprint::Distance;
 use nearprint::index::levels::ids::{IdKey, IdTable};
+use nearprint::index::scope::Scope;
 use nearprint_bench::data::{Queries, Stored, view_of};
 use nearprint_bench::random::Stream;
 
@@ -28,14 +29,18 @@ fn lookup(criterion: &mut Criterion) {
         let mut next = queries.iter().cycle().copied();
         group.throughput(Throughput::Elements(1));
         group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
-            bencher.iter(|| next.next().map(|query| view.near(black_box(query), distance)));
+            bencher.iter(|| {
+                next.next().map(|query| view.near(black_box(query), distance, &Scope::DEFAULT))
+            });
         });
         group.finish();
 
         let mut group = criterion.benchmark_group("nearest");
         group.throughput(Throughput::Elements(QUERIES));
         group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
-            bencher.iter(|| view.nearest(black_box(&queries), distance).flatten().count());
+            bencher.iter(|| {
+                view.nearest(black_box(&queries), distance, Scope::DEFAULT).flatten().count()
+            });
         });
         group.finish();
     }

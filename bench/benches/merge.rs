@@ -27,8 +27,7 @@ const NEWEST: usize = 3;
 const SEED: u64 = 1;
 
 fn small(plans: &Plans, first: u64, count: u64) -> Arc<Segment> {
-    let posting =
-        |sequence| Posting { sequence: Sequence::new(sequence), has_id: false, has_sketch: false };
+    let posting = |sequence| Posting { sequence: Sequence::new(sequence), ..Posting::default() };
     let common = Common::of(posting(first)).and(Common::of(posting(first + count)));
     let expected = Expected { plans, small: true, count: count as usize, common, oldest: false };
     let values = Stream::of("merged", SEED);

@@ -286,6 +286,7 @@ pub fn view_holding(stored: &Stored, distance_max: Distance, mut at: impl FnMut(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nearprint::index::scope::Scope;
 
     const DISTANCE: Distance = Distance::new(3).expect("below 64");
 
@@ -331,7 +332,9 @@ mod tests {
             assert_eq!(view.counts().documents, count);
             assert_eq!((view.segments().len(), view.full_deltas().len()), (1, 0));
             let stored = Stored::random(count, 3);
-            assert!(stored.all().all(|stored| !view.near(stored, DISTANCE).is_empty()));
+            assert!(
+                stored.all().all(|stored| !view.near(stored, DISTANCE, &Scope::DEFAULT).is_empty())
+            );
         }
     }
 

@@ -7,6 +7,7 @@
 //!   mixed     single look-ups at rest, during inserts, during a long packed query
 //!   compaction  the compaction policy in a simulation and on a real index
 //!   verified  single queries with sketches, whose hits are read from the journal and compared
+//!   lifecycle  namespaces, listing, purges, expiry: memory and rates
 //!   text      from a text to its fingerprint and sketch
 //!   http      requests over loopback connections, compared with the same work in this process and
 //!             with a bare axum server
@@ -30,6 +31,7 @@ pub mod data;
 mod http;
 mod insert;
 mod latency;
+mod lifecycle;
 mod lookup;
 mod machine;
 mod mixed;
@@ -73,6 +75,8 @@ enum What {
     Compaction(compaction::Args),
     /// Single queries whose hits are verified by their sketches
     Verified(verified::Args),
+    /// Namespaces, listing, purges, expiry: memory and rates
+    Lifecycle(lifecycle::Args),
     /// From a text to its fingerprint and sketch
     Text(text::Args),
     /// Requests over loopback connections
@@ -101,6 +105,7 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         What::Insert(args) => (insert::run(args)?, args.data.json),
         What::Mixed(args) => (mixed::run(args)?, args.data.json),
         What::Verified(args) => (verified::run(args)?, args.json),
+        What::Lifecycle(args) => (lifecycle::run(args)?, args.data.json),
         What::Text(args) => (text::run(args), args.json),
         What::Http(args) => (http::run(args)?, args.data.json),
         What::Compaction(args) => return compaction::run(args, out),

@@ -27,6 +27,7 @@ use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::cost::Estimate;
 use nearprint::index::plan::Plans;
+use nearprint::index::scope::Scope;
 use nearprint::index::view::View;
 
 const QUERIES_DEFAULT: u64 = 1_000_000;
@@ -158,7 +159,7 @@ fn rows(subject: &Subject<'_>, threads: usize) -> Vec<Row> {
 
 impl Subject<'_> {
     fn single(&self, threads: usize) -> Row {
-        let one = |query: Fingerprint| self.view.near(query, self.distance).len();
+        let one = |query: Fingerprint| self.view.near(query, self.distance, &Scope::DEFAULT).len();
         let plain = |queries: &[Fingerprint]| {
             queries.iter().map(|&query| one(query)).fold(0, usize::wrapping_add)
         };
@@ -176,8 +177,9 @@ impl Subject<'_> {
     }
 
     fn batch(&self, threads: usize) -> Row {
-        let found =
-            |queries: &[Fingerprint]| self.view.nearest(queries, self.distance).flatten().count();
+        let found = |queries: &[Fingerprint]| {
+            self.view.nearest(queries, self.distance, Scope::DEFAULT).flatten().count()
+        };
         let timed = |queries: &[Fingerprint]| {
             let mut times = Latencies::new();
             for part in queries.chunks(PART) {

@@ -28,7 +28,7 @@ use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint::document::Document;
-use nearprint::engine::QueryOptions;
+use nearprint::engine::{PackedQuery, QueryOptions};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::view::Near;
 use nearprint::machine::change::PACKED_MAX;
@@ -163,8 +163,8 @@ impl Mixture<'_> {
     /// One reader, which begins at its own place among the queries.
     fn read(&self, reader: usize, stop: &AtomicBool) -> Result<Seen> {
         let engine = &self.driven.engine;
-        let criteria = Criteria { distance: self.distance, min_resemblance: None };
-        let options = QueryOptions { criteria, limit: LIMIT };
+        let criteria = Criteria::within(self.distance);
+        let options = QueryOptions { criteria, limit: LIMIT, with_metadata: false };
         let mut seen = Seen { times: Latencies::new(), verdict: Verdict::default() };
         let from = self.queries.plants.len() * reader / self.args.threads;
         let runtime = runtime::Builder::new_current_thread().build()?;
@@ -201,7 +201,7 @@ impl Mixture<'_> {
             let batch = inserted..inserted + PACKED_MAX as u64;
             inserted = batch.end;
             let batch = batch.map(|place| Fingerprint::new(self.fresh.number(place)));
-            (begun.elapsed() < self.time()).then(|| batch.collect())
+            (begun.elapsed() < self.time()).then(|| batch.collect::<Vec<_>>())
         });
         let mut done = 0;
         self.driven.insert(batches, |so_far| done = so_far)?;
@@ -214,9 +214,10 @@ impl Mixture<'_> {
         let engine = &self.driven.engine;
         let share = engine.share();
         let chunks = self.queries.fingerprints.chunks(PACKED_MAX).cycle();
+        let query = PackedQuery { namespace: None, criteria: Criteria::within(self.distance) };
         let answers = chunks
             .take_while(|_| begun.elapsed() < self.time())
-            .map(|chunk| engine.nearest_scheduled(&share, chunk.to_vec(), self.distance));
+            .map(|chunk| engine.nearest_scheduled(&share, chunk.to_vec(), &query));
         let count = |done, answers: Vec<u8>| ready(Ok(done + answers.len() as u64));
         let done = stream::iter(answers).buffered(BATCHES_AHEAD).try_fold(0, count);
         let done = runtime::Builder::new_current_thread().build()?.block_on(done)?;

@@ -16,9 +16,11 @@ use crate::progress::Progress;
 use crate::verify::Verdict;
 use nearprint::cli::error_report::ErrorReport;
 use nearprint::config::Config;
+use nearprint::document::Packed;
 use nearprint::engine::{Admission, Engine, PackedInserted, Pending, Stats};
-use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::fingerprint::Distance;
 use nearprint::machine::change::PACKED_MAX;
+use nearprint::machine::query::Criteria;
 use nearprint::server::Settings;
 
 /// Packed batches in flight at a time, as many as the service has of one request.
@@ -83,7 +85,7 @@ impl Driven {
     /// on the disk. The latencies are those of whole batches.
     pub(super) fn insert(
         &self,
-        batches: impl IntoIterator<Item = Vec<Fingerprint>>,
+        batches: impl IntoIterator<Item = impl Into<Packed>>,
         mut at: impl FnMut(u64),
     ) -> Result<Latencies> {
         let mut under_way = Batches::new();
@@ -133,7 +135,7 @@ impl Driven {
                     .begin_check_and_insert_packed(
                         &share,
                         batch.to_vec(),
-                        distance,
+                        Criteria::within(distance),
                         Admission::Wait,
                     )
                     .await?;
@@ -215,5 +217,5 @@ pub(super) fn queries(stored: &Stored, count: u64, distance: Distance, seed: u64
 /// The memory of an index.
 pub(super) fn index_bytes(stats: &Stats) -> u64 {
     let memory = stats.memory;
-    memory.tables + memory.documents + memory.ids + memory.removals + memory.deltas
+    memory.total() - memory.merging
 }

@@ -169,10 +169,10 @@ fn ask(
 ) -> Result<(Latencies, Verdict, u64)> {
     let _progress = Progress::during("asking");
     let criteria = Criteria {
-        distance: args.distance,
         min_resemblance: MinResemblance::of_similarity(MIN_SIMILARITY),
+        ..Criteria::within(args.distance)
     };
-    let options = QueryOptions { criteria, limit: FAMILY as usize };
+    let options = QueryOptions { criteria, limit: FAMILY as usize, with_metadata: false };
     let mut dice = Dice::of("queries", args.seed);
     let strangers = Stream::of("strangers", args.seed);
     let (mut times, mut verdict) = (Latencies::new(), Verdict::default());

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::data::{Queries, Stored};
 use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint::index::scope::Scope;
 use nearprint::index::view::{Near, View};
 
 /// Queries that are compared with all stored fingerprints, one by one.
@@ -102,8 +103,8 @@ impl Verdict {
 
 /// Checks the single look-ups and the batches of a view.
 pub(super) fn view(view: &View, stored: &Stored, queries: &Queries, distance: Distance) -> Verdict {
-    let single = |query| view.near(query, distance);
-    let batch = |queries: &[Fingerprint]| view.nearest(queries, distance).collect();
+    let single = |query| view.near(query, distance, &Scope::DEFAULT);
+    let batch = |queries: &[Fingerprint]| view.nearest(queries, distance, Scope::DEFAULT).collect();
     answers_of(single, batch, (stored, queries), distance)
 }
 
@@ -170,7 +171,7 @@ mod tests {
         let stored = Stored::random(2_000, 1);
         let view = view_of(2_000, 1, DISTANCE);
         let queries = Queries::aimed_at((&stored, &stored.whole()), 400, DISTANCE, 1);
-        let single = |query| spoil(query, view.near(query, DISTANCE));
+        let single = |query| spoil(query, view.near(query, DISTANCE, &Scope::DEFAULT));
         let batch = |queries: &[Fingerprint]| {
             let nearest = |&query| single(query).iter().map(|near| near.distance).min();
             queries.iter().map(nearest).collect()

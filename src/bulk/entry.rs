@@ -19,6 +19,26 @@ pub struct Entry {
     pub id: Option<String>,
     /// The content.
     pub body: Body,
+    /// What else its line says of it.
+    pub passed: Vec<Passed>,
+}
+
+impl Entry {
+    /// Whether the file names the document, or says how the service makes its id.
+    pub fn has_id(&self) -> bool {
+        self.id.is_some() || self.passed.iter().any(|(field, _)| *field == "id")
+    }
+}
+
+/// A field that the import passes on to the service as it is: its name and its JSON.
+pub type Passed = (&'static str, Box<str>);
+
+/// The content of a line, of which the reader knows the place.
+#[derive(Debug, PartialEq)]
+pub(super) struct Parsed {
+    pub(super) id: Option<String>,
+    pub(super) body: Body,
+    pub(super) passed: Vec<Passed>,
 }
 
 /// The four forms of a document.

@@ -1,6 +1,7 @@
 //! Opens a file or the standard input, decompresses gzip, and reads whole documents within the
 //! limit.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -80,16 +81,23 @@ pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
 }
 
 /// Reads the rest of a file as one document, with its path as id; `None` for a binary file.
+///
+/// A path that is not UTF-8 is refused: with replacement characters two paths could become one id.
 pub(super) fn read_entry(
     path: &Path,
     source: &mut dyn BufRead,
     kind: Kind,
 ) -> Result<Option<Entry>, BadEntry> {
-    let id = (path != Path::new("-")).then(|| path.to_string_lossy().into_owned());
-    match read_body(source, kind) {
-        Ok(body) => Ok(body.map(|body| Entry { place: Place::file(path), id, body })),
-        Err(error) => Err(Place::file(path).bad(error)),
-    }
+    let bad = |why: &dyn Display| Place::file(path).bad(why);
+    let Some(body) = read_body(source, kind).map_err(|error| bad(&error))? else {
+        return Ok(None);
+    };
+    let id = match path.to_str() {
+        Some("-") => None,
+        Some(path) => Some(path.to_owned()),
+        None => return Err(bad(&"its path would be its id, and is not UTF-8: rename the file")),
+    };
+    Ok(Some(Entry { place: Place::file(path), id, body, passed: Vec::new() }))
 }
 
 /// Reads the rest of a source as one document; `None` for a binary file.
@@ -116,7 +124,9 @@ fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Option<Body>> {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 
+    use std::ffi::OsStr;
     use std::io::Write;
+    use std::os::unix::ffi::OsStrExt as _;
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
@@ -149,6 +159,13 @@ mod tests {
             Some(Body::Text("hi".to_owned())),
             "UTF-16 with its byte order mark"
         );
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_an_id_is_refused() {
+        let path = Path::new(OsStr::from_bytes(b"caf\xe9.txt"));
+        let bad = read_entry(path, &mut &b"a text"[..], Kind::Text).unwrap_err();
+        assert!(bad.why.contains("not UTF-8"), "{bad}");
     }
 
     #[test]

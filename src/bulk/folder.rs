@@ -4,6 +4,7 @@
 //! The name of a file decides whether it is read ([`Kind`]); binary files, empty files and symbolic
 //! links are skipped. Names are sorted within each folder, so that two runs give the same order.
 
+use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
@@ -12,7 +13,7 @@ use super::entry::{BadEntry, Body, Entry, Place};
 use super::files::{self, BytesRead};
 use super::lines::ByLine;
 use super::names::Kind;
-use super::ndjson;
+use super::{content, foreign, ndjson};
 
 /// Reads the documents of a folder.
 pub(super) struct Folder {
@@ -38,6 +39,12 @@ impl Folder {
         };
         if kind == Kind::Ndjson {
             return self.lines.insert(ByLine::new(source, ndjson::parse, path)).next();
+        }
+        if kind == Kind::Text
+            && let Ok(head) = source.fill_buf()
+            && let Some(lines) = content::lines_in_text(head)
+        {
+            return Some(Err(Place::file(path).bad(foreign::misnamed(lines))));
         }
         let is_blank = |entry: &Entry| match &entry.body {
             Body::Text(text) | Body::Html(text) => text.trim().is_empty(),

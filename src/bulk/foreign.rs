@@ -65,6 +65,11 @@ pub(super) fn refusal(format: &str) -> String {
     )
 }
 
+/// Why a file with the name of a text and such lines is refused.
+pub(super) fn misnamed(lines: &str) -> String {
+    format!("is named like a text and looks like {lines}, or as one text with --format document")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

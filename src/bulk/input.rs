@@ -10,8 +10,7 @@ use super::files::{self, BytesRead, Source};
 use super::folder::{self, Folder};
 use super::lines::{ByLine, ParseLine};
 use super::names::Kind;
-use super::{foreign, hex, ndjson};
-use crate::fingerprint::Fingerprint;
+use super::{content, foreign, hex, ndjson};
 
 /// What a reader yields, boxed because the format is known only at run time.
 type Entries = Box<dyn Iterator<Item = Result<Entry, BadEntry>> + Send>;
@@ -32,34 +31,36 @@ impl Format {
     /// first bytes.
     ///
     /// # Errors
-    /// No reader understands the file; the error is what it looks like.
-    fn of(path: &Path, head: &[u8]) -> Result<Self, &'static str> {
+    /// No reader understands the file, or its content is not what its name says; the error says
+    /// what to do.
+    fn of(path: &Path, head: &[u8]) -> Result<Self, String> {
         match Kind::of(path) {
             Kind::Ndjson => Ok(Self::Ndjson),
             Kind::Hex => Ok(Self::Hex),
-            Kind::Text | Kind::Html | Kind::Manual => Ok(Self::Document),
-            Kind::Foreign(format) => Err(format),
+            Kind::Text => match content::lines_in_text(head) {
+                Some(lines) => Err(foreign::misnamed(lines)),
+                None => Ok(Self::Document),
+            },
+            Kind::Html | Kind::Manual => Ok(Self::Document),
+            Kind::Foreign(format) => Err(foreign::refusal(format)),
             Kind::Json => match Self::of_content(head)? {
                 Self::Ndjson => Ok(Self::Ndjson),
-                Self::Hex | Self::Document => Err(JSON_DOCUMENT),
+                Self::Hex | Self::Document => Err(foreign::refusal(JSON_DOCUMENT)),
             },
             Kind::Other => Self::of_content(head),
         }
     }
 
-    fn of_content(head: &[u8]) -> Result<Self, &'static str> {
-        let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
-        let first = line.split(|&byte| byte == b'\t').next().unwrap_or(line);
-        let hex = str::from_utf8(first.trim_ascii()).unwrap_or_default();
-        if hex.parse::<Fingerprint>().is_ok() {
+    fn of_content(head: &[u8]) -> Result<Self, String> {
+        if content::begins_with_fingerprint(head) {
             return Ok(Self::Hex);
         }
-        let text = head.trim_ascii_start();
+        let text = content::trimmed(head);
         match text {
-            [b'{', ..] if is_object_a_line(text) => Ok(Self::Ndjson),
-            [b'{', ..] => Err(JSON_DOCUMENT),
+            [b'{', ..] if content::is_object_a_line(text) => Ok(Self::Ndjson),
+            [b'{', ..] => Err(foreign::refusal(JSON_DOCUMENT)),
             [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [b'{' | b'[' | b'"', ..]) => {
-                Err(JSON_DOCUMENT)
+                Err(foreign::refusal(JSON_DOCUMENT))
             }
             _ => Ok(Self::Document),
         }
@@ -67,14 +68,6 @@ impl Format {
 }
 
 const JSON_DOCUMENT: &str = "a JSON document";
-
-/// Whether an object ends on the line on which it begins. A line longer than `text` counts as an
-/// object.
-fn is_object_a_line(text: &[u8]) -> bool {
-    let mut lines = text.splitn(2, |&byte| byte == b'\n');
-    let first = lines.next().unwrap_or_default();
-    first.trim_ascii_end().ends_with(b"}") || lines.next().is_none()
-}
 
 /// The documents of several paths, one path after the other.
 pub struct Documents {
@@ -115,11 +108,11 @@ impl Documents {
             return Ok(Box::new(iter::empty()));
         }
         let format = match (foreign::by_content(head), self.format) {
-            (Some(foreign), _) => Err(foreign),
+            (Some(foreign), _) => Err(foreign::refusal(foreign)),
             (None, Some(format)) => Ok(format),
             (None, None) => Format::of(path, head),
         };
-        let format = format.map_err(|foreign| io::Error::other(foreign::refusal(foreign)))?;
+        let format = format.map_err(io::Error::other)?;
         let parse: ParseLine = match format {
             Format::Ndjson => ndjson::parse,
             Format::Hex => hex::parse,
@@ -189,6 +182,7 @@ mod tests {
             ("-", "{\"id\": \"a\"}\n", Format::Ndjson),
             ("-", "\n {\"id\": \"a\"}\n", Format::Ndjson),
             ("-", "00000000000000ff\ta\n00", Format::Hex),
+            ("-", "\n00000000000000ff,a\n00", Format::Hex),
             ("-", "00000000000000ff\r\n00", Format::Hex),
             ("-", "Some text.\n", Format::Document),
         ] {
@@ -227,6 +221,35 @@ mod tests {
         let path = root.path().join(csv.0);
         let read: Vec<_> = Documents::new(vec![path], Some(Format::Document)).collect();
         assert!(read[0].is_ok(), "an explicit format wins");
+    }
+
+    #[test]
+    fn a_text_file_with_a_document_a_line_is_refused_and_a_format_lets_it_in() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("folder")).unwrap();
+        let at = |name: &str| root.path().join("folder").join(name);
+        fs::write(at("dump.txt"), "{\"url\": \"u\", \"text\": \"t\"}\n").unwrap();
+        fs::write(at("hashes.txt"), "00000000000000ff\ta\n").unwrap();
+        let whys = |paths: Vec<PathBuf>| {
+            let bad = Documents::new(paths, None).filter_map(Result::err);
+            bad.map(|bad| bad.why).collect::<Vec<_>>()
+        };
+        let [dump, hashes] = &whys(vec![at("dump.txt"), at("hashes.txt")])[..] else { panic!() };
+        assert!(dump.contains("looks like NDJSON; import it with --format ndjson"), "{dump}");
+        assert!(hashes.contains("--format hex"), "{hashes}");
+        assert_eq!(whys(vec![root.path().join("folder")]), [dump.as_str(), hashes.as_str()]);
+
+        let mut hex = Documents::new(vec![at("hashes.txt")], Some(Format::Hex));
+        assert_eq!(hex.next().unwrap().unwrap().id.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_hides_no_lines() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("dump");
+        fs::write(&path, "\u{feff}{\"id\": \"a\", \"text\": \"t\"}\n").unwrap();
+        let mut read = Documents::new(vec![path], None);
+        assert_eq!(read.next().unwrap().unwrap().id.as_deref(), Some("a"));
     }
 
     #[test]

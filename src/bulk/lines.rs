@@ -7,12 +7,13 @@ use std::vec;
 
 use bytes::Bytes;
 
-use super::entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place};
+use super::content;
+use super::entry::{BadEntry, DOCUMENT_BYTES_MAX, Entry, Parsed, Place};
 use super::files::Source;
 use crate::lines::{Line, LineCutter};
 
 /// Parses the id and the body of a line; the error says what is wrong with it.
-pub(super) type ParseLine = fn(&[u8]) -> Result<(Option<String>, Body), String>;
+pub(super) type ParseLine = fn(&[u8]) -> Result<Parsed, String>;
 
 /// The entries of a file of one entry a line.
 pub(super) struct ByLine {
@@ -44,8 +45,9 @@ impl ByLine {
         let Some(bytes) = &line.bytes else {
             return Err(place.bad(format!("longer than {DOCUMENT_BYTES_MAX} bytes")));
         };
+        let bytes = if line.number == 1 { content::trimmed(bytes) } else { bytes };
         match (self.parse)(bytes.trim_ascii()) {
-            Ok((id, body)) => Ok(Entry { place, id, body }),
+            Ok(Parsed { id, body, passed }) => Ok(Entry { place, id, body, passed }),
             Err(why) => Err(place.bad(why)),
         }
     }
@@ -85,6 +87,7 @@ impl Iterator for ByLine {
 mod tests {
     use std::io::BufReader;
 
+    use super::super::entry::Body;
     use super::*;
 
     #[test]
@@ -94,7 +97,7 @@ mod tests {
         let source = Box::new(BufReader::with_capacity(2, text.as_bytes()));
         let parse = |line: &[u8]| {
             let line = String::from_utf8(line.to_vec()).unwrap();
-            Ok((Some(line), Body::Text(String::new())))
+            Ok(Parsed { id: Some(line), body: Body::Text(String::new()), passed: Vec::new() })
         };
         let mut lines = ByLine::new(source, parse, Path::new("f.hex"));
         lines.cutter = LineCutter::new(6);

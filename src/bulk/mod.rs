@@ -11,6 +11,7 @@
 //!
 //! Tested next to each reader on small inputs, and by `import` on whole folders.
 
+mod content;
 mod entry;
 mod files;
 mod folder;
@@ -22,7 +23,7 @@ mod manual;
 mod names;
 mod ndjson;
 
-pub use entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place};
+pub use entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Passed, Place};
 pub use files::{BytesRead, read_document};
 pub use input::{Documents, Format, bytes_total};
 pub use ndjson::parse_features;

@@ -1,33 +1,73 @@
 //! NDJSON: one document a line, with the fields of the HTTP API.
 //!
-//! An object may have the fields `id`, `text`, `html`, `features` and `fingerprint` and no other:
-//! if `url` were ignored, the document would be stored without an id.
+//! Fields that the reader does not know are refused: if `url` were ignored, the document would be
+//! stored without an id.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::entry::Body;
+use super::entry::{Body, Parsed};
 use crate::fingerprint::Fingerprint;
 
-/// The fields of a line.
-const FIELDS: [&str; 5] = ["id", "text", "html", "features", "fingerprint"];
+/// The fields of which a line has exactly one.
+const BODIES: [&str; 4] = ["text", "html", "features", "fingerprint"];
+/// The fields that a line may have in addition.
+const OTHERS: [&str; 5] = ["id", "namespace", "metadata", "expires_in", "expires_at"];
 /// Names that other programs give to the id of a document.
-const OTHER_IDS: [&str; 6] = ["url", "uri", "key", "_id", "doc_id", "docid"];
+const OTHER_IDS: [&str; 14] = [
+    "url",
+    "uri",
+    "link",
+    "href",
+    "key",
+    "_id",
+    "uid",
+    "uuid",
+    "guid",
+    "doc_id",
+    "docid",
+    "docno",
+    "document_id",
+    "page_id",
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
-    id: Option<String>,
+    id: Option<Value>,
     text: Option<String>,
     html: Option<String>,
     features: Option<Value>,
     fingerprint: Option<Value>,
+    namespace: Option<Box<RawValue>>,
+    metadata: Option<Box<RawValue>>,
+    expires_in: Option<Box<RawValue>>,
+    expires_at: Option<Box<RawValue>>,
 }
 
 /// Parses the object of a line.
-pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
+pub(super) fn parse(line: &[u8]) -> Result<Parsed, String> {
     let fields: Fields = serde_json::from_slice(line)
         .map_err(|error| unknown_field(line).unwrap_or_else(|| error.to_string()))?;
+    let passed = [
+        ("namespace", fields.namespace),
+        ("metadata", fields.metadata),
+        ("expires_in", fields.expires_in),
+        ("expires_at", fields.expires_at),
+    ];
+    let as_it_is = |(name, json): (_, Option<Box<RawValue>>)| Some((name, json?.into()));
+    let mut passed: Vec<_> = passed.into_iter().filter_map(as_it_is).collect();
+    let id = match fields.id {
+        None => None,
+        Some(Value::String(id)) => Some(id),
+        // How the service is to make an id.
+        Some(from @ Value::Object(_)) => {
+            passed.push(("id", from.to_string().into()));
+            None
+        }
+        Some(other) => return Err(format!("`id` is {other}, and an id is a string")),
+    };
     let bodies = [
         fields.text.map(|text| Ok(Body::Text(text))),
         fields.html.map(|html| Ok(Body::Html(html))),
@@ -36,20 +76,26 @@ pub(super) fn parse(line: &[u8]) -> Result<(Option<String>, Body), String> {
     ];
     let mut bodies = bodies.into_iter().flatten();
     match (bodies.next(), bodies.next()) {
-        (Some(body), None) => Ok((fields.id, body?)),
-        _ => Err("needs exactly one of text, html, features, fingerprint".to_owned()),
+        (Some(body), None) => Ok(Parsed { id, body: body?, passed }),
+        _ => Err(format!("needs exactly one of {}", BODIES.join(", "))),
     }
 }
 
 /// The error message for an unknown field; `None` if the line has another error.
 fn unknown_field(line: &[u8]) -> Option<String> {
     let fields: Map<String, Value> = serde_json::from_slice(line).ok()?;
-    let unknown = fields.keys().find(|field| !FIELDS.contains(&field.as_str()))?;
-    let lower = unknown.to_ascii_lowercase();
-    let advice = if OTHER_IDS.contains(&lower.as_str()) { "; did you mean `id`?" } else { "" };
-    let [id, bodies @ ..] = FIELDS;
-    let bodies = bodies.join(", ");
-    Some(format!("unknown field `{unknown}`: a line has {id}, and exactly one of {bodies}{advice}"))
+    let is_known = |field: &str| BODIES.contains(&field) || OTHERS.contains(&field);
+    let unknown = fields.keys().find(|field| !is_known(field))?;
+    let is_id = OTHER_IDS.contains(&unknown.to_ascii_lowercase().as_str());
+    let advice = if is_id && !fields.contains_key("id") {
+        "did you mean `id`? Rename it, or the document has none"
+    } else {
+        "put it into `metadata` to keep it, or leave it out"
+    };
+    let (bodies, others) = (BODIES.join(", "), OTHERS.join(", "));
+    Some(format!(
+        "unknown field `{unknown}`: {advice}. A line has exactly one of {bodies}, and maybe {others}"
+    ))
 }
 
 /// Parses weighted features: `{"token": weight}` or `[["token", weight], ...]`.
@@ -102,14 +148,15 @@ mod tests {
     use super::*;
 
     fn body(line: &str) -> Result<Body, String> {
-        parse(line.as_bytes()).map(|(_, body)| body)
+        parse(line.as_bytes()).map(|parsed| parsed.body)
     }
 
     #[test]
     fn each_form_of_a_document_is_read() {
+        let (id, text) = (Some("a".to_owned()), Body::Text("t".to_owned()));
         assert_eq!(
             parse(br#"{"id": "a", "text": "t"}"#),
-            Ok((Some("a".to_owned()), Body::Text("t".to_owned())))
+            Ok(Parsed { id, body: text, passed: Vec::new() })
         );
         assert_eq!(body(r#"{"html": "<p>t"}"#), Ok(Body::Html("<p>t".to_owned())));
         let pairs = Body::Features(vec![("b".to_owned(), 2.0), ("a".to_owned(), -0.5)]);
@@ -122,13 +169,37 @@ mod tests {
         let refused = |line: &str| body(line).unwrap_err();
         assert_eq!(
             refused(r#"{"text": "t", "url": "https://a.example/1"}"#),
-            "unknown field `url`: a line has id, and exactly one of text, html, features, \
-             fingerprint; did you mean `id`?"
+            "unknown field `url`: did you mean `id`? Rename it, or the document has none. A line \
+             has exactly one of text, html, features, fingerprint, and maybe id, namespace, \
+             metadata, expires_in, expires_at"
         );
-        assert!(refused(r#"{"_id": "a", "text": "t"}"#).ends_with("did you mean `id`?"));
-        assert!(refused(r#"{"id": "a", "lang": "en", "text": "t"}"#).ends_with("fingerprint"));
+        assert!(refused(r#"{"_id": "a", "text": "t"}"#).contains("did you mean `id`?"));
+        for line in
+            [r#"{"id": "a", "url": "b", "text": "t"}"#, r#"{"id": "a", "lang": "en", "text": "t"}"#]
+        {
+            assert!(refused(line).contains("put it into `metadata`"), "{line}");
+        }
         let twice = refused(r#"{"id": "a", "id": "b", "text": "t"}"#);
         assert!(twice.starts_with("duplicate field `id`"), "{twice}");
+    }
+
+    #[test]
+    fn an_id_is_a_string_or_says_how_to_make_one() {
+        let wrong = body(r#"{"id": 17, "text": "t"}"#).unwrap_err();
+        assert_eq!(wrong, "`id` is 17, and an id is a string");
+        let made = parse(br#"{"id": {"from": "text-hash"}, "text": "t"}"#).unwrap();
+        assert_eq!(made.id, None);
+        assert_eq!(made.passed, [("id", r#"{"from":"text-hash"}"#.into())]);
+    }
+
+    #[test]
+    fn what_the_service_keeps_with_a_document_is_passed_on_as_it_is() {
+        let line =
+            br#"{"text": "t", "metadata": {"n": 1.50, "n": 2}, "namespace": 7, "expires_in": 60}"#;
+        let passed = parse(line).unwrap().passed;
+        let expected =
+            [("namespace", "7"), ("metadata", r#"{"n": 1.50, "n": 2}"#), ("expires_in", "60")];
+        assert_eq!(passed, expected.map(|(name, json)| (name, json.into())));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A client of a running service: requests, retries, and the text of refusals.
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -9,7 +10,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::http::Response;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
@@ -22,8 +25,34 @@ pub(super) const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
 
 /// How often a request is sent to a service that is too busy for it.
 const ATTEMPTS_MAX: u32 = 60;
+/// The longest reply that is read as a whole.
+const REPLY_BYTES_MAX: u64 = 256 << 20;
+/// The buffer of a long stream.
+const STREAM_BUFFER_BYTES: usize = 64 << 10;
+/// All but the characters that every part of an address may contain.
+const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The longest single wait, whatever `Retry-After` is.
 const WAIT_SECONDS_MAX: u64 = 30;
+
+/// Which service a command speaks to.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct ServiceArgs {
+    /// Where the service listens
+    #[arg(long, visible_alias = "url", value_name = "URL", default_value = DEFAULT_SERVER)]
+    server: String,
+    #[command(flatten)]
+    credentials: Credentials,
+}
+
+impl ServiceArgs {
+    /// A client of it.
+    ///
+    /// # Errors
+    /// The file of certificates cannot be used.
+    pub(super) fn client(&self) -> Result<Client> {
+        Client::new(&self.server, &self.credentials)
+    }
+}
 
 /// The options that a service with tokens or TLS needs.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -153,12 +182,34 @@ impl Client {
         &self.server
     }
 
-    /// Gets a path and copies the body; any status but 200 is an error.
+    /// Gets a path and copies the body; any status but success is an error.
     pub(super) fn copy(&self, path: &str, sink: &mut dyn Write) -> Result<u64> {
         let response =
             self.until_admitted(|url| self.authorized(self.agent.get(url)).call(), path)?;
         let body = response.into_body().into_with_config().limit(u64::MAX);
         Ok(io::copy(&mut body.reader(), sink)?)
+    }
+
+    /// Gets a path and reads the reply.
+    pub(super) fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let send = |url: &str| self.authorized(self.agent.get(url)).call();
+        read_json(self.until_admitted(send, path)?)
+    }
+
+    /// Deletes what a path names and reads the reply.
+    pub(super) fn delete_json<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let send = |url: &str| self.authorized(self.agent.delete(url)).call();
+        read_json(self.until_admitted(send, path)?)
+    }
+
+    /// Gets a path as lines of JSON, which can be read as they arrive.
+    pub(super) fn get_ndjson(&self, path: &str) -> Result<impl BufRead + use<>> {
+        let send = |url: &str| {
+            self.authorized(self.agent.get(url)).header("accept", "application/x-ndjson").call()
+        };
+        let response = self.until_admitted(send, path)?;
+        let body = response.into_body().into_with_config().limit(u64::MAX);
+        Ok(BufReader::with_capacity(STREAM_BUFFER_BYTES, body.reader()))
     }
 
     /// Gets a path once, without waiting for a busy service; its status.
@@ -170,10 +221,9 @@ impl Client {
     }
 
     /// Posts a JSON object and reads the reply.
-    pub(super) fn post_json(&self, path: &str, body: &Value) -> Result<Value> {
+    pub(super) fn post_json<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
         let send = |url: &str| self.authorized(self.agent.post(url)).send_json(body);
-        let mut response = self.until_admitted(send, path)?;
-        Ok(response.body_mut().read_json()?)
+        read_json(self.until_admitted(send, path)?)
     }
 
     /// Posts lines of JSON; the lines of the reply, as they arrive.
@@ -197,7 +247,7 @@ impl Client {
         for attempt in 1.. {
             let mut response = send(&url).map_err(|error| self.unreachable(error))?;
             let status = response.status().as_u16();
-            if status == 200 {
+            if response.status().is_success() {
                 return Ok(response);
             }
             if matches!(status, 429 | 503) && attempt < ATTEMPTS_MAX {
@@ -212,6 +262,9 @@ impl Client {
                 let next = "send a token that allows it: NEARPRINT_TOKEN=TOKEN or --token TOKEN";
                 return Err(ErrorReport::new(refused, next).into());
             }
+            if problem.code == "job_not_found" {
+                return Err(ErrorReport::new(refused, "`nearprint jobs` lists the jobs").into());
+            }
             bail!(refused);
         }
         unreachable!("the last attempt returns")
@@ -224,6 +277,23 @@ impl Client {
         )
         .because(error)
     }
+}
+
+/// A path of the service with those query parameters that have a value.
+pub(super) fn path(route: &str, parameters: &[(&str, Option<String>)]) -> String {
+    let mut path = route.to_owned();
+    for (name, value) in parameters {
+        let Some(value) = value else { continue };
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let value = utf8_percent_encode(value, &RESERVED);
+        write!(path, "{separator}{name}={value}").expect("a string takes any text");
+    }
+    path
+}
+
+fn read_json<T: DeserializeOwned>(mut response: Response<Body>) -> Result<T> {
+    let body = response.body_mut().with_config().limit(REPLY_BYTES_MAX);
+    body.read_json().context("the reply is not one of a nearprint service of this version")
 }
 
 /// The certificates of a PEM file.
@@ -267,5 +337,13 @@ mod tests {
             let client = Client::new(written, &Credentials::default()).unwrap();
             assert_eq!(client.server(), "http://127.0.0.1:1");
         }
+    }
+
+    #[test]
+    fn values_of_parameters_are_escaped() {
+        let parameters =
+            [("a", Some("x/y z&\u{e4}".to_owned())), ("b", None), ("c", Some("1.5".to_owned()))];
+        assert_eq!(path("/v1/p", &parameters), "/v1/p?a=x%2Fy%20z%26%C3%A4&c=1.5");
+        assert_eq!(path("/v1/p", &[]), "/v1/p");
     }
 }

@@ -12,19 +12,23 @@ mod client;
 pub mod columns;
 mod commands;
 mod configuration;
+mod confirmation;
 mod document;
 pub mod error_report;
 mod explanation;
 mod import;
 pub mod measure;
 mod offline;
+mod printable;
 mod reply;
+mod times;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use commands::stored::{jobs, list, namespaces, purge};
 use commands::{
     check_config, compare, fingerprint, health, inspect, plan, query, repair, serve, snapshot,
     token,
@@ -60,6 +64,14 @@ enum Command {
     Import(commands::import::Args),
     /// Ask a running service what is stored near a document
     Query(query::Args),
+    /// List the documents of a running service, one JSON object a line
+    List(list::Args),
+    /// List the namespaces of a running service, and how many documents each has
+    Namespaces(namespaces::Args),
+    /// Remove many documents: a namespace, ids that begin in one way, or what is old
+    Purge(purge::Args),
+    /// Show the purges of a running service, or end one
+    Jobs(jobs::Args),
     /// Print the fingerprints of files
     Fingerprint(fingerprint::Args),
     /// Print the distance of two documents
@@ -114,6 +126,10 @@ fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Import(args) => commands::import::run(args, &mut out),
         Command::Query(args) => query::run(&args, &mut out),
+        Command::List(args) => list::run(&args, &mut out),
+        Command::Namespaces(args) => namespaces::run(&args, &mut out),
+        Command::Purge(args) => purge::run(&args, &mut out),
+        Command::Jobs(args) => jobs::run(&args, &mut out),
         Command::Fingerprint(args) => fingerprint::run(&args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &mut out),

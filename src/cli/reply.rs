@@ -1,6 +1,7 @@
 //! The fields of the service's replies that the command line reads.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::client::Problem;
 
@@ -12,7 +13,7 @@ pub(super) struct Reply {
     pub(super) fingerprint: String,
     /// The text was too short to trust a distance above 0.
     pub(super) short: bool,
-    /// `inserted`, `duplicate`, `already_present`, `replaced`; empty for a query.
+    /// `inserted`, `duplicate`, `already_present`, `replaced`, `refreshed`; empty for a query.
     pub(super) outcome: String,
     /// Whether the document is stored now.
     pub(super) stored: bool,
@@ -32,11 +33,31 @@ pub(super) struct Hit {
     pub(super) distance: u8,
     pub(super) similarity: Option<f64>,
     pub(super) confirmed: Option<bool>,
-    pub(super) ids: Vec<String>,
-    pub(super) id_count: u64,
+    /// Documents with this fingerprint and an id or metadata, oldest first.
+    pub(super) documents: Vec<HitDocument>,
+    /// The number of documents, listed or not.
+    pub(super) document_count: u64,
+}
+
+/// A stored document with the fingerprint of a hit.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct HitDocument {
+    pub(super) id: Option<String>,
+    pub(super) stored_at_ms: u64,
+    /// The second since 1970 from when on it is no hit.
+    pub(super) expires_at: Option<u64>,
+    /// As it was stored, if it was asked for.
+    pub(super) metadata: Option<Value>,
 }
 
 impl Hit {
+    /// The id of the oldest document that has one, or else the fingerprint.
+    pub(super) fn name(&self) -> &str {
+        let id = self.documents.iter().find_map(|document| document.id.as_deref());
+        id.unwrap_or(&self.fingerprint)
+    }
+
     /// Whether the hit makes a duplicate of a document that is `short` or not: the rule of
     /// [`crate::machine::query::Verification::counts`], as it can be read off the wire.
     pub(super) fn counts(&self, short: bool) -> bool {

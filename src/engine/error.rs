@@ -98,6 +98,12 @@ pub enum Refused {
     /// A stored record could not be read or failed its checksum.
     #[error("a stored record could not be read")]
     Unreadable,
+    /// As many jobs run or wait as may.
+    #[error("{max} jobs run or wait already")]
+    TooManyJobs {
+        /// The maximum.
+        max: usize,
+    },
     /// The distance is above the maximum of this data directory.
     #[error("distance {asked} is above the maximum {max} of this data directory")]
     DistanceAboveMax {

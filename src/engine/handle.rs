@@ -8,12 +8,12 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use crate::document::{Document, DocumentId};
+use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
 use crate::engine::background::reclaimer::ReclaimerThread;
-use crate::engine::background::snapshots::Export;
-use crate::engine::background::snapshotter::{SnapshotRequest, Snapshotter};
+use crate::engine::background::snapshot::snapshots::Export;
+use crate::engine::background::snapshot::snapshotter::{SnapshotRequest, Snapshotter};
 use crate::engine::background::spawn::{Stoppable, join, spawn};
-use crate::engine::background::{flusher, merger, syncer};
+use crate::engine::background::{flusher, merger, remover, syncer};
 use crate::engine::blocking::off_async;
 use crate::engine::clock;
 use crate::engine::error::{OpenError, Refused};
@@ -24,8 +24,8 @@ use crate::engine::read::found::{Checked, Found, Unread};
 use crate::engine::read::reader::{self, Listing, Lookup};
 use crate::engine::read::scheduler::{BatchScheduler, Share};
 use crate::engine::replies::{
-    Admission, Findings, PackedInserted, QueryOptions, Readiness, Removed, SnapshotInfo,
-    StoredDocument, Written,
+    Admission, Findings, PackedInserted, PackedQuery, QueryOptions, Readiness, Removed,
+    SnapshotInfo, StoredDocument, Written,
 };
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::write::command::{
@@ -35,10 +35,12 @@ use crate::engine::write::queued::{Pending, Queued};
 use crate::engine::write::writer::Writer;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::ids::IdKey;
+use crate::index::scope::NamespaceKey;
 use crate::machine::change::PACKED_MAX;
 use crate::machine::commands::{
-    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
+    BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Remove, Reset,
 };
+use crate::machine::jobs::{Job, JobState, Purge};
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
@@ -61,6 +63,7 @@ struct Threads {
     /// With the policy `interval` only.
     syncs: Option<Stoppable>,
     reclaim: Stoppable,
+    removals: Stoppable,
     _lock: DirectoryLock,
 }
 
@@ -142,6 +145,10 @@ impl Engine {
                 let reclaimer = ReclaimerThread::new(new_shared(), reclaimer, stopped);
                 move || reclaimer.run()
             })?,
+            removals: Stoppable::spawn(&shared, "removals", |stopped| {
+                let remover = remover::Remover::new(new_shared(), stopped);
+                move || remover.run()
+            })?,
             _lock: lock,
         };
         Ok(Self { shared, threads: Arc::new(Mutex::new(Some(threads))) })
@@ -166,12 +173,12 @@ impl Engine {
     /// # Errors
     /// As [`Self::query`].
     pub async fn find(&self, document: &Document, options: QueryOptions) -> Result<Found, Refused> {
-        let QueryOptions { criteria, limit } = options;
+        let QueryOptions { criteria, limit, .. } = options;
         self.check_distance(criteria.distance)?;
         let finish = move |state: &Published, probe: &Probe<'_>, lookup| {
             finish_query(state, probe, lookup, limit)
         };
-        self.look_up(document, criteria, finish).await
+        self.look_up(document, options, clock::now_ms(), finish).await
     }
 
     /// One request's share of the batch scheduler.
@@ -179,7 +186,7 @@ impl Engine {
         self.shared.scheduler.share()
     }
 
-    /// For each query the distance of the nearest stored fingerprint, or 255 if none is within the
+    /// For each fingerprint the distance of the nearest stored one, or 255 if none is within the
     /// distance. The batch scheduler runs the look-ups.
     ///
     /// # Errors
@@ -187,24 +194,35 @@ impl Engine {
     pub async fn nearest_scheduled(
         &self,
         share: &Share,
-        queries: Vec<Fingerprint>,
-        distance: Distance,
+        fingerprints: Vec<Fingerprint>,
+        query: &PackedQuery,
     ) -> Result<Vec<u8>, Refused> {
-        self.check_distance(distance)?;
+        let criteria = query.criteria;
+        self.check_distance(criteria.distance)?;
         let shared = Arc::clone(&self.shared);
-        let look_up =
-            move |piece: &[Fingerprint]| nearest(&shared.published.load().view, piece, distance);
-        share.look_up(&queries.into(), look_up).await
+        let (namespace, at_ms) = (self.namespace_key(query.namespace.as_ref()), clock::now_ms());
+        let look_up = move |piece: &[Fingerprint]| {
+            let view = &shared.published.load().view;
+            let scope = view.scope(namespace, at_ms, criteria.max_age_s);
+            nearest(view, piece, criteria.distance, scope)
+        };
+        share.look_up(&fingerprints.into(), look_up).await
     }
 
-    /// The same on the caller's thread, without a permit. Call it off the async threads for more
-    /// than a few hundred queries.
+    /// The same in the default namespace, on the caller's thread, without a permit. Call it off the
+    /// async threads for more than a few hundred fingerprints.
     ///
     /// # Errors
     /// [`Refused::DistanceAboveMax`].
-    pub fn nearest(&self, queries: &[Fingerprint], distance: Distance) -> Result<Vec<u8>, Refused> {
+    pub fn nearest(
+        &self,
+        fingerprints: &[Fingerprint],
+        distance: Distance,
+    ) -> Result<Vec<u8>, Refused> {
         self.check_distance(distance)?;
-        Ok(nearest(&self.shared.published.load().view, queries, distance))
+        let view = &self.shared.published.load().view;
+        let scope = view.scope(None, clock::now_ms(), None);
+        Ok(nearest(view, fingerprints, distance, scope))
     }
 
     /// Stores a document, whatever is stored already.
@@ -231,15 +249,17 @@ impl Engine {
         store_duplicates: bool,
         admission: Admission,
     ) -> Result<Pending<Checked>, Refused> {
-        let QueryOptions { criteria, limit } = options;
+        let QueryOptions { criteria, limit, .. } = options;
         self.check_distance(criteria.distance)?;
+        let at_ms = clock::now_ms();
         let verify = |state: &Published, probe: &Probe<'_>, mut lookup: Lookup| {
             lookup.verify(state, probe).map(|()| lookup)
         };
-        let lookup = self.look_up(&document, criteria, verify).await?;
+        let lookup = self.look_up(&document, options, at_ms, verify).await?;
         let bytes = lookup.bytes();
         let command = CheckAndInsert { document, criteria, store_duplicates };
-        self.submit(SearchedCheckAndInsert { command, lookup, limit }, admission, bytes).await
+        let command = SearchedCheckAndInsert { command, lookup, limit };
+        self.submit_at(command, at_ms, admission, bytes).await
     }
 
     /// Stores bare fingerprints, at most [`PACKED_MAX`].
@@ -248,11 +268,12 @@ impl Engine {
     /// [`Refused`], and then nothing changed.
     pub async fn begin_insert_packed(
         &self,
-        fingerprints: Vec<Fingerprint>,
+        packed: impl Into<Packed>,
         admission: Admission,
     ) -> Result<Pending<PackedInserted>, Refused> {
-        assert!(fingerprints.len() <= PACKED_MAX, "callers cut batches");
-        self.submit(InsertPacked { fingerprints }, admission, 0).await
+        let packed = packed.into();
+        assert!(packed.fingerprints.len() <= PACKED_MAX, "callers cut batches");
+        self.submit(InsertPacked { packed }, admission, 0).await
     }
 
     /// Stores each bare fingerprint, in order, that has no other within the distance; at most
@@ -264,46 +285,99 @@ impl Engine {
     pub async fn begin_check_and_insert_packed(
         &self,
         share: &Share,
-        fingerprints: Vec<Fingerprint>,
-        distance: Distance,
+        packed: impl Into<Packed>,
+        criteria: Criteria,
         admission: Admission,
     ) -> Result<Pending<Vec<u8>>, Refused> {
-        assert!(fingerprints.len() <= PACKED_MAX, "callers cut batches");
-        self.check_distance(distance)?;
-        let state = self.shared.published.load_full();
-        let (since, queries) = (state.view.sequence(), fingerprints.as_slice().into());
+        let packed = packed.into();
+        assert!(packed.fingerprints.len() <= PACKED_MAX, "callers cut batches");
+        self.check_distance(criteria.distance)?;
+        let (state, at_ms) = (self.shared.published.load_full(), clock::now_ms());
+        let (since, queries) = (state.view.sequence(), packed.fingerprints.as_slice().into());
+        let namespace = self.namespace_key(packed.namespace.as_ref());
+        let scope = state.view.scope(namespace, at_ms, criteria.max_age_s);
         // All pieces search the same view; the writer adds what is newer.
-        let look_up = move |piece: &[Fingerprint]| nearest(&state.view, piece, distance);
-        let search = PackedSearch { since, nearest: share.look_up(&queries, look_up).await? };
-        let command = CheckAndInsertPacked { fingerprints, distance };
-        self.submit(SearchedCheckAndInsertPacked { command, search }, admission, 0).await
+        let look_up =
+            move |piece: &[Fingerprint]| nearest(&state.view, piece, criteria.distance, scope);
+        let nearest = share.look_up(&queries, look_up).await?;
+        let search = PackedSearch { since, scope, nearest };
+        let command = CheckAndInsertPacked { packed, criteria };
+        let command = SearchedCheckAndInsertPacked { command, search };
+        self.submit_at(command, at_ms, admission, 0).await
     }
 
-    /// Removes the document with this id.
+    /// Removes the document with this id in a namespace.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
-    pub async fn remove(&self, id: DocumentId) -> Result<Removed, Refused> {
-        self.submit(Remove { id }, Admission::Shed, 0).await?.wait().await
+    pub async fn remove(
+        &self,
+        namespace: Option<Namespace>,
+        id: DocumentId,
+    ) -> Result<Removed, Refused> {
+        self.submit(Remove { namespace, id }, Admission::Shed, 0).await?.wait().await
     }
 
-    /// Removes a fingerprint with all its documents.
+    /// Removes a fingerprint with all its documents in a namespace.
     ///
     /// # Errors
     /// [`Refused`], and then nothing changed.
-    pub async fn remove_fingerprint(&self, fingerprint: Fingerprint) -> Result<Removed, Refused> {
-        self.submit(Reset { fingerprint }, Admission::Shed, 0).await?.wait().await
+    pub async fn remove_fingerprint(
+        &self,
+        namespace: Option<Namespace>,
+        fingerprint: Fingerprint,
+    ) -> Result<Removed, Refused> {
+        self.submit(Reset { namespace, fingerprint }, Admission::Shed, 0).await?.wait().await
     }
 
-    /// The document with an id.
+    /// Begins a job that removes many documents, one after the other: those that are stored now.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed; [`Refused::TooManyJobs`].
+    pub async fn begin_purge(&self, purge: Purge) -> Result<Job, Refused> {
+        self.submit(BeginPurge { purge }, Admission::Shed, 0).await?.wait().await
+    }
+
+    /// Cancels a job. What it has removed stays removed. False if it does not run.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn cancel_job(&self, number: Sequence) -> Result<bool, Refused> {
+        let command = EndJob { job: number.get(), state: JobState::Cancelled };
+        self.submit(command, Admission::Shed, 0).await?.wait().await
+    }
+
+    /// The time, in milliseconds since 1970, by the clock that the engine uses.
+    pub fn now_ms() -> u64 {
+        clock::now_ms()
+    }
+
+    /// The jobs, oldest first: all that run, and the last [`ENDED_KEPT`] that have ended.
+    ///
+    /// [`ENDED_KEPT`]: crate::machine::jobs::ENDED_KEPT
+    pub fn jobs(&self) -> Vec<Job> {
+        self.shared.published.load().jobs.all().to_vec()
+    }
+
+    /// The document with an id in a namespace.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
-    pub async fn document(&self, id: &DocumentId) -> Result<Option<StoredDocument>, Refused> {
-        let key = IdKey::of(id.as_str(), &self.shared.id_secret);
+    pub async fn document(
+        &self,
+        namespace: Option<&Namespace>,
+        id: &DocumentId,
+    ) -> Result<Option<StoredDocument>, Refused> {
+        let key = IdKey::of(id.as_str(), namespace, &self.shared.id_secret);
         let state = self.shared.published.load_full();
-        let Some(located) = state.view.find_id(key) else { return Ok(None) };
-        off_async(move || reader::stored(&state.records, located.posting.sequence).map(Some)).await
+        let scope = state.view.scope(self.namespace_key(namespace), clock::now_ms(), None);
+        let found = state.view.find_id(key).filter(|found| !scope.has_expired(found.posting));
+        let Some(found) = found else { return Ok(None) };
+        off_async(move || reader::stored(&state.records, found.posting.sequence).map(Some)).await
+    }
+
+    fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
+        namespace.map(|namespace| NamespaceKey::of(namespace, &self.shared.id_secret))
     }
 
     /// Takes a snapshot now, and returns when it is on disk.
@@ -351,6 +425,7 @@ impl Engine {
         // When the channel closes the snapshotter takes the last snapshot, for which it needs the
         // writer.
         drop(threads.snapshot_requests);
+        threads.removals.stop();
         threads.reclaim.stop();
         join(threads.snapshots);
         // The snapshotter had the flusher's only request channel.
@@ -378,24 +453,41 @@ impl Engine {
     async fn look_up<T: Send + 'static>(
         &self,
         document: &Document,
-        criteria: Criteria,
+        options: QueryOptions,
+        at_ms: u64,
         finish: impl FnOnce(&Published, &Probe<'_>, Lookup) -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
-        let probe = Probe::new(document, criteria, &self.shared.id_secret);
+        let QueryOptions { criteria, with_metadata, .. } = options;
+        let probe = Probe::new(document, criteria, at_ms, &self.shared.id_secret);
         let state = self.shared.published.load();
-        let lookup = Lookup::begin(&state.view, &probe);
+        let lookup = Lookup::begin(&state.view, &probe, with_metadata);
         if !lookup.reads_records() {
             return finish(&state, &probe, lookup);
         }
-        let (state, key, document) = (Guard::into_inner(state), probe.key, document.clone());
-        off_async(move || finish(&state, &Probe { document: &document, key, criteria }, lookup))
-            .await
+        let (state, document) = (Guard::into_inner(state), document.clone());
+        let (key, namespace) = (probe.key, probe.namespace);
+        off_async(move || {
+            let probe = Probe { document: &document, key, namespace, criteria, at_ms };
+            finish(&state, &probe, lookup)
+        })
+        .await
     }
 
-    /// Puts a command in the queue of the writer; its reply takes about `bytes` bytes.
+    /// Puts a command that is accepted now in the queue of the writer; its reply takes about `bytes`
+    /// bytes.
     async fn submit<C: Command>(
         &self,
         command: C,
+        admission: Admission,
+        bytes: usize,
+    ) -> Result<Pending<C::Reply>, Refused> {
+        self.submit_at(command, clock::now_ms(), admission, bytes).await
+    }
+
+    async fn submit_at<C: Command>(
+        &self,
+        command: C,
+        at_ms: u64,
         admission: Admission,
         bytes: usize,
     ) -> Result<Pending<C::Reply>, Refused> {
@@ -413,7 +505,7 @@ impl Engine {
                 permits.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)?
             }
         };
-        let (queued, pending) = Queued::new(command, permits, bytes);
+        let (queued, pending) = Queued::new(command, at_ms, Some(permits), bytes);
         let gone = || match self.shared.life() {
             Life::Failed => Refused::Failed,
             Life::Running | Life::Stopping => Refused::Stopping,
@@ -431,7 +523,7 @@ impl Engine {
     }
 }
 
-/// Verifies the matches, and reads the ids of the hits if they are few.
+/// Verifies the matches, and reads the documents of the hits if they are few.
 fn finish_query(
     state: &Published,
     probe: &Probe<'_>,

@@ -39,16 +39,19 @@ mod stats;
 #[cfg(test)]
 mod simulation;
 
-pub use crate::engine::background::snapshots::Export;
+pub use crate::engine::background::snapshot::snapshots::Export;
 pub use crate::engine::read::found::{Checked, Found, Shown};
+pub use crate::engine::read::listing::{DocumentStream, ListQuery};
 pub use crate::engine::read::scheduler::Share;
 pub use crate::engine::write::queued::Pending;
 pub use crate::machine::commands::Verdict;
-pub use crate::machine::query::{Criteria, Hit, Verification};
+pub use crate::machine::jobs::{Job, JobState, Purge, Reach};
+pub use crate::machine::query::{Criteria, Hit, HitDocument, Verification};
 pub use error::{OpenError, Refused};
 pub use handle::Engine;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
 pub use replies::{
-    Admission, Findings, MemoryStats, PackedInserted, QueryOptions, Readiness, RecordSpace,
-    Removed, SegmentStats, SnapshotInfo, Stats, StoredDocument, Written,
+    Admission, Findings, MemoryStats, NamespaceInfo, PackedInserted, PackedQuery, Page,
+    PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats, SnapshotInfo, Stats,
+    StoredDocument, Written,
 };

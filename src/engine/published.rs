@@ -1,14 +1,27 @@
 //! A state together with the records of its documents, as readers load it.
 
+use std::sync::Arc;
+
 use crate::index::view::View;
+use crate::machine::apply::Machine;
+use crate::machine::jobs::Jobs;
 use crate::storage::Records;
 
 /// A state with its records. The records are pinned: those of the view's documents stay readable
 /// for the life of this value, even if their files are reclaimed.
 #[derive(Debug, Clone)]
 pub(crate) struct Published {
-    /// The state.
+    /// The index.
     pub view: View,
-    /// Its records.
+    /// The jobs.
+    pub jobs: Arc<Jobs>,
+    /// The records.
     pub records: Records,
+}
+
+impl Published {
+    /// The state of a machine, with its records.
+    pub(crate) fn new(machine: &Machine, records: Records) -> Self {
+        Self { view: machine.view().clone(), jobs: Arc::clone(machine.jobs()), records }
+    }
 }

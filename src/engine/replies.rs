@@ -1,6 +1,6 @@
 //! The options and replies of the engine.
 
-use crate::document::{Document, Sequence};
+use crate::document::{Document, Namespace, Sequence};
 use crate::engine::options::Durability;
 use crate::fingerprint::Distance;
 use crate::machine::commands::Verdict;
@@ -14,6 +14,17 @@ pub struct QueryOptions {
     pub criteria: Criteria,
     /// The maximum number of hits listed, 1 to 1,000.
     pub limit: usize,
+    /// Whether hits show the metadata of their documents.
+    pub with_metadata: bool,
+}
+
+/// What packed fingerprints are looked up for.
+#[derive(Debug, Clone)]
+pub struct PackedQuery {
+    /// Their namespace.
+    pub namespace: Option<Namespace>,
+    /// What counts as near. Bare fingerprints have no sketches to verify.
+    pub criteria: Criteria,
 }
 
 /// The reply of a look-up. Hits that count come first, then by distance, age, fingerprint.
@@ -65,6 +76,42 @@ pub struct StoredDocument {
     pub stored_at_ms: u64,
 }
 
+/// How long a page of documents may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageOptions {
+    /// The maximum number of documents.
+    pub limit: usize,
+    /// The maximum bytes of a reply, about. The first document is listed whatever its size.
+    pub bytes_max: usize,
+    /// Whether the documents have their metadata.
+    pub with_metadata: bool,
+}
+
+impl From<usize> for PageOptions {
+    /// Up to `limit` documents with their metadata, whatever their size.
+    fn from(limit: usize) -> Self {
+        Self { limit, bytes_max: usize::MAX, with_metadata: true }
+    }
+}
+
+/// A page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// What is listed.
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` after the last one.
+    pub next: Option<u64>,
+}
+
+/// A namespace that has documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceInfo {
+    /// Its name.
+    pub namespace: Namespace,
+    /// The number of its documents.
+    pub documents: u64,
+}
+
 /// What a write does if the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
@@ -106,9 +153,12 @@ pub struct SnapshotInfo {
 /// The state of the engine in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {
-    /// Stored documents.
+    /// Stored documents, including those that have expired and are not removed yet.
     pub documents: u64,
-    /// Distinct stored fingerprints, as far as they are counted.
+    /// The number of namespaces with documents, other than the default one.
+    pub namespaces: u64,
+    /// Distinct stored fingerprints, as far as they are counted. Equal fingerprints of two
+    /// namespaces are two.
     pub fingerprints: u64,
     /// The number of the newest fingerprints that are not counted yet: 0, or more than a million
     /// after millions have arrived.
@@ -163,6 +213,8 @@ pub struct MemoryStats {
     pub ids: u64,
     /// Removals not yet merged away.
     pub removals: u64,
+    /// The namespaces.
+    pub namespaces: u64,
     /// Deltas.
     pub deltas: u64,
     /// Not in use yet, but needed while the largest parts of the index are merged.
@@ -172,7 +224,8 @@ pub struct MemoryStats {
 impl MemoryStats {
     /// The total, which counts against the limit.
     pub const fn total(&self) -> u64 {
-        let kept = self.tables + self.documents + self.ids + self.removals + self.deltas;
+        let kept =
+            self.tables + self.documents + self.ids + self.removals + self.namespaces + self.deltas;
         kept + self.merging
     }
 }

@@ -13,8 +13,9 @@ use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::scheduler::BatchScheduler;
 use crate::engine::replies::{Readiness, RecordSpace, SnapshotInfo};
-use crate::engine::write::command::Bounds;
-use crate::engine::write::queued::QueuedWrite;
+use crate::engine::write::command::{Bounds, Command};
+use crate::engine::write::core::Durable;
+use crate::engine::write::queued::{Pending, Queued, QueuedWrite};
 use crate::index::compaction::built::Built;
 use crate::index::levels::segment::Segment;
 use crate::index::view::View;
@@ -73,10 +74,10 @@ pub(crate) enum Message {
     /// Install what was built from parts of the published view, and publish. The new view is sent
     /// back.
     Install { built: Built, installed: oneshot::Sender<View> },
-    /// Close the delta and publish. Everything in the view that is sent back is durable.
-    Freeze { frozen: oneshot::Sender<View> },
-    /// Sync what was written, and publish. Everything in the view that is sent back is durable.
-    Sync { synced: oneshot::Sender<View> },
+    /// Close the delta and publish. Everything in the state that is sent back is durable.
+    Freeze { frozen: oneshot::Sender<Durable> },
+    /// Sync what was written, and publish. Everything in the state that is sent back is durable.
+    Sync { synced: oneshot::Sender<Durable> },
     /// The engine has failed: refuse what waits, and end.
     Fail,
     /// Commit what waits, and end.
@@ -93,14 +94,31 @@ impl Shared {
         self.merging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a message to the writer and waits for its view; `None` if the writer has ended.
-    pub(crate) fn send_and_wait(
+    /// Sends a message to the writer and waits for its reply; `None` if the writer has ended.
+    pub(crate) fn send_and_wait<T>(
         &self,
-        message: impl FnOnce(oneshot::Sender<View>) -> Message,
-    ) -> Option<View> {
+        message: impl FnOnce(oneshot::Sender<T>) -> Message,
+    ) -> Option<T> {
         let (reply, received) = oneshot::channel();
         self.writer.send(message(reply)).ok()?;
         received.blocking_recv().ok()
+    }
+
+    /// Puts a command of the engine itself in the queue of the writer.
+    ///
+    /// # Errors
+    /// [`Refused`], if the engine stops or has failed.
+    pub(crate) fn send_own<C: Command>(
+        &self,
+        command: C,
+        at_ms: u64,
+    ) -> Result<Pending<C::Reply>, Refused> {
+        if let Some(refused) = self.refusal(command.bounds()) {
+            return Err(refused);
+        }
+        let (queued, pending) = Queued::new(command, at_ms, None, 0);
+        self.writer.send(Message::Write(queued)).map_err(|_| Refused::Stopping)?;
+        Ok(pending)
     }
 
     /// Wakes the flusher.

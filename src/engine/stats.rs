@@ -30,6 +30,7 @@ impl Engine {
         let options = &self.shared.options;
         Stats {
             documents: counts.documents,
+            namespaces: view.namespaces().len() as u64,
             fingerprints: counts.fingerprints,
             uncounted,
             sequence: counts.sequence,

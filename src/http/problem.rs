@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::document::{BadDocumentId, DocumentId};
+use crate::document::{BadDocumentId, BadNamespace, DocumentId, Namespace};
 use crate::engine::Refused;
 use crate::text::{BadFeatures, EmptyDocument, NoFingerprint};
 
@@ -66,6 +66,7 @@ codes! {
     CrossSite = FORBIDDEN, "cross_site", "Another site sent this request";
     NotFound = NOT_FOUND, "not_found", "There is no such resource";
     DocumentNotFound = NOT_FOUND, "document_not_found", "No document has this id";
+    JobNotFound = NOT_FOUND, "job_not_found", "No job has this number";
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed",
         "The resource does not take this method";
     RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The body came too slowly";
@@ -74,6 +75,7 @@ codes! {
         "A packed body of this size must say its length";
     BodyTooLarge = PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large";
     LineTooLarge = PAYLOAD_TOO_LARGE, "line_too_large", "The line is too large";
+    MetadataTooLarge = PAYLOAD_TOO_LARGE, "metadata_too_large", "The metadata is too large";
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type",
         "The Content-Type is not one this resource takes";
     UnsupportedCharset = UNSUPPORTED_MEDIA_TYPE, "unsupported_charset", "The charset is not known";
@@ -81,6 +83,7 @@ codes! {
     HostNotAllowed = MISDIRECTED_REQUEST, "host_not_allowed", "The request is for another host";
     EmptyDocument = UNPROCESSABLE_ENTITY, "empty_document",
         "The document has nothing to make a fingerprint from";
+    TooManyJobs = CONFLICT, "too_many_jobs", "Too many jobs run already";
     RateLimited = TOO_MANY_REQUESTS, "rate_limited", "Too many requests with this token";
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is broken here";
     UnreadableRecord = INTERNAL_SERVER_ERROR, "unreadable_record",
@@ -298,6 +301,12 @@ impl From<Refused> for Problem {
                 Code::UnreadableRecord,
                 "A stored record failed its checksum or could not be read; it was not served.",
             ),
+            Refused::TooManyJobs { max } => Self::new(
+                Code::TooManyJobs,
+                format!(
+                    "{max} jobs run or wait already. Wait for one to end, or cancel one: DELETE /v1/jobs/{{job}}."
+                ),
+            ),
             Refused::DistanceAboveMax { asked, max } => Self::new(
                 Code::DistanceAboveMax,
                 format!("distance is {asked}; this service looks up at most {max}."),
@@ -353,6 +362,19 @@ impl From<BadDocumentId> for Problem {
             format!(
                 "id must have 1 to {} bytes of UTF-8; this one has {}.",
                 DocumentId::BYTES_MAX,
+                bad.bytes
+            ),
+        )
+    }
+}
+
+impl From<BadNamespace> for Problem {
+    fn from(bad: BadNamespace) -> Self {
+        Self::invalid(
+            "namespace",
+            format!(
+                "namespace must have 1 to {} bytes of UTF-8; this one has {}.",
+                Namespace::BYTES_MAX,
                 bad.bytes
             ),
         )

@@ -20,9 +20,10 @@ use crate::http::middleware::observe::{Observer, observe};
 use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
+use crate::http::routes::documents::{fingerprints, list, single};
 use crate::http::routes::{
-    check_and_insert, compare, documents, fingerprint, fingerprints, health, insert, metrics, page,
-    query, snapshots, stats,
+    check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
+    snapshots, stats,
 };
 use crate::http::service::Service;
 
@@ -37,12 +38,14 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(insert::post_insert_batch))
         .routes(routes!(check_and_insert::post_check_and_insert))
         .routes(routes!(check_and_insert::post_check_and_insert_batch))
-        .routes(routes!(documents::get_document, documents::delete_document))
-        .routes(routes!(
-            documents::get_document_by_parameter,
-            documents::delete_document_by_parameter
-        ))
-        .routes(routes!(fingerprints::delete_fingerprint))
+        .routes(routes!(single::get_document, single::delete_document))
+        .routes(routes!(list::get_documents, single::delete_document_by_parameter))
+        .routes(routes!(fingerprints::get_fingerprint, fingerprints::delete_fingerprint))
+        .routes(routes!(namespaces::get_namespaces))
+        .routes(routes!(namespaces::delete_namespace))
+        .routes(routes!(jobs::post_purge))
+        .routes(routes!(jobs::get_jobs))
+        .routes(routes!(jobs::get_job, jobs::delete_job))
         .routes(routes!(stats::get_stats))
         .routes(routes!(snapshots::get_snapshots, snapshots::post_snapshot))
         .routes(routes!(snapshots::get_export))

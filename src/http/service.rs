@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::access::Access;
@@ -11,10 +11,10 @@ use crate::engine::{Engine, Readiness, Refused, Stats};
 use crate::http::analyses::Analyses;
 use crate::http::level::Level;
 use crate::http::options::Options;
-use crate::http::problem::Problem;
+use crate::http::problem::{Code, Problem};
 use crate::http::reply::replies::Replies;
 use crate::http::request::body::{self, Bodies};
-use crate::http::request::prepare::{self, Prepared};
+use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::RequestKind;
 use crate::recipe::Recipe;
 
@@ -33,8 +33,8 @@ pub struct Service {
     pub(crate) in_flight: Level,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) replies: Replies,
-    /// A permit for each export that may run.
-    pub(crate) exports: Arc<Semaphore>,
+    /// A permit for each export, and each list of all documents, that may run.
+    exports: Arc<Semaphore>,
     analyses: Analyses,
 }
 
@@ -72,6 +72,22 @@ impl Service {
         bytes <= INLINE_BYTES_MAX && !has_dictionaries
     }
 
+    /// A permit for an export or a list of all documents.
+    pub(crate) fn export_permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.exports).try_acquire_owned().map_err(|_| {
+            let detail = format!(
+                "{} exports are running already (server.exports_max). Try again when one is done.",
+                self.options.exports_max
+            );
+            Problem::new(Code::Overloaded, detail)
+        })
+    }
+
+    /// What a request that comes now is read against.
+    pub(crate) fn setting(&self) -> Setting {
+        Setting { defaults: self.options.defaults, now_ms: Engine::now_ms() }
+    }
+
     /// Reads the document of a single request with its options.
     pub(crate) async fn prepare(
         self: &Arc<Self>,
@@ -82,9 +98,9 @@ impl Service {
         let parameters = (request_kind.parameters)(head.uri.query())?;
         let kind = body::kind(&head.headers, prepare::TAKES)?;
         let body = body::read(&self.bodies, stream).await?;
-        let defaults = self.options.defaults;
+        let setting = self.setting();
         let bytes = body.bytes.len();
-        let work = move || prepare::single(&kind, body, request_kind, parameters, &defaults);
+        let work = move || prepare::single(&kind, body, request_kind, parameters, &setting);
         self.analyse(bytes, work).await?
     }
 

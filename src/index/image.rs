@@ -9,14 +9,15 @@ use std::io::{self, Read, Write};
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::document::Sequence;
+use crate::document::{Expiry, Sequence};
 use crate::fingerprint::Distance;
 use crate::index::buckets::{self, Buckets};
 use crate::index::levels::ids::{IdKey, IdTable};
-use crate::index::levels::posting::{Common, Posting, Postings};
+use crate::index::levels::posting::{Common, Posting, Postings, Words};
 use crate::index::levels::segment::{Group, Removal, Reset, Segment};
 use crate::index::levels::sorted::Sorted;
 use crate::index::memory::array::Array;
+use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans};
 use crate::index::tables::geometry::Geometry;
@@ -47,11 +48,16 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
     let (oldest, groups, later) = segment.postings_parts();
     write_postings(oldest, sink)?;
     write_postings(later, sink)?;
-    write_list(groups.iter().map(|group| [group.number, group.start, group.with_id]), sink)?;
+    let groups = groups.iter();
+    write_list(groups.map(|g| [g.number, g.start, g.listed, u32::from(g.is_uniform)]), sink)?;
     let ids = segment.ids().iter();
     write_list(ids.map(|(key, number)| pack_id(key, number)), sink)?;
     let removals = segment.removals().iter();
-    write_list(removals.map(|removal| [removal.value, pack_posting(removal.posting)]), sink)?;
+    let packed = removals.map(|Removal { value, posting }| {
+        let [sequence, namespace, expiry] = posting.pack();
+        [*value, sequence, namespace, expiry]
+    });
+    write_list(packed, sink)?;
     let resets = segment.resets().iter();
     write_list(resets.map(|reset| [reset.value, reset.sequence.get()]), sink)
 }
@@ -67,12 +73,16 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
         _ => return Err(invalid("there is no segment of this form")),
     };
     let (oldest, later) = (read_postings(source)?, read_postings(source)?);
-    let groups =
-        read_list(source, |[number, start, with_id]: [u32; 3]| Group { number, start, with_id })?;
+    let groups = read_list(source, |[number, start, listed, is_uniform]: [u32; 4]| Group {
+        number,
+        start,
+        listed,
+        is_uniform: is_uniform == 1,
+    })?;
     let ids: Vec<(IdKey, u32)> = read_list(source, unpack_id)?;
-    let removals = read_list(source, |[value, packed]: [u64; 2]| Removal {
+    let removals = read_list(source, |[value, sequence, namespace, expiry]: [u64; 4]| Removal {
         value,
-        posting: unpack_posting(packed),
+        posting: Posting::unpack([sequence, namespace, expiry]),
     })?;
     let resets = read_list(source, |[value, sequence]: [u64; 2]| Reset {
         value,
@@ -142,23 +152,52 @@ fn read_buckets(source: &mut dyn Read, distance_max: Distance) -> io::Result<Buc
 }
 
 fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {
-    let Common { first, last, flags } = postings.common();
+    let Common { first, last, flags, namespaces, expiries, all_expire } = postings.common();
     let flags = flags.map_or(u64::MAX, u64::from);
-    let head = [first.get(), last.get(), flags, postings.len() as u64];
+    let second = |expiry: Expiry| u64::from(expiry.second());
+    let (first_expiry, last_expiry) =
+        expiries.map_or((0, 0), |(first, last)| (second(first), second(last)));
+    let head: [u64; 9] = [
+        first.get(),
+        last.get(),
+        flags,
+        namespaces.0.get(),
+        namespaces.1.get(),
+        first_expiry,
+        last_expiry,
+        u64::from(all_expire),
+        postings.len() as u64,
+    ];
     sink.write_all(bytemuck::bytes_of(&head))?;
-    write_array(&postings.words(), sink)
+    let Words { sequences, namespaces, expiries } = postings.words();
+    [sequences, namespaces, expiries].iter().try_for_each(|words| write_array(words, sink))
 }
 
 fn read_postings(source: &mut dyn Read) -> io::Result<Postings> {
-    let [first, last, flags, len]: [u64; 4] = read_one(source)?;
-    let (first, last) = (Sequence::new(first), Sequence::new(last));
-    let flags = (flags != u64::MAX).then_some(u8::try_from(flags).unwrap_or(u8::MAX));
-    let common = Common { first, last, flags };
-    let words: Array<u64> = read_array(source)?;
+    let [first, last, flags, first_namespace, last_namespace]: [u64; 5] = read_one(source)?;
+    let [first_expiry, last_expiry, all_expire, len]: [u64; 4] = read_one(source)?;
+    let common = Common {
+        first: Sequence::new(first),
+        last: Sequence::new(last),
+        flags: (flags != u64::MAX).then_some(u8::try_from(flags).unwrap_or(u8::MAX)),
+        namespaces: (NamespaceNumber::new(first_namespace), NamespaceNumber::new(last_namespace)),
+        expiries: Expiry::at(first_expiry).zip(Expiry::at(last_expiry)),
+        all_expire: all_expire == 1,
+    };
+    let words: Words<Array<u64>> = Words {
+        sequences: read_array(source)?,
+        namespaces: read_array(source)?,
+        expiries: read_array(source)?,
+    };
+    let lengths = Words {
+        sequences: words.sequences.len(),
+        namespaces: words.namespaces.len(),
+        expiries: words.expiries.len(),
+    };
     // A number's bits are less than its words'.
     let len = u32::try_from(len).ok().map(|len| len as usize);
     match len {
-        Some(len) if Postings::words_of(common, len) == Some(words.len()) => {
+        Some(len) if Postings::words_of(common, len) == Some(lengths) => {
             Ok(Postings::from_words(common, len, words))
         }
         _ => Err(invalid("the postings do not fit their list")),
@@ -171,16 +210,6 @@ fn pack_id(key: IdKey, number: u32) -> [u64; 2] {
 
 fn unpack_id([high, low]: [u64; 2]) -> (IdKey, u32) {
     (IdKey { high, low: (low >> 32) as u32 }, low as u32)
-}
-
-fn pack_posting(posting: Posting) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..6].copy_from_slice(&posting.pack());
-    u64::from_le_bytes(bytes)
-}
-
-fn unpack_posting(packed: u64) -> Posting {
-    Posting::unpack(*packed.to_le_bytes().first_chunk().expect("six of eight bytes"))
 }
 
 fn write_array<T: Pod>(array: &[T], sink: &mut dyn Write) -> io::Result<()> {

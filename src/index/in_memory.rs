@@ -15,6 +15,7 @@ use crate::index::compaction::policy::Load;
 use crate::index::levels::ids::IdKey;
 use crate::index::permutation::Permutation;
 use crate::index::plan::SMALL_MAX;
+use crate::index::scope::Scope;
 use crate::index::view::{Near, Put, Shape, View};
 
 /// The number of events of a delta, as many as the service has by default.
@@ -71,18 +72,18 @@ impl InMemoryIndex {
         let key = self.key(id);
         let located = self.view.find_id(key);
         if let Some(located) = located {
-            self.view.remove(located);
+            self.view.remove(located, None);
         }
-        self.view.put(fingerprint, Put { id: Some(key), ..Put::default() });
+        self.view.put(fingerprint, Put { id: Some(key), is_listed: true, ..Put::default() });
         self.flush_and_merge();
-        located.map(|located| located.fingerprint)
+        located.map(|located| located.masked)
     }
 
     /// Removes the document with an id; returns whether there was one. It costs what
     /// [`Self::insert`] costs.
     pub fn remove(&mut self, id: &str) -> bool {
         let Some(located) = self.view.find_id(self.key(id)) else { return false };
-        self.view.remove(located);
+        self.view.remove(located, None);
         self.view.advance();
         self.flush_and_merge();
         true
@@ -96,20 +97,20 @@ impl InMemoryIndex {
     /// When `distance` is greater than the `distance_max` of the index.
     pub fn near(&self, query: Fingerprint, distance: Distance) -> Vec<Near> {
         assert!(distance <= self.view.shape().distance_max, "the index ends at distance_max");
-        let mut near = self.view.near(query, distance);
+        let mut near = self.view.near(query, distance, &Scope::DEFAULT);
         near.sort_unstable_by_key(|near| (near.distance, near.fingerprint));
         near
     }
 
     /// The fingerprint of the document with an id.
     pub fn get(&self, id: &str) -> Option<Fingerprint> {
-        self.view.find_id(self.key(id)).map(|located| located.fingerprint)
+        self.view.find_id(self.key(id)).map(|located| located.masked)
     }
 
     /// The documents of a fingerprint, oldest first, by the number of the change that stored them:
     /// what [`Self::sequence`] was after their insert.
     pub fn documents_of(&self, fingerprint: Fingerprint) -> impl Iterator<Item = Sequence> {
-        self.view.documents_of(fingerprint).map(|posting| posting.sequence)
+        self.view.documents_of(fingerprint, Scope::DEFAULT).map(|posting| posting.sequence)
     }
 
     /// The number of the last change. Each insert and each removal is one change.
@@ -128,7 +129,7 @@ impl InMemoryIndex {
     }
 
     fn key(&self, id: &str) -> IdKey {
-        IdKey::of(id, &self.id_secret)
+        IdKey::of(id, None, &self.id_secret)
     }
 
     fn flush_and_merge(&mut self) {

@@ -14,8 +14,9 @@
 //! programs that embed the crate) and [`cost`] (estimates).
 //!
 //! For each fingerprint the index stores the [`levels::posting::Posting`]s of its documents: the
-//! sequence of each and which optional parts its journal record has. The index knows no text, file,
-//! clock or thread, and it knows ids only by their keyed hash. The same changes give the same
+//! sequence of each, its namespace and expiry, and which optional parts its journal record has; a
+//! look-up sees those in its [`scope`]. The index knows no text, file, clock or thread, and it knows
+//! ids and [`namespaces`] only by their keyed hash. The same changes give the same
 //! answers in the same order. Segments and deltas are both *levels*: each records the documents
 //! put, the documents removed and the fingerprints reset over a contiguous range of sequences.
 //!
@@ -37,10 +38,16 @@ pub mod levels;
 pub(crate) mod lookup;
 pub(crate) mod memory;
 #[doc(hidden)]
+pub mod namespaces;
+#[doc(hidden)]
 pub mod permutation;
 #[doc(hidden)]
 pub mod plan;
+#[doc(hidden)]
+pub mod scope;
 pub(crate) mod tables;
+#[doc(hidden)]
+pub mod times;
 #[doc(hidden)]
 pub mod view;
 

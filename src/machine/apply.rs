@@ -1,29 +1,36 @@
 //! The machine: decides commands and enacts their changes.
 
-use crate::document::{DocumentId, Sequence};
+use std::sync::Arc;
+
+use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use crate::fingerprint::Fingerprint;
 use crate::index::levels::ids::IdKey;
-use crate::index::view::{Put, View};
-use crate::machine::change::Change;
+use crate::index::scope::{NamespaceKey, Scope};
+use crate::index::view::{Located, Put, View};
+use crate::machine::change::{Change, Record};
 use crate::machine::commands::{
-    Applied, CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset, Verdict,
+    Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
+    Reason, Remove, RemoveMany, Reset, Verdict,
 };
+use crate::machine::jobs::Progress;
+use crate::machine::jobs::{Job, JobState, Jobs, RUNNING_MAX};
 use crate::machine::search::{NO_HIT, PackedSearch, Search};
 
-/// How many fingerprints' newer changes are prefetched together.
+/// How many fingerprints' newer changes, or documents, are prefetched together.
 const PREFETCHED: usize = 16;
 
 /// The state that commands are decided in.
 #[derive(Debug)]
 pub(crate) struct Machine {
     view: View,
+    jobs: Arc<Jobs>,
     id_secret: [u8; 16],
 }
 
 impl Machine {
     /// A machine that continues from a view.
-    pub(crate) fn new(view: View, id_secret: [u8; 16]) -> Self {
-        Self { view, id_secret }
+    pub(crate) fn new(view: View, jobs: Arc<Jobs>, id_secret: [u8; 16]) -> Self {
+        Self { view, jobs, id_secret }
     }
 
     /// The state after the last command.
@@ -36,26 +43,60 @@ impl Machine {
         &mut self.view
     }
 
-    /// The secret of the id keys.
+    /// The jobs.
+    pub(crate) fn jobs(&self) -> &Arc<Jobs> {
+        &self.jobs
+    }
+
+    /// The secret of the keys of ids and namespaces.
     pub(crate) fn id_secret(&self) -> [u8; 16] {
         self.id_secret
     }
 
-    /// The key of an id.
-    pub(crate) fn key(&self, id: &DocumentId) -> IdKey {
-        IdKey::of(id.as_str(), &self.id_secret)
+    /// Moves the time on to that of the next command, in milliseconds since 1970. Time never goes
+    /// back: returns the time at which the command is decided.
+    pub(crate) fn advance_time(&mut self, at_ms: u64) -> u64 {
+        self.view.advance_time(at_ms)
+    }
+
+    /// The time of the last command.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.view.times().now_ms()
+    }
+
+    /// The key of an id in a namespace.
+    pub(crate) fn key(&self, namespace: Option<&Namespace>, id: &DocumentId) -> IdKey {
+        IdKey::of(id.as_str(), namespace, &self.id_secret)
+    }
+
+    /// The key of a namespace.
+    pub(crate) fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
+        namespace.map(|namespace| NamespaceKey::of(namespace, &self.id_secret))
+    }
+
+    /// What is in scope now, of any age.
+    fn scope(&self, namespace: Option<&Namespace>) -> Scope {
+        self.view.scope(self.namespace_key(namespace), 0, None)
     }
 
     /// Stores a document.
     pub(crate) fn insert(&mut self, command: Insert) -> Applied<Verdict> {
-        let Insert { document } = command;
-        let own = document.id.as_ref().and_then(|id| self.view.find_id(self.key(id)));
+        let Insert { mut document } = command;
+        let scope = self.scope(document.namespace.as_ref());
+        let own = document
+            .id
+            .as_ref()
+            .and_then(|id| self.view.find_id(self.key(document.namespace.as_ref(), id)));
+        let own = own.filter(|own| !scope.has_expired(own.posting));
         let verdict = match own {
-            Some(own) if own.fingerprint == document.fingerprint => Verdict::AlreadyPresent,
+            Some(own) if own.masked == scope.masked(document.fingerprint) => {
+                if refreshes(&document) { Verdict::Refreshed } else { Verdict::AlreadyPresent }
+            }
             Some(_) => Verdict::Replaced,
             None => Verdict::Inserted,
         };
         let is_new = verdict != Verdict::AlreadyPresent;
+        document.expiry = self.not_before_now(document.expiry);
         self.applied(verdict, is_new.then_some(Change::Put { document }))
     }
 
@@ -70,30 +111,44 @@ impl Machine {
         search: &Search,
     ) -> Applied<Verdict> {
         assert_eq!(search.since, self.view.sequence(), "the search is up to date");
-        let CheckAndInsert { document, store_duplicates, .. } = command;
-        let is_duplicate = search.is_duplicate(document.short);
-        let verdict = match search.own {
-            Some(own) if own.fingerprint == document.fingerprint => Verdict::AlreadyPresent,
-            _ if is_duplicate => Verdict::Duplicate { stored: store_duplicates },
-            Some(_) => Verdict::Replaced,
-            None => Verdict::Inserted,
+        let CheckAndInsert { mut document, store_duplicates, .. } = command;
+        let scope = search.scope;
+        let own = search.own.filter(|own| !scope.has_expired(own.posting));
+        let is_same = own.is_some_and(|own| own.masked == scope.masked(document.fingerprint));
+        // A document that is too old to count is stored again, as if it were another.
+        let is_retry = is_same && own.is_some_and(|own| own.posting.sequence >= scope.since);
+        let verdict = if is_retry {
+            if refreshes(&document) { Verdict::Refreshed } else { Verdict::AlreadyPresent }
+        } else if search.is_duplicate(document.short) {
+            Verdict::Duplicate { stored: store_duplicates }
+        } else if is_same {
+            Verdict::Refreshed
+        } else if own.is_some() {
+            Verdict::Replaced
+        } else {
+            Verdict::Inserted
         };
+        document.expiry = self.not_before_now(document.expiry);
         let change = match verdict {
             Verdict::AlreadyPresent => None,
             // The document under this id, if any, is outdated, and its successor is not stored.
             Verdict::Duplicate { stored: false } => {
-                search.own.and(document.id).map(|id| Change::Remove { id })
+                let outdated = own.filter(|_| !is_same).and(document.id);
+                outdated.map(|id| Change::Remove { namespace: document.namespace, id })
             }
-            Verdict::Inserted | Verdict::Replaced | Verdict::Duplicate { stored: true } => {
-                Some(Change::Put { document })
-            }
+            Verdict::Inserted
+            | Verdict::Replaced
+            | Verdict::Refreshed
+            | Verdict::Duplicate { stored: true } => Some(Change::Put { document }),
         };
         self.applied(verdict, change)
     }
 
     /// Stores bare fingerprints.
     pub(crate) fn insert_packed(&mut self, command: InsertPacked) -> Applied<()> {
-        self.applied((), put_packed(command.fingerprints))
+        let InsertPacked { mut packed } = command;
+        packed.expiry = self.not_before_now(packed.expiry);
+        self.applied((), put_packed(packed))
     }
 
     /// Stores each bare fingerprint with nothing near it. The search may be old, as long as it is
@@ -106,85 +161,228 @@ impl Machine {
         command: CheckAndInsertPacked,
         search: PackedSearch,
     ) -> Applied<Vec<u8>> {
-        let CheckAndInsertPacked { fingerprints, distance } = command;
-        let PackedSearch { since, mut nearest } = search;
+        let CheckAndInsertPacked { packed, criteria } = command;
+        let Packed { namespace, expiry, fingerprints } = packed;
+        let expiry = self.not_before_now(expiry);
+        let key = self.namespace_key(namespace.as_ref());
+        let PackedSearch { since, mut scope, mut nearest } = search;
+        let distance = criteria.distance;
+        // Otherwise whatever is near is in scope.
+        let mut needs_check = self.view.needs_check(&scope);
         let mut stored = Vec::new();
         // Each fingerprint meets those before it in the batch, so each is stored before the next is
         // decided.
         for (at, (&fingerprint, nearest)) in fingerprints.iter().zip(&mut nearest).enumerate() {
             if at % PREFETCHED == 0 {
                 let next = &fingerprints[at..fingerprints.len().min(at + PREFETCHED)];
-                self.view.prefetch_changes(since, next, distance);
+                self.view.prefetch_changes(since, next, distance, &scope);
             }
             let newer = self
                 .view
-                .near_changed_since(since, fingerprint, distance)
+                .near_changed_since(since, fingerprint, distance, &scope)
                 .expect("the search is not stale, and storing makes it no staler");
-            let newest = newer.iter().map(|near| near.distance.get()).min();
+            let seen = newer
+                .iter()
+                .filter(|near| !needs_check || self.view.is_stored(near.fingerprint, &scope));
+            let newest = seen.map(|near| near.distance.get()).min();
             *nearest = newest.unwrap_or(NO_HIT).min(*nearest);
             if *nearest == NO_HIT {
-                self.view.put(fingerprint, Put { is_new: true, ..Put::default() });
+                let put = Put { namespace: key, expiry, is_new: !needs_check, ..Put::default() };
+                self.view.put(fingerprint, put);
                 stored.push(fingerprint);
+                if stored.len() == 1 {
+                    // The first document of a namespace has given it a number.
+                    let since = scope.since;
+                    scope = Scope { since, ..self.view.scope(key, 0, None) };
+                    needs_check = self.view.needs_check(&scope);
+                }
             }
         }
-        Applied { reply: nearest, change: put_packed(stored), sequence: self.view.sequence() }
+        let change = put_packed(Packed { namespace, expiry, fingerprints: stored });
+        Applied { reply: nearest, change, sequence: self.view.sequence() }
     }
 
     /// Removes the document with an id.
     pub(crate) fn remove(&mut self, command: Remove) -> Applied<u64> {
-        let Remove { id } = command;
-        let is_stored = self.view.find_id(self.key(&id)).is_some();
-        self.applied(u64::from(is_stored), is_stored.then_some(Change::Remove { id }))
+        let Remove { namespace, id } = command;
+        let scope = self.scope(namespace.as_ref());
+        let own = self.view.find_id(self.key(namespace.as_ref(), &id));
+        let is_stored = own.is_some_and(|own| !scope.has_expired(own.posting));
+        let change = is_stored.then_some(Change::Remove { namespace, id });
+        self.applied(u64::from(is_stored), change)
     }
 
-    /// Removes a fingerprint with all its documents.
+    /// Removes a fingerprint with all its documents in a namespace.
     pub(crate) fn reset(&mut self, command: Reset) -> Applied<u64> {
-        let Reset { fingerprint } = command;
-        let documents = self.view.document_counts(fingerprint).documents;
-        self.applied(documents, (documents > 0).then_some(Change::Reset { fingerprint }))
+        let Reset { namespace, fingerprint } = command;
+        let scope = self.scope(namespace.as_ref());
+        let documents = self.view.documents_of(fingerprint, scope).count() as u64;
+        let change = (documents > 0).then_some(Change::Reset { namespace, fingerprint });
+        self.applied(documents, change)
+    }
+
+    /// Removes documents as far as they are still stored.
+    pub(crate) fn remove_many(&mut self, command: RemoveMany) -> Applied<u64> {
+        let RemoveMany { namespace, mut documents, reason } = command;
+        let now_ms = self.now_ms();
+        let job = match reason {
+            Reason::Expiry => None,
+            Reason::Purge(step) => {
+                let job = self.jobs.get(Sequence::new(step.job));
+                match job.filter(|job| job.state == JobState::Running) {
+                    Some(job) => Some((step, job.matched, job.removed)),
+                    None => return self.applied(0, None),
+                }
+            }
+        };
+        let mut located = self.locate(&documents);
+        located.retain(|located| match reason {
+            Reason::Expiry => {
+                located.posting.expiry.is_some_and(|expiry| expiry.has_passed(now_ms))
+            }
+            Reason::Purge(_) => true,
+        });
+        documents.clear();
+        documents.extend(located.iter().map(|l| (l.posting.sequence, l.masked)));
+        let removed = documents.len() as u64;
+        let progress = job.map(|(step, matched_before, removed_before)| Progress {
+            job: step.job,
+            through: step.through,
+            matched: matched_before + step.matched,
+            removed: removed_before + removed,
+        });
+        if removed == 0 && progress.is_none() {
+            return self.applied(removed, None);
+        }
+        self.enact_removal(&located, namespace, progress);
+        let change = Some(Change::RemoveMany { namespace, documents, progress });
+        Applied { reply: removed, change, sequence: self.view.sequence() }
+    }
+
+    fn enact_removal(
+        &mut self,
+        located: &[Located],
+        namespace: Option<IdKey>,
+        progress: Option<Progress>,
+    ) {
+        self.view.remove_many(located, namespace);
+        self.view.advance();
+        if let Some(progress) = progress {
+            let step = self.view.sequence();
+            Arc::make_mut(&mut self.jobs).note(progress, step);
+        }
+    }
+
+    /// Begins a purge; `None` if too many jobs run.
+    pub(crate) fn begin_purge(&mut self, command: BeginPurge) -> Applied<Option<Job>> {
+        let BeginPurge { purge } = command;
+        let begins = self.jobs.running() < RUNNING_MAX;
+        let applied = self.applied((), begins.then_some(Change::PurgeBegun { purge }));
+        let begun = if begins { self.jobs.all().last().cloned() } else { None };
+        applied.map(|(), _| begun)
+    }
+
+    /// Ends a job that runs. The reply says whether it did.
+    pub(crate) fn end_job(&mut self, command: EndJob) -> Applied<bool> {
+        let EndJob { job, state } = command;
+        let known = self.jobs.get(Sequence::new(job));
+        let runs = known.is_some_and(|job| job.state == JobState::Running);
+        self.applied(runs, runs.then_some(Change::JobEnded { job, state }))
     }
 
     /// Counts the changes before `next`, of which nothing is left.
     pub(crate) fn skip_to(&mut self, next: Sequence) {
-        while self.view.sequence().next() < next {
-            self.view.advance();
-        }
+        self.view.skip_to(next);
     }
 
-    /// Enacts a change: that of a command, or the next one of the journal.
-    pub(crate) fn enact(&mut self, change: &Change) {
+    /// Enacts a record of the journal, the next one.
+    pub(crate) fn replay(&mut self, record: &Record) {
+        self.advance_time(record.at_ms);
+        self.enact(&record.change);
+    }
+
+    /// Enacts a change, now.
+    fn enact(&mut self, change: &Change) {
         match change {
             Change::Put { document } => {
-                let key = document.id.as_ref().map(|id| self.key(id));
+                let namespace = document.namespace.as_ref();
+                let key = document.id.as_ref().map(|id| self.key(namespace, id));
+                let namespace = self.namespace_key(namespace);
                 if let Some(own) = key.and_then(|key| self.view.find_id(key)) {
-                    self.view.remove(own);
+                    self.view.remove(own, namespace.map(|namespace| namespace.key));
                 }
-                self.view.put(
-                    document.fingerprint,
-                    Put { id: key, sketch: document.sketch.clone(), is_new: false },
-                );
+                let put = Put {
+                    id: key,
+                    sketch: document.sketch.clone(),
+                    namespace,
+                    expiry: document.expiry,
+                    is_listed: document.id.is_some() || document.metadata.is_some(),
+                    is_new: false,
+                };
+                self.view.put(document.fingerprint, put);
             }
-            Change::PutPacked { fingerprints } => {
-                self.view.put_bare(fingerprints);
+            Change::PutPacked { packed } => {
+                let key = self.namespace_key(packed.namespace.as_ref());
+                self.view.put_bare(&packed.fingerprints, key, packed.expiry);
             }
-            Change::PutSparse { fingerprints } => {
+            Change::PutSparse { namespace, expiry, fingerprints } => {
+                let key = self.namespace_key(namespace.as_ref());
                 let first = self.view.sequence().next();
                 for (behind, fingerprint) in fingerprints {
                     self.skip_to(Sequence::new(first.get() + u64::from(*behind)));
-                    self.view.put_bare(&[*fingerprint]);
+                    self.view.put_bare(&[*fingerprint], key, *expiry);
                 }
             }
-            Change::Remove { id } => {
-                if let Some(own) = self.view.find_id(self.key(id)) {
-                    self.view.remove(own);
+            Change::Remove { namespace, id } => {
+                if let Some(own) = self.view.find_id(self.key(namespace.as_ref(), id)) {
+                    let namespace = self.namespace_key(namespace.as_ref());
+                    self.view.remove(own, namespace.map(|namespace| namespace.key));
                 }
                 self.view.advance();
             }
-            Change::Reset { fingerprint } => {
-                self.view.reset(*fingerprint);
+            Change::Reset { namespace, fingerprint } => {
+                self.view.reset(*fingerprint, self.namespace_key(namespace.as_ref()));
                 self.view.advance();
             }
+            Change::RemoveMany { namespace, documents, progress } => {
+                let located = self.locate(documents);
+                self.enact_removal(&located, *namespace, *progress);
+            }
+            Change::PurgeBegun { purge } => {
+                self.view.advance();
+                let (number, now_ms) = (self.view.sequence(), self.now_ms());
+                Arc::make_mut(&mut self.jobs).begin(number, purge.clone(), now_ms);
+            }
+            Change::JobEnded { job, state } => {
+                self.view.advance();
+                let now_ms = self.now_ms();
+                Arc::make_mut(&mut self.jobs).end(*job, *state, now_ms);
+            }
+            // The name is all that is left of it.
+            Change::Named { .. } => self.view.advance(),
         }
+    }
+
+    /// Those of some documents that are still stored, by the change that stored each and its masked
+    /// fingerprint.
+    fn locate(&self, documents: &[(Sequence, Fingerprint)]) -> Vec<Located> {
+        let mut located = Vec::with_capacity(documents.len());
+        for documents in documents.chunks(PREFETCHED) {
+            self.view.prefetch_documents_of(documents.iter().map(|(_, masked)| *masked));
+            located.extend(documents.iter().filter_map(|&(sequence, masked)| {
+                let mut documents = self.view.all_documents_of(masked);
+                let posting = documents.find(|posting| posting.sequence == sequence)?;
+                Some(Located { masked, posting })
+            }));
+        }
+        located
+    }
+
+    /// What expires now or earlier expires in the next second: so all that is stored later expires
+    /// later, and the search for expired documents need not look back.
+    fn not_before_now(&self, expiry: Option<Expiry>) -> Option<Expiry> {
+        let next = Expiry::at(self.now_ms() / 1_000 + 1).unwrap_or(Expiry::MAX);
+        expiry.map(|expiry| expiry.max(next))
     }
 
     fn applied<R>(&mut self, reply: R, change: Option<Change>) -> Applied<R> {
@@ -195,6 +393,11 @@ impl Machine {
     }
 }
 
-fn put_packed(fingerprints: Vec<Fingerprint>) -> Option<Change> {
-    (!fingerprints.is_empty()).then_some(Change::PutPacked { fingerprints })
+/// Whether a document changes one with its id and its fingerprint.
+fn refreshes(document: &Document) -> bool {
+    document.expiry.is_some() || document.metadata.is_some()
+}
+
+fn put_packed(packed: Packed) -> Option<Change> {
+    (!packed.fingerprints.is_empty()).then_some(Change::PutPacked { packed })
 }

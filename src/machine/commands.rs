@@ -3,9 +3,11 @@
 //! A command is plain data: it can be stored or sent, and every machine with the same changes
 //! behind it decides it alike.
 
-use crate::document::{Document, DocumentId, Sequence};
-use crate::fingerprint::{Distance, Fingerprint};
+use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
+use crate::fingerprint::Fingerprint;
+use crate::index::levels::ids::IdKey;
 use crate::machine::change::Change;
+use crate::machine::jobs::{JobState, Purge};
 use crate::machine::query::Criteria;
 
 /// Stores a document, whatever is stored already. The reply is a [`Verdict`].
@@ -29,32 +31,86 @@ pub(crate) struct CheckAndInsert {
 /// Stores bare fingerprints, all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct InsertPacked {
-    /// In order of effect, at most [`PACKED_MAX`](crate::machine::change::PACKED_MAX).
-    pub fingerprints: Vec<Fingerprint>,
+    /// At most [`PACKED_MAX`](crate::machine::change::PACKED_MAX).
+    pub packed: Packed,
 }
 
 /// Stores each bare fingerprint that has no other within the distance. The reply is, for each, the
 /// distance of the nearest one, or [`NO_HIT`](crate::machine::search::NO_HIT) where it was stored.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckAndInsertPacked {
-    /// In order of effect, at most [`PACKED_MAX`](crate::machine::change::PACKED_MAX).
-    pub fingerprints: Vec<Fingerprint>,
-    /// What counts as near, inclusive.
-    pub distance: Distance,
+    /// At most [`PACKED_MAX`](crate::machine::change::PACKED_MAX).
+    pub packed: Packed,
+    /// What counts as near. Bare fingerprints have no sketches to verify.
+    pub criteria: Criteria,
 }
 
 /// Removes the document with an id. The reply is the number of documents removed.
 #[derive(Debug, Clone)]
 pub(crate) struct Remove {
+    /// The namespace of the document.
+    pub namespace: Option<Namespace>,
     /// The id.
     pub id: DocumentId,
 }
 
-/// Removes a fingerprint with all its documents. The reply is the number of documents removed.
-#[derive(Debug, Clone, Copy)]
+/// Removes a fingerprint with all its documents in a namespace. The reply is the number of documents
+/// removed.
+#[derive(Debug, Clone)]
 pub(crate) struct Reset {
+    /// The namespace.
+    pub namespace: Option<Namespace>,
     /// The fingerprint.
     pub fingerprint: Fingerprint,
+}
+
+/// Removes documents of one namespace that were listed, as far as they are still stored. The reply
+/// is their number.
+#[derive(Debug, Clone)]
+pub(crate) struct RemoveMany {
+    /// The key of their namespace.
+    pub namespace: Option<IdKey>,
+    /// The change that stored each, and its fingerprint combined with the mask of the namespace; at
+    /// most [`REMOVED_MAX`](crate::machine::change::REMOVED_MAX).
+    pub documents: Vec<(Sequence, Fingerprint)>,
+    /// Why they are removed.
+    pub reason: Reason,
+}
+
+/// Why documents are removed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// They have expired; those that have not, by the time of the machine, stay.
+    Expiry,
+    /// A job removes them, unless it has ended.
+    Purge(Step),
+}
+
+/// A step of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The number of the job.
+    pub job: u64,
+    /// With this step it has seen the documents up to this change.
+    pub through: Sequence,
+    /// The number of documents that it has found in this step.
+    pub matched: u64,
+}
+
+/// Begins a purge. The reply is its number.
+#[derive(Debug, Clone)]
+pub(crate) struct BeginPurge {
+    /// What to remove.
+    pub purge: Purge,
+}
+
+/// Ends a job that runs. The reply says whether it did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndJob {
+    /// Its number.
+    pub job: u64,
+    /// How it ended.
+    pub state: JobState,
 }
 
 /// What happened to a document that was to be stored.
@@ -66,6 +122,8 @@ pub enum Verdict {
     Replaced,
     /// Its id has this fingerprint already: a retry.
     AlreadyPresent,
+    /// Its id has this fingerprint already; its expiry, its metadata and its age are new.
+    Refreshed,
     /// It is a near-duplicate of another document.
     Duplicate {
         /// Whether it was stored all the same.
@@ -77,7 +135,7 @@ impl Verdict {
     /// Whether the document is stored now.
     pub const fn is_stored(self) -> bool {
         match self {
-            Self::Inserted | Self::Replaced | Self::AlreadyPresent => true,
+            Self::Inserted | Self::Replaced | Self::AlreadyPresent | Self::Refreshed => true,
             Self::Duplicate { stored } => stored,
         }
     }

@@ -7,6 +7,8 @@
 //!   recovery  Machine::enact(change)                 enacts what was decided before
 //! ```
 //!
+//! Time comes with the commands and never goes back ([`Machine::advance_time`](apply::Machine)).
+//!
 //! It knows no file, socket, clock, thread or random number. The sketches of stored documents come
 //! from a function of the caller, because they are in the journal. A verdict does not depend on the
 //! age of the search that it rests on.
@@ -17,6 +19,7 @@
 pub(crate) mod apply;
 pub mod change;
 pub(crate) mod commands;
+pub mod jobs;
 pub mod model;
 pub mod query;
 pub(crate) mod search;

@@ -3,10 +3,12 @@
 
 use std::cmp::Reverse;
 
-use crate::document::{Document, DocumentId, Sequence};
+use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::scope::NamespaceKey;
 use crate::machine::change::Change;
 use crate::machine::commands::Verdict;
+use crate::machine::jobs::Jobs;
 use crate::machine::query::{Criteria, Verification};
 use crate::machine::search::{DOCUMENTS_COMPARED_MAX, NO_HIT};
 
@@ -17,10 +19,49 @@ pub type ModelMatch = (Reverse<bool>, Distance, Sequence, Fingerprint);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Model {
     documents: Vec<(Sequence, Document)>,
+    /// When each of them was stored, in milliseconds since 1970.
+    stored_ms: Vec<(Sequence, u64)>,
     sequence: Sequence,
+    now_ms: u64,
+    jobs: Jobs,
+    secret: [u8; 16],
 }
 
 impl Model {
+    /// A model of a directory with this secret. Only removals by listing need it.
+    pub fn with_secret(secret: [u8; 16]) -> Self {
+        Self { secret, ..Self::default() }
+    }
+
+    /// Moves the time on, which never goes back.
+    pub fn advance_time(&mut self, at_ms: u64) {
+        self.now_ms = self.now_ms.max(at_ms);
+    }
+
+    /// The jobs.
+    pub fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// The time, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Whether a document has expired.
+    pub fn has_expired(&self, document: &Document) -> bool {
+        document.expiry.is_some_and(|expiry| expiry.has_passed(self.now_ms))
+    }
+
+    /// Whether a document was stored within an age, in whole seconds.
+    fn is_recent(&self, sequence: Sequence, max_age_s: Option<u32>) -> bool {
+        max_age_s.is_none_or(|age| {
+            let stored = self.stored_ms.iter().find(|(stored, _)| *stored == sequence);
+            let stored_s = stored.map_or(0, |(_, at_ms)| at_ms / 1_000);
+            stored_s + u64::from(age) >= self.now_ms / 1_000
+        })
+    }
+
     /// The documents, oldest first, each with the change that stored it.
     pub fn documents(&self) -> &[(Sequence, Document)] {
         &self.documents
@@ -31,16 +72,44 @@ impl Model {
         self.sequence
     }
 
-    /// The document with an id.
-    pub fn find(&self, id: &DocumentId) -> Option<&(Sequence, Document)> {
-        self.documents.iter().find(|(_, document)| document.id.as_ref() == Some(id))
+    /// The document with an id in a namespace, unless it has expired.
+    pub fn find(
+        &self,
+        namespace: Option<&Namespace>,
+        id: &DocumentId,
+    ) -> Option<&(Sequence, Document)> {
+        let mut documents = self.documents.iter();
+        documents.find(|(_, document)| {
+            let is_it =
+                document.id.as_ref() == Some(id) && document.namespace.as_ref() == namespace;
+            is_it && !self.has_expired(document)
+        })
+    }
+
+    fn own(&self, document: &Document) -> Option<&(Sequence, Document)> {
+        let id = document.id.as_ref()?;
+        self.find(document.namespace.as_ref(), id)
+    }
+
+    /// Whether a look-up of a document may see a stored one.
+    pub fn is_seen(
+        &self,
+        sequence: Sequence,
+        stored: &Document,
+        probe: &Document,
+        criteria: Criteria,
+    ) -> bool {
+        stored.namespace == probe.namespace
+            && !self.has_expired(stored)
+            && self.is_recent(sequence, criteria.max_age_s)
     }
 
     /// The matches of a document, in the order of hits.
     pub fn matches(&self, probe: &Document, criteria: Criteria) -> Vec<ModelMatch> {
-        let others = self.documents.iter().filter(|(_, stored)| {
+        let others = self.documents.iter().filter(|(sequence, stored)| {
             let own = probe.id.is_some() && stored.id == probe.id;
-            !own && stored.fingerprint.distance(probe.fingerprint) <= criteria.distance
+            !own && self.is_seen(*sequence, stored, probe, criteria)
+                && stored.fingerprint.distance(probe.fingerprint) <= criteria.distance
         });
         let mut fingerprints: Vec<Fingerprint> =
             others.clone().map(|(_, s)| s.fingerprint).collect();
@@ -75,14 +144,15 @@ impl Model {
 
     /// Insert.
     pub fn insert(&mut self, document: &Document) -> Verdict {
-        match document.id.as_ref().and_then(|id| self.find(id)) {
-            Some((_, own)) if own.fingerprint == document.fingerprint => Verdict::AlreadyPresent,
-            own => {
-                let verdict = if own.is_some() { Verdict::Replaced } else { Verdict::Inserted };
-                self.enact(&Change::Put { document: document.clone() });
-                verdict
-            }
+        let verdict = match self.own(document) {
+            Some((_, own)) if own.fingerprint == document.fingerprint => retried(document),
+            Some(_) => Verdict::Replaced,
+            None => Verdict::Inserted,
+        };
+        if verdict != Verdict::AlreadyPresent {
+            self.put(document);
         }
+        verdict
     }
 
     /// Check-and-insert.
@@ -94,71 +164,147 @@ impl Model {
     ) -> Verdict {
         let first = self.matches(document, criteria).into_iter().next();
         let duplicate = first.is_some_and(|(Reverse(counts), ..)| counts);
-        let own = document.id.as_ref().and_then(|id| self.find(id)).map(|(_, own)| own.fingerprint);
-        if own == Some(document.fingerprint) {
-            return Verdict::AlreadyPresent;
+        let own = self.own(document).map(|(sequence, own)| (*sequence, own.fingerprint));
+        let is_same = own.is_some_and(|(_, fingerprint)| fingerprint == document.fingerprint);
+        let is_recent = own.is_some_and(|(at, _)| self.is_recent(at, criteria.max_age_s));
+        let verdict = match (is_same && is_recent, duplicate, own) {
+            (true, ..) => retried(document),
+            (false, true, _) => Verdict::Duplicate { stored: store_duplicates },
+            (false, false, Some(_)) if is_same => Verdict::Refreshed,
+            (false, false, Some(_)) => Verdict::Replaced,
+            (false, false, None) => Verdict::Inserted,
+        };
+        if verdict == (Verdict::Duplicate { stored: false }) {
+            if let (Some(_), false, Some(id)) = (own, is_same, &document.id) {
+                let namespace = document.namespace.clone();
+                self.enact(&Change::Remove { namespace, id: id.clone() });
+            }
+        } else if verdict != Verdict::AlreadyPresent {
+            self.put(document);
         }
-        if !duplicate || store_duplicates {
-            self.enact(&Change::Put { document: document.clone() });
-        } else if let (Some(_), Some(id)) = (own, &document.id) {
-            self.enact(&Change::Remove { id: id.clone() });
-        }
-        match (duplicate, own) {
-            (true, _) => Verdict::Duplicate { stored: store_duplicates },
-            (false, Some(_)) => Verdict::Replaced,
-            (false, None) => Verdict::Inserted,
-        }
+        verdict
     }
 
     /// Packed check-and-insert.
-    pub fn check_and_insert_packed(
-        &mut self,
-        fingerprints: &[Fingerprint],
-        distance: Distance,
-    ) -> Vec<u8> {
+    pub fn check_and_insert_packed(&mut self, packed: &Packed, criteria: Criteria) -> Vec<u8> {
         let mut reply = Vec::new();
-        for &fingerprint in fingerprints {
-            let distances = self.documents.iter().map(|(_, s)| s.fingerprint.distance(fingerprint));
-            if let Some(nearest) = distances.filter(|near| *near <= distance).min() {
-                reply.push(nearest.get());
-            } else {
-                self.enact(&Change::Put { document: Document::bare(fingerprint) });
-                reply.push(NO_HIT);
+        for &fingerprint in &packed.fingerprints {
+            let document = Document {
+                namespace: packed.namespace.clone(),
+                expiry: packed.expiry,
+                ..Document::bare(fingerprint)
+            };
+            let nearest = self.matches(&document, criteria).iter().map(|found| found.1).min();
+            if nearest.is_none() {
+                self.put(&document);
             }
+            reply.push(nearest.map_or(NO_HIT, Distance::get));
         }
         reply
+    }
+
+    /// Removes the documents that have expired and were stored by these changes. Returns the change.
+    pub fn expire(&mut self, namespace: Option<&Namespace>, listed: &[Sequence]) -> Option<Change> {
+        let key = namespace.map(|namespace| NamespaceKey::of(namespace, &self.secret));
+        let is_gone = |(sequence, document): &&(Sequence, Document)| {
+            listed.contains(sequence) && self.has_expired(document)
+        };
+        let mask = key.map_or(0, |key| key.mask);
+        let masked = |(sequence, document): &(Sequence, Document)| {
+            (*sequence, Fingerprint::new(document.fingerprint.bits() ^ mask))
+        };
+        let documents: Vec<_> = self.documents.iter().filter(is_gone).map(masked).collect();
+        let namespace = key.map(|key| key.key);
+        let change = Change::RemoveMany { namespace, documents, progress: None };
+        let Change::RemoveMany { documents, .. } = &change else { return None };
+        if documents.is_empty() {
+            return None;
+        }
+        self.enact(&change);
+        Some(change)
+    }
+
+    /// Stores a document. What expires now or earlier expires in the next second.
+    fn put(&mut self, document: &Document) {
+        let next = Expiry::at(self.now_ms / 1_000 + 1);
+        let expiry = document.expiry.map(|expiry| Some(expiry).max(next).unwrap_or(expiry));
+        self.enact(&Change::Put { document: Document { expiry, ..document.clone() } });
     }
 
     /// Enacts a change.
     pub fn enact(&mut self, change: &Change) {
         match change {
             Change::Put { document } => {
-                self.sequence = self.sequence.next();
+                self.advance();
                 if let Some(id) = &document.id {
-                    self.documents.retain(|(_, stored)| stored.id.as_ref() != Some(id));
+                    self.remove(document.namespace.as_ref(), id);
                 }
                 self.documents.push((self.sequence, document.clone()));
+                self.stored_ms.push((self.sequence, self.now_ms));
             }
-            Change::PutPacked { fingerprints } => {
+            Change::PutPacked { packed } => {
+                let Packed { namespace, expiry, fingerprints } = packed;
                 for &fingerprint in fingerprints {
-                    self.enact(&Change::Put { document: Document::bare(fingerprint) });
+                    let (namespace, expiry) = (namespace.clone(), *expiry);
+                    let document = Document { namespace, expiry, ..Document::bare(fingerprint) };
+                    self.put(&document);
                 }
             }
-            Change::PutSparse { fingerprints } => {
+            Change::PutSparse { namespace, expiry, fingerprints } => {
                 let first = self.sequence.next().get();
                 for (behind, fingerprint) in fingerprints {
                     self.sequence = Sequence::new(first + u64::from(*behind) - 1);
-                    self.enact(&Change::Put { document: Document::bare(*fingerprint) });
+                    let (namespace, expiry) = (namespace.clone(), *expiry);
+                    let document = Document { namespace, expiry, ..Document::bare(*fingerprint) };
+                    self.enact(&Change::Put { document });
                 }
             }
-            Change::Remove { id } => {
-                self.sequence = self.sequence.next();
-                self.documents.retain(|(_, stored)| stored.id.as_ref() != Some(id));
+            Change::Remove { namespace, id } => {
+                self.advance();
+                self.remove(namespace.as_ref(), id);
             }
-            Change::Reset { fingerprint } => {
-                self.sequence = self.sequence.next();
-                self.documents.retain(|(_, stored)| stored.fingerprint != *fingerprint);
+            Change::Reset { namespace, fingerprint } => {
+                self.advance();
+                self.documents.retain(|(_, stored)| {
+                    stored.namespace != *namespace || stored.fingerprint != *fingerprint
+                });
             }
+            Change::RemoveMany { documents, progress, .. } => {
+                self.advance();
+                let gone = |at: &Sequence| documents.iter().any(|(removed, _)| removed == at);
+                self.documents.retain(|(stored, _)| !gone(stored));
+                if let Some(progress) = progress {
+                    self.jobs.note(*progress, self.sequence);
+                }
+            }
+            Change::PurgeBegun { purge } => {
+                self.advance();
+                self.jobs.begin(self.sequence, purge.clone(), self.now_ms);
+            }
+            Change::JobEnded { job, state } => {
+                self.advance();
+                self.jobs.end(*job, *state, self.now_ms);
+            }
+            Change::Named { .. } => self.advance(),
         }
+    }
+
+    fn advance(&mut self) {
+        self.sequence = self.sequence.next();
+    }
+
+    fn remove(&mut self, namespace: Option<&Namespace>, id: &DocumentId) {
+        self.documents.retain(|(_, stored)| {
+            stored.id.as_ref() != Some(id) || stored.namespace.as_ref() != namespace
+        });
+    }
+}
+
+/// What happens to a document whose id has its fingerprint already.
+fn retried(document: &Document) -> Verdict {
+    if document.expiry.is_some() || document.metadata.is_some() {
+        Verdict::Refreshed
+    } else {
+        Verdict::AlreadyPresent
     }
 }

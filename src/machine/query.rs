@@ -1,6 +1,6 @@
 //! Which matches count as near-duplicates, and what a hit shows.
 
-use crate::document::DocumentId;
+use crate::document::{DocumentId, Expiry, Metadata, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::sketch::{MinResemblance, Resemblance, Sketch};
 
@@ -11,6 +11,16 @@ pub struct Criteria {
     pub distance: Distance,
     /// The minimum resemblance that confirms a match; `None` turns verification off.
     pub min_resemblance: Option<MinResemblance>,
+    /// Only documents that were stored at most this many seconds ago are matches. Within a day this
+    /// is exact to the second, beyond to the minute.
+    pub max_age_s: Option<u32>,
+}
+
+impl Criteria {
+    /// Any fingerprint within a distance, of any age, without verification.
+    pub const fn within(distance: Distance) -> Self {
+        Self { distance, min_resemblance: None, max_age_s: None }
+    }
 }
 
 /// Whether the sketches of the two sides agree.
@@ -81,11 +91,27 @@ pub struct Hit {
     pub distance: Distance,
     /// Whether the sketches agree.
     pub verification: Verification,
-    /// The ids of its oldest documents, at most [`IDS_SHOWN_MAX`].
-    pub ids: Vec<DocumentId>,
-    /// How many of its documents have an id.
-    pub id_count: u64,
+    /// The oldest of its documents that have an id or metadata, at most [`DOCUMENTS_SHOWN_MAX`].
+    pub documents: Vec<HitDocument>,
+    /// How many documents it has. Where some of them expire or are too old, it counts up to
+    /// [`COUNTED_MAX`](crate::index::view::COUNTED_MAX).
+    pub document_count: u64,
 }
 
-/// The maximum number of ids in one hit; `id_count` is the true number.
-pub const IDS_SHOWN_MAX: usize = 10;
+/// A document of a hit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HitDocument {
+    /// Its id.
+    pub id: Option<DocumentId>,
+    /// The change that stored it.
+    pub sequence: Sequence,
+    /// When it was stored, in milliseconds since 1970.
+    pub stored_at_ms: u64,
+    /// When it expires.
+    pub expiry: Option<Expiry>,
+    /// Its metadata, if the query wants it.
+    pub metadata: Option<Metadata>,
+}
+
+/// The maximum number of documents in one hit; `document_count` is the true number.
+pub const DOCUMENTS_SHOWN_MAX: usize = 10;

@@ -7,6 +7,7 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::delta::DeltaEvent;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::posting::Posting;
+use crate::index::scope::{NamespaceKey, Scope};
 use crate::index::view::{DocumentCounts, Located, Near, View};
 use crate::machine::query::{Criteria, Verification};
 use crate::sketch::Sketch;
@@ -29,15 +30,30 @@ pub(crate) struct Probe<'a> {
     pub document: &'a Document,
     /// The key of its id: the stored document with this id is no match.
     pub key: Option<IdKey>,
+    /// Its namespace.
+    pub namespace: Option<NamespaceKey>,
     /// What counts as a near-duplicate.
     pub criteria: Criteria,
+    /// When it is looked up, in milliseconds since 1970.
+    pub at_ms: u64,
 }
 
 impl<'a> Probe<'a> {
     /// The probe of a document, in a directory with this secret.
-    pub(crate) fn new(document: &'a Document, criteria: Criteria, id_secret: &[u8; 16]) -> Self {
-        let key = document.id.as_ref().map(|id| IdKey::of(id.as_str(), id_secret));
-        Self { document, key, criteria }
+    pub(crate) fn new(
+        document: &'a Document,
+        criteria: Criteria,
+        at_ms: u64,
+        secret: &[u8; 16],
+    ) -> Self {
+        let namespace = document.namespace.as_ref();
+        let key = document.id.as_ref().map(|id| IdKey::of(id.as_str(), namespace, secret));
+        let namespace = namespace.map(|namespace| NamespaceKey::of(namespace, secret));
+        Self { document, key, namespace, criteria, at_ms }
+    }
+
+    fn scope(&self, view: &View) -> Scope {
+        view.scope(self.namespace, self.at_ms, self.criteria.max_age_s)
     }
 }
 
@@ -65,7 +81,9 @@ pub(crate) struct Match {
 pub(crate) struct Search {
     /// The last change that it has seen.
     pub since: Sequence,
-    /// The document with the probe's id at that time.
+    /// The documents that it has seen.
+    pub scope: Scope,
+    /// The document with the probe's id at that time, whatever its age.
     pub own: Option<Located>,
     /// The matches: those that count first, then by distance, age, fingerprint; at most
     /// [`MATCHES_KEPT_MAX`].
@@ -79,6 +97,8 @@ pub(crate) struct Search {
 pub(crate) struct PackedSearch {
     /// The last change that it has seen.
     pub since: Sequence,
+    /// The documents that it has seen.
+    pub scope: Scope,
     /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
     pub nearest: Vec<u8>,
 }
@@ -88,20 +108,39 @@ pub(crate) const NO_HIT: u8 = 255;
 
 impl PackedSearch {
     /// Searches a view. Cost: one look-up for each fingerprint.
-    pub(crate) fn new(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Self {
-        Self { since: view.sequence(), nearest: nearest(view, fingerprints, distance) }
+    pub(crate) fn new(
+        view: &View,
+        fingerprints: &[Fingerprint],
+        distance: Distance,
+        scope: Scope,
+    ) -> Self {
+        let nearest = nearest(view, fingerprints, distance, scope);
+        Self { since: view.sequence(), scope, nearest }
     }
 
-    /// Whether it is too old to be brought up to date from memory: search again.
-    pub(crate) fn is_stale(&self, view: &View) -> bool {
-        view.may_have_lost_since(self.since)
+    /// Whether it is too old to be brought up to date from memory, or saw other documents than
+    /// those in scope now: search again.
+    pub(crate) fn is_stale(&self, view: &View, scope: &Scope) -> bool {
+        view.may_have_lost_since(self.since) || !sees_the_same(view, &self.scope, scope)
     }
 }
 
 /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
-pub(crate) fn nearest(view: &View, fingerprints: &[Fingerprint], distance: Distance) -> Vec<u8> {
-    let nearest = view.nearest(fingerprints, distance);
+pub(crate) fn nearest(
+    view: &View,
+    fingerprints: &[Fingerprint],
+    distance: Distance,
+    scope: Scope,
+) -> Vec<u8> {
+    let nearest = view.nearest(fingerprints, distance, scope);
     nearest.map(|nearest| nearest.map_or(NO_HIT, Distance::get)).collect()
+}
+
+/// Whether an earlier scope sees what a later one sees, of what is stored at both times. They differ
+/// if documents expired in between, became too old, or if the namespace began.
+fn sees_the_same(view: &View, earlier: &Scope, later: &Scope) -> bool {
+    let same_time = Scope { now_s: later.now_s, ..*earlier } == *later;
+    same_time && (earlier.now_s == later.now_s || view.first_expiry().is_none())
 }
 
 /// The search is too old to be brought up to date from memory: search again.
@@ -116,12 +155,13 @@ impl Search {
     /// Finds the matches in a view, not yet verified. Cost: the look-up, and a few cache misses
     /// for each match.
     pub(crate) fn begin(view: &View, probe: &Probe<'_>) -> Self {
+        let scope = probe.scope(view);
         let own = probe.key.and_then(|key| view.find_id(key));
-        let near = view.near(probe.document.fingerprint, probe.criteria.distance);
+        let near = view.near(probe.document.fingerprint, probe.criteria.distance, &scope);
         let matches: Vec<_> =
-            near.into_iter().filter_map(|near| unverified(view, near, own)).collect();
+            near.into_iter().filter_map(|near| unverified(view, near, own, scope)).collect();
         let count = matches.len();
-        let mut search = Self { since: view.sequence(), own, matches, count };
+        let mut search = Self { since: view.sequence(), scope, own, matches, count };
         search.order(probe);
         // Nothing is verified yet, so this drops the farthest and youngest.
         if count > MATCHES_KEPT_MAX {
@@ -145,10 +185,11 @@ impl Search {
         let Some(verifier) = Verifier::of(probe) else {
             return Ok(());
         };
-        let own = self.own;
+        let (own, scope) = (self.own, self.scope);
         self.matches.sort_unstable_by_key(|m| (m.distance, m.oldest, m.fingerprint));
         for found in self.matches.iter_mut().take(MATCHES_VERIFIED_MAX) {
-            for posting in others(view, found.fingerprint, own).take(DOCUMENTS_COMPARED_MAX) {
+            let others = others(view, found.fingerprint, own, scope);
+            for posting in others.take(DOCUMENTS_COMPARED_MAX) {
                 found.considered += 1;
                 if posting.has_sketch
                     && let Some(sketch) = sketches(found.fingerprint, posting)?
@@ -165,15 +206,20 @@ impl Search {
     /// memory.
     ///
     /// # Errors
-    /// [`Stale`] where memory no longer has all changes since, or a match lost a document. The
-    /// search must not be used any more.
+    /// [`Stale`] where memory no longer has all changes since, a match lost a document, or a
+    /// document that it has seen is no longer in scope. The search must not be used any more.
     pub(crate) fn update(&mut self, view: &View, probe: &Probe<'_>) -> Result<(), Stale> {
+        let scope = probe.scope(view);
+        if !sees_the_same(view, &self.scope, &scope) {
+            return Err(Stale);
+        }
+        self.scope = scope;
         if self.since == view.sequence() {
             return Ok(());
         }
         let Criteria { distance, .. } = probe.criteria;
         let changed = view
-            .near_changed_since(self.since, probe.document.fingerprint, distance)
+            .near_changed_since(self.since, probe.document.fingerprint, distance, &scope)
             .ok_or(Stale)?;
         let own = probe.key.and_then(|key| view.find_id(key));
         // With more matches than are verified, a new one could displace a verified one.
@@ -205,12 +251,13 @@ impl Search {
 
     fn update_match(&mut self, view: &View, probe: &Probe<'_>, near: Near) -> Result<(), Stale> {
         let found = self.matches.iter().position(|m| m.fingerprint == near.fingerprint);
-        let Some(fresh) = unverified(view, near, self.own) else {
+        let scope = self.scope;
+        let Some(fresh) = unverified(view, near, self.own, scope) else {
             found.map(|at| self.matches.remove(at));
             return Ok(());
         };
         let only_puts = view
-            .events_since(self.since, near.fingerprint)
+            .events_since(self.since, near.fingerprint, &scope)
             .all(|(_, event)| matches!(event, DeltaEvent::Put { .. }));
         if !only_puts {
             return Err(Stale);
@@ -222,8 +269,9 @@ impl Search {
         let found = &mut self.matches[at];
         (found.counts, found.has_sketch) = (fresh.counts, fresh.has_sketch);
         if let Some(verifier) = Verifier::of(probe) {
-            for (_, event) in view.events_since(self.since, near.fingerprint) {
-                if let DeltaEvent::Put { sketch, .. } = event
+            for (_, event) in view.events_since(self.since, near.fingerprint, &scope) {
+                if let DeltaEvent::Put { sketch, posting, .. } = event
+                    && scope.sees(*posting)
                     && found.considered < DOCUMENTS_COMPARED_MAX
                 {
                     found.considered += 1;
@@ -245,12 +293,13 @@ impl Search {
     }
 }
 
-/// A match without its verification; `None` if the fingerprint has no document but the probe's own.
-fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
-    let counts = view.document_counts(near.fingerprint);
+/// A match without its verification; `None` if the fingerprint has no document in scope but the
+/// probe's own.
+fn unverified(view: &View, near: Near, own: Option<Located>, scope: Scope) -> Option<Match> {
+    let counts = view.document_counts(near.fingerprint, &scope);
     // Stops at the last document without searching for another.
     let compared = DOCUMENTS_COMPARED_MAX.min(counts.documents as usize);
-    let mut others = others(view, near.fingerprint, own).take(compared);
+    let mut others = others(view, near.fingerprint, own, scope).take(compared);
     let oldest = others.next()?;
     Some(Match {
         fingerprint: near.fingerprint,
@@ -263,14 +312,15 @@ fn unverified(view: &View, near: Near, own: Option<Located>) -> Option<Match> {
     })
 }
 
-/// The documents of a fingerprint except the probe's own, oldest first.
+/// The documents of a fingerprint in scope except the probe's own, oldest first.
 pub(crate) fn others(
     view: &View,
     fingerprint: Fingerprint,
     own: Option<Located>,
+    scope: Scope,
 ) -> impl Iterator<Item = Posting> + '_ {
-    let own = own.filter(|own| own.fingerprint == fingerprint).map(|own| own.posting);
-    view.documents_of(fingerprint).filter(move |posting| Some(*posting) != own)
+    let own = own.filter(|own| own.masked == scope.masked(fingerprint)).map(|own| own.posting);
+    view.documents_of(fingerprint, scope).filter(move |posting| Some(*posting) != own)
 }
 
 /// Compares stored sketches with the probe's.

@@ -53,7 +53,7 @@ async fn a_client_that_goes_away_leaves_the_state_right() {
     let mut stored = BTreeSet::new();
     for number in 0..WRITES {
         let id = DocumentId::new(number.to_string()).unwrap();
-        let there = first.document(&id).await.unwrap().is_some();
+        let there = first.document(None, &id).await.unwrap().is_some();
         // A write with a permit took effect; one that was never polled did not.
         match number % 3 {
             0 => assert!(!there, "{number} was never sent"),

@@ -68,7 +68,8 @@ async fn client(
 fn winner_of(findings: &Findings) -> (u64, Option<String>) {
     let hits = &findings.hits;
     assert_eq!(hits.len(), 1, "{findings:?}");
-    let id = hits[0].ids.first().map(|id| id.as_str().to_owned());
+    let id = hits[0].documents.first().and_then(|document| document.id.as_ref());
+    let id = id.map(|id| id.as_str().to_owned());
     (hits[0].fingerprint.bits(), id)
 }
 
@@ -96,6 +97,7 @@ async fn race(seed: u64, durability: Durability) {
                     losers.push((cluster, winner_of(&findings)));
                 }
                 other @ (Verdict::AlreadyPresent
+                | Verdict::Refreshed
                 | Verdict::Replaced
                 | Verdict::Duplicate { stored: true }) => {
                     panic!("{other:?}, cluster {cluster}, seed {seed}")

@@ -33,11 +33,11 @@ fn distance() -> Distance {
 }
 
 fn criteria() -> Criteria {
-    Criteria { distance: distance(), min_resemblance: None }
+    Criteria::within(distance())
 }
 
 fn query_options() -> QueryOptions {
-    QueryOptions { criteria: criteria(), limit: 1_000 }
+    QueryOptions { criteria: criteria(), limit: 1_000, with_metadata: false }
 }
 
 /// Deltas so small that searches grow old and segments are merged, some in partitions, while

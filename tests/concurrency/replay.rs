@@ -87,11 +87,12 @@ async fn perform(engine: &Engine, request: Request) -> Done {
     let answer = "it is answered";
     let (sequence, reply) = match request.clone() {
         Request::Remove(document) => {
-            let removed = engine.remove(document.id.expect("drawn with one")).await.expect(answer);
+            let id = document.id.expect("drawn with one");
+            let removed = engine.remove(None, id).await.expect(answer);
             (removed.sequence, Reply::Removed(removed.documents))
         }
         Request::Reset(fingerprint) => {
-            let removed = engine.remove_fingerprint(fingerprint).await.expect(answer);
+            let removed = engine.remove_fingerprint(None, fingerprint).await.expect(answer);
             (removed.sequence, Reply::Removed(removed.documents))
         }
         Request::Insert(document) => {
@@ -112,7 +113,8 @@ async fn perform(engine: &Engine, request: Request) -> Done {
             let Checked { written, found } = pending.wait().await.expect(answer);
             let findings = found.show(usize::MAX).await.expect(answer).into_findings();
             let hits = findings.hits.iter().map(|hit| {
-                let ids = hit.ids.iter().map(|id| id.as_str().to_owned()).collect();
+                let ids = hit.documents.iter().filter_map(|document| document.id.as_ref());
+                let ids = ids.map(|id| id.as_str().to_owned()).collect();
                 (hit.fingerprint, hit.distance.get(), ids)
             });
             (written.sequence, Reply::Verdict(written.verdict, hits.collect()))
@@ -149,9 +151,9 @@ fn replay(model: &mut Model, request: &Request) -> Reply {
         }
         Request::Remove(document) => {
             let id = document.id.clone().expect("drawn with one");
-            let was_there = model.find(&id).is_some();
+            let was_there = model.find(None, &id).is_some();
             if was_there {
-                model.enact(&Change::Remove { id });
+                model.enact(&Change::Remove { namespace: None, id });
             }
             Reply::Removed(u64::from(was_there))
         }
@@ -159,7 +161,7 @@ fn replay(model: &mut Model, request: &Request) -> Reply {
             let under_it = |d: &&(Sequence, Document)| d.1.fingerprint == *fingerprint;
             let documents = model.documents().iter().filter(under_it).count() as u64;
             if documents > 0 {
-                model.enact(&Change::Reset { fingerprint: *fingerprint });
+                model.enact(&Change::Reset { namespace: None, fingerprint: *fingerprint });
             }
             Reply::Removed(documents)
         }

@@ -4,10 +4,12 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use crate::common;
-use nearprint::document::{Document, DocumentId};
+use nearprint::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
 use nearprint::engine::{Admission, Engine, Options};
 use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::change::{Change, Record};
+use nearprint::machine::jobs::Progress;
+use nearprint::machine::jobs::{JobState, Purge, Reach};
 use nearprint::storage::scan;
 use nearprint::storage::{Disk, FileKind, Identity, Journal, RealDisk, SealedReader, SealedWriter};
 
@@ -49,15 +51,46 @@ fn records() -> Vec<Vec<u8>> {
     let id = DocumentId::new("https://a.example/1").expect("short");
     let fingerprint = Fingerprint::new(0x0123_4567_89ab_cdef);
     let document = Document { id: Some(id.clone()), ..Document::bare(fingerprint) };
+    let name = Namespace::new("news/a.example").expect("short");
+    let namespace = Some(name.clone());
+    let whole = Document {
+        namespace: namespace.clone(),
+        expiry: Some(Expiry::MAX),
+        metadata: Metadata::new("{\"lang\":\"en\"}"),
+        ..document.clone()
+    };
+    let packed = Packed {
+        namespace: namespace.clone(),
+        expiry: Some(Expiry::MAX),
+        fingerprints: vec![fingerprint; 3],
+    };
+    let purge = Purge {
+        reach: Reach::Namespace(namespace.clone()),
+        prefix: Some("https://".into()),
+        stored_before_ms: Some(1_700_000_000_000),
+        dry_run: false,
+    };
     let changes = [
         Change::Put { document },
         Change::Put { document: Document::bare(fingerprint) },
-        Change::PutPacked { fingerprints: vec![fingerprint; 3] },
+        Change::Put { document: whole },
+        Change::PutPacked { packed: vec![fingerprint; 3].into() },
+        Change::PutPacked { packed },
         Change::PutSparse {
+            namespace: namespace.clone(),
+            expiry: None,
             fingerprints: vec![(0, fingerprint), (1, fingerprint), (5, fingerprint)],
         },
-        Change::Remove { id },
-        Change::Reset { fingerprint },
+        Change::Remove { namespace: None, id },
+        Change::Reset { namespace: namespace.clone(), fingerprint },
+        Change::RemoveMany {
+            namespace: None,
+            documents: vec![(Sequence::new(1), fingerprint), (Sequence::new(9), fingerprint)],
+            progress: Some(Progress { job: 3, through: Sequence::new(9), matched: 2, removed: 2 }),
+        },
+        Change::PurgeBegun { purge },
+        Change::JobEnded { job: 3, state: JobState::Done },
+        Change::Named { namespace: name },
     ];
     changes.map(|change| encoded(&Record { at_ms: 1_700_000_000_000, change })).into()
 }
@@ -75,7 +108,8 @@ fn images() -> Vec<Vec<u8>> {
     let runtime = tokio::runtime::Runtime::new().expect("there are threads");
     let engine = Engine::open(options).expect("an empty directory opens");
     runtime.block_on(async {
-        let fingerprints = (0..40).map(|bits| Fingerprint::new(bits << 40 | bits)).collect();
+        let bits = (0..40).map(|bits| Fingerprint::new(bits << 40 | bits));
+        let fingerprints: Vec<_> = bits.collect();
         let packed = engine.begin_insert_packed(fingerprints, Admission::Wait).await;
         packed.expect("it has its place").wait().await.expect("it is stored");
         engine.snapshot().await.expect("it is taken");

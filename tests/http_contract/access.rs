@@ -35,6 +35,7 @@ fn operations() -> Vec<(String, Option<Vec<String>>)> {
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         let path = path.replace("{id}", "x").replace("{hex}", &hex(1));
+        let path = path.replace("{name}", "x").replace("{job}", "1");
         for (method, operation) in item.as_object().unwrap() {
             let needs = operation["security"].as_array().unwrap().first().map(|requirement| {
                 let scopes = requirement["token"].as_array().unwrap().iter();
@@ -104,7 +105,7 @@ fn a_refused_write_changes_nothing_and_its_body_is_not_taken() {
 }
 
 /// A server with a token of all scopes that is limited to `news/*`, as the value of a header.
-fn limited() -> (Server, String) {
+pub(crate) fn limited() -> (Server, String) {
     let token = Token::generate().unwrap();
     let line = format!("some read,write,admin {} namespaces=news/*", token.digest());
     let server = Server::with(|config| config.access.tokens = line);
@@ -123,12 +124,15 @@ fn a_limited_token_reaches_neither_the_default_namespace_nor_all_of_them() {
             batch if batch.ends_with("/batch") => continue,
             "POST /v1/compare" => (String::new(), two),
             "GET /v1/query" => (format!("?fingerprint={}", hex(1)), ""),
-            "GET /v1/documents" | "DELETE /v1/documents" => ("?id=x".to_owned(), ""),
+            "DELETE /v1/documents" => ("?id=x".to_owned(), ""),
+            "POST /v1/purge" => (String::new(), r#"{"prefix":"x"}"#),
             _ => (String::new(), document),
         };
         let reply = server.send(&format!("{line}{query}"), &headers, body.as_bytes());
         if reply.status == 200 {
             open.push(line);
+        } else if line.ends_with("/v1/jobs/1") {
+            assert_eq!(reply.problem(), (404, "job_not_found".to_owned()), "{line}");
         } else {
             assert_eq!(reply.problem(), (403, "namespace_not_allowed".to_owned()), "{line}");
         }
@@ -141,6 +145,9 @@ fn a_limited_token_reaches_neither_the_default_namespace_nor_all_of_them() {
         "GET /page.css",
         "GET /page.js",
         "GET /readyz",
+        // They show what the token reaches.
+        "GET /v1/jobs",
+        "GET /v1/namespaces",
         "POST /v1/compare",
         "POST /v1/fingerprint",
     ];

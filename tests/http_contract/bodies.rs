@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Server, text};
+use crate::support::{Server, ids, text};
 
 fn raw(server: &Server, path: &str, content_type: &str, body: &[u8]) -> crate::support::Reply {
     server.send(&format!("POST {path}"), &[("content-type", content_type)], body)
@@ -55,7 +55,7 @@ fn raw_bodies_take_their_options_from_the_query_string() {
     let path = "/v1/insert?id=https%3A%2F%2Fa.example%2F1%3Fx%3D1%26y";
     assert_eq!(raw(&server, path, "text/plain", words.as_bytes()).json()["stored"], true);
     let found = raw(&server, "/v1/query?distance=0&limit=1", "text/plain", words.as_bytes()).json();
-    assert_eq!(found["hits"][0]["ids"], json!(["https://a.example/1?x=1&y"]));
+    assert_eq!(ids(&found["hits"][0]), json!(["https://a.example/1?x=1&y"]));
     let path = "/v1/check-and-insert?id=2&min_similarity=0.5&on_duplicate=insert";
     let written = raw(&server, path, "text/plain", words.as_bytes()).json();
     assert_eq!((&written["outcome"], &written["stored"]), (&json!("duplicate"), &json!(true)));

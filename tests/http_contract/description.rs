@@ -16,7 +16,11 @@ fn a_query_parameter_that_a_route_does_not_take_is_refused() {
         for (method, operation) in item.as_object().unwrap() {
             let content = operation["requestBody"]["content"].as_object();
             let kind = content.and_then(|content| content.keys().next()).map_or("", String::as_str);
-            let target = path.replace("{id}", "a").replace("{hex}", "00000000000000ff");
+            let target = path
+                .replace("{id}", "a")
+                .replace("{hex}", "00000000000000ff")
+                .replace("{name}", "a")
+                .replace("{job}", "1");
             let line = format!("{} {target}?surprise=1", method.to_uppercase());
             let reply = server.send(&line, &[("content-type", kind)], b"{}\n");
             if LENIENT.contains(&path.as_str()) {
@@ -59,6 +63,7 @@ fn null_is_refused_for_each_field_of_a_request() {
         ("/v1/insert", "InsertRequest"),
         ("/v1/check-and-insert", "CheckAndInsertRequest"),
         ("/v1/compare", "CompareRequest"),
+        ("/v1/purge", "PurgeRequest"),
     ] {
         for (field, described) in schemas[schema]["properties"].as_object().unwrap() {
             assert!(!described.to_string().contains("\"null\""), "{schema}.{field}: {described}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nearprint::config::Config;
 use serde_json::json;
 
-use crate::support::{Server, hex, now, text};
+use crate::support::{Server, hex, ids, now, text};
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
@@ -202,7 +202,7 @@ fn the_memory_limit_refuses_writes_with_507_and_reads_go_on() {
         (reply.status != 200).then_some(reply)
     });
     assert_eq!(refused.problem(), (507, "memory_full".to_owned()));
-    assert_eq!(server.query(&hex(1))["hits"][0]["ids"], json!(["first"]));
+    assert_eq!(ids(&server.query(&hex(1))["hits"][0]), json!(["first"]));
     let ready = server.get("/readyz");
     assert_eq!(ready.problem(), (503, "memory_full".to_owned()));
     let batch = server.post_packed("/v1/insert/batch", &[], &[1, 2]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, hex, text};
+use crate::support::{Server, hex, ids, text};
 
 fn distances(reply: &Value) -> Vec<u64> {
     reply["hits"].as_array().unwrap().iter().map(|hit| hit["distance"].as_u64().unwrap()).collect()
@@ -24,7 +24,7 @@ fn the_radius_is_inclusive_at_both_ends_of_the_range() {
     server.insert("lowest", &hex(0));
     server.insert("highest", &hex(u64::MAX));
     for (query, found) in [(0, "lowest"), (0b111, "lowest"), (u64::MAX ^ 0b111, "highest")] {
-        assert_eq!(server.query(&hex(query))["hits"][0]["ids"], json!([found]));
+        assert_eq!(ids(&server.query(&hex(query))["hits"][0]), json!([found]));
     }
     for query in [0b1111, u64::MAX ^ 0b1111] {
         assert_eq!(server.query(&hex(query))["hit_count"], 0);
@@ -35,11 +35,15 @@ fn the_radius_is_inclusive_at_both_ends_of_the_range() {
 fn a_hit_is_shown_as_the_contract_says() {
     let server = Server::start();
     server.insert("https://a.example/1", &hex(1));
+    let mut reply = server.query(&hex(3));
+    let stored_at_ms = reply["hits"][0]["documents"][0]["stored_at_ms"].take();
+    assert!(stored_at_ms.as_u64().unwrap() > 1_700_000_000_000);
     assert_eq!(
-        server.query(&hex(3)),
+        reply,
         json!({"fingerprint": hex(3), "short": false, "duplicate": true,
             "hits": [{"fingerprint": hex(1), "distance": 1, "similarity": null, "confirmed": null,
-                "ids": ["https://a.example/1"], "id_count": 1}],
+                "documents": [{"id": "https://a.example/1", "stored_at_ms": null}],
+                "document_count": 1}],
             "hit_count": 1, "truncated": false})
     );
 }
@@ -47,18 +51,18 @@ fn a_hit_is_shown_as_the_contract_says() {
 #[test]
 fn several_documents_with_one_fingerprint_are_all_returned_once_each() {
     let server = Server::start();
-    let ids: Vec<_> = (0..12).map(|i| format!("id-{i:02}")).collect();
-    for id in &ids[..10] {
+    let all: Vec<_> = (0..12).map(|i| format!("id-{i:02}")).collect();
+    for id in &all[..10] {
         server.insert(id, &hex(5));
     }
     let hit = &server.query(&hex(5))["hits"][0];
-    assert_eq!((&hit["ids"], &hit["id_count"]), (&json!(ids[..10]), &json!(10)));
-    for id in &ids[10..] {
+    assert_eq!((&ids(hit), &hit["document_count"]), (&json!(all[..10]), &json!(10)));
+    for id in &all[10..] {
         server.insert(id, &hex(5));
     }
     // Oldest first, cut at ten; the count is the true one.
     let hit = &server.query(&hex(5))["hits"][0];
-    assert_eq!((&hit["ids"], &hit["id_count"]), (&json!(ids[..10]), &json!(12)));
+    assert_eq!((&ids(hit), &hit["document_count"]), (&json!(all[..10]), &json!(12)));
 }
 
 #[test]
@@ -68,8 +72,9 @@ fn hits_are_ordered_by_distance_then_age_then_fingerprint_and_always_the_same() 
         server.insert(id, &hex(bits));
     }
     let first = server.query(&hex(0));
-    let ids: Vec<_> = first["hits"].as_array().unwrap().iter().map(|hit| &hit["ids"][0]).collect();
-    assert_eq!(ids, ["e", "c", "d", "a", "b"]);
+    let found: Vec<_> =
+        first["hits"].as_array().unwrap().iter().map(|hit| ids(hit)[0].clone()).collect();
+    assert_eq!(found, ["e", "c", "d", "a", "b"]);
     for _ in 0..5 {
         assert_eq!(server.query(&hex(0)), first);
     }
@@ -164,19 +169,19 @@ fn the_document_itself_is_left_out_by_its_id() {
     assert_eq!(server.post("/v1/query", &body).json()["hit_count"], 0);
     server.insert("other", &hex(9));
     let found = server.post("/v1/query", &body).json();
-    assert_eq!(found["hits"][0]["ids"], json!(["other"]));
+    assert_eq!(ids(&found["hits"][0]), json!(["other"]));
     let path = format!("/v1/query?fingerprint={}&id=me", hex(9));
-    assert_eq!(server.get(&path).json()["hits"][0]["ids"], json!(["other"]));
+    assert_eq!(ids(&server.get(&path).json()["hits"][0]), json!(["other"]));
 }
 
 #[test]
-fn documents_without_an_id_are_counted_and_shown_without_ids() {
+fn documents_without_an_id_are_counted_and_not_listed() {
     let server = Server::start();
     for _ in 0..2 {
         server.post("/v1/insert", &json!({"fingerprint": hex(4)})).json();
     }
     let hit = &server.query(&hex(4))["hits"][0];
-    assert_eq!((&hit["ids"], &hit["id_count"]), (&json!([]), &json!(0)));
+    assert_eq!((&ids(hit), &hit["document_count"]), (&json!([]), &json!(2)));
     let stats = server.get("/v1/stats").json();
     assert_eq!((&stats["documents"], &stats["fingerprints"]), (&json!(2), &json!(1)));
 }
@@ -228,7 +233,7 @@ fn a_short_text_counts_at_distance_0_alone() {
     assert_eq!((&near["hit_count"], &near["duplicate"]), (&json!(1), &json!(false)));
     server.insert("same", &hex(bits));
     let same = server.post("/v1/query", &body).json();
-    assert_eq!((&same["hits"][0]["ids"], &same["duplicate"]), (&json!(["same"]), &json!(true)));
+    assert_eq!((&ids(&same["hits"][0]), &same["duplicate"]), (&json!(["same"]), &json!(true)));
 }
 
 #[test]

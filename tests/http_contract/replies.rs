@@ -120,6 +120,11 @@ fn unread_long_replies_are_counted_and_further_ones_wait() {
     let written = server.post("/v1/check-and-insert", &query_of_all());
     assert_cut(&written.body, 32 << 10);
     assert_eq!(written.json()["outcome"], "duplicate");
+    // A page of a list gets shorter.
+    let page = server.get("/v1/documents?limit=1000");
+    assert!(page.body.len() <= 16 << 10, "{}", page.body.len());
+    assert!(!page.json()["documents"].as_array().unwrap().is_empty());
+    assert!(page.json()["next"].is_string());
     // Short replies are still sent, and so is a batch of them.
     let short = json!({"fingerprint": hex(0), "limit": 1, "distance": 0});
     assert_eq!(server.post("/v1/query", &short).status, 200);

@@ -127,6 +127,14 @@ impl Server {
         self.send(&format!("POST {path}"), &all, &body)
     }
 
+    /// Stores documents, one for each line.
+    pub(crate) fn insert_all(&self, documents: impl IntoIterator<Item = Value>) {
+        let lines: Vec<_> = documents.into_iter().map(|document| document.to_string()).collect();
+        for reply in self.post_lines("/v1/insert/batch", &lines.join("\n")) {
+            assert_eq!(reply["stored"], true, "{reply}");
+        }
+    }
+
     /// Stores a fingerprint under an id.
     pub(crate) fn insert(&self, id: &str, fingerprint: &str) -> Value {
         let document = serde_json::json!({"id": id, "fingerprint": fingerprint});
@@ -307,7 +315,16 @@ impl Reply {
 
     /// The body of a success.
     pub(crate) fn json(&self) -> Value {
-        assert_eq!(self.status, 200, "{}", self.text());
+        self.json_of(200)
+    }
+
+    /// The body of a job that has begun.
+    pub(crate) fn accepted(&self) -> Value {
+        self.json_of(202)
+    }
+
+    fn json_of(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.header("content-type"), Some("application/json"));
         serde_json::from_slice(&self.body).unwrap()
     }
@@ -350,6 +367,12 @@ impl Reply {
 #[expect(clippy::disallowed_methods, reason = "a test of timeouts reads the clock")]
 pub(crate) fn now() -> std::time::Instant {
     std::time::Instant::now()
+}
+
+/// The ids of the documents of a hit.
+pub(crate) fn ids(hit: &Value) -> Value {
+    let documents = hit["documents"].as_array().unwrap_or_else(|| panic!("no hit: {hit}"));
+    documents.iter().map(|document| document["id"].clone()).collect()
 }
 
 /// Sixteen hex digits.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, hex, text};
+use crate::support::{Server, hex, ids, text};
 
 fn check(server: &Server, id: &str, bits: u64) -> Value {
     server.post("/v1/check-and-insert", &json!({"id": id, "fingerprint": hex(bits)})).json()
@@ -24,7 +24,7 @@ fn a_duplicate_is_not_stored_and_its_hits_say_of_what() {
     check(&server, "a", 0);
     let duplicate = check(&server, "b", 0b111);
     assert_eq!((&duplicate["outcome"], &duplicate["stored"]), (&json!("duplicate"), &json!(false)));
-    assert_eq!(duplicate["hits"][0]["ids"], json!(["a"]));
+    assert_eq!(ids(&duplicate["hits"][0]), json!(["a"]));
     assert_eq!(duplicate["duplicate"], true);
     assert_eq!(server.get("/v1/documents/b").status, 404);
     assert_eq!(check(&server, "c", 0b1111)["outcome"], "inserted");
@@ -75,7 +75,7 @@ fn a_refetched_page_that_became_a_duplicate_loses_its_old_entry() {
     check(&server, "page", u64::MAX);
     let duplicate = check(&server, "page", 1);
     assert_eq!((&duplicate["outcome"], &duplicate["stored"]), (&json!("duplicate"), &json!(false)));
-    assert_eq!(duplicate["hits"][0]["ids"], json!(["other"]));
+    assert_eq!(ids(&duplicate["hits"][0]), json!(["other"]));
     assert_eq!(server.get("/v1/documents/page").status, 404);
     assert_eq!(server.query(&hex(u64::MAX))["hit_count"], 0);
 }
@@ -87,7 +87,7 @@ fn an_insert_stores_a_duplicate_too() {
         let reply = server.insert(id, &hex(3));
         assert_eq!((&reply["outcome"], &reply["stored"]), (&json!("inserted"), &json!(true)));
     }
-    assert_eq!(server.query(&hex(3))["hits"][0]["id_count"], 2);
+    assert_eq!(server.query(&hex(3))["hits"][0]["document_count"], 2);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn acknowledged_writes_survive_a_restart_and_are_counted_once() {
     for name in ["documents", "fingerprints", "sequence"] {
         assert_eq!(after[name], before[name], "{name}");
     }
-    assert_eq!(server.query(&hex(5 << 8))["hits"][0]["ids"][0], "5");
+    assert_eq!(ids(&server.query(&hex(5 << 8))["hits"][0])[0], "5");
     assert_eq!(server.get("/v1/documents/3").status, 404);
 }
 

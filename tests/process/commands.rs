@@ -121,6 +121,59 @@ fn import_into_a_directory_is_found_by_the_service_and_refused_while_it_runs() {
 }
 
 #[test]
+fn namespaces_are_imported_listed_queried_and_purged() {
+    let root = tempfile::tempdir().unwrap();
+    let server = Server::start(&root.path().join("data"));
+    let run =
+        |arguments: &[&str]| expect(&nearprint(&[arguments, &["--server", server.url()]].concat()));
+    let file = root.path().join("lines.ndjson");
+    let lines = [
+        r#"{"id": "https://a.example/1", "fingerprint": 255, "metadata": {"n": 1.50}}"#,
+        r#"{"id": "https://b.example/2", "fingerprint": 255, "expires_in": 3600}"#,
+        r#"{"fingerprint": 65535, "namespace": "other"}"#,
+        r#"{"fingerprint": 16777215}"#,
+    ];
+    write(&file, &lines.join("\n"));
+    let file = file.to_str().unwrap();
+
+    let stored = run(&["import", "--namespace", "crawl", file]);
+    assert_eq!(row(&stored, "stored now"), 4, "{stored}");
+    assert!(stored.contains("2 documents without an id were stored."), "{stored}");
+    let made = ["import", "--namespace", "crawl", "--id-from", "fingerprint", file];
+    assert_eq!(row(&run(&made), "stored now"), 2);
+    let again = run(&made);
+    assert_eq!(row(&again, "stored now"), 0, "{again}");
+    assert_eq!(row(&again, "refreshed"), 2, "{again}");
+
+    assert_eq!(
+        run(&["namespaces"]),
+        "namespace  documents\n(default)          0\ncrawl              4\nother              2\n"
+    );
+    let all = run(&["list", "--all-namespaces"]);
+    assert_eq!(all.lines().count(), 6, "{all}");
+    let site = run(&["list", "--namespace", "crawl", "--prefix", "https://a.", "--metadata"]);
+    assert!(site.contains(r#""metadata":{"n":1.50}"#) && site.lines().count() == 1, "{site}");
+
+    let near = ["query", "00000000000000fe", "--metadata"];
+    assert!(run(&near).contains("nothing near it is stored"));
+    let found = run(&[&near[..], &["--namespace", "crawl", "--max-age", "3600"]].concat());
+    for part in ["https://a.example/1", "https://b.example/2", "expires", r#"{"n":1.5}"#] {
+        assert!(found.contains(part), "{part}: {found}");
+    }
+
+    let purge = ["purge", "--all-namespaces", "--prefix", "https://"];
+    let counted = run(&[&purge[..], &["--dry-run"]].concat());
+    assert!(counted.starts_with("2 documents would be removed"), "{counted}");
+    assert_eq!(run(&[&purge[..], &["--yes"]].concat()), "removed 2 documents\n");
+    assert_eq!(run(&["purge", "--namespace", "other", "--yes"]), "removed 2 documents\n");
+    let jobs = run(&["jobs"]);
+    assert_eq!(jobs.matches("done").count(), 3, "{jobs}");
+    assert!(jobs.contains("purge of namespace other"), "{jobs}");
+    let unknown = nearprint(&["jobs", "cancel", "9999", "--server", server.url()]);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("next: `nearprint jobs` lists"));
+}
+
+#[test]
 fn query_and_health_speak_to_the_service() {
     let root = tempfile::tempdir().unwrap();
     let server = Server::start(&root.path().join("data"));

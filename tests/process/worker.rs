@@ -258,9 +258,10 @@ impl Worker {
                 let query = format!("/v1/query?fingerprint={fingerprint}&distance=0");
                 let listed = Client::expect(client.get(&query));
                 let hit = &listed["hits"][0];
-                let ids = hit["ids"].as_array().unwrap_or_else(|| panic!("{id}: {listed}"));
-                let cut = hit["id_count"].as_u64() > Some(ids.len() as u64);
-                assert!(cut || ids.iter().any(|listed| listed == id), "{id}: {listed}");
+                let documents = hit["documents"].as_array();
+                let documents = documents.unwrap_or_else(|| panic!("{id}: {listed}"));
+                let cut = hit["document_count"].as_u64() > Some(documents.len() as u64);
+                assert!(cut || documents.iter().any(|d| d["id"] == *id), "{id}: {listed}");
             }
         }
     }
@@ -317,6 +318,6 @@ impl Worker {
 fn winners(reply: &Value) -> Vec<String> {
     let hits = reply["hits"].as_array().expect("hits").iter();
     let counting = hits.filter(|hit| hit["confirmed"] != false);
-    let ids = counting.flat_map(|hit| hit["ids"].as_array().expect("ids"));
-    ids.map(|id| id.as_str().expect("a string").to_owned()).collect()
+    let documents = counting.flat_map(|hit| hit["documents"].as_array().expect("documents"));
+    documents.map(|d| d["id"].as_str().expect("each has an id").to_owned()).collect()
 }

@@ -172,7 +172,7 @@ fn insert_all(
     let mut insert_ns = 0;
     for batch in stored.batches(BATCH) {
         let begun_ns = process::thread_cpu_ns();
-        view.put_bare(&batch);
+        view.put_bare(&batch, None, None);
         insert_ns += cpu_ns_since(begun_ns);
         progress.at(view.documents());
         publish(shared, view);

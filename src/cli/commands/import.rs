@@ -54,7 +54,13 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// The service to store them in
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
+    #[arg(
+        long,
+        visible_alias = "url",
+        value_name = "URL",
+        default_value = DEFAULT_SERVER,
+        conflicts_with = "data"
+    )]
     server: String,
     #[command(flatten)]
     credentials: Credentials,
@@ -66,8 +72,8 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
-    /// Print the N largest groups of near-duplicates; implies --check
-    #[arg(long, value_name = "N")]
+    /// Print the N largest groups of near-duplicates, by the ids of their members; implies --check
+    #[arg(long, value_name = "N", conflicts_with = "id_from")]
     groups: Option<usize>,
 }
 
@@ -87,7 +93,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
     let sink = open(&args)?;
     let documents = Documents::new(args.paths, args.format);
     let mut progress = Progress::new(total, documents.bytes_read());
-    let mut summary = Summary::default();
+    let mut summary = Summary::new(args.options.id_from);
     let mut groups = args.groups.map(|_| Groups::default());
 
     let (sender, received) = mpsc::sync_channel(BATCHES_WAITING_MAX);

@@ -11,4 +11,5 @@ pub(crate) mod query;
 pub(crate) mod repair;
 pub(crate) mod serve;
 pub(crate) mod snapshot;
+pub(crate) mod stored;
 pub(crate) mod token;

@@ -1,16 +1,21 @@
 //! `query`: looks a document up in a running service.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::{Context, Result};
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
 
-use crate::cli::client::{Client, Credentials, DEFAULT_SERVER};
+use crate::cli::client::ServiceArgs;
 use crate::cli::document;
-use crate::cli::reply::Reply;
+use crate::cli::measure::numbers::count;
+use crate::cli::printable::printable;
+use crate::cli::reply::{Hit, HitDocument, Reply};
+use crate::cli::times;
 
 /// The arguments of `query`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Args {
     /// A file, a fingerprint of 16 hex digits, or a text of several words; - is the standard input
     #[arg(default_value = "-")]
@@ -21,6 +26,9 @@ pub(crate) struct Args {
     /// Take the argument itself as a text
     #[arg(long)]
     text: bool,
+    /// Look among the documents of this namespace; without it, of the default one
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    namespace: Option<String>,
     /// The largest distance, 0 to the maximum of the service
     #[arg(long, value_name = "BITS")]
     distance: Option<u8>,
@@ -30,14 +38,17 @@ pub(crate) struct Args {
     /// How much of the text must agree, 0 to 1; 0 switches the check off
     #[arg(long, value_name = "PART")]
     min_similarity: Option<f64>,
+    /// Leave out documents that were stored longer ago than this
+    #[arg(long, value_name = "SECONDS")]
+    max_age: Option<u64>,
     /// Leave out the stored document with this id
     #[arg(long)]
     id: Option<String>,
-    /// Where the service listens
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER)]
-    server: String,
+    /// Show the metadata of the documents that are found
+    #[arg(long)]
+    metadata: bool,
     #[command(flatten)]
-    credentials: Credentials,
+    service: ServiceArgs,
     /// Print the reply of the service as it is
     #[arg(long)]
     json: bool,
@@ -49,40 +60,141 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let mut option = |name: &str, value: Option<Value>| {
         request.extend(value.map(|value| (name.to_owned(), value)));
     };
+    option("namespace", args.namespace.as_ref().map(|name| json!(name)));
     option("distance", args.distance.map(|bits| json!(bits)));
     option("limit", args.limit.map(|count| json!(count)));
     option("min_similarity", args.min_similarity.map(|part| json!(part)));
+    option("max_age", args.max_age.map(|seconds| json!(seconds)));
+    option("include", args.metadata.then(|| json!(["metadata"])));
 
-    let reply = Client::new(&args.server, &args.credentials)?
-        .post_json("/v1/query", &Value::Object(request))?;
+    let reply: Value = args.service.client()?.post_json("/v1/query", &Value::Object(request))?;
     if args.json {
         writeln!(out, "{reply}")?;
         return Ok(());
     }
     let reply: Reply = serde_json::from_value(reply).context("the reply is no query reply")?;
-    print(&reply, out)
+    Ok(print(&reply, out)?)
 }
 
-fn print(reply: &Reply, out: &mut dyn Write) -> Result<()> {
+fn print(reply: &Reply, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "fingerprint {}", reply.fingerprint)?;
     if reply.hits.is_empty() {
-        writeln!(out, "nothing near it is stored")?;
-        return Ok(());
+        return writeln!(out, "nothing near it is stored");
     }
-    writeln!(out, "\ndistance  similarity  duplicate  stored as")?;
+    let stored = || reply.hits.iter().flat_map(|hit| &hit.documents);
+    let columns = Columns { expiry: stored().any(|document| document.expires_at.is_some()) };
+    writeln!(
+        out,
+        "\ndistance  similarity  duplicate  {:<20}  {}document",
+        "stored",
+        columns.expiry("expires")
+    )?;
     for hit in &reply.hits {
-        let similarity = hit.similarity.map_or("-".to_owned(), |part| format!("{part:.3}"));
-        let duplicate = if hit.counts(reply.short) { "yes" } else { "no" };
-        let first = hit.ids.first().map_or("(no id)", String::as_str);
-        let more = match hit.id_count {
-            0 | 1 => String::new(),
-            count => format!("  and {} more", count - 1),
-        };
-        writeln!(out, "{:>8}  {similarity:>10}  {duplicate:>9}  {first}{more}", hit.distance)?;
+        columns.hit(hit, reply.short, out)?;
     }
     let listed = reply.hits.len() as u64;
     if reply.hit_count > listed {
         writeln!(out, "{} more; see --limit", reply.hit_count - listed)?;
     }
     Ok(())
+}
+
+/// The columns of a table of hits, with a line for each document of a hit.
+struct Columns {
+    /// There is one for the expiry.
+    expiry: bool,
+}
+
+impl Columns {
+    /// The cell of the expiry and the space behind it.
+    fn expiry(&self, cell: &str) -> String {
+        if self.expiry { format!("{cell:<20}  ") } else { String::new() }
+    }
+
+    fn hit(&self, hit: &Hit, short: bool, out: &mut dyn Write) -> io::Result<()> {
+        let similarity = hit.similarity.map_or("-".to_owned(), |part| format!("{part:.3}"));
+        let duplicate = if hit.counts(short) { "yes" } else { "no" };
+        let mut first = format!("{:>8}  {similarity:>10}  {duplicate:>9}", hit.distance);
+        let width = first.len();
+        for document in &hit.documents {
+            self.document(&first, document, out)?;
+            first = " ".repeat(width);
+        }
+        let listed = hit.documents.len() as u64;
+        match hit.document_count.saturating_sub(listed) {
+            0 if listed > 0 => Ok(()),
+            // What has neither an id nor metadata is not listed.
+            0 | 1 if listed == 0 => writeln!(out, "{first}  a document without an id"),
+            more if listed == 0 => {
+                writeln!(out, "{first}  {} documents without an id", count(more))
+            }
+            more => writeln!(out, "{first}  and {} more with the same fingerprint", count(more)),
+        }
+    }
+
+    fn document(&self, first: &str, document: &HitDocument, out: &mut dyn Write) -> io::Result<()> {
+        let stored = times::shown_ms(Some(document.stored_at_ms));
+        let expires = self.expiry(&times::shown(document.expires_at));
+        let id = document.id.as_deref().map_or("(no id)".into(), printable);
+        writeln!(out, "{first}  {stored:<20}  {expires}{id}")?;
+        if let Some(metadata) = &document.metadata {
+            let indent = first.len() + 24 + expires.len();
+            writeln!(out, "{:indent$}{}", "", printable(&metadata.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(reply: &Value) -> String {
+        let mut out = Vec::new();
+        print(&serde_json::from_value(reply.clone()).unwrap(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn each_document_of_a_hit_has_its_line() {
+        let reply = json!({
+            "fingerprint": "00000000000000ff",
+            "hits": [
+                {"distance": 0, "similarity": 1.0, "confirmed": true, "document_count": 5, "documents": [
+                    {"id": "a", "stored_at_ms": 1_772_366_400_000_u64, "expires_at": 1_772_366_460,
+                     "metadata": {"b": 1, "a": "\n"}},
+                    {"id": null, "stored_at_ms": 1_772_366_401_000_u64},
+                ]},
+                {"distance": 3, "similarity": null, "document_count": 1, "documents": [
+                    {"id": "c", "stored_at_ms": 0},
+                ]},
+                {"distance": 3, "documents": [], "document_count": 1},
+                {"distance": 3, "documents": [], "document_count": 2000},
+            ],
+            "hit_count": 5,
+        });
+        let expected = "\
+fingerprint 00000000000000ff
+
+distance  similarity  duplicate  stored                expires               document
+       0       1.000        yes  2026-03-01T12:00:00Z  2026-03-01T12:01:00Z  a
+                                                                             {\"b\":1,\"a\":\"\\n\"}
+                                 2026-03-01T12:00:01Z                        (no id)
+                                 and 3 more with the same fingerprint
+       3           -        yes  1970-01-01T00:00:00Z                        c
+       3           -        yes  a document without an id
+       3           -        yes  2,000 documents without an id
+1 more; see --limit
+";
+        assert_eq!(printed(&reply), expected);
+    }
+
+    #[test]
+    fn without_an_expiry_there_is_no_column_for_it() {
+        let document = json!({"id": "a", "stored_at_ms": 0});
+        let hit = json!({"distance": 1, "documents": [document], "document_count": 1});
+        let reply = printed(&json!({"fingerprint": "f", "hits": [hit], "hit_count": 1}));
+        assert!(!reply.contains("expires"), "{reply}");
+        assert!(printed(&json!({"fingerprint": "f"})).contains("nothing near it is stored"));
+    }
 }

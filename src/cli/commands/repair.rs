@@ -1,10 +1,11 @@
 //! `repair`: makes a damaged data directory usable again. First it reports what will be lost.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::Write;
 
 use anyhow::Result;
 
 use crate::cli::commands::inspect;
+use crate::cli::confirmation;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar};
 
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         )?;
     }
     writeln!(out, "copies of damaged files stay in the directory as <name>.damaged")?;
-    if !args.yes && !agreed(out)? {
+    if !args.yes && !confirmation::agreed("repair it?")? {
         let next = "restore an export instead, or run it again with --yes";
         return Err(ErrorReport::new("nothing was changed", next).into());
     }
@@ -60,17 +61,4 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let directory = args.data.directory.display();
     writeln!(out, "repaired; start it: nearprint serve --data {directory}")?;
     Ok(())
-}
-
-/// Asks for confirmation; without a terminal the answer is no.
-fn agreed(out: &mut dyn Write) -> Result<bool> {
-    let input = io::stdin();
-    if !input.is_terminal() {
-        return Ok(false);
-    }
-    write!(out, "repair it? Type yes: ")?;
-    out.flush()?;
-    let mut answer = String::new();
-    input.lock().read_line(&mut answer)?;
-    Ok(answer.trim() == "yes")
 }

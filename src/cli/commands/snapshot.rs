@@ -40,7 +40,7 @@ enum Action {
         /// The file to write; it must not exist
         file: PathBuf,
         /// Where the service listens
-        #[arg(long, value_name = "URL", conflicts_with = "data")]
+        #[arg(long, visible_alias = "url", value_name = "URL", conflicts_with = "data")]
         server: Option<String>,
         #[command(flatten)]
         credentials: Credentials,

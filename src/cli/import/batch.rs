@@ -26,7 +26,7 @@ pub(crate) fn batches(mut documents: Documents) -> impl Iterator<Item = Batch> {
         while bytes < BYTES_MAX && batch.documents.len() + batch.bad.len() < DOCUMENTS_MAX {
             match documents.next() {
                 Some(Ok(document)) => {
-                    bytes += content_bytes(&document.body);
+                    bytes += content_bytes(&document);
                     batch.documents.push(document);
                 }
                 Some(Err(bad)) => batch.bad.push(bad),
@@ -37,7 +37,12 @@ pub(crate) fn batches(mut documents: Documents) -> impl Iterator<Item = Batch> {
     })
 }
 
-fn content_bytes(body: &Body) -> usize {
+fn content_bytes(document: &Entry) -> usize {
+    let passed: usize = document.passed.iter().map(|(_, json)| json.len()).sum();
+    passed + body_bytes(&document.body)
+}
+
+fn body_bytes(body: &Body) -> usize {
     match body {
         Body::Text(text) | Body::Html(text) => text.len(),
         Body::Features(features) => features.iter().map(|(token, _)| token.len() + 8).sum(),

@@ -60,10 +60,7 @@ impl Groups {
             return;
         };
         // Hits are numbered before the document, so that the smaller number is the older.
-        let hits: Vec<u32> = counting
-            .iter()
-            .map(|hit| self.number(hit.ids.first().unwrap_or(&hit.fingerprint)))
-            .collect();
+        let hits: Vec<u32> = counting.iter().map(|hit| self.number(hit.name())).collect();
         let document = if let Some(id) = id {
             self.number(id)
         } else {
@@ -176,12 +173,12 @@ fn terminal_width() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::reply::Hit;
+    use crate::cli::reply::{Hit, HitDocument};
 
     fn reply(hits: &[(&str, u8)]) -> Reply {
         let hit = |&(id, distance): &(&str, u8)| Hit {
             distance,
-            ids: vec![id.to_owned()],
+            documents: vec![HitDocument { id: Some(id.to_owned()), ..HitDocument::default() }],
             ..Hit::default()
         };
         Reply { hits: hits.iter().map(hit).collect(), ..Reply::default() }
@@ -232,7 +229,7 @@ mod tests {
     fn documents_without_ids_count_each() {
         let mut groups = Groups::default();
         let mut bare = reply(&[("", 0)]);
-        bare.hits[0].ids.clear();
+        bare.hits[0].documents[0].id = None;
         bare.hits[0].fingerprint = "00000000000000ff".to_owned();
         bare.fingerprint = "00000000000000ff".to_owned();
         groups.join(None, &bare);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::directory::Directory;
-use super::options::{OnDuplicate, Options};
+use super::options::{IdFrom, OnDuplicate, Options};
 use crate::bulk::Entry;
 use crate::cli::client::{self, Client, Problem};
 use crate::cli::document;
@@ -122,37 +122,52 @@ impl Sink {
 
 /// A document as one line of a batch.
 fn line(entry: &Entry) -> String {
-    Value::Object(document::to_wire(entry.id.as_deref(), &entry.body)).to_string()
+    let mut line = Value::Object(document::to_wire(entry.id.as_deref(), &entry.body)).to_string();
+    for (name, json) in &entry.passed {
+        // There is a body before it.
+        line.truncate(line.len() - 1);
+        write!(line, ",\"{name}\":{json}}}").expect("a string takes any text");
+    }
+    line
 }
 
 /// The route for documents that are stored with these options, which are its query parameters.
 fn path(options: &Options) -> String {
-    if !options.check {
-        return "/v1/insert/batch".to_owned();
-    }
-    let mut path = format!("/v1/check-and-insert/batch?limit={}", options.limit);
-    if let Some(distance) = options.distance {
-        write!(path, "&distance={distance}").expect("a string takes any text");
-    }
-    if let Some(part) = options.min_similarity {
-        write!(path, "&min_similarity={part}").expect("a string takes any text");
-    }
-    if options.on_duplicate == OnDuplicate::Insert {
-        path.push_str("&on_duplicate=insert");
-    }
-    path
+    let check = options.check.then_some(options);
+    let insert_duplicates = |options: &Options| options.on_duplicate == OnDuplicate::Insert;
+    let id_from = |what| match what {
+        IdFrom::Fingerprint => "fingerprint".to_owned(),
+        IdFrom::TextHash => "text-hash".to_owned(),
+    };
+    let route = if options.check { "/v1/check-and-insert/batch" } else { "/v1/insert/batch" };
+    client::path(
+        route,
+        &[
+            ("limit", check.map(|check| check.limit.to_string())),
+            ("distance", check.and_then(|check| Some(check.distance?.to_string()))),
+            ("min_similarity", check.and_then(|check| Some(check.min_similarity?.to_string()))),
+            ("on_duplicate", check.filter(|o| insert_duplicates(o)).map(|_| "insert".to_owned())),
+            ("namespace", options.namespace.clone()),
+            ("expires_in", options.expires_in.map(|seconds| seconds.to_string())),
+            ("id_from", options.id_from.map(id_from)),
+        ],
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::num::NonZero;
     use std::thread::{self, JoinHandle};
 
     use super::*;
     use crate::bulk::{Body, Place};
 
     const OPTIONS: Options = Options {
+        namespace: None,
+        expires_in: None,
+        id_from: None,
         check: true,
         on_duplicate: OnDuplicate::Insert,
         distance: Some(2),
@@ -215,6 +230,7 @@ mod tests {
                 place: Place { path: std::path::Path::new("a.txt").into(), line: None },
                 id: Some(format!("id-{number}")),
                 body: Body::Text(format!("text {number}")),
+                passed: Vec::new(),
             })
             .collect()
     }
@@ -244,6 +260,32 @@ mod tests {
         let (path, body) = &requests[2];
         assert_eq!(path, "/v1/check-and-insert/batch?limit=1&distance=2&on_duplicate=insert");
         assert_eq!(body, r#"{"id":"id-1","text":"text 1"}"#);
+    }
+
+    #[test]
+    fn options_are_defaults_of_all_lines_and_a_line_may_say_more() {
+        let options = Options {
+            namespace: Some("crawl 7".to_owned()),
+            expires_in: NonZero::new(60),
+            id_from: Some(IdFrom::TextHash),
+            ..OPTIONS
+        };
+        assert_eq!(
+            path(&Options { check: false, ..options.clone() }),
+            "/v1/insert/batch?namespace=crawl%207&expires_in=60&id_from=text-hash"
+        );
+        assert!(
+            path(&options).ends_with(
+                "&on_duplicate=insert&namespace=crawl%207&expires_in=60&id_from=text-hash"
+            )
+        );
+
+        let mut entry = entries(1).remove(0);
+        entry.passed = vec![("metadata", r#"{"n": 1.0}"#.into()), ("namespace", "\"b\"".into())];
+        assert_eq!(
+            line(&entry),
+            r#"{"id":"id-0","text":"text 0","metadata":{"n": 1.0},"namespace":"b"}"#
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 use indicatif::HumanCount;
 
 use super::batch::Batch;
+use super::options::IdFrom;
 use crate::cli::reply::Reply;
 
 /// The maximum number of different reasons; further ones count without their text.
@@ -20,7 +21,10 @@ pub(crate) struct Summary {
     duplicates: u64,
     already_present: u64,
     replaced: u64,
+    refreshed: u64,
     failed: u64,
+    without_id: u64,
+    ids_are_made: bool,
     reasons: Vec<Reason>,
 }
 
@@ -32,6 +36,11 @@ struct Reason {
 }
 
 impl Summary {
+    /// Of an import that leaves documents without an id to the service, or asks it to make one.
+    pub(crate) fn new(id_from: Option<IdFrom>) -> Self {
+        Self { ids_are_made: id_from.is_some(), ..Self::default() }
+    }
+
     /// The number of documents and bad entries.
     pub(crate) fn read(&self) -> u64 {
         self.read
@@ -48,18 +57,20 @@ impl Summary {
         }
         for (document, reply) in batch.documents.iter().zip(replies) {
             match reply {
-                Ok(reply) => self.count(reply),
+                Ok(reply) => self.count(reply, document.has_id()),
                 Err(why) => self.fail(why, document.place.to_string()),
             }
         }
     }
 
-    fn count(&mut self, reply: &Reply) {
+    fn count(&mut self, reply: &Reply, has_id: bool) {
         self.read += 1;
         match reply.outcome.as_str() {
             "already_present" => self.already_present += 1,
+            "refreshed" => self.refreshed += 1,
             outcome => {
                 self.stored += u64::from(reply.stored);
+                self.without_id += u64::from(reply.stored && !has_id && !self.ids_are_made);
                 self.duplicates += u64::from(outcome == "duplicate");
                 self.replaced += u64::from(outcome == "replaced");
             }
@@ -87,11 +98,23 @@ impl fmt::Display for Summary {
         row("near-duplicates", self.duplicates)?;
         row("already present", self.already_present)?;
         row("replaced", self.replaced)?;
+        row("refreshed", self.refreshed)?;
         row("failed", self.failed)?;
         let mut shown: Vec<&Reason> = self.reasons.iter().collect();
         shown.sort_by_key(|reason| std::cmp::Reverse(reason.count));
         for Reason { why, count, first } in shown.into_iter().take(REASONS_SHOWN_MAX) {
             writeln!(f, "{:>12} x {why}; first: {first}", HumanCount(*count).to_string())?;
+        }
+        if self.without_id > 0 {
+            let (count, were) = match self.without_id {
+                1 => ("a document".to_owned(), "was"),
+                count => (format!("{} documents", HumanCount(count)), "were"),
+            };
+            writeln!(
+                f,
+                "{count} without an id {were} stored. Importing the same again stores it again, \
+                 unless the service makes ids: --id-from fingerprint, or --id-from text-hash"
+            )?;
         }
         Ok(())
     }
@@ -104,6 +127,32 @@ mod tests {
     use super::*;
     use crate::bulk::{BadEntry, Place};
 
+    fn reply(outcome: &str, stored: bool) -> Reply {
+        Reply { outcome: outcome.to_owned(), stored, ..Reply::default() }
+    }
+
+    #[test]
+    fn documents_that_would_be_stored_twice_are_counted() {
+        let said = |mut summary: Summary| {
+            for (outcome, stored, has_id) in [
+                ("inserted", true, false),
+                ("duplicate", true, false),
+                ("duplicate", false, false),
+                ("inserted", true, true),
+            ] {
+                summary.count(&reply(outcome, stored), has_id);
+            }
+            summary.to_string()
+        };
+        let without = said(Summary::new(None));
+        assert!(
+            without.contains("\n2 documents without an id were stored. Importing"),
+            "{without}"
+        );
+        let made = said(Summary::new(Some(IdFrom::TextHash)));
+        assert!(!made.contains("without an id"), "{made}");
+    }
+
     #[test]
     fn every_entry_is_counted_once_and_equal_reasons_together() {
         let mut summary = Summary::default();
@@ -113,19 +162,23 @@ mod tests {
         };
         let batch = Batch { documents: Vec::new(), bad: vec![bad(3), bad(4)] };
         summary.add(&batch, &[]);
-        for (outcome, stored) in
-            [("inserted", true), ("duplicate", false), ("already_present", true)]
-        {
-            summary.count(&Reply { outcome: outcome.to_owned(), stored, ..Reply::default() });
+        for (outcome, stored) in [
+            ("inserted", true),
+            ("duplicate", false),
+            ("already_present", true),
+            ("refreshed", true),
+        ] {
+            summary.count(&reply(outcome, stored), true);
         }
         assert_eq!(
             summary.to_string(),
             concat!(
-                "documents read               5\n",
+                "documents read               6\n",
                 "stored now                   1\n",
                 "near-duplicates              1\n",
                 "already present              1\n",
                 "replaced                     0\n",
+                "refreshed                    1\n",
                 "failed                       2\n",
                 "           2 x is no hex; first: a.hex line 3\n",
             )

@@ -18,9 +18,11 @@ use tokio::sync::oneshot;
 
 use crate::engine::background::pause::Writes;
 use crate::engine::shared::{Message, Shared};
+use crate::engine::write::core::Durable;
 use crate::index::compaction::policy::{self, Load};
 use crate::index::compaction::work::Work;
 use crate::index::view::{Parts, View};
+use crate::machine::jobs::Jobs;
 use crate::metrics;
 
 /// How often it checks for a full delta without being woken.
@@ -32,15 +34,15 @@ pub(crate) type SettleRequest = oneshot::Sender<Settled>;
 /// A view whose deltas have become segments.
 #[derive(Debug)]
 pub(crate) struct Settled {
-    frozen: View,
+    frozen: Durable,
     /// A later view, whose segments and tables contain exactly what was frozen.
     later: View,
 }
 
 impl Settled {
     /// The parts of a snapshot of the frozen view. Counts its fingerprints.
-    pub(crate) fn parts(&self) -> Parts {
-        self.later.parts_of(&self.frozen)
+    pub(crate) fn parts(&self) -> (Parts, Arc<Jobs>) {
+        (self.later.parts_of(&self.frozen.view), Arc::clone(&self.frozen.jobs))
     }
 }
 
@@ -130,7 +132,7 @@ fn settle(shared: &Arc<Shared>) -> Option<Settled> {
         let state = shared.published.load_full();
         let view = &state.view;
         match view.next_flush() {
-            Some(work) if view.full_deltas()[0].after() < frozen.sequence() => {
+            Some(work) if view.full_deltas()[0].after() < frozen.view.sequence() => {
                 complete(shared, work)?;
             }
             _ => return Some(Settled { frozen, later: view.clone() }),

@@ -1,17 +1,16 @@
-//! The background threads: they turn deltas into segments, merge segments, take snapshots and
-//! reclaim the space of records.
+//! The background threads: they turn deltas into segments, merge segments, take snapshots, remove
+//! documents that have expired or that a job removes, and reclaim the space of records.
 //!
 //! Each reads the published view, builds next to it, and sends the result to the writer, which
 //! installs it between two groups. [`spawn`] starts them; a panic in one fails the engine.
 
 pub(crate) mod flusher;
-pub(crate) mod manifest;
 pub(crate) mod merger;
 pub(crate) mod needed;
 pub(crate) mod pause;
 pub(crate) mod reclaimer;
+pub(crate) mod remover;
 pub(crate) mod sizes;
-pub(crate) mod snapshots;
-pub(crate) mod snapshotter;
+pub(crate) mod snapshot;
 pub(crate) mod spawn;
 pub(crate) mod syncer;

@@ -2,14 +2,20 @@
 //!
 //! A record that stored a document is needed as long as the document is stored. A record of a
 //! removal is not, because the record of the removed document is reclaimed before it or with it. Of
-//! fingerprints that were stored together, those that are still stored stay in one record.
+//! fingerprints that were stored together, those that are still stored stay in one record. Of the
+//! change that began a namespace, the name stays as long as the namespace has documents. Of a job
+//! that is remembered, its begin, its end and the progress of its last step stay.
 
 use std::collections::HashMap;
 
+use crate::document::{Expiry, Namespace, Packed, Sequence};
+use crate::engine::write::core::Durable;
 use crate::fingerprint::Fingerprint;
 use crate::index::levels::ids::IdKey;
+use crate::index::scope::NamespaceKey;
 use crate::index::view::View;
 use crate::machine::change::{Change, Record};
+use crate::machine::jobs::Jobs;
 use crate::storage::RecordRef;
 
 /// If a fingerprint has more documents than this, they are listed once in a window, not for each
@@ -29,13 +35,11 @@ pub(crate) enum NeededPart {
         /// Its documents.
         documents: u64,
     },
-    /// Some of its documents, as a record of their own.
+    /// A part of it, as records of their own: the sequence of the first change of each.
     Some {
-        /// The sequence of its first change.
-        first: u64,
-        /// The record.
-        record: Record,
-        /// Its documents.
+        /// The records.
+        records: Vec<(u64, Record)>,
+        /// Their documents.
         documents: u64,
     },
 }
@@ -44,16 +48,18 @@ pub(crate) enum NeededPart {
 #[derive(Debug)]
 pub(crate) struct Needed<'a> {
     view: &'a View,
+    jobs: &'a Jobs,
     id_secret: [u8; 16],
-    /// The sequences of the documents of crowded fingerprints, within the window.
+    /// The sequences of the documents of crowded fingerprints (masked), within the window.
     crowds: HashMap<Fingerprint, Vec<u64>>,
     window: u64,
 }
 
 impl<'a> Needed<'a> {
     /// For this state.
-    pub(crate) fn new(view: &'a View, id_secret: [u8; 16]) -> Self {
-        Self { view, id_secret, crowds: HashMap::new(), window: 0 }
+    pub(crate) fn new(state: &'a Durable, id_secret: [u8; 16]) -> Self {
+        let Durable { view, jobs } = state;
+        Self { view, jobs, id_secret, crowds: HashMap::new(), window: 0 }
     }
 
     /// The part of a record that is needed. A record that cannot be decoded is kept.
@@ -63,57 +69,120 @@ impl<'a> Needed<'a> {
         let Ok(Record { at_ms, change }) = Record::decode(record.payload) else {
             return NeededPart::All { documents: u64::from(record.count) };
         };
+        let first = record.first;
         match change {
             Change::Put { document } => {
+                let namespace = document.namespace.as_ref();
                 let stored = match &document.id {
                     // An id has one document, so the others of its fingerprint need no visit.
                     Some(id) => {
-                        let located = self.view.find_id(IdKey::of(id.as_str(), &self.id_secret));
-                        located.is_some_and(|l| l.posting.sequence.get() == record.first)
+                        let key = IdKey::of(id.as_str(), namespace, &self.id_secret);
+                        self.view.find_id(key).is_some_and(|l| l.posting.sequence.get() == first)
                     }
-                    None => self.is_stored(document.fingerprint, record.first),
+                    None => self.is_stored(self.masked(document.fingerprint, namespace), first),
                 };
-                if stored { NeededPart::All { documents: 1 } } else { NeededPart::Nothing }
+                if stored {
+                    return NeededPart::All { documents: 1 };
+                }
+                let records = self.name_of(namespace, first, at_ms).into_iter().collect();
+                part(records, 0)
             }
-            Change::PutPacked { fingerprints } => {
+            Change::PutPacked { packed } => {
+                let Packed { namespace, expiry, fingerprints } = packed;
                 let all: Vec<_> = (0..).zip(fingerprints).collect();
-                self.of_packed(record.first, at_ms, &all)
+                self.of_packed((first, at_ms), (namespace, expiry), &all)
             }
-            Change::PutSparse { fingerprints } => {
-                self.of_packed(record.first, at_ms, &fingerprints)
+            Change::PutSparse { namespace, expiry, fingerprints } => {
+                self.of_packed((first, at_ms), (namespace, expiry), &fingerprints)
             }
-            Change::Remove { .. } | Change::Reset { .. } => NeededPart::Nothing,
+            Change::Named { namespace } => match self.name_of(Some(&namespace), first, at_ms) {
+                Some(_) => NeededPart::All { documents: 0 },
+                None => NeededPart::Nothing,
+            },
+            Change::PurgeBegun { .. } => self.of_job(first),
+            Change::JobEnded { job, .. } => self.of_job(job),
+            Change::RemoveMany { namespace: _, documents, progress: Some(progress) } => {
+                let job = self.jobs.get(Sequence::new(progress.job));
+                if job.is_none_or(|job| job.last_step != Some(Sequence::new(first))) {
+                    return NeededPart::Nothing;
+                }
+                if documents.is_empty() {
+                    return NeededPart::All { documents: 0 };
+                }
+                let (documents, progress) = (Vec::new(), Some(progress));
+                let change = Change::RemoveMany { namespace: None, documents, progress };
+                part(vec![(first, Record { at_ms, change })], 0)
+            }
+            Change::Remove { .. } | Change::Reset { .. } | Change::RemoveMany { .. } => {
+                NeededPart::Nothing
+            }
         }
     }
 
-    fn of_packed(&mut self, first: u64, at_ms: u64, all: &[(u16, Fingerprint)]) -> NeededPart {
+    /// A record that began or ended a job.
+    fn of_job(&self, job: u64) -> NeededPart {
+        match self.jobs.get(Sequence::new(job)) {
+            Some(_) => NeededPart::All { documents: 0 },
+            None => NeededPart::Nothing,
+        }
+    }
+
+    /// The name alone of a namespace that this change began, if the namespace has documents.
+    fn name_of(
+        &self,
+        namespace: Option<&Namespace>,
+        first: u64,
+        at_ms: u64,
+    ) -> Option<(u64, Record)> {
+        let namespace = namespace?;
+        let key = NamespaceKey::of(namespace, &self.id_secret).key;
+        let began = self.view.namespaces().get(key)?.named_by.get() == first;
+        let change = Change::Named { namespace: namespace.clone() };
+        began.then_some((first, Record { at_ms, change }))
+    }
+
+    fn of_packed(
+        &mut self,
+        (first, at_ms): (u64, u64),
+        (namespace, expiry): (Option<Namespace>, Option<Expiry>),
+        all: &[(u16, Fingerprint)],
+    ) -> NeededPart {
         let mut stored = all.to_vec();
         stored.retain(|&(behind, fingerprint)| {
-            self.is_stored(fingerprint, first + u64::from(behind))
+            let masked = self.masked(fingerprint, namespace.as_ref());
+            self.is_stored(masked, first + u64::from(behind))
         });
         let documents = stored.len() as u64;
-        let (Some(&(begin, _)), Some(&(end, _))) = (stored.first(), stored.last()) else {
-            return NeededPart::Nothing;
-        };
         if stored.len() == all.len() {
             return NeededPart::All { documents };
         }
-        let change = if u64::from(end - begin) + 1 == documents {
-            let fingerprints = stored.into_iter().map(|(_, fingerprint)| fingerprint).collect();
-            Change::PutPacked { fingerprints }
-        } else {
-            for (behind, _) in &mut stored {
-                *behind -= begin;
-            }
-            Change::PutSparse { fingerprints: stored }
-        };
-        let record = Record { at_ms, change };
-        NeededPart::Some { first: first + u64::from(begin), record, documents }
+        let mut records = Vec::new();
+        if stored.first().is_none_or(|&(begin, _)| begin > 0) {
+            records.extend(self.name_of(namespace.as_ref(), first, at_ms));
+        }
+        if let (Some(&(begin, _)), Some(&(end, _))) = (stored.first(), stored.last()) {
+            let change = if u64::from(end - begin) + 1 == documents {
+                let fingerprints = stored.into_iter().map(|(_, fingerprint)| fingerprint).collect();
+                Change::PutPacked { packed: Packed { namespace, expiry, fingerprints } }
+            } else {
+                for (behind, _) in &mut stored {
+                    *behind -= begin;
+                }
+                Change::PutSparse { namespace, expiry, fingerprints: stored }
+            };
+            records.push((first + u64::from(begin), Record { at_ms, change }));
+        }
+        part(records, documents)
     }
 
-    fn is_stored(&mut self, fingerprint: Fingerprint, sequence: u64) -> bool {
-        let sequences = || self.view.documents_of(fingerprint).map(|p| p.sequence.get());
-        if self.view.document_counts(fingerprint).documents <= CROWD {
+    fn masked(&self, fingerprint: Fingerprint, namespace: Option<&Namespace>) -> Fingerprint {
+        let mask = namespace.map_or(0, |name| NamespaceKey::of(name, &self.id_secret).mask);
+        Fingerprint::new(fingerprint.bits() ^ mask)
+    }
+
+    fn is_stored(&mut self, masked: Fingerprint, sequence: u64) -> bool {
+        let sequences = || self.view.all_documents_of(masked).map(|p| p.sequence.get());
+        if self.view.count_all_of(masked) <= CROWD {
             return sequences().any(|stored| stored == sequence);
         }
         let window = sequence >> WINDOW_BITS;
@@ -122,7 +191,11 @@ impl<'a> Needed<'a> {
         }
         // Oldest first, so they are sorted.
         let in_window = || sequences().filter(|stored| stored >> WINDOW_BITS == window).collect();
-        let crowd = self.crowds.entry(fingerprint).or_insert_with(in_window);
+        let crowd = self.crowds.entry(masked).or_insert_with(in_window);
         crowd.binary_search(&sequence).is_ok()
     }
+}
+
+fn part(records: Vec<(u64, Record)>, documents: u64) -> NeededPart {
+    if records.is_empty() { NeededPart::Nothing } else { NeededPart::Some { records, documents } }
 }

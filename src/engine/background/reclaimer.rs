@@ -23,7 +23,7 @@ use crate::engine::background::needed::{Needed, NeededPart};
 use crate::engine::background::sizes::{RECORD_BYTES_MAX, Sizes};
 use crate::engine::replies::RecordSpace;
 use crate::engine::shared::{Message, Shared};
-use crate::index::view::View;
+use crate::engine::write::core::Durable;
 use crate::storage::journal::reclaim::Keep;
 use crate::storage::journal::writer::step_bytes;
 use crate::storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange, Usage};
@@ -71,10 +71,12 @@ pub(crate) fn keep_needed(
             keep(record);
             documents
         }
-        NeededPart::Some { first, record, documents } => {
-            let mut payload = Vec::new();
-            record.encode(&mut payload);
-            keep(RecordRef { first, count: record.change.count(), payload: &payload });
+        NeededPart::Some { records, documents } => {
+            for (first, record) in records {
+                let mut payload = Vec::new();
+                record.encode(&mut payload);
+                keep(RecordRef { first, count: record.change.count(), payload: &payload });
+            }
             documents
         }
     }
@@ -205,9 +207,9 @@ impl ReclaimerThread {
 
     /// Reads the files that both snapshots cover. Returns false if it was stopped.
     fn survey(&mut self, upto: Sequence) -> Result<bool, StorageError> {
-        let Some(view) = self.durable_view() else { return Ok(false) };
-        let (sequence, stored) = (view.sequence(), view.documents());
-        let mut needed = Needed::new(&view, self.shared.id_secret);
+        let Some(state) = self.durable_state() else { return Ok(false) };
+        let (sequence, stored) = (state.view.sequence(), state.view.documents());
+        let mut needed = Needed::new(&state, self.shared.id_secret);
         let (mut sizes, mut documents) = (Sizes::new(), 0);
         let mut keep = |record: RecordRef<'_>, keep: &mut dyn FnMut(RecordRef<'_>)| {
             let mut bytes = 0;
@@ -265,8 +267,8 @@ impl ReclaimerThread {
 
     /// Makes a pack. Returns the next sequence to sweep, and the bytes reclaimed.
     fn sweep_once(&self, range: SweepRange) -> Result<Option<(u64, u64)>, StorageError> {
-        let Some(view) = self.durable_view() else { return Ok(None) };
-        let mut needed = Needed::new(&view, self.shared.id_secret);
+        let Some(state) = self.durable_state() else { return Ok(None) };
+        let mut needed = Needed::new(&state, self.shared.id_secret);
         let keep: &mut Keep<'_> = &mut |record, keep| {
             keep_needed(&mut needed, record, keep);
         };
@@ -282,7 +284,7 @@ impl ReclaimerThread {
 
     /// The newest state, once it is durable: a change that a power cut takes back must not decide
     /// which records are needed.
-    fn durable_view(&self) -> Option<View> {
+    fn durable_state(&self) -> Option<Durable> {
         self.shared.send_and_wait(|synced| Message::Sync { synced })
     }
 

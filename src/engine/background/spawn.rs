@@ -99,7 +99,8 @@ mod tests {
     use crate::recipe::Recipe;
     use crate::storage::{DirectoryLock, Disk, SimulatedDisk};
 
-    const THREADS: [&str; 6] = ["writer", "snapshots", "flusher", "merges", "syncs", "reclaim"];
+    const THREADS: [&str; 7] =
+        ["writer", "snapshots", "flusher", "merges", "syncs", "reclaim", "removals"];
     /// A hang is a failure; nothing here takes a second.
     const DEADLINE: Duration = Duration::from_mins(1);
     const DELTA_EVENTS: usize = 16;
@@ -172,7 +173,8 @@ mod tests {
             for delta in 0..8 {
                 let bits =
                     (0..DELTA_EVENTS as u64).map(|bits| Fingerprint::new(delta << 32 | bits));
-                let begun = engine.begin_insert_packed(bits.collect(), Admission::Wait).await;
+                let begun =
+                    engine.begin_insert_packed(bits.collect::<Vec<_>>(), Admission::Wait).await;
                 writes.push(begun.unwrap());
             }
             let (snapshots, exports) = (engine.clone(), engine.clone());

@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::engine::background::manifest::{is_exported, is_manifest, read_manifest_of};
-use crate::engine::background::snapshots::{Snapshots, open_to_export};
+use crate::engine::background::snapshot::manifest::{is_exported, is_manifest, read_manifest_of};
+use crate::engine::background::snapshot::snapshots::{Snapshots, open_to_export};
 use crate::engine::directory_file::{self, DirectoryFile, RESTORE_MARKER};
 use crate::engine::error::OpenError;
 use crate::engine::open::repair;

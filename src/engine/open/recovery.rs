@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::document::Sequence;
-use crate::engine::background::manifest::is_of_snapshot;
-use crate::engine::background::snapshots::Snapshots;
+use crate::engine::background::snapshot::manifest::is_of_snapshot;
+use crate::engine::background::snapshot::snapshots::{Loaded, Snapshots};
 use crate::engine::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
 use crate::engine::error::OpenError;
 use crate::engine::open::repair;
@@ -16,7 +16,7 @@ use crate::engine::options::Options;
 use crate::engine::write::core::Core;
 use crate::index::compaction::policy::Load;
 use crate::index::permutation::Permutation;
-use crate::index::view::{Parts, Shape, View};
+use crate::index::view::{Shape, View};
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::storage::journal::writer;
@@ -53,7 +53,7 @@ pub(crate) fn recover(
         // Packs have gaps where records were dropped.
         machine.skip_to(Sequence::new(record.first));
         match Record::decode(record.payload) {
-            Ok(read) => machine.enact(&read.change),
+            Ok(read) => machine.replay(&read),
             Err(source) => {
                 unreadable = Some(OpenError::Record { sequence: record.first, source });
             }
@@ -129,12 +129,13 @@ fn open_directory(
     Ok(directory)
 }
 
-fn restore(directory: &DirectoryFile, loaded: Parts, options: &Options) -> Machine {
+fn restore(directory: &DirectoryFile, loaded: Loaded, options: &Options) -> Machine {
     let shape = Shape {
         distance_max: directory.distance_max,
         delta_events: options.delta_events,
         small_max: options.small_segment_max,
         permutation: Arc::new(Permutation::from_secret(directory.permutation_secret)),
     };
-    Machine::new(View::restored(shape, loaded), directory.id_secret)
+    let Loaded { parts, jobs } = loaded;
+    Machine::new(View::restored(shape, parts), jobs, directory.id_secret)
 }

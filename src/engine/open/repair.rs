@@ -10,8 +10,8 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::engine::background::manifest::{is_manifest, read_manifest_of};
-use crate::engine::background::snapshots::Snapshots;
+use crate::engine::background::snapshot::manifest::{is_manifest, read_manifest_of};
+use crate::engine::background::snapshot::snapshots::Snapshots;
 use crate::engine::directory_file::DirectoryFile;
 use crate::storage::journal::salvage::{self, Finding};
 use crate::storage::sealed::remove_leftovers;

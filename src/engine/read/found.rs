@@ -1,6 +1,6 @@
-//! What a look-up has found, before the ids of its hits are read.
+//! What a look-up has found, before the documents of its hits are read.
 //!
-//! A hit shows the ids of its documents, which are in the journal and may be 2,048 bytes each. So
+//! A hit shows its documents, whose ids and metadata are in the journal and may be 66 KiB each. So
 //! the caller grants a number of bytes, and may grant more later ([`Found::show`]). Until then a
 //! look-up keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state in which it found them.
 //!
@@ -19,10 +19,10 @@ pub struct Found(State);
 
 #[derive(Debug)]
 enum State {
-    /// All hits, with their ids.
+    /// All hits, with their documents.
     Read(Findings),
-    /// The ids of the hits are not read yet.
-    Unread(Unread),
+    /// The documents of the hits are not read yet.
+    Unread(Box<Unread>),
 }
 
 /// The matches of a look-up, and the state in which it found them.
@@ -38,7 +38,7 @@ pub(crate) struct Unread {
 
 impl From<Unread> for Found {
     fn from(unread: Unread) -> Self {
-        Self(State::Unread(unread))
+        Self(State::Unread(Box::new(unread)))
     }
 }
 
@@ -70,16 +70,16 @@ impl Shown {
 }
 
 impl Found {
-    /// A query reads the ids of its hits at once if the hits take at most this many bytes of a
+    /// A query reads the documents of its hits at once if the hits take at most this many bytes of a
     /// reply.
     pub const READ_AT_ONCE_BYTES: usize = 16 << 10;
 
-    /// All hits, with their ids.
+    /// All hits, with their documents.
     pub(crate) const fn read(findings: Findings) -> Self {
         Self(State::Read(findings))
     }
 
-    /// The matches whose ids are not read yet.
+    /// The matches whose documents are not read yet.
     #[cfg(test)]
     pub(crate) fn matches(&self) -> &[crate::machine::search::Match] {
         match &self.0 {
@@ -96,8 +96,8 @@ impl Found {
         }
     }
 
-    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. If there are ids to
-    /// read, it reads their records off the async threads.
+    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. If there are
+    /// documents to read, it reads their records off the async threads.
     ///
     /// # Errors
     /// [`Refused::Unreadable`].
@@ -114,7 +114,7 @@ impl Found {
 
 impl Unread {
     fn reads_records(&self) -> bool {
-        self.lookup.reads_ids(&self.published.view, self.limit)
+        self.lookup.reads_documents(&self.published.view, self.limit)
     }
 
     fn show(self, bytes_max: usize) -> Result<Shown, Refused> {

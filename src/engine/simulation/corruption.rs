@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::golden::sweep;
 use super::rig::{ENTROPY, commit, commit_one, options, queued, variable};
 use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::background::snapshots::Snapshots;
+use crate::engine::background::snapshot::snapshots::Snapshots;
 use crate::engine::error::OpenError;
 use crate::engine::error::Refused;
 use crate::engine::open::recovery::{Recovered, recover};
@@ -72,7 +72,7 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
     {
         work.steps().for_each(|built| core.install(&built));
     }
-    snapshots.take(core.view().parts_of(&frozen), 0).unwrap();
+    snapshots.take(core.view().parts_of(&frozen.view), &frozen.jobs, 0).unwrap();
 }
 
 impl Truth {
@@ -93,11 +93,11 @@ impl Truth {
                 let id = DocumentId::new(format!("document {third} {at}")).ok();
                 let document = Document { id, ..Document::bare(Fingerprint::new(dice.roll())) };
                 stored.push(document.clone());
-                group.push(queued(Insert { document }).0);
+                group.push(queued(Insert { document }, 0).0);
             }
             stored.extend(fingerprints.iter().copied().map(Document::bare));
-            group.push(queued(InsertPacked { fingerprints }).0);
-            commit(&mut core, group, 0).unwrap();
+            group.push(queued(InsertPacked { packed: fingerprints.into() }, 0).0);
+            commit(&mut core, group).unwrap();
             documents.extend((first..).map(Sequence::new).zip(stored));
             core.seal().unwrap();
             if third < 2 {
@@ -105,7 +105,8 @@ impl Truth {
             }
             if third == 0 {
                 let (_, gone) = documents.remove(0);
-                commit_one(&mut core, Remove { id: gone.id.unwrap() }).unwrap();
+                let command = Remove { namespace: None, id: gone.id.unwrap() };
+                commit_one(&mut core, command).unwrap();
             }
         }
         sweep(&core, &snapshots).unwrap();
@@ -138,11 +139,11 @@ impl Truth {
         }
         let mut fate = Fate::Whole;
         for (sequence, document) in &self.documents {
-            if !view.documents_of(document.fingerprint).any(|p| p.sequence == *sequence) {
+            if !view.all_documents_of(document.fingerprint).any(|p| p.sequence == *sequence) {
                 return Err(format!("document {sequence} is missing"));
             }
             let Some(id) = &document.id else { continue };
-            let located = view.find_id(core.machine().key(id));
+            let located = view.find_id(core.machine().key(None, id));
             if located.map(|located| located.posting.sequence) != Some(*sequence) {
                 return Err(format!("document {sequence} is not under its id"));
             }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::rig::{self, ENTROPY, commit_one, options};
-use crate::document::{Document, DocumentId, Sequence};
-use crate::engine::background::snapshots::Snapshots;
+use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Sequence};
+use crate::engine::background::snapshot::snapshots::Snapshots;
 use crate::engine::directory_file::DirectoryFile;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
@@ -18,7 +18,11 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
 use crate::index::image;
 use crate::index::plan::Plans;
-use crate::machine::commands::{Insert, InsertPacked, Remove, Reset};
+use crate::index::scope::Scope;
+use crate::machine::commands::{
+    BeginPurge, EndJob, Insert, InsertPacked, Reason, Remove, RemoveMany, Reset, Step,
+};
+use crate::machine::jobs::{JobState, Purge, Reach};
 use crate::machine::search::nearest;
 use crate::sketch::{BINS, Sketch};
 use crate::storage::export::{read_export, write_export};
@@ -29,7 +33,12 @@ const BARE: u64 = 40;
 const REMOVED: [u64; 3] = [2, 3, 6];
 /// With ids: of every five the first was replaced, the second removed.
 const NAMED: u64 = 40;
-const SEQUENCE: u64 = BARE + REMOVED.len() as u64 + NAMED + NAMED / 5 * 2;
+/// In a namespace, with metadata, until the year 2106; the first one was removed by a purge.
+const KEPT_APART: u64 = 6;
+/// The purge: its begin, its one step, its end.
+const CHANGES_OF_PURGE: u64 = 3;
+const SEQUENCE: u64 =
+    BARE + REMOVED.len() as u64 + NAMED + NAMED / 5 * 2 + KEPT_APART + CHANGES_OF_PURGE;
 
 pub(super) fn settings() -> Options {
     Options { journal_file_bytes: 2_000, ..options(Durability::Always) }
@@ -56,6 +65,19 @@ fn named(number: u64, version: u64) -> Document {
     }
 }
 
+fn apart() -> Namespace {
+    Namespace::new("crawl/2026").unwrap()
+}
+
+fn kept_apart(number: u64) -> Document {
+    Document {
+        namespace: Some(apart()),
+        expiry: Some(Expiry::MAX),
+        metadata: Metadata::new(format!("{{\"number\":{number}}}")),
+        ..named(number, 2)
+    }
+}
+
 fn open(disk: &SimulatedDisk) -> Recovered {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     recover(&disk, &settings(), &ENTROPY).unwrap()
@@ -75,7 +97,8 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
     {
         work.steps().for_each(|built| core.install(&built));
     }
-    snapshots.take(core.view().parts_of(&frozen), 1_700_000_000_000).unwrap();
+    let parts = core.view().parts_of(&frozen.view);
+    snapshots.take(parts, &frozen.jobs, 1_700_000_000_000).unwrap();
 }
 
 pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageError> {
@@ -87,32 +110,66 @@ pub(super) fn directory_of_today() -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let Recovered { mut core, mut snapshots } = open(&disk);
     let insert = |document| Insert { document };
-    commit(&mut core, [InsertPacked { fingerprints: (0..BARE).map(bare).collect() }]);
+    let packed = (0..BARE).map(bare).collect::<Vec<_>>().into();
+    commit(&mut core, [InsertPacked { packed }]);
+    commit(&mut core, (0..KEPT_APART).map(|number| insert(kept_apart(number))));
     commit(&mut core, (0..NAMED).map(|number| insert(named(number, 0))));
     snapshot(&mut core, &mut snapshots);
     commit(&mut core, (0..NAMED).step_by(5).map(|number| insert(named(number, 1))));
-    let removed = REMOVED.map(|number| Reset { fingerprint: bare(number) });
+    let removed = REMOVED.map(|number| Reset { namespace: None, fingerprint: bare(number) });
     commit(&mut core, removed);
+    purge(&mut core);
     snapshot(&mut core, &mut snapshots);
     sweep(&core, &snapshots).unwrap();
     let ids = (1..NAMED).step_by(5).map(|number| named(number, 0).id.unwrap());
-    commit(&mut core, ids.map(|id| Remove { id }));
+    commit(&mut core, ids.map(|id| Remove { namespace: None, id }));
     drop(core);
     disk.kill()
+}
+
+/// Removes the document that began the namespace.
+fn purge(core: &mut Core) {
+    let id = kept_apart(0).id.unwrap();
+    let purge = Purge {
+        reach: Reach::Namespace(Some(apart())),
+        prefix: Some(id.as_str().into()),
+        stored_before_ms: Some(1_700_000_000_001),
+        dry_run: false,
+    };
+    let job = commit_one(core, BeginPurge { purge }).unwrap().number.get();
+    let key = core.machine().namespace_key(Some(&apart())).unwrap();
+    let first = core.view().find_id(core.machine().key(Some(&apart()), &id)).unwrap();
+    let sequence = first.posting.sequence;
+    let step = Step { job, through: Sequence::new(job), matched: 1 };
+    let documents = vec![(sequence, first.masked)];
+    let (namespace, reason) = (Some(key.key), Reason::Purge(step));
+    commit(core, [RemoveMany { namespace, documents, reason }]);
+    commit(core, [EndJob { job, state: JobState::Done }]);
 }
 
 fn assert_has_everything(disk: &SimulatedDisk) {
     let Recovered { core, .. } = open(disk);
     let (view, records) = (core.view(), core.records());
     assert_eq!(view.sequence(), Sequence::new(SEQUENCE));
-    assert_eq!(view.counts().documents, BARE - 3 + NAMED - NAMED / 5);
+    assert_eq!(view.counts().documents, BARE - 3 + NAMED - NAMED / 5 + KEPT_APART - 1);
+    for number in 0..KEPT_APART {
+        let document = kept_apart(number);
+        let key = core.machine().key(Some(&apart()), document.id.as_ref().unwrap());
+        let stored = view.find_id(key).map(|l| reader::stored(records, l.posting.sequence));
+        let stored = stored.map(|stored| stored.unwrap().document);
+        assert_eq!(stored, (number > 0).then_some(document), "{number}");
+    }
+    let key = core.machine().namespace_key(Some(&apart())).unwrap().key;
+    let entry = view.namespaces().get(key).unwrap();
+    assert_eq!(entry.documents, KEPT_APART - 1);
+    assert_eq!(reader::name(records, entry.named_by).unwrap(), apart());
     for number in 0..BARE {
-        let nearest = nearest(view, &[bare(number)], Distance::default());
+        let nearest = nearest(view, &[bare(number)], Distance::default(), Scope::DEFAULT);
         assert_eq!(nearest[0] == 0, !REMOVED.contains(&number), "bare {number}");
     }
     for number in 0..NAMED {
         let document = named(number, u64::from(number % 5 == 0));
-        let located = view.find_id(core.machine().key(document.id.as_ref().unwrap()));
+        let located = view.find_id(core.machine().key(None, document.id.as_ref().unwrap()));
         let stored = located.map(|l| reader::stored(records, l.posting.sequence).unwrap());
         let expected = (number % 5 != 1).then_some(document);
         assert_eq!(stored.map(|stored| stored.document), expected, "{number}");
@@ -148,10 +205,13 @@ fn a_sweep_leaves_the_older_snapshot_its_journal() {
 fn the_directory_of_version_1_is_opened_with_and_without_its_snapshots() {
     let disk = stored();
     let names = disk.list().unwrap();
-    for kind in ["directory", "journal-", "records-", "snapshot-", "segment-", "table-"] {
+    let kinds = ["directory", "journal-", "records-", "snapshot-", "segment-", "table-", "state-"];
+    for kind in kinds {
         assert!(names.iter().any(|name| name.starts_with(kind)), "no {kind}: {names:?}");
     }
     assert_has_everything(&disk.copy());
+    let jobs = open(&disk.copy()).core.machine().jobs().all().to_vec();
+    assert!(matches!(&jobs[..], [job] if job.removed == 1 && job.state == JobState::Done));
     for name in names.iter().filter(|name| name.ends_with(".manifest")) {
         disk.remove(name).unwrap();
     }
@@ -170,7 +230,7 @@ fn journal_packs_and_directory_of_version_1_are_written_byte_for_byte() {
     };
     let mut compared = 0;
     for name in stored.list().unwrap() {
-        let of_snapshots = ["segment-", "table-", "snapshot-"];
+        let of_snapshots = ["segment-", "table-", "snapshot-", "state-"];
         if !of_snapshots.iter().any(|prefix| name.starts_with(prefix)) {
             let same = bytes(&stored, &name) == bytes(&today, &name);
             assert!(same, "{name}: the format has changed: raise its version");

@@ -7,9 +7,11 @@
 
 mod corruption;
 mod crashes;
+mod draw;
 mod golden;
 mod recovery;
 mod repair;
 mod rig;
 mod snapshots;
+mod stored;
 mod threads;

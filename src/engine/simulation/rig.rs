@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use tokio::sync::Semaphore;
 
-use crate::document::{Document, DocumentId, Sequence};
+use super::draw::{NAMESPACES, batch, document, fingerprint, id, namespace};
+use super::stored::{check_stored, has_record};
+use crate::document::{Document, Namespace, Packed, Sequence};
 use crate::engine::background::needed::Needed;
 use crate::engine::background::reclaimer::keep_needed;
-use crate::engine::background::snapshots::Snapshots;
+use crate::engine::background::snapshot::snapshots::Snapshots;
 use crate::engine::error::Refused;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
@@ -22,26 +23,33 @@ use crate::engine::read::reader::Lookup;
 use crate::engine::write::command::{
     Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked,
 };
-use crate::engine::write::core::Core;
+use crate::engine::write::core::{Core, Durable};
 use crate::engine::write::queued::{Pending, Queued, QueuedWrite, decide_group};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
-use crate::index::view::View;
+use crate::index::levels::ids::IdKey;
+use crate::index::scope::NamespaceKey;
+use crate::index::view::{Expired, Selection, View};
 use crate::machine::change::Change;
 use crate::machine::commands::{
-    CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset,
+    BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Reason, Remove,
+    RemoveMany, Reset, Step,
 };
+use crate::machine::jobs::Progress;
+use crate::machine::jobs::{JobState, Purge, RUNNING_MAX, Reach};
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe};
 use crate::recipe::Recipe;
-use crate::sketch::{BINS, MinResemblance, Sketch};
+use crate::sketch::MinResemblance;
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, Records, SimulatedDisk, StorageError, Sweep, SweepRange};
 
 /// The maximum number of groups in a life. Many lives end earlier, by a crash.
 const GROUPS_A_LIFE: usize = 30;
 pub(super) const ENTROPY: [u8; 40] = [0x5e; 40];
+/// When the first life begins, in seconds since 1970.
+const BEGIN_S: u64 = 1_700_000_000;
 
 /// A variable of the environment that makes a campaign longer or repeats a part of it.
 #[expect(clippy::disallowed_methods, reason = "the configuration of tests")]
@@ -80,6 +88,8 @@ pub(super) struct History {
     pub(super) commands: u64,
     /// Packs that have replaced files.
     pub(super) packs: u64,
+    /// The time, in milliseconds since 1970.
+    pub(super) now_ms: u64,
 }
 
 /// One life of the core.
@@ -90,12 +100,19 @@ pub(super) struct Rig {
     durability: Durability,
     /// A reader that began some groups ago.
     reader: Option<(View, Records, Model)>,
+    secret: [u8; 16],
 }
 
 impl History {
     pub(super) fn new() -> Self {
-        let states = vec![Model::default()];
-        Self { states, answered: Sequence::ZERO, synced: Sequence::ZERO, commands: 0, packs: 0 }
+        Self {
+            states: vec![Model::default()],
+            answered: Sequence::ZERO,
+            synced: Sequence::ZERO,
+            commands: 0,
+            packs: 0,
+            now_ms: BEGIN_S * 1_000,
+        }
     }
 
     fn model(&self) -> &Model {
@@ -126,7 +143,8 @@ impl Rig {
         history.states.truncate(length);
         // From now on it is visible, and opening has made it durable.
         (history.answered, history.synced) = (recovered, recovered);
-        let rig = Self { core, snapshots, history, durability, reader: None };
+        let secret = core.machine().id_secret();
+        let rig = Self { core, snapshots, history, durability, reader: None, secret };
         rig.check_state()?;
         Ok(rig)
     }
@@ -143,23 +161,58 @@ impl Rig {
             return Err(format!("{} documents, not {}", view.counts().documents, documents.len()));
         }
         for (sequence, document) in documents {
-            if !view.documents_of(document.fingerprint).any(|p| p.sequence == *sequence) {
+            let masked = self.masked(document);
+            if !view.all_documents_of(masked).any(|p| p.sequence == *sequence) {
                 return Err(format!("document {sequence} is not under its fingerprint"));
             }
-            if document.id.is_some() || document.sketch.is_some() {
+            if has_record(document) {
                 let stored = reader::stored(self.core.records(), *sequence);
                 if stored.as_ref().map(|stored| &stored.document) != Ok(document) {
                     return Err(format!("document {sequence} reads as {stored:?}"));
                 }
             }
             if let Some(id) = &document.id {
-                let located = view.find_id(self.core.machine().key(id));
+                let key = self.core.machine().key(document.namespace.as_ref(), id);
+                let located = view.find_id(key);
                 if located.map(|located| located.posting.sequence) != Some(*sequence) {
                     return Err(format!("document {sequence} is not under its id"));
                 }
             }
         }
-        Ok(())
+        if **self.core.machine().jobs() != *self.model().jobs() {
+            return Err(format!("other jobs: {:?}", self.core.machine().jobs()));
+        }
+        self.check_namespaces()
+    }
+
+    /// Checks that the namespaces have their documents, and that their names can be read.
+    fn check_namespaces(&self) -> Result<(), String> {
+        let namespaces = self.core.view().namespaces();
+        let mut documents = 0;
+        for name in NAMESPACES {
+            let namespace = Namespace::new(name).unwrap();
+            let stored = self.model().documents().iter();
+            let stored = stored.filter(|(_, d)| d.namespace.as_ref() == Some(&namespace)).count();
+            let entry = namespaces.get(NamespaceKey::of(&namespace, &self.secret).key);
+            if entry.map_or(0, |entry| entry.documents) != stored as u64 {
+                return Err(format!("{name} has {entry:?}, not {stored} documents"));
+            }
+            let read = entry.map(|entry| reader::name(self.core.records(), entry.named_by));
+            if let Some(read) = read
+                && read.as_ref() != Ok(&namespace)
+            {
+                return Err(format!("the name of {name} reads as {read:?}"));
+            }
+            documents += stored as u64;
+        }
+        let same = namespaces.documents() == documents;
+        if same { Ok(()) } else { Err("documents of no known namespace".to_owned()) }
+    }
+
+    fn masked(&self, document: &Document) -> Fingerprint {
+        let namespace = document.namespace.as_ref();
+        let mask = namespace.map_or(0, |name| NamespaceKey::of(name, &self.secret).mask);
+        Fingerprint::new(document.fingerprint.bits() ^ mask)
     }
 
     /// Runs until the disk fails or the life is over.
@@ -204,10 +257,10 @@ impl Rig {
     }
 
     pub(super) fn snapshot(&mut self) -> Result<(), StorageError> {
-        let frozen = self.core.freeze()?;
-        self.history.synced = frozen.sequence();
+        let Durable { view, jobs } = self.core.freeze()?;
+        self.history.synced = view.sequence();
         self.settle();
-        self.snapshots.take(self.core.view().parts_of(&frozen), 0).map(drop)
+        self.snapshots.take(self.core.view().parts_of(&view), &jobs, 0).map(drop)
     }
 
     /// Sweeps as the reclaimer does; a reader that began before sees no difference.
@@ -235,15 +288,16 @@ impl Rig {
 
     /// Commits a random group. The inner error is the disk's, the outer one a broken promise.
     fn commit(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
-        let searched = self.core.view().clone();
+        let (searched, searched_ms) = (self.core.view().clone(), self.history.now_ms);
         let (mut group, mut checks) = (Vec::new(), Vec::new());
         for _ in 0..=dice.below(4) {
-            let (write, check) = self.draw(dice, &searched);
+            self.history.now_ms += [0, 1, 400, 1_700][dice.below(4)];
+            let (write, check) = self.draw(dice, &searched, searched_ms);
             group.push(write);
             checks.push(check);
         }
         self.history.commands += group.len() as u64;
-        if let Err(error) = commit(&mut self.core, group, 0) {
+        if let Err(error) = commit(&mut self.core, group) {
             return Ok(Err(error));
         }
         checks.into_iter().try_for_each(|check| check())?;
@@ -259,78 +313,186 @@ impl Rig {
     }
 
     /// A random command on a search of a view, and the check of its reply against the model.
-    fn draw(&mut self, dice: &mut Dice, searched: &View) -> (Box<dyn QueuedWrite>, Check) {
-        let distance = Distance::new(dice.below(4) as u8).unwrap();
+    #[expect(clippy::too_many_lines, reason = "one arm a command")]
+    fn draw(
+        &mut self,
+        dice: &mut Dice,
+        searched: &View,
+        searched_ms: u64,
+    ) -> (Box<dyn QueuedWrite>, Check) {
+        let (now_ms, secret) = (self.history.now_ms, self.secret);
         let similarity = if dice.below(3) == 0 { 0.0 } else { 0.8 };
-        let min_resemblance = MinResemblance::of_similarity(similarity);
-        let criteria = Criteria { distance, min_resemblance };
-        match dice.below(10) {
+        let criteria = Criteria {
+            distance: Distance::new(dice.below(4) as u8).unwrap(),
+            min_resemblance: MinResemblance::of_similarity(similarity),
+            max_age_s: (dice.below(4) == 0).then(|| dice.below(5) as u32),
+        };
+        match dice.below(13) {
             0..3 => {
-                let document = document(dice);
+                let document = document(dice, &secret, now_ms);
                 let verdict = self.expect(|model| model.insert(&document));
-                checked(Insert { document }, move |reply| reply.verdict == verdict)
+                checked(Insert { document }, now_ms, move |reply| reply.verdict == verdict)
             }
             3..6 => {
-                let (document, store_duplicates) = (document(dice), dice.below(2) == 0);
-                let lookup = self.look_up(searched, &document, criteria);
-                let matches = self.model().matches(&document, criteria);
-                let verdict = self
-                    .expect(|model| model.check_and_insert(&document, criteria, store_duplicates));
+                let document = document(dice, &secret, now_ms);
+                let store_duplicates = dice.below(2) == 0;
+                let lookup = self.look_up(searched, searched_ms, &document, criteria);
+                let (verdict, matches) = self.expect(|model| {
+                    let matches = model.matches(&document, criteria);
+                    (model.check_and_insert(&document, criteria, store_duplicates), matches)
+                });
                 let command = CheckAndInsert { document, criteria, store_duplicates };
                 let command = SearchedCheckAndInsert { command, lookup, limit: usize::MAX };
-                checked(command, move |reply| {
+                checked(command, now_ms, move |reply| {
                     let found = reply.found.matches().iter().map(|found| found.fingerprint);
                     reply.written.verdict == verdict && found.eq(matches.iter().map(|m| m.3))
                 })
             }
             6 => {
-                let fingerprints = batch(dice);
-                self.expect_packed(&fingerprints);
-                checked(InsertPacked { fingerprints }, |_| true)
+                let packed = batch(dice, &secret, now_ms);
+                self.expect_packed(&packed);
+                checked(InsertPacked { packed }, now_ms, |_| true)
             }
             7 => {
-                let fingerprints = batch(dice);
-                let search = PackedSearch::new(searched, &fingerprints, distance);
+                let packed = batch(dice, &secret, now_ms);
+                let namespace = packed.namespace.as_ref();
+                let namespace = namespace.map(|name| NamespaceKey::of(name, &secret));
+                let scope = searched.scope(namespace, searched_ms, criteria.max_age_s);
+                let fingerprints = &packed.fingerprints;
+                let search = PackedSearch::new(searched, fingerprints, criteria.distance, scope);
                 let one = |fingerprint: &Fingerprint| {
-                    self.expect(|model| model.check_and_insert_packed(&[*fingerprint], distance))
+                    let packed = Packed { fingerprints: vec![*fingerprint], ..packed.clone() };
+                    self.expect(|model| model.check_and_insert_packed(&packed, criteria))
                 };
                 let nearest = fingerprints.iter().flat_map(one).collect::<Vec<u8>>();
-                let command = CheckAndInsertPacked { fingerprints, distance };
+                let command = CheckAndInsertPacked { packed, criteria };
                 let command = SearchedCheckAndInsertPacked { command, search };
-                checked(command, move |reply| *reply == nearest)
+                checked(command, now_ms, move |reply| *reply == nearest)
             }
             8 => {
-                let id = id(dice);
+                let (namespace, id) = (namespace(dice), id(dice));
                 self.expect(|model| {
-                    if model.find(&id).is_some() {
-                        model.enact(&Change::Remove { id: id.clone() });
+                    if model.find(namespace.as_ref(), &id).is_some() {
+                        let (namespace, id) = (namespace.clone(), id.clone());
+                        model.enact(&Change::Remove { namespace, id });
                     }
                 });
-                checked(Remove { id }, |_| true)
+                checked(Remove { namespace, id }, now_ms, |_| true)
             }
-            _ => {
-                let fingerprint = fingerprint(dice);
+            9 => {
+                let namespace = namespace(dice);
+                let fingerprint = fingerprint(dice, namespace.as_ref(), &secret);
                 self.expect(|model| {
-                    if model.documents().iter().any(|(_, d)| d.fingerprint == fingerprint) {
-                        model.enact(&Change::Reset { fingerprint });
+                    let stored = model.documents().iter().map(|(_, d)| d);
+                    let mut stored = stored.filter(|d| !model.has_expired(d));
+                    if stored.any(|d| d.fingerprint == fingerprint && d.namespace == namespace) {
+                        let namespace = namespace.clone();
+                        model.enact(&Change::Reset { namespace, fingerprint });
                     }
                 });
-                checked(Reset { fingerprint }, |_| true)
+                checked(Reset { namespace, fingerprint }, now_ms, |_| true)
             }
+            10 => self.expire(dice, searched),
+            _ => self.draw_job(dice, searched),
         }
     }
 
-    fn look_up(&self, view: &View, document: &Document, criteria: Criteria) -> Lookup {
-        let probe = Probe::new(document, criteria, &self.core.machine().id_secret());
-        let mut lookup = Lookup::begin(view, &probe);
+    /// What the remover does when documents have expired.
+    fn expire(&mut self, dice: &mut Dice, searched: &View) -> (Box<dyn QueuedWrite>, Check) {
+        let now_ms = self.history.now_ms;
+        let name = namespace(dice);
+        let (namespace, documents) =
+            self.listed(searched, name.as_ref(), Expired::Between(0, (now_ms / 1_000) as u32));
+        let sequences: Vec<_> = documents.iter().map(|(sequence, _)| *sequence).collect();
+        let removed = self.expect(|model| {
+            let before = model.documents().len();
+            model.expire(name.as_ref(), &sequences);
+            (before - model.documents().len()) as u64
+        });
+        let command = RemoveMany { namespace, documents, reason: Reason::Expiry };
+        checked(command, now_ms, move |reply| reply.documents == removed)
+    }
+
+    /// Begins a job, or continues or ends one that runs or has run.
+    fn draw_job(&mut self, dice: &mut Dice, searched: &View) -> (Box<dyn QueuedWrite>, Check) {
+        let now_ms = self.history.now_ms;
+        let jobs = self.model().jobs().all();
+        if jobs.is_empty() || dice.below(3) == 0 {
+            let purge = Purge {
+                reach: Reach::Namespace(namespace(dice)),
+                prefix: None,
+                stored_before_ms: None,
+                dry_run: false,
+            };
+            let begins = self.model().jobs().running() < RUNNING_MAX;
+            assert!(begins, "few jobs run at one time in a life");
+            self.expect(|model| model.enact(&Change::PurgeBegun { purge: purge.clone() }));
+            return checked(BeginPurge { purge }, now_ms, |_| true);
+        }
+        let job = jobs[dice.below(jobs.len())].clone();
+        let (number, runs) = (job.number.get(), job.state == JobState::Running);
+        // Otherwise so many would run that the next one is refused.
+        if dice.below(3) == 0 || jobs.len() > 8 {
+            let state = if dice.below(2) == 0 { JobState::Cancelled } else { JobState::Done };
+            if runs {
+                self.expect(|model| model.enact(&Change::JobEnded { job: number, state }));
+            }
+            return checked(EndJob { job: number, state }, now_ms, move |ended| *ended == runs);
+        }
+        let Reach::Namespace(name) = &job.purge.reach else { panic!("all are of a namespace") };
+        let expired = Expired::Not((now_ms / 1_000) as u32);
+        let (namespace, documents) = self.listed(searched, name.as_ref(), expired);
+        let through = documents.last().map_or(job.through, |(sequence, _)| *sequence);
+        let step = Step { job: number, through, matched: documents.len() as u64 };
+        let removed = self.expect(|model| {
+            let before = model.documents().len();
+            let stored = |(sequence, _): &&(Sequence, Fingerprint)| {
+                model.documents().iter().any(|(stored, _)| stored == sequence)
+            };
+            let documents: Vec<_> = documents.iter().filter(stored).copied().collect();
+            if runs {
+                let progress = Some(Progress {
+                    job: number,
+                    through,
+                    matched: job.matched + step.matched,
+                    removed: job.removed + documents.len() as u64,
+                });
+                model.enact(&Change::RemoveMany { namespace, documents, progress });
+            }
+            (before - model.documents().len()) as u64
+        });
+        let command = RemoveMany { namespace, documents, reason: Reason::Purge(step) };
+        checked(command, now_ms, move |reply| reply.documents == removed)
+    }
+
+    /// The documents of a namespace in a view, as the remover lists them.
+    fn listed(
+        &self,
+        view: &View,
+        name: Option<&Namespace>,
+        expired: Expired,
+    ) -> (Option<IdKey>, Vec<(Sequence, Fingerprint)>) {
+        let key = name.map(|name| NamespaceKey::of(name, &self.secret));
+        let namespace = Some(view.scope(key, 0, None).namespace);
+        let (after, upto) = (Sequence::ZERO, view.sequence());
+        let listed = view.list(Selection { namespace, after, upto, expired }, 20);
+        let documents = listed.iter().map(|listed| (listed.posting.sequence, listed.masked));
+        (key.map(|key| key.key), documents.collect())
+    }
+
+    fn look_up(&self, view: &View, at_ms: u64, document: &Document, criteria: Criteria) -> Lookup {
+        let probe = Probe::new(document, criteria, at_ms, &self.secret);
+        let mut lookup = Lookup::begin(view, &probe, false);
         let records = self.core.records().clone();
-        lookup.verify(&Published { view: view.clone(), records }, &probe).unwrap();
+        let state = Published { view: view.clone(), records, ..self.core.published() };
+        lookup.verify(&state, &probe).unwrap();
         lookup
     }
 
     /// Lets the model decide, and keeps its state if that changed it.
     fn expect<T>(&mut self, decide: impl FnOnce(&mut Model) -> T) -> T {
         let mut model = self.model().clone();
+        model.advance_time(self.history.now_ms);
         let reply = decide(&mut model);
         if model.sequence() > self.model().sequence() {
             self.history.states.push(model);
@@ -339,10 +501,10 @@ impl Rig {
     }
 
     /// Lets the model store bare fingerprints, change by change.
-    pub(super) fn expect_packed(&mut self, fingerprints: &[Fingerprint]) {
-        for &fingerprint in fingerprints {
-            let document = Document::bare(fingerprint);
-            self.expect(|model| model.enact(&Change::Put { document }));
+    pub(super) fn expect_packed(&mut self, packed: &Packed) {
+        for &fingerprint in &packed.fingerprints {
+            let packed = Packed { fingerprints: vec![fingerprint], ..packed.clone() };
+            self.expect(|model| model.enact(&Change::PutPacked { packed }));
         }
     }
 }
@@ -353,9 +515,10 @@ type Check = Box<dyn FnOnce() -> Result<(), String>>;
 /// A command in a queue, and the check of its reply.
 fn checked<C: Command>(
     command: C,
+    at_ms: u64,
     is_expected: impl FnOnce(&C::Reply) -> bool + 'static,
 ) -> (Box<dyn QueuedWrite>, Check) {
-    let (write, pending) = queued(command);
+    let (write, pending) = queued(command, at_ms);
     let check = move || {
         let reply = pending.wait().now_or_never().ok_or("a write was not acknowledged")?;
         let reply = reply.map_err(|refused| format!("refused: {refused}"))?;
@@ -366,9 +529,11 @@ fn checked<C: Command>(
 }
 
 /// A command in a queue, and where its reply arrives.
-pub(super) fn queued<C: Command>(command: C) -> (Box<dyn QueuedWrite>, Pending<C::Reply>) {
-    let permits = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("the only one");
-    let (queued, pending) = Queued::new(command, permits, 0);
+pub(super) fn queued<C: Command>(
+    command: C,
+    at_ms: u64,
+) -> (Box<dyn QueuedWrite>, Pending<C::Reply>) {
+    let (queued, pending) = Queued::new(command, at_ms, None, 0);
     (queued, pending)
 }
 
@@ -376,9 +541,8 @@ pub(super) fn queued<C: Command>(command: C) -> (Box<dyn QueuedWrite>, Pending<C
 pub(super) fn commit(
     core: &mut Core,
     mut group: Vec<Box<dyn QueuedWrite>>,
-    at_ms: u64,
 ) -> Result<(), StorageError> {
-    match decide_group(core, &mut group, at_ms)? {
+    match decide_group(core, &mut group)? {
         Ok(()) => {
             core.make_durable()?;
             for write in group {
@@ -392,53 +556,9 @@ pub(super) fn commit(
 
 /// Commits a command as a group of its own.
 pub(super) fn commit_one<C: Command>(core: &mut Core, command: C) -> Result<C::Reply, Refused> {
-    let (write, pending) = queued(command);
-    commit(core, vec![write], 1_700_000_000_000).unwrap();
+    let (write, pending) = queued(command, BEGIN_S * 1_000);
+    commit(core, vec![write]).unwrap();
     pending.wait().now_or_never().expect("it is answered")
-}
-
-/// Checks that every document with an id or a sketch reads as it was stored.
-fn check_stored(view: &View, records: &Records, model: &Model) -> Result<(), String> {
-    for (sequence, document) in model.documents() {
-        let listed = view.documents_of(document.fingerprint).any(|p| p.sequence == *sequence);
-        if listed && (document.id.is_some() || document.sketch.is_some()) {
-            let stored = reader::stored(records, *sequence);
-            if stored.as_ref().map(|stored| &stored.document) != Ok(document) {
-                return Err(format!("document {sequence} reads as {stored:?}"));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn batch(dice: &mut Dice) -> Vec<Fingerprint> {
-    (0..=dice.below(6)).map(|_| fingerprint(dice)).collect()
-}
-
-fn fingerprint(dice: &mut Dice) -> Fingerprint {
-    let flips = dice.below(5);
-    Fingerprint::new((0..flips).fold(0, |bits, _| bits ^ 1 << dice.below(64)))
-}
-
-fn id(dice: &mut Dice) -> DocumentId {
-    DocumentId::new(format!("id-{}", dice.below(7))).unwrap()
-}
-
-fn document(dice: &mut Dice) -> Document {
-    let sketch = (dice.below(2) == 0).then(|| {
-        let mut codes = [0; BINS];
-        let changed = dice.below(20);
-        for (bin, code) in codes.iter_mut().enumerate().take(50) {
-            *code = if bin < changed { 2 } else { 1 };
-        }
-        Box::new(Sketch::from_codes(&codes))
-    });
-    Document {
-        id: (dice.below(3) > 0).then(|| id(dice)),
-        fingerprint: fingerprint(dice),
-        sketch,
-        short: dice.below(5) == 0,
-    }
 }
 
 /// Sweeps what both snapshots cover; `each` receives the bytes that each pack has reclaimed.
@@ -450,7 +570,8 @@ pub(super) fn sweep(
 ) -> Result<(), StorageError> {
     let next = snapshots.covered_by_both().next().get();
     let mut range = SweepRange { from: 1, next, pack_bytes };
-    let mut needed = Needed::new(core.view(), core.machine().id_secret());
+    let state = core.state();
+    let mut needed = Needed::new(&state, core.machine().id_secret());
     while let Sweep::UpTo { next, freed } = core.reclaimer().sweep(
         range,
         &mut |record, keep| {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
-use crate::document::{Document, DocumentId, Sequence};
+use crate::document::{Document, DocumentId, Packed, Sequence};
 use crate::engine::directory_file::RESTORE_MARKER;
 use crate::engine::error::OpenError;
 use crate::engine::error::Refused;
@@ -32,8 +32,9 @@ fn again(disk: &SimulatedDisk, history: History) -> Rig {
 fn a_full_disk_refuses_the_group_and_takes_the_next_when_there_is_room() {
     let disk = SimulatedDisk::new();
     let mut rig = empty(&disk);
-    let packed = |first: u64| InsertPacked {
-        fingerprints: (first..first + 50).map(Fingerprint::new).collect(),
+    let packed = |first: u64| {
+        let fingerprints: Vec<_> = (first..first + 50).map(Fingerprint::new).collect();
+        InsertPacked { packed: fingerprints.into() }
     };
     disk.set_faults(Faults { capacity_bytes: Some(1), ..Faults::default() });
     assert_eq!(commit_one(&mut rig.core, packed(0)), Err(Refused::DiskFull));
@@ -47,8 +48,9 @@ fn a_full_disk_refuses_the_group_and_takes_the_next_when_there_is_room() {
 fn with_snapshot(disk: &SimulatedDisk) -> Rig {
     let mut rig = empty(disk);
     let fingerprints: Vec<_> = (0..30).map(|bits| Fingerprint::new(bits << 30)).collect();
-    rig.expect_packed(&fingerprints);
-    commit_one(&mut rig.core, InsertPacked { fingerprints }).unwrap();
+    let packed = Packed::from(fingerprints);
+    rig.expect_packed(&packed);
+    commit_one(&mut rig.core, InsertPacked { packed }).unwrap();
     rig.snapshot().unwrap();
     rig
 }
@@ -152,16 +154,16 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     let fingerprint = Fingerprint::new(7);
     let id = DocumentId::new("the last").unwrap();
     let document = Document { id: Some(id.clone()), ..Document::bare(fingerprint) };
-    let bare = InsertPacked { fingerprints: vec![fingerprint; 40] };
+    let bare = InsertPacked { packed: vec![fingerprint; 40].into() };
     commit_one(&mut rig.core, bare).unwrap();
     commit_one(&mut rig.core, Insert { document }).unwrap();
     let (state, bare) = (rig.core.published(), Document::bare(fingerprint));
-    let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
-    let probe = Probe { document: &bare, key: None, criteria };
-    let lookup = Lookup::begin(&state.view, &probe);
+    let probe = Probe::new(&bare, Criteria::within(Distance::default()), 0, &[0; 16]);
+    let lookup = Lookup::begin(&state.view, &probe, false);
     assert!(lookup.reads_records());
     let findings = lookup.show(&state, TEN).unwrap();
-    assert_eq!((findings.hits[0].id_count, &findings.hits[0].ids), (1, &vec![id]));
+    let hit = &findings.hits[0];
+    assert_eq!((hit.document_count, &hit.documents[0].id), (41, &Some(id)));
 }
 
 const TEN: Listing = Listing { short: false, limit: 10, bytes_max: usize::MAX };
@@ -179,17 +181,17 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     rig.snapshot().unwrap();
     let state = rig.core.published();
     let min_resemblance = MinResemblance::of_similarity(0.8);
-    let criteria = Criteria { distance: Distance::default(), min_resemblance };
-    let probe = Probe { document: &document, key: None, criteria };
-    let mut lookup = Lookup::begin(&state.view, &probe);
-    assert!(lookup.reads_ids(&state.view, 10));
+    let criteria = Criteria { min_resemblance, ..Criteria::within(Distance::default()) };
+    let probe = Probe::new(&document, criteria, 0, &[0; 16]);
+    let mut lookup = Lookup::begin(&state.view, &probe, false);
+    assert!(lookup.reads_documents(&state.view, 10));
     lookup.verify(&state, &probe).unwrap();
-    assert!(!lookup.reads_ids(&state.view, 10));
+    assert!(!lookup.reads_documents(&state.view, 10));
     let records = empty(&SimulatedDisk::new()).core.published().records;
-    let without_records = Published { view: state.view, records };
+    let without_records = Published { records, ..state };
     let findings = lookup.show(&without_records, TEN).unwrap();
-    assert_eq!(findings.hits[0].ids, [id]);
+    assert_eq!(findings.hits[0].documents[0].id, Some(id));
     // Another look-up has not read it, and does not find it.
-    let lookup = Lookup::begin(&without_records.view, &probe);
+    let lookup = Lookup::begin(&without_records.view, &probe, false);
     lookup.show(&without_records, TEN).unwrap_err();
 }

@@ -156,9 +156,10 @@ async fn a_write_whose_group_fails_is_refused_and_never_visible() {
 
         assert_eq!(engine.readiness(), Readiness::Failed, "{operation:?}");
         assert_eq!(engine.sequence(), Sequence::ZERO, "{operation:?}");
-        assert_eq!(engine.document(&id).await, Ok(None), "{operation:?}");
-        let criteria = Criteria { distance: Distance::default(), min_resemblance: None };
-        let found = engine.query(&bare, QueryOptions { criteria, limit: 10 }).await.unwrap();
+        assert_eq!(engine.document(None, &id).await, Ok(None), "{operation:?}");
+        let criteria = Criteria::within(Distance::default());
+        let options = QueryOptions { criteria, limit: 10, with_metadata: false };
+        let found = engine.query(&bare, options).await.unwrap();
         assert_eq!(found, Findings::default(), "{operation:?}");
         tokio::task::spawn_blocking(move || engine.close()).await.unwrap();
     }
@@ -209,7 +210,7 @@ async fn fill_deltas(engine: &Engine, deltas: usize) {
         let after = engine.shared.published.load().view.sequence().get();
         let numbers = after + 1..=after + FEW_EVENTS as u64;
         let bits = numbers.map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let batch = bits.map(Fingerprint::new).collect();
+        let batch: Vec<_> = bits.map(Fingerprint::new).collect();
         let pending = engine.begin_insert_packed(batch, Admission::Wait).await;
         pending.unwrap().wait().await.unwrap();
     }

@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use crate::document::{Document, DocumentId, Sequence};
+use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::read::found::{Checked, Unread};
@@ -13,14 +13,16 @@ use crate::engine::read::reader::Lookup;
 use crate::engine::replies::{PackedInserted, Removed, Written};
 use crate::machine::apply::Machine;
 use crate::machine::commands::{
-    Applied, CheckAndInsert, CheckAndInsertPacked, Insert, InsertPacked, Remove, Reset, Verdict,
+    Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
+    Remove, RemoveMany, Reset, Verdict,
 };
+use crate::machine::jobs::{Job, Purge, RUNNING_MAX, Reach};
 use crate::machine::search::{PackedSearch, Probe, Stale};
 use crate::sketch::Sketch;
 use crate::storage::Records;
 
 /// Bytes of a record that do not depend on its document, rounded up.
-const RECORD_BYTES: usize = 32;
+const RECORD_BYTES: usize = 64;
 
 /// A command as the writer decides it.
 pub(crate) trait Command: Debug + Send + 'static {
@@ -58,12 +60,20 @@ impl Bounds {
     }
 
     fn of_document(document: &Document) -> Self {
-        Self::new(Sketch::BYTES + document.id.as_ref().map_or(0, id_bytes), 1, true)
+        let id = document.id.as_ref().map_or(0, id_bytes);
+        let metadata = document.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
+        let namespace = namespace_bytes(document.namespace.as_ref());
+        Self::new(Sketch::BYTES + id + metadata + namespace, 1, true)
     }
 
-    const fn of_packed(fingerprints: usize) -> Self {
-        Self::new(8 * fingerprints, fingerprints, true)
+    fn of_packed(packed: &Packed) -> Self {
+        let fingerprints = packed.fingerprints.len();
+        Self::new(8 * fingerprints + namespace_bytes(packed.namespace.as_ref()), fingerprints, true)
     }
+}
+
+fn namespace_bytes(namespace: Option<&Namespace>) -> usize {
+    namespace.map_or(0, |namespace| namespace.as_str().len())
 }
 
 fn id_bytes(id: &DocumentId) -> usize {
@@ -100,10 +110,11 @@ impl Command for SearchedCheckAndInsert {
 
     fn decide(self, machine: &mut Machine, records: &Records) -> Result<Applied<Checked>, Refused> {
         let Self { command, mut lookup, limit } = self;
-        let published = Published { view: machine.view().clone(), records: records.clone() };
-        let probe = Probe::new(&command.document, command.criteria, &machine.id_secret());
+        let published = Published::new(machine, records.clone());
+        let (now_ms, secret) = (machine.now_ms(), machine.id_secret());
+        let probe = Probe::new(&command.document, command.criteria, now_ms, &secret);
         if let Err(Stale) = lookup.search.update(machine.view(), &probe) {
-            lookup = Lookup::begin(&published.view, &probe);
+            lookup.repeat(&published.view, &probe);
             lookup.verify(&published, &probe)?;
         }
         let short = command.document.short;
@@ -119,7 +130,7 @@ impl Command for InsertPacked {
     type Reply = PackedInserted;
 
     fn bounds(&self) -> Bounds {
-        Bounds::of_packed(self.fingerprints.len())
+        Bounds::of_packed(&self.packed)
     }
 
     fn decide(
@@ -127,7 +138,7 @@ impl Command for InsertPacked {
         machine: &mut Machine,
         _: &Records,
     ) -> Result<Applied<PackedInserted>, Refused> {
-        let inserted = self.fingerprints.len() as u64;
+        let inserted = self.packed.fingerprints.len() as u64;
         let applied = machine.insert_packed(self);
         Ok(applied.map(|(), sequence| PackedInserted { inserted, sequence }))
     }
@@ -144,14 +155,19 @@ impl Command for SearchedCheckAndInsertPacked {
     type Reply = Vec<u8>;
 
     fn bounds(&self) -> Bounds {
-        Bounds::of_packed(self.command.fingerprints.len())
+        Bounds::of_packed(&self.command.packed)
     }
 
     fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Vec<u8>>, Refused> {
         let Self { command, mut search } = self;
-        if search.is_stale(machine.view()) {
-            search = PackedSearch::new(machine.view(), &command.fingerprints, command.distance);
+        let CheckAndInsertPacked { packed, criteria } = &command;
+        let namespace = machine.namespace_key(packed.namespace.as_ref());
+        let scope = machine.view().scope(namespace, 0, criteria.max_age_s);
+        if search.is_stale(machine.view(), &scope) {
+            let fingerprints = &packed.fingerprints;
+            search = PackedSearch::new(machine.view(), fingerprints, criteria.distance, scope);
         }
+        search.scope = scope;
         Ok(machine.check_and_insert_packed(command, search))
     }
 }
@@ -160,7 +176,8 @@ impl Command for Remove {
     type Reply = Removed;
 
     fn bounds(&self) -> Bounds {
-        Bounds::new(id_bytes(&self.id), 1, false)
+        let namespace = namespace_bytes(self.namespace.as_ref());
+        Bounds::new(id_bytes(&self.id) + namespace, 1, false)
     }
 
     fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Removed>, Refused> {
@@ -172,11 +189,54 @@ impl Command for Reset {
     type Reply = Removed;
 
     fn bounds(&self) -> Bounds {
-        Bounds::new(0, 1, false)
+        Bounds::new(namespace_bytes(self.namespace.as_ref()), 1, false)
     }
 
     fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Removed>, Refused> {
         Ok(machine.reset(self).map(removed))
+    }
+}
+
+impl Command for RemoveMany {
+    type Reply = Removed;
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(16 * self.documents.len(), self.documents.len().max(1), false)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Removed>, Refused> {
+        Ok(machine.remove_many(self).map(removed))
+    }
+}
+
+impl Command for BeginPurge {
+    type Reply = Job;
+
+    fn bounds(&self) -> Bounds {
+        let Purge { reach, prefix, .. } = &self.purge;
+        let namespace = match reach {
+            Reach::Namespace(namespace) => namespace_bytes(namespace.as_ref()),
+            Reach::All => 0,
+        };
+        Bounds::new(namespace + prefix.as_ref().map_or(0, |prefix| prefix.len()), 1, false)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Job>, Refused> {
+        let Applied { reply, change, sequence } = machine.begin_purge(self);
+        let reply = reply.ok_or(Refused::TooManyJobs { max: RUNNING_MAX })?;
+        Ok(Applied { reply, change, sequence })
+    }
+}
+
+impl Command for EndJob {
+    type Reply = bool;
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(0, 1, false)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<bool>, Refused> {
+        Ok(machine.end_job(self))
     }
 }
 

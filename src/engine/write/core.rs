@@ -6,6 +6,8 @@
 //! it writes and syncs their records together. If a write or sync fails, the state in memory is
 //! ahead of the disk, and the core must not be used again.
 
+use std::sync::Arc;
+
 use crate::document::Sequence;
 use crate::engine::error::Refused;
 use crate::engine::options::Durability;
@@ -16,6 +18,7 @@ use crate::index::view::View;
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::machine::commands::Applied;
+use crate::machine::jobs::Jobs;
 use crate::storage::{Journal, Reclaimer, Records, StorageError};
 
 /// The state and its journal.
@@ -31,10 +34,17 @@ pub(crate) struct Core {
 /// What the commands of a group share.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// When they are accepted, in milliseconds since 1970.
-    at_ms: u64,
     /// The records of the state before each of them.
     records: Records,
+}
+
+/// A state that no crash takes back.
+#[derive(Debug, Clone)]
+pub(crate) struct Durable {
+    /// The index.
+    pub(crate) view: View,
+    /// The jobs.
+    pub(crate) jobs: Arc<Jobs>,
 }
 
 impl Core {
@@ -66,7 +76,7 @@ impl Core {
 
     /// The state with its records, for readers.
     pub(crate) fn published(&self) -> Published {
-        Published { view: self.view().clone(), records: self.records.pin() }
+        Published::new(&self.machine, self.records.pin())
     }
 
     /// The readers of the journal, for the simulation.
@@ -84,30 +94,31 @@ impl Core {
         &mut self,
         commands: u64,
         payload_bytes: u64,
-        at_ms: u64,
     ) -> Result<Group, StorageError> {
         self.journal.reserve(commands, payload_bytes)?;
         // The records of the group go to the file that is the last one now.
-        Ok(Group { at_ms, records: self.records.pin() })
+        Ok(Group { records: self.records.pin() })
     }
 
-    /// Decides the next command of a group. Its caller must not learn of it before
-    /// [`Self::make_durable`] has succeeded.
+    /// Decides the next command of a group, which was accepted at this time. Its caller must not
+    /// learn of it before [`Self::make_durable`] has succeeded.
     ///
     /// # Errors
     /// [`StorageError`]: the core must not be used again.
     pub(crate) fn decide<C: Command>(
         &mut self,
         command: C,
+        at_ms: u64,
         group: &Group,
     ) -> Result<Result<C::Reply, Refused>, StorageError> {
+        let at_ms = self.machine.advance_time(at_ms);
         let Applied { reply, change, sequence } =
             match command.decide(&mut self.machine, &group.records) {
                 Ok(applied) => applied,
                 Err(refused) => return Ok(Err(refused)),
             };
         if let Some(change) = change {
-            self.append(&Record { at_ms: group.at_ms, change }, sequence)?;
+            self.append(&Record { at_ms, change }, sequence)?;
         }
         Ok(Ok(reply))
     }
@@ -157,10 +168,15 @@ impl Core {
     ///
     /// # Errors
     /// As [`Self::make_durable`].
-    pub(crate) fn freeze(&mut self) -> Result<View, StorageError> {
+    pub(crate) fn freeze(&mut self) -> Result<Durable, StorageError> {
         self.journal.cut()?;
         self.machine.view_mut().rotate();
-        Ok(self.view().clone())
+        Ok(self.state())
+    }
+
+    /// The state without its records. It is durable once everything is synced.
+    pub(crate) fn state(&self) -> Durable {
+        Durable { view: self.view().clone(), jobs: Arc::clone(self.machine.jobs()) }
     }
 
     /// Installs what was built from parts of the view.

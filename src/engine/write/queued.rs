@@ -35,13 +35,15 @@ pub(crate) trait QueuedWrite: Debug + Send {
 #[derive(Debug)]
 pub(crate) struct Queued<C: Command> {
     bounds: Bounds,
+    /// When it was accepted, in milliseconds since 1970.
+    at_ms: u64,
     /// `None` once it is decided.
     command: Option<C>,
     /// [`Refused::Failed`] until it is decided.
     reply: Result<C::Reply, Refused>,
     caller: oneshot::Sender<Result<C::Reply, Refused>>,
-    /// Released with the command.
-    _permits: OwnedSemaphorePermit,
+    /// Released with the command. Commands of the engine itself need none: it bounds them.
+    _permits: Option<OwnedSemaphorePermit>,
 }
 
 /// A write that is in the queue.
@@ -55,15 +57,18 @@ pub struct Pending<R> {
 }
 
 impl<C: Command> Queued<C> {
-    /// A command, and where its reply arrives. The reply takes about `bytes` bytes.
+    /// A command that is accepted at this time, and where its reply arrives. The reply takes about
+    /// `bytes` bytes.
     pub(crate) fn new(
         command: C,
-        permits: OwnedSemaphorePermit,
+        at_ms: u64,
+        permits: Option<OwnedSemaphorePermit>,
         bytes: usize,
     ) -> (Box<Self>, Pending<C::Reply>) {
         let (caller, reply) = oneshot::channel();
         let queued = Self {
             bounds: command.bounds(),
+            at_ms,
             command: Some(command),
             reply: Err(Refused::Failed),
             caller,
@@ -80,7 +85,7 @@ impl<C: Command> QueuedWrite for Queued<C> {
 
     fn decide(&mut self, core: &mut Core, group: &Group) -> Result<(), StorageError> {
         if let Some(command) = self.command.take() {
-            self.reply = core.decide(command, group)?;
+            self.reply = core.decide(command, self.at_ms, group)?;
         }
         Ok(())
     }
@@ -109,6 +114,14 @@ impl<R> Pending<R> {
         // The writer replies to every command, unless it panics.
         self.reply.await.unwrap_or(Err(Refused::Failed))
     }
+
+    /// The same on a thread that may block.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub(crate) fn wait_blocking(self) -> Result<R, Refused> {
+        self.reply.blocking_recv().unwrap_or(Err(Refused::Failed))
+    }
 }
 
 /// Decides writes in order, as one group. None of them may be acknowledged before the core has made
@@ -120,10 +133,9 @@ impl<R> Pending<R> {
 pub(crate) fn decide_group(
     core: &mut Core,
     writes: &mut [Box<dyn QueuedWrite>],
-    at_ms: u64,
 ) -> Result<Result<(), Refused>, StorageError> {
     let bytes = writes.iter().map(|write| write.bounds().payload_bytes).sum();
-    let begun = match core.begin_group(writes.len() as u64, bytes, at_ms) {
+    let begun = match core.begin_group(writes.len() as u64, bytes) {
         Err(error) if error.is_full() => return Ok(Err(Refused::DiskFull)),
         begun => begun?,
     };

@@ -104,7 +104,7 @@ impl Writer {
                 self.core.sync()?;
                 // Lets go of the files that packs have replaced.
                 self.publish();
-                drop(synced.send(self.core.view().clone()));
+                drop(synced.send(self.core.state()));
             }
             // `serve` checks for a failure next.
             Message::Fail => {}
@@ -161,7 +161,7 @@ impl Writer {
         group: &mut [Box<dyn QueuedWrite>],
     ) -> Result<Result<(), Refused>, StorageError> {
         let before = self.core.view().sequence();
-        if let Err(refused) = decide_group(&mut self.core, group, clock::now_ms())? {
+        if let Err(refused) = decide_group(&mut self.core, group)? {
             return Ok(Err(refused));
         }
         let begun = clock::now();
@@ -190,8 +190,12 @@ impl Writer {
 /// Memory of the whole index by part.
 pub(crate) fn memory_stats(view: &View) -> MemoryStats {
     let others = view.secondary_tables_bytes();
-    let mut memory =
-        MemoryStats { deltas: view.delta_bytes(), tables: others, ..MemoryStats::default() };
+    let mut memory = MemoryStats {
+        deltas: view.delta_bytes(),
+        tables: others,
+        namespaces: view.namespaces().bytes() as u64,
+        ..MemoryStats::default()
+    };
     let mut segments = 0;
     for bytes in view.segments().iter().map(|segment| segment.bytes()) {
         segments += bytes.total();

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::document::Namespace;
 use crate::http::problem::{Problem, ProblemBody};
 use crate::http::reply::replies::{OWN_BYTES, Share};
+use crate::http::request::lifetime::Lifetime;
 use crate::http::request::prepare::Prepared;
 use crate::http::request::reach::Reach;
 use crate::http::request::types::{
@@ -55,6 +57,8 @@ pub(crate) struct Batch {
     pub(crate) operation: Operation,
     /// The query parameters: the defaults of the lines.
     pub(crate) options: RequestOptions,
+    /// How long its documents are kept, unless their lines say so.
+    pub(crate) lifetime: Lifetime,
     /// The namespaces that its documents may have.
     pub(crate) reach: Reach,
     /// The bytes that the batch may keep when the budget of all connections is spent.
@@ -64,11 +68,11 @@ pub(crate) struct Batch {
 impl Batch {
     /// Refuses a document of a namespace that the batch does not reach. A fingerprint is made
     /// without any stored document, so it concerns no namespace.
-    pub(crate) fn check_namespace(&self, namespace: Option<&str>) -> Result<(), Problem> {
+    pub(crate) fn check_namespace(&self, namespace: Option<&Namespace>) -> Result<(), Problem> {
         match self.operation {
             Operation::Fingerprint => Ok(()),
             Operation::Query | Operation::Insert | Operation::CheckAndInsert => {
-                self.reach.check(namespace)
+                self.reach.check(namespace.map(Namespace::as_str))
             }
         }
     }
@@ -110,9 +114,13 @@ pub(crate) struct ErrorLine<'a> {
 
 /// The reply to the line with this number, which went wrong.
 pub(crate) fn error_line(problem: Problem, line: u64) -> Vec<u8> {
-    let problem = problem.at_line(line);
+    last_line(&problem.at_line(line))
+}
+
+/// The last line of a stream that cannot go on.
+pub(crate) fn last_line(problem: &Problem) -> Vec<u8> {
     if let Some(cause) = problem.logged().cause {
-        tracing::error!(cause, "a line of a batch failed");
+        tracing::error!(cause, "a line of a reply failed");
     }
     line_of(&ErrorLine { error: problem.body() })
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use axum::Json;
 use axum::body::Body;
-use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -21,8 +21,11 @@ use futures_util::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::engine::{Admission, Engine, PackedInserted, Pending, QueryOptions, Refused, Share};
-use crate::fingerprint::{Distance, Fingerprint};
+use crate::document::{Namespace, Packed};
+use crate::engine::{
+    Admission, Criteria, Engine, PackedInserted, PackedQuery, Pending, QueryOptions, Refused, Share,
+};
+use crate::fingerprint::Fingerprint;
 use crate::http::batch::context::{Batch, Operation};
 use crate::http::batch::ndjson;
 use crate::http::batch::unordered::Source;
@@ -30,6 +33,7 @@ use crate::http::batch::words::{Words, whole_words};
 use crate::http::problem::Problem;
 use crate::http::reply::wire::PackedInsertReply;
 use crate::http::request::body;
+use crate::http::request::lifetime::Lifetime;
 use crate::metrics;
 
 /// Chunks of one batch that are worked on at one time.
@@ -45,22 +49,26 @@ pub(crate) async fn run(
     headers: &HeaderMap,
     stream: Body,
 ) -> Result<Response, Problem> {
-    batch.check_namespace(None)?;
+    let namespace = batch.options.namespace().cloned();
+    batch.check_namespace(namespace.as_ref())?;
     let (stream, bytes) = whole_words(&batch.service.bodies, stream).await?;
     let words = Words::new(stream, batch.service.bodies.timeout);
     let operation = batch.operation;
     match operation {
-        Operation::Insert => insert(&batch.service.engine, words).await,
-        Operation::Query | Operation::CheckAndInsert if wants_ndjson(headers) => {
+        Operation::Insert => {
+            refuse_ids(&batch, "Packed fingerprints are stored without ids.")?;
+            insert(Target::new(&batch), words).await
+        }
+        Operation::Query | Operation::CheckAndInsert if body::accepts_ndjson(headers) => {
             Ok(ndjson::respond(batch, Source::Packed(words)))
         }
-        Operation::CheckAndInsert if batch.options.on_duplicate.is_some() => Err(Problem::invalid(
-            "on_duplicate",
-            "Packed replies have no place for it; ask for Accept: application/x-ndjson.",
-        )),
+        Operation::CheckAndInsert if batch.options.on_duplicate.is_some() => {
+            Err(Problem::invalid("on_duplicate", ONLY_NDJSON))
+        }
         Operation::Query | Operation::CheckAndInsert => {
-            let engine = batch.service.engine.clone();
-            Ok(respond(engine, words, operation, options.criteria.distance, bytes / 8))
+            refuse_ids(&batch, ONLY_NDJSON)?;
+            let query = PackedQuery { namespace, criteria: options.criteria };
+            Ok(respond(Target::new(&batch), words, operation, query, bytes / 8))
         }
         Operation::Fingerprint => {
             Err(body::unsupported("A packed fingerprint is a fingerprint already.".to_owned()))
@@ -68,11 +76,37 @@ pub(crate) async fn run(
     }
 }
 
-fn wants_ndjson(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(ACCEPT)
-        .iter()
-        .any(|value| value.to_str().is_ok_and(|accept| accept.contains("application/x-ndjson")))
+/// Why an option is refused that replies of one byte a fingerprint cannot honour.
+const ONLY_NDJSON: &str =
+    "Packed replies have no place for it; ask for Accept: application/x-ndjson.";
+
+fn refuse_ids(batch: &Batch, detail: &'static str) -> Result<(), Problem> {
+    if batch.options.id_from.is_some() {
+        return Err(Problem::invalid("id_from", detail));
+    }
+    Ok(())
+}
+
+/// Where the fingerprints are stored, and for how long.
+#[derive(Debug, Clone)]
+struct Target {
+    engine: Engine,
+    namespace: Option<Namespace>,
+    lifetime: Lifetime,
+}
+
+impl Target {
+    fn new(batch: &Batch) -> Self {
+        let engine = batch.service.engine.clone();
+        let namespace = batch.options.namespace().cloned();
+        Self { engine, namespace, lifetime: batch.lifetime }
+    }
+
+    /// A chunk that is stored now.
+    fn packed(&self, fingerprints: Vec<Fingerprint>) -> Packed {
+        let expiry = self.lifetime.expiry(Engine::now_ms());
+        Packed { namespace: self.namespace.clone(), expiry, fingerprints }
+    }
 }
 
 /// A running piece of work; its result has one byte a fingerprint.
@@ -80,22 +114,24 @@ type Work = JoinHandle<Result<Vec<u8>, Problem>>;
 
 /// Replies with one byte a fingerprint, from pieces of work that start in order.
 fn respond(
-    engine: Engine,
+    target: Target,
     mut words: Words,
     operation: Operation,
-    distance: Distance,
+    query: PackedQuery,
     count: u64,
 ) -> Response {
     let (to_reply, work) = mpsc::channel(CHUNKS_AHEAD);
-    let share = engine.share();
+    let share = target.engine.share();
     drop(tokio::spawn(async move {
         loop {
             let begun = match words.next().await {
                 Ok(None) => return,
                 Ok(Some(chunk)) if operation.writes() => {
-                    check_and_insert(engine.clone(), &share, chunk, distance).await
+                    check_and_insert(&target, &share, chunk, query.criteria).await
                 }
-                Ok(Some(chunk)) => Ok(query(engine.clone(), share.clone(), chunk, distance)),
+                Ok(Some(chunk)) => {
+                    Ok(look_up(target.engine.clone(), share.clone(), chunk, query.clone()))
+                }
                 Err(problem) => Err(problem),
             };
             let broken = begun.is_err();
@@ -133,23 +169,26 @@ fn cut_off_on_error(
     }
 }
 
-fn query(engine: Engine, share: Share, chunk: Vec<Fingerprint>, distance: Distance) -> Work {
+fn look_up(engine: Engine, share: Share, chunk: Vec<Fingerprint>, query: PackedQuery) -> Work {
     tokio::spawn(async move {
-        let nearest = engine.nearest_scheduled(&share, chunk, distance).await?;
+        let nearest = engine.nearest_scheduled(&share, chunk, &query).await?;
         count_nearest(&nearest);
         Ok(nearest)
     })
 }
 
 async fn check_and_insert(
-    engine: Engine,
+    target: &Target,
     share: &Share,
     chunk: Vec<Fingerprint>,
-    distance: Distance,
+    criteria: Criteria,
 ) -> Result<Work, Problem> {
+    let packed = target.packed(chunk);
     // The chunk enters the write queue here, in order; only the waiting runs in parallel.
-    let pending =
-        engine.begin_check_and_insert_packed(share, chunk, distance, Admission::Wait).await?;
+    let pending = target
+        .engine
+        .begin_check_and_insert_packed(share, packed, criteria, Admission::Wait)
+        .await?;
     Ok(tokio::spawn(async move {
         let nearest = pending.wait().await?;
         let inserted = count_nearest(&nearest);
@@ -174,15 +213,15 @@ fn count_nearest(nearest: &[u8]) -> u64 {
 }
 
 /// Stores all fingerprints and replies with counts.
-async fn insert(engine: &Engine, mut words: Words) -> Result<Response, Problem> {
+async fn insert(target: Target, mut words: Words) -> Result<Response, Problem> {
     let mut reply = PackedInsertReply {
         received: 0,
         inserted: 0,
         stored: false,
-        sequence: engine.sequence().get(),
+        sequence: target.engine.sequence().get(),
     };
     let mut in_queue = VecDeque::new();
-    let outcome = store_all(engine, &mut words, &mut reply, &mut in_queue).await;
+    let outcome = store_all(&target, &mut words, &mut reply, &mut in_queue).await;
     // Chunks in the write queue are stored whatever went wrong after them.
     while let Some(pending) = in_queue.pop_front() {
         finish(pending, &mut reply).await?;
@@ -199,14 +238,15 @@ async fn insert(engine: &Engine, mut words: Words) -> Result<Response, Problem> 
 }
 
 async fn store_all(
-    engine: &Engine,
+    target: &Target,
     words: &mut Words,
     reply: &mut PackedInsertReply,
     in_queue: &mut VecDeque<Pending<PackedInserted>>,
 ) -> Result<(), Problem> {
     while let Some(chunk) = words.next().await? {
         reply.received = reply.received.saturating_add(chunk.len() as u64);
-        in_queue.push_back(engine.begin_insert_packed(chunk, Admission::Wait).await?);
+        let pending = target.engine.begin_insert_packed(target.packed(chunk), Admission::Wait);
+        in_queue.push_back(pending.await?);
         if in_queue.len() > CHUNKS_AHEAD
             && let Some(oldest) = in_queue.pop_front()
         {

@@ -12,6 +12,7 @@ use crate::http::batch::{ndjson, packed};
 use crate::http::problem::Problem;
 use crate::http::reply::replies::OWN_BYTES;
 use crate::http::request::body::{self, Kind};
+use crate::http::request::lifetime::Lifetime;
 use crate::http::request::prepare;
 use crate::http::request::reach::Reach;
 use crate::http::service::Service;
@@ -25,7 +26,9 @@ pub(crate) async fn run(
     let (head, stream) = request.into_parts();
     let defaults = (operation.request().batch_parameters)(head.uri.query())?;
     // A default that is wrong for every line refuses the batch.
-    let query = prepare::query_options(defaults, &service.options.defaults)?;
+    let setting = service.setting();
+    let query = prepare::query_options(&defaults, &setting.defaults)?;
+    let lifetime = Lifetime::of(&defaults, &setting.defaults, setting.now_ms)?;
     let kind = body::kind(&head.headers, operation.takes())?;
     if operation.writes() {
         service.accepts_writes()?;
@@ -34,6 +37,7 @@ pub(crate) async fn run(
         service,
         operation,
         options: defaults,
+        lifetime,
         reach: Reach::of(&head.extensions),
         own: Arc::new(Semaphore::new(OWN_BYTES)),
     };

@@ -17,7 +17,7 @@ use crate::http::reply::counts::count_hits;
 use crate::http::reply::replies::SHORT_BYTES;
 use crate::http::reply::wire::{FingerprintReply, QueryReply};
 use crate::http::request::body::{self, Reserved};
-use crate::http::request::prepare::{self, Prepared};
+use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::lines::{Line, LineCutter};
 
 /// Documents that are prepared together. Each may have a few bytes, and take hundreds once it is
@@ -204,19 +204,20 @@ impl Chunk {
 }
 
 fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
-    let defaults = &batch.service.options.defaults;
+    let setting = batch.service.setting();
     match chunk {
         Chunk::Lines(lines, _reserved) => {
-            lines.into_iter().map(|line| (line.number, prepare_line(batch, &line))).collect()
+            let prepared = |line: Line| (line.number, prepare_line(batch, &line, &setting));
+            lines.into_iter().map(prepared).collect()
         }
-        Chunk::Packed { first, fingerprints } => (first..)
-            .zip(fingerprints)
-            .map(|(line, bits)| (line, prepare::bare(bits, None, batch.options, defaults)))
-            .collect(),
+        Chunk::Packed { first, fingerprints } => {
+            let prepared = |bits| prepare::bare(bits, None, batch.options.clone(), &setting);
+            (first..).zip(fingerprints.into_iter().map(prepared)).collect()
+        }
     }
 }
 
-fn prepare_line(batch: &Batch, line: &Line) -> Result<Prepared, Problem> {
+fn prepare_line(batch: &Batch, line: &Line, setting: &Setting) -> Result<Prepared, Problem> {
     let options = &batch.service.options;
     let Some(bytes) = &line.bytes else {
         return Err(Problem::new(
@@ -224,9 +225,8 @@ fn prepare_line(batch: &Batch, line: &Line) -> Result<Prepared, Problem> {
             format!("A line may have {} bytes (server.line_bytes_max).", options.line_bytes_max),
         ));
     };
-    let prepared =
-        prepare::line(bytes, batch.operation.request(), batch.options, &options.defaults)?;
-    batch.check_namespace(None)?;
+    let prepared = prepare::line(bytes, batch.operation.request(), &batch.options, setting)?;
+    batch.check_namespace(prepared.document.namespace.as_ref())?;
     Ok(prepared)
 }
 

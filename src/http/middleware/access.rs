@@ -30,7 +30,15 @@ pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
         ("GET", "/" | "/page.css" | "/page.js" | "/openapi.json") => Need::Token,
         (
             "GET",
-            "/metrics" | "/v1/stats" | "/v1/query" | "/v1/documents" | "/v1/documents/{id}",
+            "/metrics"
+            | "/v1/stats"
+            | "/v1/query"
+            | "/v1/documents"
+            | "/v1/documents/{id}"
+            | "/v1/fingerprints/{hex}"
+            | "/v1/namespaces"
+            | "/v1/jobs"
+            | "/v1/jobs/{job}",
         )
         | (
             "POST",
@@ -45,11 +53,17 @@ pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
             "/v1/insert"
             | "/v1/insert/batch"
             | "/v1/check-and-insert"
-            | "/v1/check-and-insert/batch",
+            | "/v1/check-and-insert/batch"
+            | "/v1/purge",
         )
-        | ("DELETE", "/v1/documents" | "/v1/documents/{id}" | "/v1/fingerprints/{hex}") => {
-            Need::Scope(Scope::Write)
-        }
+        | (
+            "DELETE",
+            "/v1/documents"
+            | "/v1/documents/{id}"
+            | "/v1/fingerprints/{hex}"
+            | "/v1/namespaces/{name}"
+            | "/v1/jobs/{job}",
+        ) => Need::Scope(Scope::Write),
         _ => Need::Scope(Scope::Admin),
     }
 }
@@ -79,6 +93,12 @@ fn is_for_limited_tokens(route: Option<&str>) -> bool {
             | "/v1/documents"
             | "/v1/documents/{id}"
             | "/v1/fingerprints/{hex}"
+            | "/v1/namespaces"
+            | "/v1/namespaces/{name}"
+            | "/v1/purge"
+            | "/v1/jobs"
+            | "/v1/jobs/{job}"
+            | "/v1/stats"
     )
 }
 

@@ -11,6 +11,7 @@ use axum::http::{HeaderValue, Method, Version};
 
 use crate::http::host::Authority;
 use crate::http::problem::{Code, Problem, quoted};
+use crate::http::request::body;
 use crate::http::service::Service;
 
 /// Where browsers say how the page that sends a request relates to this service.
@@ -18,6 +19,9 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The route whose reply contains the secrets of the data directory.
 const EXPORT: &str = "/v1/snapshots/export";
+
+/// The route that streams all documents to clients that accept lines of JSON.
+const DOCUMENTS: &str = "/v1/documents";
 
 /// Lets a request through, or says why not.
 pub(crate) fn check(
@@ -96,13 +100,19 @@ fn misdirected(host: &Authority<'_>) -> Problem {
     Problem::new(Code::HostNotAllowed, detail)
 }
 
+/// Whether the reply is a stream of everything, of which only a few may run at one time.
+fn exports(route: Option<&str>, request: &Request) -> bool {
+    let is_list = route == Some(DOCUMENTS) && body::accepts_ndjson(request.headers());
+    is_list || route == Some(EXPORT)
+}
+
 /// Trusts `Sec-Fetch-Site`, in which a browser says where a request comes from. Links on other sites
 /// may be followed, since their pages cannot read the replies, except to an export.
 fn same_site(route: Option<&str>, request: &Request) -> Result<(), Problem> {
     let mut sites = request.headers().get_all(SEC_FETCH_SITE).iter().map(HeaderValue::as_bytes);
     let is_foreign = sites.any(|site| matches!(site, b"cross-site" | b"same-site"));
     let only_reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    if !is_foreign || (only_reads && route != Some(EXPORT)) {
+    if !is_foreign || (only_reads && !exports(route, request)) {
         return Ok(());
     }
     let detail = "A page of another site sent this request; only pages of this service may.";

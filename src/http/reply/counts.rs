@@ -16,6 +16,7 @@ pub(crate) fn count_verdict(verdict: Verdict) {
         Verdict::Inserted => metrics::WriteOutcome::Inserted,
         Verdict::Duplicate { .. } => metrics::WriteOutcome::Duplicate,
         Verdict::AlreadyPresent => metrics::WriteOutcome::AlreadyPresent,
+        Verdict::Refreshed => metrics::WriteOutcome::Refreshed,
         Verdict::Replaced => metrics::WriteOutcome::Replaced,
     };
     metrics::written(outcome, 1);

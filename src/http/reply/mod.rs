@@ -1,8 +1,11 @@
-//! Replies: their JSON ([`wire`], [`explained`], [`hex`]), the budget of their bytes ([`replies`]),
-//! and their metrics ([`counts`]).
+//! Replies: their JSON ([`wire`], [`documents`], [`jobs`], [`explained`], [`hex`]), the budget of
+//! their bytes ([`replies`]), those that are streamed ([`streamed`]), and their metrics ([`counts`]).
 
 pub(crate) mod counts;
+pub(crate) mod documents;
 pub(crate) mod explained;
 pub(crate) mod hex;
+pub(crate) mod jobs;
 pub(crate) mod replies;
+pub(crate) mod streamed;
 pub(crate) mod wire;

@@ -140,10 +140,25 @@ impl Replies {
         Ok(json(counted(bytes, share)))
     }
 
-    /// The reply of a request that has written, with the share of its hits.
-    pub(crate) fn answer_write(&self, mut reply: impl Shorten, share: Option<Share>) -> Response {
-        let bytes_max = if share.is_some() { self.bytes_max } else { SHORT_BYTES };
-        json(counted(within(&mut reply, bytes_max), share))
+    /// How many bytes a page of a list may take, with the share of them. A page can always be
+    /// shorter, so it is never refused.
+    pub(crate) fn page(&self) -> (usize, Option<Share>) {
+        match self.try_long(self.bytes_max) {
+            Some(share) => (self.bytes_max, Some(share)),
+            None => (SHORT_BYTES, None),
+        }
+    }
+
+    /// A reply that must be sent, however few bytes are left: that of a request that has written,
+    /// or a page of a list.
+    pub(crate) fn answer_shorter(&self, mut reply: impl Shorten, share: Option<Share>) -> Response {
+        let bytes = within(&mut reply, self.bytes_max);
+        let share = share
+            .or_else(|| if bytes.len() > SHORT_BYTES { self.try_long(bytes.len()) } else { None });
+        if share.is_none() && bytes.len() > SHORT_BYTES {
+            return json(Bytes::from(within(&mut reply, SHORT_BYTES)));
+        }
+        json(counted(bytes, share))
     }
 
     /// The reply to the line of a batch whose reply is sent next, with the share of its hits.
@@ -176,8 +191,8 @@ fn spent() -> Problem {
 
 /// A reply that can list fewer hits.
 pub(crate) trait Shorten: Serialize {
-    /// Drops the last half of the hits and marks the reply as truncated; false if there are no
-    /// hits, or only the first is left, which a duplicate must name.
+    /// Drops the last half of the hits, or of the documents of the last one, and marks the reply as
+    /// truncated; false if nothing is left to drop, because a duplicate must name a document.
     fn halve(&mut self) -> bool {
         false
     }

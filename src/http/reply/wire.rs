@@ -1,11 +1,13 @@
 //! The JSON of the replies. [`crate::http::request::types`] declares the requests.
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::document::DocumentId;
-use crate::engine::{self, Findings, Removed, StoredDocument, Verdict, Written};
+use crate::document::{DocumentId, Expiry};
+use crate::engine::{self, Findings, Verdict, Written};
 use crate::fingerprint::Fingerprint;
+use crate::http::reply::documents::as_json;
 use crate::http::reply::explained::{
     BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits,
 };
@@ -109,6 +111,15 @@ impl Shorten for CompareReply {}
 fn halve(hits: &mut Vec<HitReply<'_>>) -> bool {
     let listed = hits.len();
     hits.truncate((listed / 2).max(1));
+    // With metadata, the documents of a single hit may be too long.
+    let only = hits.first_mut().filter(|_| listed == 1);
+    listed > 1 || only.is_some_and(|hit| halve_documents(&mut hit.documents))
+}
+
+/// `document_count` says that there are more.
+fn halve_documents(documents: &mut Vec<HitDocumentReply<'_>>) -> bool {
+    let listed = documents.len();
+    documents.truncate((listed / 2).max(1));
     listed > 1
 }
 
@@ -144,10 +155,10 @@ pub(crate) struct HitReply<'a> {
     similarity: Option<f64>,
     /// Whether the similarity reaches `min_similarity`; null if there is none.
     confirmed: Option<bool>,
-    /// The ids of its documents, oldest first, at most 10.
-    ids: Vec<&'a str>,
-    /// How many of its documents have an id.
-    id_count: u64,
+    /// Its documents with an id or metadata, oldest first, at most 10.
+    documents: Vec<HitDocumentReply<'a>>,
+    /// How many documents it has. Up to 1,000 are counted where some of them expire or are too old.
+    document_count: u64,
     /// With `"explain": true`: the bits in which it differs, with their sums in the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -167,9 +178,37 @@ impl<'a> HitReply<'a> {
             distance: hit.distance.get(),
             similarity,
             confirmed,
-            ids: hit.ids.iter().map(DocumentId::as_str).collect(),
-            id_count: hit.id_count,
+            documents: hit.documents.iter().map(HitDocumentReply::from).collect(),
+            document_count: hit.document_count,
             differing_bits: None,
+        }
+    }
+}
+
+/// A document of a hit.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct HitDocumentReply<'a> {
+    /// Null if it has none.
+    id: Option<&'a str>,
+    /// When it was stored, in milliseconds since 1970.
+    stored_at_ms: u64,
+    /// When it expires, in seconds since 1970; missing if it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    expires_at: Option<u32>,
+    /// With `"include": ["metadata"]`; missing if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, nullable = false)]
+    metadata: Option<&'a RawValue>,
+}
+
+impl<'a> From<&'a query::HitDocument> for HitDocumentReply<'a> {
+    fn from(document: &'a query::HitDocument) -> Self {
+        Self {
+            id: document.id.as_ref().map(DocumentId::as_str),
+            stored_at_ms: document.stored_at_ms,
+            expires_at: document.expiry.map(Expiry::second),
+            metadata: document.metadata.as_ref().and_then(as_json),
         }
     }
 }
@@ -210,6 +249,8 @@ pub(crate) enum Outcome {
     Duplicate,
     /// This id was stored with this fingerprint already: a retry.
     AlreadyPresent,
+    /// This id was stored with this fingerprint already; its expiry, metadata and age are new.
+    Refreshed,
     /// This id was stored with another fingerprint, which the new one replaced.
     Replaced,
 }
@@ -220,6 +261,7 @@ impl From<Verdict> for Outcome {
             Verdict::Inserted => Self::Inserted,
             Verdict::Duplicate { .. } => Self::Duplicate,
             Verdict::AlreadyPresent => Self::AlreadyPresent,
+            Verdict::Refreshed => Self::Refreshed,
             Verdict::Replaced => Self::Replaced,
         }
     }
@@ -328,53 +370,6 @@ pub(crate) struct ComparedReply {
 impl From<Subject> for ComparedReply {
     fn from(side: Subject) -> Self {
         Self { fingerprint: side.fingerprint.into(), short: side.short }
-    }
-}
-
-/// What is stored under an id.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct DocumentReply {
-    id: Option<String>,
-    fingerprint: Hex,
-    recipe: String,
-    short: bool,
-    /// It came as text, so hits on it are verified.
-    verifiable: bool,
-    /// The change that stored it.
-    sequence: u64,
-    /// When, in milliseconds since 1970.
-    stored_at_ms: u64,
-}
-
-impl DocumentReply {
-    pub(crate) fn new(stored: StoredDocument, recipe: Recipe) -> Self {
-        Self {
-            id: stored.document.id.map(|id| id.to_string()),
-            fingerprint: stored.document.fingerprint.into(),
-            recipe: recipe.to_string(),
-            short: stored.document.short,
-            verifiable: stored.document.sketch.is_some(),
-            sequence: stored.sequence.get(),
-            stored_at_ms: stored.stored_at_ms,
-        }
-    }
-}
-
-/// The reply of a removal. Removing what is not stored succeeds with `"removed": 0`, so that a
-/// removal may be retried.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RemovedReply {
-    /// How many documents were removed.
-    removed: u64,
-    /// Always false.
-    stored: bool,
-    /// The number of the change; if nothing was stored, that of the last change before.
-    sequence: u64,
-}
-
-impl From<Removed> for RemovedReply {
-    fn from(removed: Removed) -> Self {
-        Self { removed: removed.documents, stored: false, sequence: removed.sequence.get() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
@@ -81,6 +81,14 @@ pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
             quoted(essence)
         )))
     }
+}
+
+/// Whether the client asks for a reply in lines of JSON.
+pub(crate) fn accepts_ndjson(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(ACCEPT)
+        .iter()
+        .any(|value| value.to_str().is_ok_and(|accept| accept.contains("application/x-ndjson")))
 }
 
 /// Refuses a Content-Type.

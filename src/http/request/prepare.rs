@@ -4,13 +4,16 @@
 //! caller decides on which thread it runs.
 
 use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_128;
 
-use crate::document::{Document, DocumentId};
+use crate::document::{Document, DocumentId, Metadata};
 use crate::engine::QueryOptions;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body::{Kind, WholeBody};
+use crate::http::request::document_fields::{HitPart, IdIn, IdSource, Include, MetadataIn};
+use crate::http::request::lifetime::Lifetime;
 use crate::http::request::types::{Fields, Parameters, RequestKind, RequestOptions};
 use crate::http::request::values::OnDuplicateChoice;
 use crate::machine::query::Criteria;
@@ -19,6 +22,14 @@ use crate::text::{self, Analysis, Explained, Extract, Method, Source, Wanted};
 
 /// The types of the body of a single document, in words for the client.
 pub(crate) const TAKES: &str = "application/json, text/plain or text/html";
+
+/// What a request is read against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setting {
+    pub(crate) defaults: RequestDefaults,
+    /// The time at which it came, in milliseconds since 1970.
+    pub(crate) now_ms: u64,
+}
 
 /// A document with its options, ready for the engine.
 #[derive(Debug)]
@@ -41,16 +52,22 @@ pub(crate) fn single(
     mut body: WholeBody,
     request: &RequestKind,
     parameters: Parameters,
-    defaults: &RequestDefaults,
+    setting: &Setting,
 ) -> Result<Prepared, Problem> {
+    let has_id = parameters.id.is_some();
+    if has_id && parameters.options.id_from.is_some() {
+        let detail = "A document has either id or id_from, not both.";
+        return Err(Problem::invalid("id_from", detail));
+    }
     match kind {
         Kind::Json => {
             let mut fields = (request.body)(&body.bytes)?;
             // The URL and the body may contradict each other, so a field in both is refused.
+            let has_id = has_id || parameters.options.id_from.is_some();
             let twice = fields
                 .options
-                .given_in_both(parameters.options)
-                .or_else(|| (fields.id.is_some() && parameters.id.is_some()).then_some("id"));
+                .given_in_both(&parameters.options)
+                .or_else(|| (fields.id.is_some() && has_id).then_some("id"));
             if let Some(field) = twice {
                 let detail = "The field is in the body and in the query string.";
                 return Err(Problem::new(Code::RepeatedField, detail).of_field(field));
@@ -61,7 +78,8 @@ pub(crate) fn single(
                 // Or a large page would be in memory twice. Its share stays reserved.
                 body.bytes = Bytes::new();
             }
-            of_fields(fields, parameters.options, request.wanted, defaults)
+            fields.options = fields.options.or(parameters.options);
+            of_fields(fields, request.wanted, setting)
         }
         Kind::Text(charset) | Kind::Html(charset) => {
             let html = matches!(kind, Kind::Html(_));
@@ -73,7 +91,7 @@ pub(crate) fn single(
             })?;
             let source = if html { Source::Html(text) } else { Source::Text(text) };
             let Parameters { id, options } = parameters;
-            finish(Form::Source(source), id, options, request.wanted, defaults)
+            finish(Form::Source(source), id, options, request.wanted, setting)
         }
         Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
         Kind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
@@ -84,10 +102,12 @@ pub(crate) fn single(
 pub(crate) fn line(
     json: &[u8],
     request: &RequestKind,
-    defaults_of_batch: RequestOptions,
-    defaults: &RequestDefaults,
+    defaults_of_batch: &RequestOptions,
+    setting: &Setting,
 ) -> Result<Prepared, Problem> {
-    of_fields((request.body)(json)?, defaults_of_batch, request.wanted, defaults)
+    let mut fields = (request.body)(json)?;
+    fields.options = fields.options.or_of_batch(defaults_of_batch);
+    of_fields(fields, request.wanted, setting)
 }
 
 /// A bare fingerprint with its options.
@@ -95,9 +115,10 @@ pub(crate) fn bare(
     fingerprint: Fingerprint,
     id: Option<DocumentId>,
     options: RequestOptions,
-    defaults: &RequestDefaults,
+    setting: &Setting,
 ) -> Result<Prepared, Problem> {
-    finish(Form::Fingerprint(fingerprint), id, options, Wanted::STORED, defaults)
+    let id = id.map(IdIn::Given);
+    finish(Form::Fingerprint(fingerprint), id, options, Wanted::STORED, setting)
 }
 
 /// Refuses a recipe other than that of the service.
@@ -115,12 +136,10 @@ pub(crate) fn check_recipe(named: Option<&str>, defaults: &RequestDefaults) -> R
 /// A document from the fields of its JSON object.
 pub(crate) fn of_fields(
     fields: Fields<'_>,
-    options: RequestOptions,
     wanted: Wanted,
-    defaults: &RequestDefaults,
+    setting: &Setting,
 ) -> Result<Prepared, Problem> {
-    check_recipe(fields.recipe.as_deref(), defaults)?;
-    let options = fields.options.or(options);
+    check_recipe(fields.recipe.as_deref(), &setting.defaults)?;
     let forms = [
         fields.text.map(Source::Text).map(Form::Source),
         fields.html.map(Source::Html).map(Form::Source),
@@ -129,7 +148,7 @@ pub(crate) fn of_fields(
     ];
     let mut forms = forms.into_iter().flatten();
     match (forms.next(), forms.next()) {
-        (Some(source), None) => finish(source, fields.id, options, wanted, defaults),
+        (Some(form), None) => finish(form, fields.id, fields.options, wanted, setting),
         (None, _) => Err(Problem::new(
             Code::DocumentMissing,
             "A document needs one of text, html, features, fingerprint.",
@@ -165,20 +184,22 @@ impl Form<'_> {
 
 fn finish(
     form: Form<'_>,
-    id: Option<DocumentId>,
+    id: Option<IdIn>,
     options: RequestOptions,
     wanted: Wanted,
-    defaults: &RequestDefaults,
+    setting: &Setting,
 ) -> Result<Prepared, Problem> {
+    let Setting { defaults, now_ms } = setting;
     // Options first: checking them is cheap, and a wrong one should not cost an analysis.
-    let query = query_options(options, defaults)?;
+    let query = query_options(&options, defaults)?;
+    let expiry = Lifetime::of(&options, defaults, *now_ms)?.expiry(*now_ms);
+    let metadata = options.metadata.map(|metadata| checked(metadata, defaults)).transpose()?;
+    let id = IdMaker::new(id.or(options.id_from.map(IdIn::From)), &form)?;
     let extract = options.extract.map_or(defaults.extract, Extract::from);
     let method = Method { recipe: defaults.recipe, extract };
     let explain = options.explain == Some(true);
     let (document, features, explained) = match form {
-        Form::Fingerprint(fingerprint) => {
-            (Document { id, ..Document::bare(fingerprint) }, None, None)
-        }
+        Form::Fingerprint(fingerprint) => (Document::bare(fingerprint), None, None),
         Form::Source(source) => {
             let explained = explain.then(|| Explained::of(&source, method)).transpose()?;
             let analysis = match &explained {
@@ -186,11 +207,14 @@ fn finish(
                 None => text::analyse(&source, method, wanted)?,
             };
             let Analysis { fingerprint, features, sketch, short, .. } = analysis;
-            (Document { id, fingerprint, sketch, short }, features, explained.map(Box::new))
+            let document = Document { sketch, short, ..Document::bare(fingerprint) };
+            (document, features, explained.map(Box::new))
         }
     };
+    let id = id.id(document.fingerprint);
+    let namespace = options.namespace.map(|namespace| namespace.0);
     Ok(Prepared {
-        document,
+        document: Document { namespace, id, expiry, metadata, ..document },
         features,
         explain,
         explained,
@@ -200,9 +224,61 @@ fn finish(
     })
 }
 
+/// Metadata within the configured limit.
+fn checked(metadata: MetadataIn, defaults: &RequestDefaults) -> Result<Metadata, Problem> {
+    let max = defaults.metadata_bytes_max;
+    let bytes = match metadata {
+        MetadataIn::Fits(metadata) if metadata.as_str().len() <= max => return Ok(metadata),
+        MetadataIn::Fits(metadata) => metadata.as_str().len(),
+        MetadataIn::TooLarge(bytes) => bytes,
+    };
+    let detail = format!(
+        "The metadata has {bytes} bytes without white space; it may have {max} \
+         (documents.metadata_bytes_max)."
+    );
+    Err(Problem::new(Code::MetadataTooLarge, detail).of_field("metadata"))
+}
+
+/// An id that may need the fingerprint, which is known last.
+enum IdMaker {
+    Known(Option<DocumentId>),
+    FromFingerprint,
+}
+
+impl IdMaker {
+    fn new(id: Option<IdIn>, form: &Form<'_>) -> Result<Self, Problem> {
+        let source = match id {
+            None => return Ok(Self::Known(None)),
+            Some(IdIn::Given(id)) => return Ok(Self::Known(Some(id))),
+            Some(IdIn::From(source)) => source,
+        };
+        match (source, form) {
+            (IdSource::Fingerprint, _) => Ok(Self::FromFingerprint),
+            (IdSource::TextHash, Form::Source(Source::Text(text) | Source::Html(text))) => {
+                let id = format!("xxh3:{:032x}", xxh3_128(text.as_bytes()));
+                Ok(Self::Known(Some(DocumentId::new(id)?)))
+            }
+            (IdSource::TextHash, Form::Source(Source::Features(_)) | Form::Fingerprint(_)) => {
+                let detail = "An id from text-hash needs text or html.";
+                Err(Problem::invalid("id", detail))
+            }
+        }
+    }
+
+    fn id(self, fingerprint: Fingerprint) -> Option<DocumentId> {
+        match self {
+            Self::Known(id) => id,
+            Self::FromFingerprint => {
+                let id = DocumentId::new(format!("fp:{:016x}", fingerprint.bits()));
+                Some(id.expect("19 bytes are an id"))
+            }
+        }
+    }
+}
+
 /// The options of a look-up, after checking their ranges.
 pub(crate) fn query_options(
-    options: RequestOptions,
+    options: &RequestOptions,
     defaults: &RequestDefaults,
 ) -> Result<QueryOptions, Problem> {
     let max = defaults.distance_max;
@@ -231,12 +307,21 @@ pub(crate) fn query_options(
         let detail = "min_similarity takes a number, 0 to 1.";
         return Err(Problem::invalid("min_similarity", detail));
     }
+    let max_age_s = options.max_age.map(max_age).transpose()?;
+    let min_resemblance = MinResemblance::of_similarity(min_similarity);
+    let has_metadata = |include: &Include<HitPart>| include.has(&HitPart::Metadata);
     Ok(QueryOptions {
-        criteria: Criteria {
-            distance,
-            min_resemblance: MinResemblance::of_similarity(min_similarity),
-        },
+        criteria: Criteria { distance, min_resemblance, max_age_s },
         limit,
+        with_metadata: options.include.as_ref().is_some_and(has_metadata),
+    })
+}
+
+fn max_age(seconds: u64) -> Result<u32, Problem> {
+    let seconds_max = u32::try_from(seconds).ok().filter(|seconds| *seconds > 0);
+    seconds_max.ok_or_else(|| {
+        let detail = format!("max_age is {seconds}; it takes whole seconds, 1 to {}.", u32::MAX);
+        Problem::invalid("max_age", detail)
     })
 }
 

@@ -11,6 +11,7 @@ use axum::http::Extensions;
 use axum::http::request::Parts;
 
 use crate::access::Namespaces;
+use crate::document::{Document, Namespace};
 use crate::http::problem::{Code, Problem, quoted};
 
 /// The namespaces that a request may reach. Cheap to clone.
@@ -42,6 +43,16 @@ impl Reach {
             }
         };
         Err(Problem::new(Code::NamespaceNotAllowed, detail))
+    }
+
+    /// Refuses a request that concerns the namespace of this document.
+    pub(crate) fn check_document(&self, document: &Document) -> Result<(), Problem> {
+        self.check(document.namespace.as_ref().map(Namespace::as_str))
+    }
+
+    /// Whether a namespace may be shown; `None` is the default namespace.
+    pub(crate) fn admits(&self, namespace: Option<&str>) -> bool {
+        self.0.admits(namespace)
     }
 
     /// Refuses a request that concerns all namespaces at once.

@@ -10,9 +10,12 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::document::DocumentId;
+use crate::document::Namespace;
 use crate::fingerprint::Fingerprint;
 use crate::http::problem::Problem;
+use crate::http::request::document_fields::{
+    HitPart, IdIn, IdSource, Include, MetadataIn, NamespaceIn,
+};
 use crate::http::request::json::{self, Object};
 use crate::http::request::parameters;
 use crate::http::request::values::{
@@ -26,7 +29,7 @@ macro_rules! options {
     ($($field:ident: $type:ty,)*) => {
         /// The options of a request as written. [`crate::http::request::prepare`] checks their
         /// ranges against the configuration.
-        #[derive(Debug, Clone, Copy, Default)]
+        #[derive(Debug, Clone, Default)]
         pub(crate) struct RequestOptions {
             $(pub(crate) $field: Option<$type>,)*
         }
@@ -38,7 +41,7 @@ macro_rules! options {
             }
 
             /// The first option that both have.
-            pub(crate) fn given_in_both(self, other: Self) -> Option<&'static str> {
+            pub(crate) fn given_in_both(&self, other: &Self) -> Option<&'static str> {
                 $(if self.$field.is_some() && other.$field.is_some() {
                     return Some(stringify!($field));
                 })*
@@ -55,6 +58,29 @@ options! {
     on_duplicate: OnDuplicateChoice,
     extract: ExtractChoice,
     explain: bool,
+    namespace: NamespaceIn,
+    max_age: u64,
+    expires_in: u64,
+    expires_at: u64,
+    metadata: MetadataIn,
+    include: Include<HitPart>,
+    id_from: IdSource,
+}
+
+impl RequestOptions {
+    /// These options of a line; those that are missing come from the query parameters of its batch.
+    /// An expiry of the line takes the place of that of the batch, whichever way either is given.
+    pub(crate) fn or_of_batch(self, batch: &Self) -> Self {
+        let mut batch = batch.clone();
+        if self.expires_in.is_some() || self.expires_at.is_some() {
+            (batch.expires_in, batch.expires_at) = (None, None);
+        }
+        self.or(batch)
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_ref().map(|namespace| &namespace.0)
+    }
 }
 
 /// The fields of a document of any request.
@@ -65,7 +91,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) features: Option<Vec<(Cow<'a, str>, f64)>>,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) recipe: Option<Cow<'a, str>>,
-    pub(crate) id: Option<DocumentId>,
+    pub(crate) id: Option<IdIn>,
     pub(crate) options: RequestOptions,
 }
 
@@ -92,7 +118,7 @@ impl Fields<'_> {
 /// The query parameters of a request for one document.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
-    pub(crate) id: Option<DocumentId>,
+    pub(crate) id: Option<IdIn>,
     pub(crate) options: RequestOptions,
 }
 
@@ -128,13 +154,14 @@ macro_rules! query_parameters {
     };
 }
 
-/// Declares a request for a document, with its options. The brackets contain what OpenAPI says
-/// about an option in addition to its type.
-macro_rules! request {
+pub(crate) use query_parameters;
+
+/// Declares the JSON of a document with its options. The brackets contain what OpenAPI says about an
+/// option in addition to its type.
+macro_rules! document {
     (
         $(#[$doc:meta])*
-        $kind:ident: $body:ident, $parameters:ident, $batch_parameters:ident, $wanted:expr,
-        { $($(#[$field_doc:meta])* $field:ident: $type:ty [$($schema:tt)*],)* }
+        $body:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty [$($schema:tt)*],)* }
     ) => {
         $(#[$doc])*
         ///
@@ -160,12 +187,9 @@ macro_rules! request {
             #[serde(borrow, default, deserialize_with = "given")]
             #[schema(value_type = Option<String>, nullable = false)]
             recipe: Option<Borrowed<'a>>,
-            /// The caller's name for the document, usually its URL.
             #[serde(default, deserialize_with = "given")]
-            #[schema(
-                value_type = Option<String>, min_length = 1, max_length = 2048, nullable = false
-            )]
-            id: Option<Id>,
+            #[schema(nullable = false)]
+            id: Option<IdIn>,
             /// Which text of `html` counts; the default is the service's `query.extract`.
             #[serde(default, deserialize_with = "given")]
             #[schema(nullable = false)]
@@ -186,13 +210,33 @@ macro_rules! request {
                     features: body.features.map(|features| features.0),
                     fingerprint: body.fingerprint.map(|fingerprint| fingerprint.0),
                     recipe: body.recipe.map(|recipe| recipe.0),
-                    id: body.id.map(|id| id.0),
+                    id: body.id,
                     options: RequestOptions {
                         extract: body.extract,
                         $($field: body.$field,)*
                         ..RequestOptions::default()
                     },
                 }
+            }
+        }
+    };
+}
+
+/// Declares a request for a document, with its options: first those that are fields and query
+/// parameters, then those that are fields only, then those that are query parameters only.
+macro_rules! request {
+    (
+        $(#[$doc:meta])*
+        $kind:ident: $body:ident, $parameters:ident, $batch_parameters:ident, $wanted:expr,
+        { $($(#[$field_doc:meta])* $field:ident: $type:ty [$($schema:tt)*],)* }
+        { $($(#[$only_doc:meta])* $only:ident: $only_type:ty [$($only_schema:tt)*],)* }
+        { $($(#[$other_doc:meta])* $other:ident: $other_type:ty [$($other_schema:tt)*],)* }
+    ) => {
+        document! {
+            $(#[$doc])*
+            $body {
+                $($(#[$field_doc])* $field: $type [$($schema)*],)*
+                $($(#[$only_doc])* $only: $only_type [$($only_schema)*],)*
             }
         }
 
@@ -204,6 +248,7 @@ macro_rules! request {
                 /// Which text of a page of HTML counts; the default is the service's `query.extract`.
                 extract: ExtractChoice [inline],
                 $($(#[$field_doc])* $field: $type [$($schema)* inline],)*
+                $($(#[$other_doc])* $other: $other_type [$($other_schema)* inline],)*
             }
         }
 
@@ -213,6 +258,7 @@ macro_rules! request {
                 /// Which text of a page of HTML counts; the default is the service's `query.extract`.
                 extract: ExtractChoice [inline],
                 $($(#[$field_doc])* $field: $type [$($schema)* inline],)*
+                $($(#[$other_doc])* $other: $other_type [$($other_schema)* inline],)*
             }
         }
 
@@ -221,10 +267,11 @@ macro_rules! request {
             parameters: |query| {
                 let parameters: $parameters = parameters::read(query)?;
                 Ok(Parameters {
-                    id: parameters.id.map(|id| id.0),
+                    id: parameters.id.map(|id| IdIn::Given(id.0)),
                     options: RequestOptions {
                         extract: parameters.extract,
                         $($field: parameters.$field,)*
+                        $($other: parameters.$other,)*
                         ..RequestOptions::default()
                     },
                 })
@@ -234,6 +281,7 @@ macro_rules! request {
                 Ok(RequestOptions {
                     extract: parameters.extract,
                     $($field: parameters.$field,)*
+                    $($other: parameters.$other,)*
                     ..RequestOptions::default()
                 })
             },
@@ -250,6 +298,8 @@ request! {
         /// Adds the heaviest features and the 64 sums.
         explain: bool [],
     }
+    {}
+    {}
 }
 
 request! {
@@ -265,6 +315,20 @@ request! {
         min_similarity: f64 [minimum = 0, maximum = 1,],
         /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
         explain: bool [],
+        /// The namespace of the document; without it, the default namespace.
+        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256,],
+        /// Only documents that were stored at most this many seconds ago count.
+        max_age: u64 [value_type = Option<u32>, minimum = 1, maximum = 4_294_967_295_u32,],
+    }
+    {
+        /// What hits show of their documents in addition.
+        include: Include<HitPart> [value_type = Option<Vec<HitPart>>,],
+    }
+    {
+        /// What hits show of their documents in addition.
+        include: Include<HitPart> [value_type = Option<HitPart>,],
+        /// Makes the id, if none is given, from the fingerprint or from the text.
+        id_from: IdSource [],
     }
 }
 
@@ -272,7 +336,21 @@ request! {
     /// A document to store.
     INSERT: InsertRequest, InsertParameters, InsertBatchParameters,
     Wanted::STORED,
-    {}
+    {
+        /// The namespace of the document; without it, the default namespace.
+        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256,],
+        /// In how many seconds the document expires.
+        expires_in: u64 [minimum = 1, maximum = 3_155_760_000_u32,],
+        /// When the document expires, in seconds since 1970.
+        expires_at: u64 [minimum = 1, maximum = 4_294_967_295_u32,],
+    }
+    {
+        metadata: MetadataIn [],
+    }
+    {
+        /// Makes the id, if none is given, from the fingerprint or from the text.
+        id_from: IdSource [],
+    }
 }
 
 request! {
@@ -288,7 +366,31 @@ request! {
         min_similarity: f64 [minimum = 0, maximum = 1,],
         /// `insert` stores duplicates too.
         on_duplicate: OnDuplicateChoice [],
+        /// The namespace of the document; without it, the default namespace.
+        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256,],
+        /// Only documents that were stored at most this many seconds ago count.
+        max_age: u64 [value_type = Option<u32>, minimum = 1, maximum = 4_294_967_295_u32,],
+        /// In how many seconds the document expires.
+        expires_in: u64 [minimum = 1, maximum = 3_155_760_000_u32,],
+        /// When the document expires, in seconds since 1970.
+        expires_at: u64 [minimum = 1, maximum = 4_294_967_295_u32,],
     }
+    {
+        metadata: MetadataIn [],
+        /// What hits show of their documents in addition.
+        include: Include<HitPart> [value_type = Option<Vec<HitPart>>,],
+    }
+    {
+        /// What hits show of their documents in addition.
+        include: Include<HitPart> [value_type = Option<HitPart>,],
+        /// Makes the id, if none is given, from the fingerprint or from the text.
+        id_from: IdSource [],
+    }
+}
+
+document! {
+    /// A document to compare.
+    ComparedDocument {}
 }
 
 /// Two documents to compare.
@@ -296,11 +398,11 @@ request! {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CompareRequest<'a> {
     #[serde(borrow, default, deserialize_with = "given")]
-    #[schema(value_type = InsertRequest<'a>)]
-    pub(crate) a: Option<Object<InsertRequest<'a>>>,
+    #[schema(value_type = ComparedDocument<'a>)]
+    pub(crate) a: Option<Object<ComparedDocument<'a>>>,
     #[serde(borrow, default, deserialize_with = "given")]
-    #[schema(value_type = InsertRequest<'a>)]
-    pub(crate) b: Option<Object<InsertRequest<'a>>>,
+    #[schema(value_type = ComparedDocument<'a>)]
+    pub(crate) b: Option<Object<ComparedDocument<'a>>>,
     /// The largest distance of a duplicate.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u8>, minimum = 0, maximum = 8, nullable = false)]
@@ -349,6 +451,12 @@ query_parameters! {
         min_similarity: f64 [minimum = 0, maximum = 1],
         /// Adds to hits the bits that differ.
         explain: bool [value_type = Option<bool>],
+        /// The namespace to search; without it, the default namespace.
+        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
+        /// Only documents that were stored at most this many seconds ago count.
+        max_age: u64 [value_type = Option<u32>, minimum = 1, maximum = 4_294_967_295_u32],
+        /// What hits show of their documents in addition.
+        include: Include<HitPart> [value_type = Option<HitPart>],
     }
 }
 
@@ -359,16 +467,11 @@ impl GetQueryParameters {
             limit: self.limit,
             min_similarity: self.min_similarity,
             explain: self.explain,
+            namespace: self.namespace.clone(),
+            max_age: self.max_age,
+            include: self.include.clone(),
             ..RequestOptions::default()
         }
-    }
-}
-
-query_parameters! {
-    /// The query parameter that names a document.
-    IdParameter {
-        /// The id.
-        id: Id [value_type = String],
     }
 }
 
@@ -402,6 +505,13 @@ mod tests {
             format!("{{\"on_duplicate\":\"{long}\"}}"),
             format!("{{\"fingerprint\":\"{long}\"}}"),
             format!("{{\"id\":\"{long}\"}}"),
+            format!("{{\"id\":{{\"from\":\"{long}\"}}}}"),
+            format!("{{\"id\":{{\"{long}\":1}}}}"),
+            format!("{{\"namespace\":\"{long}\"}}"),
+            format!("{{\"metadata\":\"{long}\"}}"),
+            format!("{{\"include\":\"{long}\"}}"),
+            format!("{{\"include\":[\"{long}\"]}}"),
+            format!("{{\"expires_in\":\"{long}\"}}"),
             format!("{{\"features\":\"{long}\"}}"),
             format!("{{\"features\":[\"{long}\"]}}"),
             format!("{{\"features\":[[\"a\",\"{long}\"]]}}"),
@@ -414,7 +524,9 @@ mod tests {
             assert_eq!(report["field"].is_null(), json.starts_with('"'));
             let detail = report["detail"].as_str().unwrap();
             assert!(
-                report["code"] != "unknown_field" || detail.contains("on_duplicate"),
+                report["code"] != "unknown_field"
+                    || detail.contains("on_duplicate")
+                    || detail.contains("takes from"),
                 "{detail}"
             );
             let report = report.to_string();
@@ -466,7 +578,8 @@ mod tests {
     #[test]
     fn a_report_has_the_code_the_field_and_what_is_wrong() {
         let takes = "text, html, features, fingerprint, recipe, id, extract, distance, limit, \
-                     min_similarity, on_duplicate";
+                     min_similarity, on_duplicate, namespace, max_age, expires_in, expires_at, \
+                     metadata, include";
         let pair = "a pair [\"token\", weight]";
         for (json, code, field, detail) in [
             (
@@ -544,11 +657,12 @@ mod tests {
         assert_eq!(report("limit=1&limit=2")["code"], "repeated_field");
         let unknown = report("treshold=1");
         assert_eq!(unknown["field"], "treshold");
-        let known = "id, extract, distance, limit, min_similarity, explain";
+        let known = "id, extract, distance, limit, min_similarity, explain, namespace, max_age, \
+                     include, id_from";
         let detail = format!("This request takes the query parameters {known}.");
         assert_eq!(unknown["detail"], detail);
         let given = (QUERY.parameters)(Some("id=a+b%21&explain=true&extract=main")).unwrap();
-        assert_eq!(given.id.unwrap().as_str(), "a b!");
+        assert!(matches!(given.id, Some(IdIn::Given(id)) if id.as_str() == "a b!"));
         assert_eq!(given.options.explain, Some(true));
     }
 }

@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
 }
 
 /// The type of a value other than a string.
-fn kind(raw: &RawValue) -> Unexpected<'_> {
+pub(crate) fn kind(raw: &RawValue) -> Unexpected<'_> {
     match raw.get().as_bytes() {
         [b'{', ..] => Unexpected::Map,
         [b'[', ..] => Unexpected::Seq,

@@ -35,7 +35,7 @@ pub(crate) async fn post_check_and_insert(
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &CHECK_AND_INSERT).await?;
-    reach.check(None)?;
+    reach.check_document(&prepared.document)?;
     let subject = Subject::from(&prepared);
     let pending = service
         .engine
@@ -51,7 +51,7 @@ pub(crate) async fn post_check_and_insert(
     let (findings, share) = service.replies.hits(found, WhenSpent::Shorten).await?;
     count_hits(&findings);
     let reply = CheckAndInsertReply::new(&subject, written, &findings);
-    Ok(service.replies.answer_write(reply, share))
+    Ok(service.replies.answer_shorter(reply, share))
 }
 
 /// Store the unique ones of many documents.

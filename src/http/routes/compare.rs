@@ -6,17 +6,17 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 
 use crate::http::description::Problems;
-use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
 use crate::http::reply::wire::{self, CompareReply, Subject};
 use crate::http::request::body::{self, Kind};
 use crate::http::request::json::{self, Object};
 use crate::http::request::parameters::{self, NoParameters};
-use crate::http::request::prepare::{self, Prepared};
-use crate::http::request::types::{CompareRequest, Fields, INSERT, InsertRequest, RequestOptions};
+use crate::http::request::prepare::{self, Prepared, Setting};
+use crate::http::request::types::{CompareRequest, ComparedDocument, Fields, RequestOptions};
 use crate::http::service::Service;
 use crate::machine::query::Verification;
+use crate::text::Wanted;
 
 /// Compare two documents.
 ///
@@ -37,19 +37,19 @@ pub(crate) async fn post_compare(
         return Err(body::unsupported(detail.to_owned()));
     }
     let body = body::read(&service.bodies, stream).await?;
-    let defaults = service.options.defaults;
+    let setting = service.setting();
     let bytes = body.bytes.len();
-    let work = move || compare(&body.bytes, &defaults);
+    let work = move || compare(&body.bytes, &setting);
     let reply = service.analyse(bytes, work).await??;
     service.replies.answer(reply, None)
 }
 
-fn compare(json: &[u8], defaults: &RequestDefaults) -> Result<CompareReply, Problem> {
+fn compare(json: &[u8], setting: &Setting) -> Result<CompareReply, Problem> {
     let request: CompareRequest<'_> = json::read(json)?;
     let given = request.options();
-    let options = prepare::query_options(given, defaults)?;
-    let a = side(request.a, "a", given, defaults)?;
-    let b = side(request.b, "b", given, defaults)?;
+    let options = prepare::query_options(&given, &setting.defaults)?;
+    let a = side(request.a, "a", &given, setting)?;
+    let b = side(request.b, "b", &given, setting)?;
     let distance = a.document.fingerprint.distance(b.document.fingerprint);
     let verification = Verification::between(
         a.document.sketch.as_deref(),
@@ -72,14 +72,15 @@ fn compare(json: &[u8], defaults: &RequestDefaults) -> Result<CompareReply, Prob
 }
 
 fn side(
-    document: Option<Object<InsertRequest<'_>>>,
+    document: Option<Object<ComparedDocument<'_>>>,
     name: &'static str,
-    options: RequestOptions,
-    defaults: &RequestDefaults,
+    options: &RequestOptions,
+    setting: &Setting,
 ) -> Result<Prepared, Problem> {
     let missing =
         || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");
     let Object(document) = document.ok_or_else(|| missing().of_field(name))?;
-    prepare::of_fields(Fields::from(document), options, INSERT.wanted, defaults)
-        .map_err(|problem| problem.inside(name))
+    let mut fields = Fields::from(document);
+    fields.options = fields.options.or(options.clone());
+    prepare::of_fields(fields, Wanted::STORED, setting).map_err(|problem| problem.inside(name))
 }

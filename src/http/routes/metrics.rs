@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
-use crate::engine::{Readiness, Stats};
+use crate::engine::{JobState, Readiness, Stats};
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::routes::stats;
@@ -34,12 +34,21 @@ fn set_gauges(service: &Service, stats: &Stats) {
         ("documents", memory.documents),
         ("ids", memory.ids),
         ("removals", memory.removals),
+        ("namespaces", memory.namespaces),
         ("deltas", memory.deltas),
     ] {
         metrics::set_index_memory(part, bytes);
     }
     let set = |name, number, help| metrics::set(name, help, float(number));
     set("nearprint_documents", stats.documents, "Stored documents.");
+    set(
+        "nearprint_namespaces",
+        stats.namespaces,
+        "Namespaces with documents, other than the default one.",
+    );
+    let jobs = service.engine.jobs();
+    let running = jobs.iter().filter(|job| job.state == JobState::Running).count();
+    set("nearprint_jobs_running", running as u64, "Jobs that run or wait.");
     set(
         "nearprint_fingerprints",
         stats.fingerprints,

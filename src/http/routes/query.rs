@@ -55,7 +55,8 @@ pub(crate) async fn get_query(
             "The query parameter fingerprint is missing; text goes into the body of a POST.";
         return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
     };
-    let prepared = prepare::bare(fingerprint.0, parameters.id.map(|id| id.0), options, defaults)?;
+    let id = parameters.id.map(|id| id.0);
+    let prepared = prepare::bare(fingerprint.0, id, options, &service.setting())?;
     answer(&service, &reach, &prepared).await
 }
 
@@ -82,7 +83,7 @@ async fn answer(
     reach: &Reach,
     prepared: &Prepared,
 ) -> Result<Response, Problem> {
-    reach.check(None)?;
+    reach.check_document(&prepared.document)?;
     let found = service.engine.find(&prepared.document, prepared.options).await?;
     let (findings, share) = service.replies.hits(found, WhenSpent::Refuse).await?;
     count_hits(&findings);

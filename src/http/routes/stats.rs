@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
 use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,19 +13,40 @@ use utoipa::ToSchema;
 use crate::engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
+use crate::http::reply::documents::NamespaceReply;
 use crate::http::reply::wire::SnapshotReply;
-use crate::http::request::parameters::NoParameters;
+use crate::http::request::parameters;
+use crate::http::request::reach::Reach;
+use crate::http::request::selection::{NamespaceParameter, named};
 use crate::http::service::Service;
 
-/// The state of the service in numbers.
+/// The state of the service in numbers, or the number of documents in a namespace.
 #[utoipa::path(get, path = "/v1/stats", tag = "operations",
-    responses((status = 200, description = "The state of the service", body = StatsReply),
+    params(NamespaceParameter),
+    responses((status = 200, description = "The state of the service", body = StatsOrNamespace<'_>),
         Problems))]
 pub(crate) async fn get_stats(
     State(service): State<Arc<Service>>,
-    _: NoParameters,
-) -> Result<Json<StatsReply>, Problem> {
-    Ok(Json(StatsReply::new(service.stats().await?, &service)))
+    reach: Reach,
+    request: Request,
+) -> Result<Response, Problem> {
+    let parameters: NamespaceParameter = parameters::read(request.uri().query())?;
+    let Some(namespace) = named(parameters.namespace) else {
+        reach.check_all()?;
+        return Ok(Json(StatsReply::new(service.stats().await?, &service)).into_response());
+    };
+    reach.check(Some(namespace.as_str()))?;
+    let documents = service.engine.documents_in(Some(&namespace));
+    Ok(Json(NamespaceReply::new(namespace.as_str(), documents)).into_response())
+}
+
+/// With `namespace` the number of its documents, without it the state of the service.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "a description")]
+pub(crate) enum StatsOrNamespace<'a> {
+    Service(Box<StatsReply>),
+    Namespace(NamespaceReply<'a>),
 }
 
 /// How old a snapshot is by the clock of this machine, in milliseconds.
@@ -40,6 +62,8 @@ pub(crate) fn age_ms(snapshot: Option<&SnapshotInfo>) -> Option<u64> {
 pub(crate) struct StatsReply {
     /// Stored documents, with and without ids.
     documents: u64,
+    /// Namespaces with documents, other than the default one.
+    namespaces: u64,
     /// Distinct stored fingerprints, as far as they are counted.
     fingerprints: u64,
     /// The newest fingerprints that are not counted yet: 0, or more than a million after millions
@@ -117,6 +141,7 @@ pub(crate) struct MemoryReply {
     documents_bytes: u64,
     ids_bytes: u64,
     removals_bytes: u64,
+    namespaces_bytes: u64,
     deltas_bytes: u64,
     /// Reserved for merges, which need input and output at one time.
     merging_bytes: u64,
@@ -169,9 +194,11 @@ impl StatsReply {
             Durability::None => ("none", None),
         };
         let memory = stats.memory;
-        let parts = [memory.tables, memory.documents, memory.ids, memory.removals, memory.deltas];
+        let documents = [memory.tables, memory.documents, memory.ids];
+        let parts = [memory.removals, memory.namespaces, memory.deltas];
         Self {
             documents: stats.documents,
+            namespaces: stats.namespaces,
             fingerprints: stats.fingerprints,
             uncounted: stats.uncounted,
             sequence: stats.sequence.get(),
@@ -183,11 +210,12 @@ impl StatsReply {
                 delta_events: stats.delta_events,
             },
             memory: MemoryReply {
-                total_bytes: parts.iter().sum(),
+                total_bytes: documents.iter().chain(&parts).sum(),
                 tables_bytes: memory.tables,
                 documents_bytes: memory.documents,
                 ids_bytes: memory.ids,
                 removals_bytes: memory.removals,
+                namespaces_bytes: memory.namespaces,
                 deltas_bytes: memory.deltas,
                 merging_bytes: memory.merging,
                 bodies_bytes: service.bodies.bytes_in_memory() as u64,

@@ -6,18 +6,19 @@
 //! newer than the length with which its view was published. No lock, no waiting, no `unsafe`.
 //!
 //! Each distinct fingerprint is one node, however many documents it gets, so that a flood of equal
-//! pages lengthens only its own chain. Memory: about 190 bytes an event, 40 of them from the start.
+//! pages lengthens only its own chain. Memory: about 210 bytes an event, 40 of them from the start.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::document::Sequence;
+use crate::document::{Expiry, Sequence};
 use crate::fingerprint::Distance;
 use crate::index::levels::cells::Cells;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::{Expected, Level};
 use crate::index::levels::posting::{Common, Posting};
 use crate::index::levels::segment::{Row, Tally};
+use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans, TablePlan, masks_within};
 use crate::kernel;
@@ -38,6 +39,10 @@ pub struct Delta {
     node_count: AtomicU32,
     event_count: AtomicU32,
     tombstone_count: AtomicU32,
+    /// The smallest and the largest namespace, and the first expiry, of its documents. A view that
+    /// sees fewer events than there are may see a wider range than it has.
+    namespaces: [AtomicU64; 2],
+    first_expiry: AtomicU32,
     /// The number of fingerprints that a full delta adds to the older levels, once counted.
     added: OnceLock<i64>,
 }
@@ -104,6 +109,8 @@ impl Delta {
             node_count: AtomicU32::new(0),
             event_count: AtomicU32::new(0),
             tombstone_count: AtomicU32::new(0),
+            namespaces: [AtomicU64::new(u64::MAX), AtomicU64::new(0)],
+            first_expiry: AtomicU32::new(u32::MAX),
             added: OnceLock::new(),
         }
     }
@@ -165,6 +172,9 @@ impl Delta {
         if !matches!(what, DeltaEvent::Put { .. }) {
             self.tombstone_count.fetch_add(1, Ordering::Release);
         }
+        if let DeltaEvent::Put { posting, .. } = &what {
+            self.note(*posting);
+        }
         let id_head = id.map(|key| &self.id_heads[self.id_bucket(key)]);
         let event = Event {
             at,
@@ -188,6 +198,35 @@ impl Delta {
             head.store(index, Ordering::Release);
         }
         self.event_count.store(index + 1, Ordering::Release);
+    }
+
+    /// The properties that its documents share; `None` if it has no documents. Those of a single
+    /// posting that all of them resemble: of sequences and flags nothing is known.
+    pub fn common(&self) -> Option<Common> {
+        let [first, last] = self.namespaces.each_ref().map(|number| number.load(Ordering::Relaxed));
+        let namespace =
+            |number| Posting { namespace: NamespaceNumber::new(number), ..Posting::default() };
+        let expiry = Expiry::at(self.first_expiry.load(Ordering::Relaxed).into())
+            .filter(|expiry| *expiry != Expiry::MAX);
+        let expiring = Posting { expiry, ..namespace(first) };
+        (first <= last).then(|| Common::of(expiring).and(Common::of(namespace(last))))
+    }
+
+    /// Notes namespace and expiry of a document.
+    fn note(&self, posting: Posting) {
+        let (number, [first, last]) = (posting.namespace.get(), &self.namespaces);
+        // One writer: what it loads is what it stored.
+        if first.load(Ordering::Relaxed) > number {
+            first.store(number, Ordering::Relaxed);
+        }
+        if last.load(Ordering::Relaxed) < number {
+            last.store(number, Ordering::Relaxed);
+        }
+        if let Some(expiry) = posting.expiry
+            && self.first_expiry.load(Ordering::Relaxed) > expiry.second()
+        {
+            self.first_expiry.store(expiry.second(), Ordering::Relaxed);
+        }
     }
 
     /// The delta as it was when it had `length` events.
@@ -254,13 +293,16 @@ impl std::fmt::Debug for Delta {
 impl DeltaEvent {
     fn tally(&self, at: Sequence) -> Tally {
         match self {
-            Self::Put { posting, .. } => {
-                Tally { reset: None, documents: 1, with_id: i64::from(posting.has_id) }
-            }
+            Self::Put { posting, .. } => Tally {
+                documents: 1,
+                listed: i64::from(posting.is_listed),
+                namespace: posting.group_namespace(),
+                ..Tally::default()
+            },
             Self::Removed { posting } => {
-                Tally { reset: None, documents: -1, with_id: -i64::from(posting.has_id) }
+                Tally { documents: -1, listed: -i64::from(posting.is_listed), ..Tally::default() }
             }
-            Self::Reset => Tally { reset: Some(at), documents: 0, with_id: 0 },
+            Self::Reset => Tally { reset: Some(at), ..Tally::default() },
         }
     }
 }
@@ -372,6 +414,17 @@ impl<'a> DeltaAt<'a> {
     pub fn events(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
         let node = self.delta.node_of(value).map(|index| self.delta.node(index));
         node.into_iter().flat_map(move |node| self.events_of_node(node))
+    }
+
+    /// All events, in the order in which they were made, each with its fingerprint.
+    pub fn all_events(self) -> impl Iterator<Item = (Permuted, &'a DeltaEvent)> {
+        let events = (0..self.length).map(move |index| self.delta.event(index));
+        events.map(move |event| (self.delta.node(event.node).value, &event.what))
+    }
+
+    /// The last reset of a fingerprint.
+    pub fn last_reset(self, value: Permuted) -> Option<Sequence> {
+        self.tally(value).reset
     }
 
     fn events_of_node(self, node: &'a Node) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {

@@ -10,6 +10,8 @@ use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
+use crate::document::Namespace;
+
 /// The keyed hash of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdKey {
@@ -20,10 +22,15 @@ pub struct IdKey {
 }
 
 impl IdKey {
-    /// The key of an id under a secret.
-    pub fn of(id: &str, secret: &[u8; 16]) -> Self {
+    /// The key of an id in a namespace under a secret.
+    pub fn of(id: &str, namespace: Option<&Namespace>, secret: &[u8; 16]) -> Self {
         let mut hasher = SipHasher24::new_with_key(secret);
         hasher.write(id.as_bytes());
+        if let Some(namespace) = namespace {
+            // UTF-8 has no such byte, so no other id in no other namespace is hashed alike.
+            hasher.write_u8(0xff);
+            hasher.write(namespace.as_str().as_bytes());
+        }
         let hash = hasher.finish128();
         Self { high: hash.h1, low: hash.h2 as u32 }
     }
@@ -158,9 +165,13 @@ mod tests {
 
     #[test]
     fn the_key_depends_on_the_secret_and_on_every_byte() {
-        let key = |text, secret: u8| IdKey::of(text, &[secret; 16]);
+        let key = |text, secret: u8| IdKey::of(text, None, &[secret; 16]);
         assert_eq!(key("a", 1), key("a", 1));
         assert_ne!(key("a", 1), key("a", 2));
         assert_ne!(key("a", 1), key("b", 1));
+        let of = |id, namespace| IdKey::of(id, Some(&Namespace::new(namespace).unwrap()), &[1; 16]);
+        assert_ne!(of("a", "n"), key("a", 1));
+        assert_ne!(of("a", "n"), of("a", "m"));
+        assert_ne!(of("an", "m"), of("a", "nm"));
     }
 }

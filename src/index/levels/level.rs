@@ -83,7 +83,7 @@ impl Level {
     /// The level of `count` documents without id and sketch, put one after the other from the first
     /// change on; for collections that are known as a whole.
     pub fn of_bare(plans: &Plans, count: u64, values: impl Iterator<Item = Permuted>) -> Self {
-        let posting = |sequence| Posting { sequence, has_id: false, has_sketch: false };
+        let posting = |sequence| Posting { sequence, ..Posting::default() };
         let first = Sequence::ZERO.next();
         let common = Common::of(posting(first)).and(Common::of(posting(Sequence::new(count))));
         let small = plans.is_small(count);

@@ -19,9 +19,10 @@ use crate::index::levels::ids::IdKey;
 use crate::index::levels::segment::Segment;
 use crate::index::permutation::Permutation;
 use crate::index::plan::Plans;
+use crate::index::scope::Scope;
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
-use crate::index::view::{Put, Shape, View};
+use crate::index::view::{Near, Put, Shape, View};
 
 fn distance(bits: u8) -> Distance {
     Distance::new(bits).unwrap()
@@ -146,22 +147,29 @@ fn read(bytes: &[u8], plans: &Plans) -> std::io::Result<Segment> {
 
 /// What a view answers, in the oracle's form.
 fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerprint, Vec<Sequence>> {
-    let hits = view.near(query, within);
+    let scope = Scope::DEFAULT;
+    let hits = view.near(query, within, &scope);
     let found: BTreeMap<_, _> = hits
         .iter()
         .map(|hit| {
             assert_eq!(hit.distance, query.distance(hit.fingerprint));
-            let documents: Vec<_> = view.documents_of(hit.fingerprint).collect();
-            assert_eq!(documents.len() as u64, view.document_counts(hit.fingerprint).documents);
-            let with_id = documents.iter().filter(|posting| posting.has_id).count() as u64;
-            assert_eq!(with_id, view.document_counts(hit.fingerprint).with_id);
+            let documents: Vec<_> = view.documents_of(hit.fingerprint, scope).collect();
+            let counts = view.document_counts(hit.fingerprint, &scope);
+            assert_eq!(documents.len() as u64, counts.documents);
+            let listed = documents.iter().filter(|posting| posting.is_listed).count() as u64;
+            assert_eq!(listed, counts.listed);
             (hit.fingerprint, documents.iter().map(|posting| posting.sequence).collect())
         })
         .collect();
     assert_eq!(found.len(), hits.len(), "each hit once");
-    let nearest = view.nearest(&[query], within).next().unwrap();
+    let nearest = view.nearest(&[query], within, scope).next().unwrap();
     assert_eq!(nearest, hits.iter().map(|hit| hit.distance).min());
     found
+}
+
+/// All matches in the default namespace.
+fn near_all(view: &View, query: Fingerprint, within: u8) -> Vec<Near> {
+    view.near(query, distance(within), &Scope::DEFAULT)
 }
 
 #[derive(Debug, Clone)]
@@ -218,22 +226,24 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
         Step::Put(bits, id) => {
             let (fingerprint, id) = (Fingerprint::new(bits), id.map(key));
             if let Some(located) = id.and_then(|id| view.find_id(id)) {
-                view.remove(located);
+                view.remove(located, None);
             }
             // A caller may or may not know that the fingerprint is new.
-            let is_new = bits % 2 == 0 && view.document_counts(fingerprint).documents == 0;
-            view.put(fingerprint, Put { id, sketch: None, is_new });
+            let stored = view.document_counts(fingerprint, &Scope::DEFAULT).documents;
+            let is_new = bits % 2 == 0 && stored == 0;
+            let is_listed = id.is_some();
+            view.put(fingerprint, Put { id, is_listed, is_new, ..Put::default() });
             naive.put(fingerprint, id);
         }
         Step::Remove(id) => {
             if let Some(located) = view.find_id(key(id)) {
-                view.remove(located);
+                view.remove(located, None);
             }
             view.advance();
             naive.remove(key(id));
         }
         Step::Reset(bits) => {
-            view.reset(Fingerprint::new(bits));
+            view.reset(Fingerprint::new(bits), None);
             view.advance();
             naive.reset(Fingerprint::new(bits));
         }
@@ -294,7 +304,7 @@ proptest! {
                 }
             }
             for id in 0..12 {
-                let found = view.find_id(key(id)).map(|l| (l.posting.sequence, l.fingerprint));
+                let found = view.find_id(key(id)).map(|l| (l.posting.sequence, l.masked));
                 prop_assert_eq!(found, naive.find_id(key(id)));
             }
         }
@@ -316,7 +326,9 @@ proptest! {
         }
         let new = naive.near(Fingerprint::new(query), distance(3));
         // None is the honest answer where a delta since then has become a segment.
-        if let Some(changed) = view.near_changed_since(since, Fingerprint::new(query), distance(3)) {
+        let query = Fingerprint::new(query);
+        let changed = view.near_changed_since(since, query, distance(3), &Scope::DEFAULT);
+        if let Some(changed) = changed {
             let changed: Vec<_> = changed.iter().map(|near| near.fingerprint).collect();
             for (fingerprint, documents) in old.iter().chain(&new) {
                 if old.get(fingerprint) != new.get(fingerprint) {
@@ -386,7 +398,8 @@ fn a_change_never_lies_in_two_deltas() {
     let since = view.sequence();
     take(&mut view, &mut naive, &Step::Put(1 << 40, Some(0)));
     settle_deltas(&mut view);
-    let changed = view.near_changed_since(since, Fingerprint::new(0), distance(0));
+    let query = Fingerprint::new(0);
+    let changed = view.near_changed_since(since, query, distance(0), &Scope::DEFAULT);
     assert!(changed.is_none_or(|changed| changed.len() == 1), "the removal is not forgotten");
 }
 
@@ -405,7 +418,7 @@ fn every_neighbour_within_three_hits_and_none_at_four() {
         let mut count = [0; 5];
         for (bits, count) in count.iter_mut().enumerate() {
             each_mask(bits, &mut |mask| {
-                let near = view.near(Fingerprint::new(stored.bits() ^ mask), distance(3));
+                let near = near_all(&view, Fingerprint::new(stored.bits() ^ mask), 3);
                 assert_eq!(near.len(), usize::from(bits <= 3), "{mask:x}");
                 *count += 1;
             });
@@ -447,7 +460,7 @@ fn planted_neighbours_are_found_in_segments_of_every_plan() {
                 for flips in 0..=distance_max {
                     let query = (0..flips).fold(bits, |bits, _| bits ^ 1 << (random() % 64));
                     let query = Fingerprint::new(query);
-                    let found = view.near(query, distance(distance_max));
+                    let found = near_all(&view, query, distance_max);
                     let planted = Fingerprint::new(bits);
                     assert!(found.iter().any(|near| near.fingerprint == planted));
                 }
@@ -456,7 +469,7 @@ fn planted_neighbours_are_found_in_segments_of_every_plan() {
             let scanned = stored
                 .iter()
                 .filter(|&&bits| query.distance(Fingerprint::new(bits)).get() <= distance_max);
-            assert_eq!(view.near(query, distance(distance_max)).len(), scanned.count());
+            assert_eq!(near_all(&view, query, distance_max).len(), scanned.count());
         }
     }
 }
@@ -465,12 +478,12 @@ fn planted_neighbours_are_found_in_segments_of_every_plan() {
 fn the_extreme_fingerprints_are_stored_and_found() {
     let mut view = empty(3, 16);
     for settled in [false, true] {
-        assert_eq!(view.near(Fingerprint::new(7), distance(3)).is_empty(), !settled);
+        assert_eq!(near_all(&view, Fingerprint::new(7), 3).is_empty(), !settled);
         view.put(Fingerprint::new(0), Put::default());
         view.put(Fingerprint::new(u64::MAX), Put::default());
         settle(&mut view);
         for bits in [0, u64::MAX] {
-            let near = view.near(Fingerprint::new(bits), distance(0));
+            let near = near_all(&view, Fingerprint::new(bits), 0);
             assert_eq!(near.len(), 1);
             assert_eq!(near[0].fingerprint, Fingerprint::new(bits));
         }
@@ -486,7 +499,7 @@ fn memory_comes_back_after_deletes_are_merged() {
     }
     settle(&mut view);
     for bits in 0..2_000_u64 {
-        view.remove(view.find_id(IdKey { high: bits << 50, low: 0 }).unwrap());
+        view.remove(view.find_id(IdKey { high: bits << 50, low: 0 }).unwrap(), None);
         view.advance();
     }
     settle(&mut view);

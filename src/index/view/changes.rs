@@ -6,14 +6,21 @@
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::delta::{DeltaAt, DeltaEvent};
+use crate::index::scope::Scope;
 use crate::index::view::{Near, View};
 use crate::sketch::Sketch;
 
 impl View {
     /// Prefetches the data that [`Self::near_changed_since`] reads for these queries, so that their
     /// cache misses overlap.
-    pub fn prefetch_changes(&self, since: Sequence, queries: &[Fingerprint], distance: Distance) {
-        let queries = || queries.iter().map(|&query| self.shape.permutation.apply(query));
+    pub fn prefetch_changes(
+        &self,
+        since: Sequence,
+        queries: &[Fingerprint],
+        distance: Distance,
+        scope: &Scope,
+    ) {
+        let queries = || queries.iter().map(|&query| self.permuted(query, scope));
         for delta in self.changed_since(since) {
             queries().for_each(|query| delta.prefetch(query, distance));
             queries().for_each(|query| delta.locate(query, distance));
@@ -21,18 +28,19 @@ impl View {
     }
 
     /// The fingerprints within `distance` that changed after a sequence, each once; some may have
-    /// no document any more. `None` when a delta with such changes has become a segment, so that
+    /// no document in scope. `None` when a delta with such changes has become a segment, so that
     /// they can no longer be listed.
     pub fn near_changed_since(
         &self,
         since: Sequence,
         query: Fingerprint,
         distance: Distance,
+        scope: &Scope,
     ) -> Option<Vec<Near>> {
         if self.deltas[0].after() > since {
             return None;
         }
-        let query = self.shape.permutation.apply(query);
+        let query = self.permuted(query, scope);
         let mut values = Vec::new();
         for delta in self.changed_since(since) {
             delta.near(query, distance, &mut |value| {
@@ -43,7 +51,12 @@ impl View {
         }
         values.sort_unstable();
         values.dedup();
-        Some(values.into_iter().map(|value| self.near_of(query, value)).collect())
+        Some(values.into_iter().map(|value| self.near_of(query, value, scope)).collect())
+    }
+
+    /// Whether a fingerprint has a document in scope.
+    pub fn is_stored(&self, fingerprint: Fingerprint, scope: &Scope) -> bool {
+        self.has_documents(self.permuted(fingerprint, scope), scope)
     }
 
     /// Whether a match that was found at a sequence may have been removed since, or the deltas no
@@ -53,19 +66,26 @@ impl View {
             || self.changed_since(since).any(|delta| delta.delta().tombstones() > 0)
     }
 
-    /// The events of a fingerprint after a sequence, oldest first, as far back as the deltas reach.
+    /// The events of a fingerprint after a sequence, oldest first, as far back as the deltas reach,
+    /// of any namespace.
     pub fn events_since(
         &self,
         since: Sequence,
         fingerprint: Fingerprint,
+        scope: &Scope,
     ) -> impl Iterator<Item = (Sequence, &DeltaEvent)> {
-        let value = self.shape.permutation.apply(fingerprint);
+        let value = self.permuted(fingerprint, scope);
         self.deltas().flat_map(move |delta| delta.events(value)).filter(move |(at, _)| *at > since)
     }
 
     /// The sketch of a document that is still in a delta.
-    pub fn sketch_in_memory(&self, fingerprint: Fingerprint, at: Sequence) -> Option<&Sketch> {
-        let value = self.shape.permutation.apply(fingerprint);
+    pub fn sketch_in_memory(
+        &self,
+        fingerprint: Fingerprint,
+        at: Sequence,
+        scope: &Scope,
+    ) -> Option<&Sketch> {
+        let value = self.permuted(fingerprint, scope);
         self.deltas().flat_map(|delta| delta.events(value)).find_map(|(put, event)| match event {
             DeltaEvent::Put { sketch, .. } if put == at => sketch.as_deref(),
             DeltaEvent::Put { .. } | DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,

@@ -13,28 +13,38 @@
 //! documents still exist.
 
 mod changes;
+mod counts;
+mod listing;
 mod values;
 mod work;
+mod write;
 
+pub use counts::COUNTED_MAX;
+pub use listing::{Expired, Listed, Selection};
 pub use values::{Counts, DocumentCounts, Located, Near, Parts, Put, Shape};
 
 use std::sync::Arc;
 
-use crate::document::Sequence;
+use smallvec::SmallVec;
+
+use crate::document::{Expiry, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::built::Built;
-use crate::index::compaction::distinct;
 use crate::index::levels::delta::{Delta, DeltaAt, DeltaEvent};
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::Level;
-use crate::index::levels::posting::Posting;
-use crate::index::levels::segment::{Segment, Tally};
+use crate::index::levels::posting::{Common, Posting};
+use crate::index::levels::segment::Segment;
 use crate::index::levels::sorted::Sorted;
 use crate::index::lookup::{BUFFERS, Levels, Lookup, Reach, VALUES_KEPT};
+use crate::index::namespaces::NamespaceNumber;
+use crate::index::namespaces::Namespaces;
 use crate::index::permutation::Permuted;
 use crate::index::plan::Plans;
+use crate::index::scope::{NamespaceKey, Scope};
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
+use crate::index::times::{Times, second};
 
 /// Look-ups of a batch that run together.
 const QUERIES_AT_A_TIME: usize = 64;
@@ -56,6 +66,11 @@ pub struct View {
     live_length: u32,
     sequence: Sequence,
     documents: u64,
+    namespaces: Namespaces,
+    times: Times,
+    /// What the documents of all levels share, at least: removed ones count until they are merged
+    /// away.
+    common: Option<Common>,
 }
 
 impl View {
@@ -66,7 +81,7 @@ impl View {
 
     /// Restores an index from its parts.
     pub fn restored(shape: Shape, parts: Parts) -> Self {
-        let Parts { segments, secondary_tables, dropped, counts } = parts;
+        let Parts { segments, secondary_tables, dropped, counts, namespaces, times } = parts;
         // Only the sum of what the segments add is known, and only the sum is needed: the first
         // segment takes all of it.
         let mut fingerprints = counts.fingerprints as i64;
@@ -74,6 +89,7 @@ impl View {
             segment.added(|| std::mem::take(&mut fingerprints));
         }
         let delta = Delta::new(0, shape.distance_max, counts.sequence);
+        let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
         Self {
             plans: Arc::new(shape.plans()),
             shape: Arc::new(shape),
@@ -84,6 +100,9 @@ impl View {
             live_length: 0,
             sequence: counts.sequence,
             documents: counts.documents,
+            namespaces,
+            times,
+            common,
         }
     }
 
@@ -101,15 +120,33 @@ impl View {
         let counts = Counts { sequence: Sequence::new(documents), documents, fingerprints };
         let other = |table| SecondaryTable { table, cleaned_at: 0 };
         let secondary_tables = secondary_tables.into_iter().map(other).collect();
-        Self::restored(
-            shape,
-            Parts { segments: vec![segment], secondary_tables, dropped: 0, counts },
-        )
+        let segments = vec![segment];
+        Self::restored(shape, Parts { segments, secondary_tables, counts, ..Parts::default() })
     }
 
-    /// Every stored fingerprint within `distance` of the query, each once, in no particular order.
-    pub fn near(&self, query: Fingerprint, distance: Distance) -> Vec<Near> {
-        let query = self.shape.permutation.apply(query);
+    /// What a look-up sees at a time (in milliseconds since 1970, and not before the newest
+    /// change): the documents of a namespace, and with an age, only those that were stored at most
+    /// this many seconds ago.
+    pub fn scope(&self, namespace: Option<NamespaceKey>, at_ms: u64, age_s: Option<u32>) -> Scope {
+        let now_s = self.times.now_s().max(second(at_ms));
+        let number = match namespace {
+            None => NamespaceNumber::DEFAULT,
+            Some(namespace) => {
+                let known = self.namespaces.get(namespace.key);
+                known.map_or(NamespaceNumber::NONE, |entry| entry.number)
+            }
+        };
+        let since = age_s.map_or(Sequence::ZERO, |age_s| {
+            let first = self.times.first_since(now_s.saturating_sub(age_s));
+            first.unwrap_or(self.sequence.next())
+        });
+        Scope { namespace: number, mask: namespace.map_or(0, |n| n.mask), now_s, since }
+    }
+
+    /// Every fingerprint with a document in scope within `distance` of the query, each once, in no
+    /// particular order.
+    pub fn near(&self, query: Fingerprint, distance: Distance, scope: &Scope) -> Vec<Near> {
+        let query = self.permuted(query, scope);
         let reach = Reach::of(&self.plans.large, distance);
         BUFFERS.with_borrow_mut(|(lookup, values)| {
             // A look-up that panicked may have left values.
@@ -119,11 +156,11 @@ impl View {
                 values.sort_unstable();
                 values.dedup();
             }
-            self.prefetch_documents(values);
-            if self.has_deletions() {
-                values.retain(|&value| self.has_documents(value));
+            self.prefetch_documents(&values[..values.len().min(PREFETCHED_MAX)]);
+            if self.needs_check(scope) {
+                values.retain(|&value| self.has_documents(value, scope));
             }
-            let near = values.iter().map(|&value| self.near_of(query, value)).collect();
+            let near = values.iter().map(|&value| self.near_of(query, value, scope)).collect();
             if values.capacity() > VALUES_KEPT {
                 *values = Vec::new();
             }
@@ -138,15 +175,22 @@ impl View {
         &self,
         queries: &[Fingerprint],
         distance: Distance,
+        scope: Scope,
     ) -> impl Iterator<Item = Option<Distance>> {
-        let (mut lookup, reach, has_deletions) =
-            (Lookup::default(), Reach::of(&self.plans.large, distance), self.has_deletions());
+        let (mut lookup, reach, needs_check) =
+            (Lookup::default(), Reach::of(&self.plans.large, distance), self.needs_check(&scope));
         queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
-            let mut room = [0; QUERIES_AT_A_TIME];
-            let permuted = self.shape.permutation.apply_all(queries, &mut room);
+            let (mut room, mut masked) = ([0; QUERIES_AT_A_TIME], [Fingerprint::default(); _]);
+            let permuted = if scope.mask == 0 {
+                self.shape.permutation.apply_all(queries, &mut room)
+            } else {
+                let masked: &mut [_; QUERIES_AT_A_TIME] = &mut masked;
+                masked.iter_mut().zip(queries).for_each(|(to, query)| *to = scope.masked(*query));
+                self.shape.permutation.apply_all(&masked[..queries.len()], &mut room)
+            };
             let mut nearest = [u32::MAX; QUERIES_AT_A_TIME];
             lookup.run(self.levels(), reach, permuted, &mut |at, value| {
-                if !has_deletions || self.has_documents(value) {
+                if !needs_check || self.has_documents(value, &scope) {
                     nearest[at] = nearest[at].min((permuted[at] ^ value).count_ones());
                 }
             });
@@ -154,14 +198,35 @@ impl View {
         })
     }
 
-    /// The number of documents of a fingerprint.
-    pub fn document_counts(&self, fingerprint: Fingerprint) -> DocumentCounts {
-        self.counts_of_value(self.shape.permutation.apply(fingerprint))
+    /// The number of documents of a fingerprint that are in scope; at most [`COUNTED_MAX`] where
+    /// each has to be visited.
+    pub fn document_counts(&self, fingerprint: Fingerprint, scope: &Scope) -> DocumentCounts {
+        self.counts_of_value(self.permuted(fingerprint, scope), scope)
     }
 
-    /// The documents of a fingerprint, oldest first.
-    pub fn documents_of(&self, fingerprint: Fingerprint) -> impl Iterator<Item = Posting> + '_ {
-        let value = self.shape.permutation.apply(fingerprint);
+    /// The documents of a fingerprint that are in scope, oldest first.
+    pub fn documents_of(
+        &self,
+        fingerprint: Fingerprint,
+        scope: Scope,
+    ) -> impl Iterator<Item = Posting> + '_ {
+        let value = self.permuted(fingerprint, &scope);
+        self.postings_of(value).filter(move |posting| scope.sees(*posting))
+    }
+
+    /// All documents that are indexed under a masked fingerprint, expired ones included, oldest
+    /// first.
+    pub fn all_documents_of(&self, masked: Fingerprint) -> impl Iterator<Item = Posting> + '_ {
+        self.postings_of(self.shape.permutation.apply(masked))
+    }
+
+    /// The number of all documents that are indexed under a masked fingerprint.
+    pub fn count_all_of(&self, masked: Fingerprint) -> u64 {
+        let documents = self.tally_of(self.shape.permutation.apply(masked)).documents;
+        u64::try_from(documents).expect("only what is there is removed")
+    }
+
+    fn postings_of(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
         let deleted = self.deleted(value);
         let in_segments = self.segments.iter().flat_map(move |segment| segment.postings(value));
         let in_deltas =
@@ -174,15 +239,34 @@ impl View {
         in_segments.chain(in_deltas).filter(move |posting| !deleted.contains(posting.sequence))
     }
 
-    /// The document under an id.
+    /// The document under an id, also if it has expired.
     pub fn find_id(&self, key: IdKey) -> Option<Located> {
         let in_deltas = self.deltas().rev().find_map(|delta| delta.find_id(key));
         let (value, posting) = in_deltas
             .or_else(|| self.segments.iter().rev().find_map(|segment| segment.find_id(key)))?;
-        let fingerprint = self.shape.permutation.restore(value);
+        let masked = self.shape.permutation.restore(value);
         // Removals name the document, not the id.
-        (!self.deleted(value).contains(posting.sequence))
-            .then_some(Located { fingerprint, posting })
+        (!self.deleted(value).contains(posting.sequence)).then_some(Located { masked, posting })
+    }
+
+    /// The namespaces with documents, other than the default one.
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// When changes were made.
+    pub fn times(&self) -> &Times {
+        &self.times
+    }
+
+    /// Moves the time of the view on, which never goes back. Returns it.
+    pub fn advance_time(&mut self, at_ms: u64) -> u64 {
+        self.times.advance(at_ms)
+    }
+
+    /// When the first document expires that has not been merged away, if any expires.
+    pub fn first_expiry(&self) -> Option<Expiry> {
+        self.common.and_then(|common| common.expiries).map(|(first, _)| first)
     }
 
     /// The last change that the view contains.
@@ -193,46 +277,6 @@ impl View {
     /// The number of stored documents.
     pub fn documents(&self) -> u64 {
         self.documents
-    }
-
-    /// The totals. Looks up every fingerprint of the newest levels that has not been counted yet in
-    /// the older segments ([`crate::index::compaction::distinct`]), which takes about 0.3 us each.
-    pub fn counts(&self) -> Counts {
-        let deltas: Vec<_> = self.deltas().collect();
-        let added = (0..deltas.len()).map(|at| {
-            let count = || distinct::added_by_delta(&self.segments, &deltas[..at], deltas[at]);
-            let is_full = at + 1 < deltas.len();
-            if is_full { deltas[at].delta().added(count) } else { count() }
-        });
-        self.counts_with(self.in_segments().strict_add_signed(added.sum()))
-    }
-
-    /// The totals as far as they have been counted, without counting any further: fingerprints of
-    /// uncounted levels are missing.
-    pub fn counts_so_far(&self) -> Counts {
-        let segments = self.segments.iter().filter_map(|segment| segment.known_added());
-        let deltas = self.deltas().filter_map(|delta| delta.delta().known_added());
-        let added: i64 = segments.chain(deltas).sum();
-        self.counts_with(u64::try_from(added).unwrap_or(0))
-    }
-
-    /// The number of fingerprints that [`Self::counts`] still has to look up.
-    pub fn uncounted(&self) -> u64 {
-        let segments = self.segments.iter().filter(|segment| segment.known_added().is_none());
-        let segments =
-            segments.map(|segment| (segment.fingerprints() + segment.tombstones()) as u64);
-        let deltas = self.deltas().filter(|delta| delta.delta().known_added().is_none());
-        segments.chain(deltas.map(|delta| u64::from(delta.length()))).sum()
-    }
-
-    fn counts_with(&self, fingerprints: u64) -> Counts {
-        Counts { sequence: self.sequence, documents: self.documents, fingerprints }
-    }
-
-    /// The number of fingerprints that have a document in the segments.
-    fn in_segments(&self) -> u64 {
-        let added = distinct::added_by_all(&self.segments);
-        u64::try_from(added).expect("only what is there is removed")
     }
 
     /// The parts from which to restore a view that has these segments and tables and no deltas. The
@@ -248,6 +292,8 @@ impl View {
                 documents: frozen.documents,
                 fingerprints: self.in_segments(),
             },
+            namespaces: frozen.namespaces.clone(),
+            times: frozen.times.clone(),
         }
     }
 
@@ -306,56 +352,6 @@ impl View {
         self.deltas.iter().map(|delta| delta.bytes() as u64).sum()
     }
 
-    /// Stores a document as the next change.
-    pub fn put(&mut self, fingerprint: Fingerprint, put: Put) {
-        let value = self.shape.permutation.apply(fingerprint);
-        debug_assert!(!put.is_new || !self.has_documents(value), "what is new has no document");
-        let at = self.sequence.next();
-        let posting =
-            Posting { sequence: at, has_id: put.id.is_some(), has_sketch: put.sketch.is_some() };
-        let event = DeltaEvent::Put { posting, is_new: put.is_new, sketch: put.sketch };
-        self.append(value, (event, put.id), 0);
-        self.documents += 1;
-        self.sequence = at;
-    }
-
-    /// Stores a document without id and sketch for each fingerprint.
-    pub fn put_bare(&mut self, fingerprints: &[Fingerprint]) {
-        for fingerprints in fingerprints.chunks(QUERIES_AT_A_TIME) {
-            if let Some(newest) = self.deltas().next_back() {
-                let values = fingerprints.iter().map(|&f| self.shape.permutation.apply(f));
-                values.clone().for_each(|value| newest.prefetch_value(value));
-                values.for_each(|value| newest.locate_value(value));
-            }
-            for &fingerprint in fingerprints {
-                self.put(fingerprint, Put::default());
-            }
-        }
-    }
-
-    /// Removes an existing document, as part of the next change. The caller completes that change
-    /// with [`Self::put`] (a replacement) or [`Self::advance`].
-    pub fn remove(&mut self, located: Located) {
-        let value = self.shape.permutation.apply(located.fingerprint);
-        let event = DeltaEvent::Removed { posting: located.posting };
-        // A put may follow in the same change and must fit into the same delta.
-        self.append(value, (event, None), 1);
-        self.documents -= 1;
-    }
-
-    /// Removes a fingerprint with all its documents. The caller completes the change with
-    /// [`Self::advance`].
-    pub fn reset(&mut self, fingerprint: Fingerprint) {
-        let value = self.shape.permutation.apply(fingerprint);
-        self.documents -= self.counts_of_value(value).documents;
-        self.append(value, (DeltaEvent::Reset, None), 0);
-    }
-
-    /// Completes a change that stored no document.
-    pub fn advance(&mut self) {
-        self.sequence = self.sequence.next();
-    }
-
     /// Closes the newest delta, unless it is empty. The next one has no capacity and takes no
     /// memory until it is needed.
     pub fn rotate(&mut self) {
@@ -367,10 +363,13 @@ impl View {
         }
     }
 
-    /// Replaces the newest delta, which is empty and has no capacity, by one with capacity.
-    fn open_delta(&mut self) {
+    /// Replaces the newest delta, which is empty and has no capacity, by one with capacity for this
+    /// many events at least.
+    fn open_delta(&mut self, events: usize) {
         let Shape { delta_events, distance_max, .. } = *self.shape;
-        let fresh = Delta::new(delta_events, distance_max, self.sequence);
+        // Changes without events, such as the begin of a job, may have come since it was opened.
+        let after = self.deltas[self.deltas.len() - 1].after();
+        let fresh = Delta::new(delta_events.max(events), distance_max, after);
         let closed = self.full_deltas().iter().cloned();
         self.deltas = closed.chain([Arc::new(fresh)]).collect();
     }
@@ -410,6 +409,9 @@ impl View {
                     secondary_tables.unwrap_or_else(|| Arc::clone(&self.secondary_tables));
             }
         }
+        let segments = self.segments.iter().filter_map(|segment| segment.common());
+        let deltas = self.deltas.iter().filter_map(|delta| delta.common());
+        self.common = segments.chain(deltas).reduce(Common::and);
     }
 
     /// Adds the secondary tables of a new large segment.
@@ -426,9 +428,8 @@ impl View {
         self.secondary_tables = secondary_tables.into();
     }
 
-    /// Whether a fingerprint has a document.
-    pub(crate) fn has_documents(&self, value: Permuted) -> bool {
-        self.counts_of_value(value).documents > 0
+    fn permuted(&self, fingerprint: Fingerprint, scope: &Scope) -> Permuted {
+        self.shape.permutation.apply(scope.masked(fingerprint))
     }
 
     /// Appends an event to the newest delta. Opens a new delta unless this one has room for the
@@ -437,17 +438,23 @@ impl View {
     fn append(&mut self, value: Permuted, event: (DeltaEvent, Option<IdKey>), more: usize) {
         if self.deltas[self.deltas.len() - 1].room() <= more {
             self.rotate();
-            self.open_delta();
+            self.open_delta(more + 1);
         }
         let (what, id) = event;
         self.deltas[self.deltas.len() - 1].append(self.sequence.next(), value, what, id);
         self.live_length += 1;
     }
 
-    /// Prefetches the data that leads to the documents of the first few fingerprints, in all
-    /// segments at once.
+    /// Prefetches the data that leads to the documents of masked fingerprints, few at a time.
+    pub fn prefetch_documents_of(&self, masked: impl Iterator<Item = Fingerprint>) {
+        let values: SmallVec<[Permuted; 16]> =
+            masked.map(|masked| self.shape.permutation.apply(masked)).collect();
+        self.prefetch_documents(&values);
+    }
+
+    /// Prefetches the data that leads to the documents of some fingerprints, in all segments at
+    /// once.
     fn prefetch_documents(&self, values: &[Permuted]) {
-        let values = &values[..values.len().min(PREFETCHED_MAX)];
         for step in [Sorted::prefetch_value, Sorted::locate_value] {
             for segment in self.segments.iter() {
                 for &value in values {
@@ -457,27 +464,10 @@ impl View {
         }
     }
 
-    fn near_of(&self, query: Permuted, value: Permuted) -> Near {
+    fn near_of(&self, query: Permuted, value: Permuted, scope: &Scope) -> Near {
         let distance = Fingerprint::new(query).distance(Fingerprint::new(value));
-        Near { fingerprint: self.shape.permutation.restore(value), distance }
-    }
-
-    fn counts_of_value(&self, value: Permuted) -> DocumentCounts {
-        let segments = self.segments.iter().map(|segment| segment.tally(value));
-        let deltas = self.deltas().map(|delta| delta.tally(value));
-        let tally = segments.chain(deltas).fold(Tally::default(), Tally::then);
-        DocumentCounts {
-            documents: u64::try_from(tally.documents).expect("only what is there is removed"),
-            with_id: u64::try_from(tally.with_id).expect("only what is there is removed"),
-        }
-    }
-
-    /// Whether any level has a tombstone, or a secondary table may still have fingerprints that
-    /// segments have dropped.
-    fn has_deletions(&self) -> bool {
-        self.segments.iter().any(|segment| segment.tombstones() > 0)
-            || self.deltas.iter().any(|delta| delta.tombstones() > 0)
-            || self.secondary_tables.iter().any(|other| other.cleaned_at < self.dropped)
+        let fingerprint = scope.masked(self.shape.permutation.restore(value));
+        Near { fingerprint, distance }
     }
 
     fn deleted(&self, value: Permuted) -> Deleted {

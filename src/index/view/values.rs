@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::document::Sequence;
+use crate::document::{Expiry, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::posting::Posting;
 use crate::index::levels::segment::Segment;
+use crate::index::namespaces::Namespaces;
 use crate::index::permutation::Permutation;
 use crate::index::plan::Plans;
+use crate::index::scope::NamespaceKey;
 use crate::index::tables::secondary::SecondaryTable;
+use crate::index::times::Times;
 use crate::sketch::Sketch;
 
 /// The parameters that all views of a data directory share.
@@ -44,17 +47,17 @@ pub struct Near {
 /// The number of documents of a fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DocumentCounts {
-    /// With or without an id.
+    /// All of them.
     pub documents: u64,
-    /// With an id.
-    pub with_id: u64,
+    /// Those with an id or metadata, which hits list.
+    pub listed: u64,
 }
 
-/// The document under an id.
+/// A stored document, where the index has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located {
-    /// Its fingerprint.
-    pub fingerprint: Fingerprint,
+    /// Its fingerprint, combined with the mask of its namespace.
+    pub masked: Fingerprint,
     /// The document.
     pub posting: Posting,
 }
@@ -70,6 +73,10 @@ pub struct Parts {
     pub dropped: u64,
     /// The totals.
     pub counts: Counts,
+    /// The namespaces with documents.
+    pub namespaces: Namespaces,
+    /// When changes were made.
+    pub times: Times,
 }
 
 /// The parts of a document other than its fingerprint.
@@ -79,6 +86,12 @@ pub struct Put {
     pub id: Option<IdKey>,
     /// The document's sketch.
     pub sketch: Option<Box<Sketch>>,
+    /// Its namespace.
+    pub namespace: Option<NamespaceKey>,
+    /// When it expires.
+    pub expiry: Option<Expiry>,
+    /// It has an id or metadata.
+    pub is_listed: bool,
     /// The caller knows that the fingerprint has no document yet, so that counting need not look it
     /// up.
     pub is_new: bool,

@@ -88,7 +88,7 @@ impl View {
                 let is_stale = self.secondary_tables.iter().any(|table| table.cleaned_at < dropped);
                 let liveness = is_stale.then(|| {
                     let view = Self { secondary_tables: [].into(), ..self.clone() };
-                    Liveness(Arc::new(move |value| view.has_documents(value)))
+                    Liveness(Arc::new(move |value| view.has_any_documents(value)))
                 });
                 Work::MergeTables { from: from.cloned().collect(), liveness, dropped, partitioned }
             }

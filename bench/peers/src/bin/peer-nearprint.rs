@@ -6,6 +6,7 @@ use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::permutation::Permutation;
 use nearprint::index::plan::SMALL_MAX;
 use nearprint::index::view::{Shape, View};
+use nearprint::index::scope::Scope;
 use nearprint_peers::{Bench, DISTANCE, Data, Failure};
 
 fn main() -> Result<(), Failure> {
@@ -13,13 +14,13 @@ fn main() -> Result<(), Failure> {
     let mut bench = Bench::from_arguments()?;
     let view = bench.build(|data| Ok(build(data.count, data.seed)))?;
     bench.check(|query, found| {
-        let near = view.near(Fingerprint::new(query), distance);
+        let near = view.near(Fingerprint::new(query), distance, &Scope::DEFAULT);
         found.extend(near.iter().map(|near| near.fingerprint.bits()));
     });
-    bench.one_by_one(|query| view.near(Fingerprint::new(query), distance).len());
+    bench.one_by_one(|query| view.near(Fingerprint::new(query), distance, &Scope::DEFAULT).len());
     bench.batch(|queries, hits| {
         let queries: Vec<Fingerprint> = queries.iter().copied().map(Fingerprint::new).collect();
-        hits.extend(view.nearest(&queries, distance).map(|nearest| nearest.is_some()));
+        hits.extend(view.nearest(&queries, distance, Scope::DEFAULT).map(|nearest| nearest.is_some()));
     });
     bench.report("nearprint", view.plans().for_count(view.counts().fingerprints).to_string());
     Ok(())

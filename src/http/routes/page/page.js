@@ -46,6 +46,7 @@ const VERDICTS = {
   inserted: "New: it is stored now.",
   replaced: "New: it took the place of what its id had.",
   already_present: "Stored already, under this id.",
+  refreshed: "Stored already, under this id; it counts as new.",
   duplicate: "A near-duplicate: it was not stored.",
 };
 
@@ -58,8 +59,9 @@ function verdict(reply) {
 function row(hit) {
   const line = made("tr", undefined, hit.confirmed === false ? "weak" : "");
   const similarity = hit.similarity === null ? "not verifiable" : hit.similarity.toFixed(2);
-  const others = hit.id_count - hit.ids.length;
-  const ids = hit.ids.join(", ") + (others > 0 ? ` and ${others} more` : "");
+  const named = hit.documents.map((document) => document.id).filter((id) => id !== null);
+  const others = hit.document_count - named.length;
+  const ids = named.join(", ") + (named.length > 0 && others > 0 ? ` and ${others} more` : "");
   line.append(made("td", hit.distance), made("td", similarity));
   const fingerprint = made("td");
   fingerprint.append(made("code", hit.fingerprint));

@@ -18,6 +18,7 @@ use crate::index::levels::ids::{IdKey, IdTable};
 use crate::index::levels::posting::{Common, Posting, Postings};
 use crate::index::levels::sorted;
 use crate::index::levels::sorted::Sorted;
+use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan};
 use crate::index::tables::partition::PARTITIONS;
@@ -47,8 +48,10 @@ pub struct Segment {
 pub(crate) struct Group {
     pub(crate) number: Number,
     pub(crate) start: u32,
-    /// The number of its postings with an id, including the oldest.
-    pub(crate) with_id: u32,
+    /// The number of its listed postings, including the oldest.
+    pub(crate) listed: u32,
+    /// Whether all of them are of one namespace and none expires.
+    pub(crate) is_uniform: bool,
 }
 
 /// A document of an older level is gone.
@@ -70,17 +73,38 @@ pub struct Reset {
 }
 
 /// The effect of one level on the documents of one fingerprint.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     /// The reset that removed all older documents.
     pub reset: Option<Sequence>,
     /// Documents put minus documents removed, since the reset if there is one.
     pub documents: i64,
-    /// The same difference for documents with an id.
-    pub with_id: i64,
+    /// The same difference for listed documents.
+    pub listed: i64,
+    /// The namespace of the documents put; [`NamespaceNumber::MIXED`] if there are several, or if
+    /// some of the documents expire.
+    pub namespace: NamespaceNumber,
+}
+
+impl Default for Tally {
+    /// Of no document.
+    fn default() -> Self {
+        Self { reset: None, documents: 0, listed: 0, namespace: NamespaceNumber::NONE }
+    }
 }
 
 impl Tally {
+    /// Of documents that were put.
+    fn of(postings: &[Posting]) -> Self {
+        let namespaces = postings.iter().map(|posting| posting.group_namespace());
+        Self {
+            reset: None,
+            documents: postings.len() as i64,
+            listed: postings.iter().filter(|posting| posting.is_listed).count() as i64,
+            namespace: namespaces.fold(NamespaceNumber::NONE, NamespaceNumber::and),
+        }
+    }
+
     /// Combines it with the tally of a newer level.
     #[must_use]
     pub fn then(self, newer: Self) -> Self {
@@ -89,7 +113,8 @@ impl Tally {
             None => Self {
                 reset: self.reset,
                 documents: self.documents + newer.documents,
-                with_id: self.with_id + newer.with_id,
+                listed: self.listed + newer.listed,
+                namespace: self.namespace.and(newer.namespace),
             },
         }
     }
@@ -120,16 +145,21 @@ impl Segment {
     pub fn tally(&self, value: Permuted) -> Tally {
         let mut tally = Tally::default();
         if let Some(number) = self.sorted.find(value) {
-            let group = self.group(number);
-            tally.documents = 1 + group.map_or(0, |group| self.later_of(group).len() as i64);
-            tally.with_id = group.map_or_else(
-                || i64::from(self.oldest.get(number as usize).has_id),
-                |group| i64::from(self.groups[group].with_id),
-            );
+            let oldest = self.oldest.get(number as usize);
+            (tally.documents, tally.listed) = (1, i64::from(oldest.is_listed));
+            tally.namespace = oldest.group_namespace();
+            if let Some(at) = self.group(number) {
+                let group = self.groups[at];
+                tally.documents += self.later_of(at).len() as i64;
+                tally.listed = i64::from(group.listed);
+                if !group.is_uniform {
+                    tally.namespace = NamespaceNumber::MIXED;
+                }
+            }
         }
         for removal in self.removals_of(value) {
             tally.documents -= 1;
-            tally.with_id -= i64::from(removal.posting.has_id);
+            tally.listed -= i64::from(removal.posting.is_listed);
         }
         tally.reset = self.reset_of(value);
         tally
@@ -327,10 +357,12 @@ impl Builder {
             let number = self.sorted.push(key);
             self.oldest.set(number as usize, *oldest);
             if !later.is_empty() {
-                let with_id = row.postings.iter().filter(|posting| posting.has_id).count() as u32;
+                let Tally { listed, namespace, .. } = Tally::of(&row.postings);
+                let (listed, is_uniform) =
+                    (listed.unsigned_abs() as u32, namespace != NamespaceNumber::MIXED);
                 let start = self.later.len() as u32;
                 self.later.extend(later);
-                self.groups.push(Group { number, start, with_id });
+                self.groups.push(Group { number, start, listed, is_uniform });
             }
         }
         if !row.removals.is_empty() || row.reset.is_some() {
@@ -460,11 +492,12 @@ impl Row {
 
     /// The tally of the row.
     pub fn tally(&self) -> Tally {
-        let with_id = |postings: &[Posting]| postings.iter().filter(|p| p.has_id).count() as i64;
+        let (put, removed) = (Tally::of(&self.postings), Tally::of(&self.removals));
         Tally {
             reset: self.reset,
-            documents: self.postings.len() as i64 - self.removals.len() as i64,
-            with_id: with_id(&self.postings) - with_id(&self.removals),
+            documents: put.documents - removed.documents,
+            listed: put.listed - removed.listed,
+            namespace: put.namespace,
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Snapshots: the segments and tables of a view as files, and a manifest that names them.
+//! Snapshots: the segments and tables of a view as files, a file of namespaces, times and jobs, and a
+//! manifest that names them.
 //!
-//! Neither ever changes, so each is written once, however many snapshots it is part of. A manifest
+//! None of them ever changes, so each is written once, however many snapshots it is part of. A manifest
 //! `snapshot-<sequence>.manifest` lists the files of one view with their checksums, and the last
 //! change that they contain. The last two snapshots are kept, and every file that neither names is
 //! removed. A manifest counts only with all its files, each of which is verified when it is loaded.
@@ -10,10 +11,11 @@ use std::io::{self, BufReader, Read, Write};
 use std::sync::{Arc, Weak};
 
 use crate::document::Sequence;
-use crate::engine::background::manifest::{
+use crate::engine::background::snapshot::manifest::{
     Contents, MANIFEST_KIND, Manifest, PartFile, PartKind, TableFile, is_manifest, part_number,
     read_manifest_of,
 };
+use crate::engine::background::snapshot::state_file::StateFile;
 use crate::engine::directory_file::{self, DirectoryFile};
 use crate::engine::replies::SnapshotInfo;
 use crate::index::image;
@@ -22,6 +24,7 @@ use crate::index::plan::Plans;
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::view::Parts;
+use crate::machine::jobs::Jobs;
 use crate::storage::export::{ExportFile, Exported, check_files, write_export};
 use crate::storage::{
     Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
@@ -48,7 +51,16 @@ pub(crate) struct Snapshots {
 #[derive(Debug, Default)]
 struct Written(Vec<(Weak<dyn Any + Send + Sync>, PartFile)>);
 
-/// A part of a snapshot: a segment or a table.
+/// What a snapshot contains.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    /// The index.
+    pub(crate) parts: Parts,
+    /// The jobs.
+    pub(crate) jobs: Arc<Jobs>,
+}
+
+/// A part of a snapshot: a segment, a table or the rest of the state.
 trait Part: Sized + Send + Sync + 'static {
     const KIND: PartKind;
 
@@ -78,6 +90,18 @@ impl Part for Table {
 
     fn read(source: &mut dyn Read, plans: &Plans) -> io::Result<Self> {
         image::read_table(source, &plans.large)
+    }
+}
+
+impl Part for StateFile {
+    const KIND: PartKind = PartKind::State;
+
+    fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
+        Self::write(self, sink)
+    }
+
+    fn read(source: &mut dyn Read, _: &Plans) -> io::Result<Self> {
+        Self::read(source)
     }
 }
 
@@ -147,13 +171,13 @@ impl Snapshots {
     pub(crate) fn load(
         disk: Arc<dyn Disk>,
         directory: DirectoryFile,
-    ) -> Result<(Self, Parts), StorageError> {
+    ) -> Result<(Self, Loaded), StorageError> {
         let mut snapshots = Self::none(disk, directory);
         let names = snapshots.disk.list()?;
         let numbers = names.iter().filter_map(|name| part_number(name));
         snapshots.next_number = numbers.max().unwrap_or(0) + 1;
         let packed_before = packed_before(&*snapshots.disk)?;
-        let mut loaded: Option<Parts> = None;
+        let mut loaded: Option<Loaded> = None;
         // Names have the sequence in twenty digits: the newest is the last.
         for name in names.iter().rev().filter(|name| is_manifest(name)) {
             let read = snapshots.read_manifest(name, packed_before).and_then(|manifest| {
@@ -207,9 +231,10 @@ impl Snapshots {
     pub(crate) fn take(
         &mut self,
         parts: Parts,
+        jobs: &Arc<Jobs>,
         taken_at_ms: u64,
     ) -> Result<SnapshotInfo, StorageError> {
-        let Parts { segments, secondary_tables, dropped, counts } = parts;
+        let Parts { segments, secondary_tables, dropped, counts, namespaces, times } = parts;
         if let Some(newest) = self.kept.first().filter(|newest| newest.counts == counts) {
             return Ok(newest.info());
         }
@@ -229,7 +254,9 @@ impl Snapshots {
             .map(|(table, gone)| self.write_part(table).map(|file| TableFile { file, gone }));
         let mut tables = tables.collect::<Result<Vec<_>, _>>()?;
         tables.reverse();
-        self.keep(Manifest { again: false, taken_at_ms, counts, segments, tables })
+        let state = StateFile { namespaces, times, jobs: Arc::clone(jobs) };
+        let state = self.write_part(Err(Arc::new(state)))?;
+        self.keep(Manifest { again: false, taken_at_ms, counts, segments, tables, state })
     }
 
     /// Makes the newest snapshot count as two: reads all its files again, and writes its manifest a
@@ -345,9 +372,11 @@ impl Snapshots {
         Ok(manifest)
     }
 
-    /// Reads and verifies the segments and tables, on all cores.
-    fn read_parts(&self, manifest: &Manifest) -> Result<Parts, StorageError> {
-        let Manifest { counts, segments, tables, .. } = manifest;
+    /// Reads and verifies all parts, on all cores.
+    fn read_parts(&self, manifest: &Manifest) -> Result<Loaded, StorageError> {
+        let Manifest { counts, segments, tables, state, .. } = manifest;
+        let state: Arc<StateFile> = self.read_part(*state)?;
+        let StateFile { namespaces, times, jobs } = (*state).clone();
         let dropped = tables.iter().map(|table| table.gone).max().unwrap_or(0);
         let secondary_table = |TableFile { file, gone }| {
             let cleaned_at = dropped - gone;
@@ -360,7 +389,9 @@ impl Snapshots {
                 tables.iter().map(|&table| scope.spawn(move || secondary_table(table))).collect();
             (joined(segments), joined(tables))
         });
-        Ok(Parts { segments: segments?, secondary_tables: tables?, dropped, counts: *counts })
+        let (segments, secondary_tables, counts) = (segments?, tables?, *counts);
+        let parts = Parts { segments, secondary_tables, dropped, counts, namespaces, times };
+        Ok(Loaded { parts, jobs })
     }
 
     fn read_part<T: Part>(&self, file: PartFile) -> Result<Arc<T>, StorageError> {

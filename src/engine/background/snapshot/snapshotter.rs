@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::document::Sequence;
 use crate::engine::background::flusher::SettleRequest;
 use crate::engine::background::reclaimer;
-use crate::engine::background::snapshots::{Export, Snapshots};
+use crate::engine::background::snapshot::snapshots::{Export, Snapshots};
 use crate::engine::clock;
 use crate::engine::error::Refused;
 use crate::engine::replies::SnapshotInfo;
@@ -127,9 +127,9 @@ impl Snapshotter {
         let (request, settled) = oneshot::channel();
         self.settle.send(request).ok()?;
         self.shared.wake_flusher();
-        let parts = settled.blocking_recv().ok()?.parts();
+        let (parts, jobs) = settled.blocking_recv().ok()?.parts();
         self.last_ms = clock::now_ms();
-        let taken = self.snapshots.take(parts, self.last_ms);
+        let taken = self.snapshots.take(parts, &jobs, self.last_ms);
         self.report(taken, begun)
     }
 

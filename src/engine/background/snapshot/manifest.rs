@@ -26,16 +26,19 @@ pub(super) struct Manifest {
     pub(super) counts: Counts,
     pub(super) segments: Vec<PartFile>,
     pub(super) tables: Vec<TableFile>,
+    /// Namespaces, times and jobs.
+    pub(super) state: PartFile,
 }
 
-/// A part of a snapshot, which has a file of its own.
+/// The kind of a part of a snapshot, which has a file of its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PartKind {
     Segment,
     Table,
+    State,
 }
 
-/// A file of a segment or of a table.
+/// The file of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PartFile {
     pub(super) number: u64,
@@ -68,6 +71,7 @@ impl PartKind {
         match self {
             Self::Segment => FileKind(5),
             Self::Table => FileKind(6),
+            Self::State => FileKind(9),
         }
     }
 
@@ -75,13 +79,14 @@ impl PartKind {
         match self {
             Self::Segment => format!("segment-{number:020}.seg"),
             Self::Table => format!("table-{number:020}.seg"),
+            Self::State => format!("state-{number:020}.seg"),
         }
     }
 }
 
-/// The number of a segment's or a table's file; they share one counter.
+/// The number of the file of a part; all kinds share one counter.
 pub(super) fn part_number(name: &str) -> Option<u64> {
-    let name = name.strip_prefix("segment-").or_else(|| name.strip_prefix("table-"))?;
+    let name = ["segment-", "table-", "state-"].iter().find_map(|kind| name.strip_prefix(kind))?;
     file_number(name.strip_suffix(".seg")?)
 }
 
@@ -153,7 +158,8 @@ impl Manifest {
 
     pub(super) fn files(&self) -> impl Iterator<Item = (PartKind, PartFile)> {
         let segments = self.segments.iter().map(|file| (PartKind::Segment, *file));
-        segments.chain(self.tables.iter().map(|table| (PartKind::Table, table.file)))
+        let tables = self.tables.iter().map(|table| (PartKind::Table, table.file));
+        segments.chain(tables).chain([(PartKind::State, self.state)])
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -186,9 +192,10 @@ impl Manifest {
         let mut parts = |count| (0..count).map(|_| PartFile::decode(source)).collect();
         let segments = parts(segments)?;
         let tables: io::Result<Vec<_>> = parts(tables);
+        let state = PartFile::decode(source)?;
         let table = |file| Ok(TableFile { file, gone: read_number(source)? });
         let tables = tables?.into_iter().map(table).collect::<io::Result<_>>()?;
-        Ok(Self { again: false, taken_at_ms, counts, segments, tables })
+        Ok(Self { again: false, taken_at_ms, counts, segments, tables, state })
     }
 }
 

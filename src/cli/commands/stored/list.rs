@@ -1,0 +1,129 @@
+//! `list`: the stored documents, one JSON object a line.
+//!
+//! The lines of the service are copied as they arrive, whatever their number.
+
+use std::io::{self, BufRead, BufWriter, Write};
+
+use anyhow::{Result, anyhow};
+
+use super::selection::Selection;
+use crate::cli::client::{self, ServiceArgs};
+use crate::cli::error_report::ErrorReport;
+use crate::cli::reply::Reply;
+
+/// Lines are written once they fill this.
+const BUFFER_BYTES: usize = 64 << 10;
+/// How the line begins with which the service ends a list that it cannot complete.
+const ERROR: &[u8] = b"{\"error\":";
+
+/// The arguments of `list`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    selection: Selection,
+    /// List at most this many documents
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<u64>,
+    /// With their metadata
+    #[arg(long)]
+    metadata: bool,
+    /// With the sketches that verify hits
+    #[arg(long)]
+    sketch: bool,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let mut lines = args.service.client()?.get_ndjson(&path(args))?;
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
+    let end = copy_lines(&mut lines, args.limit.unwrap_or(u64::MAX), &mut out)?;
+    out.flush()?;
+    let End::CutOff(why) = end else { return Ok(()) };
+    let next = "look at the log of the service, and list again; --prefix lists a part";
+    Err(ErrorReport::new("the list is not complete", next).because(why).into())
+}
+
+fn path(args: &Args) -> String {
+    let include: Vec<&str> = [("metadata", args.metadata), ("sketch", args.sketch)]
+        .into_iter()
+        .filter_map(|(part, is_wanted)| is_wanted.then_some(part))
+        .collect();
+    let Selection { namespace, all_namespaces, prefix } = &args.selection;
+    client::path(
+        "/v1/documents",
+        &[
+            ("namespace", namespace.clone()),
+            ("all_namespaces", all_namespaces.then(|| "true".to_owned())),
+            ("prefix", prefix.clone()),
+            ("include", (!include.is_empty()).then(|| include.join(","))),
+        ],
+    )
+}
+
+/// How a stream of lines ended.
+#[derive(Debug)]
+enum End {
+    /// With its last line, or the last that is wanted.
+    Whole,
+    /// Before that.
+    CutOff(anyhow::Error),
+}
+
+/// Copies at most `limit` lines. An error is one of `out`.
+fn copy_lines(lines: &mut dyn BufRead, limit: u64, out: &mut dyn Write) -> io::Result<End> {
+    let mut line = Vec::new();
+    for _ in 0..limit {
+        line.clear();
+        match lines.read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Ok(_) if line.ends_with(b"\n") && !line.starts_with(ERROR) => out.write_all(&line)?,
+            Ok(_) => return Ok(End::CutOff(reason(&line))),
+            Err(error) => return Ok(End::CutOff(error.into())),
+        }
+    }
+    Ok(End::Whole)
+}
+
+/// Why a list ends with this line.
+fn reason(line: &[u8]) -> anyhow::Error {
+    let refused = serde_json::from_slice::<Reply>(line).ok().and_then(|reply| reply.error);
+    refused.map_or_else(|| anyhow!("it ends within a line"), |error| anyhow!("{error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use super::*;
+
+    fn copied(lines: &str, limit: u64) -> (String, End) {
+        let mut out = Vec::new();
+        let mut lines = BufReader::with_capacity(4, lines.as_bytes());
+        let copied = copy_lines(&mut lines, limit, &mut out).unwrap();
+        (String::from_utf8(out).unwrap(), copied)
+    }
+
+    #[test]
+    fn lines_are_copied_up_to_the_limit() {
+        for (limit, expected) in [(0, ""), (2, "one\ntwo\n"), (9, "one\ntwo\nthree\n")] {
+            let (lines, end) = copied("one\ntwo\nthree\n", limit);
+            assert_eq!(lines, expected, "{limit}");
+            assert!(matches!(end, End::Whole), "{limit}");
+        }
+    }
+
+    #[test]
+    fn half_a_line_or_an_error_at_the_end_is_noticed() {
+        for (lines, why) in [
+            ("one\ntw", "it ends within a line"),
+            ("one\n{\"error\":{\"code\":\"storage_failed\",\"status\":500}}\n", "storage_failed"),
+        ] {
+            let (copied_lines, end) = copied(lines, 9);
+            assert_eq!(copied_lines, "one\n");
+            let End::CutOff(error) = end else { panic!("{lines}") };
+            assert_eq!(error.to_string(), why);
+            assert!(matches!(copied(lines, 1).1, End::Whole));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The commands on what a running service has stored: they list it, and make the service forget it.
+
+pub(crate) mod jobs;
+pub(crate) mod list;
+pub(crate) mod namespaces;
+pub(crate) mod purge;
+mod selection;

@@ -1,0 +1,6 @@
+//! Snapshots: which parts a state has, their files, and the thread that writes them.
+
+pub(crate) mod manifest;
+pub(crate) mod snapshots;
+pub(crate) mod snapshotter;
+mod state_file;

@@ -1,0 +1,220 @@
+//! The JSON of what is stored: documents, lists of them, namespaces, and removals.
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::document::{DocumentId, Expiry, Metadata, Namespace};
+use crate::engine::{NamespaceInfo, Page, Removed, StoredDocument};
+use crate::fingerprint::Fingerprint;
+use crate::http::reply::hex::Hex;
+use crate::http::reply::replies::Shorten;
+use crate::http::request::selection::{Cursor, Parts};
+use crate::recipe::Recipe;
+use crate::sketch::Sketch;
+
+/// A stored document.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DocumentReply<'a> {
+    /// Null for the default namespace.
+    namespace: Option<&'a str>,
+    /// Null if it has none.
+    id: Option<&'a str>,
+    fingerprint: Hex,
+    /// In the reply for a single document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    recipe: Option<String>,
+    short: bool,
+    /// It came as text, so hits on it are verified.
+    verifiable: bool,
+    /// The change that stored it.
+    sequence: u64,
+    /// When it was stored, in milliseconds since 1970.
+    stored_at_ms: u64,
+    /// When it expires, in seconds since 1970; missing if it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    expires_at: Option<u32>,
+    /// Missing if it has none; in lists with `include=metadata`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, nullable = false)]
+    metadata: Option<&'a RawValue>,
+    /// In lists with `include=sketch`; missing if the document came without text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, nullable = false, pattern = "^[0-9a-f]{256}$")]
+    sketch: Option<SketchHex<'a>>,
+}
+
+impl<'a> DocumentReply<'a> {
+    /// A document in a list.
+    pub(crate) fn listed(stored: &'a StoredDocument, parts: Parts) -> Self {
+        let document = &stored.document;
+        let metadata = document.metadata.as_ref().filter(|_| parts.metadata);
+        let sketch = document.sketch.as_deref().filter(|_| parts.sketch);
+        Self {
+            namespace: document.namespace.as_ref().map(Namespace::as_str),
+            id: document.id.as_ref().map(DocumentId::as_str),
+            fingerprint: document.fingerprint.into(),
+            recipe: None,
+            short: document.short,
+            verifiable: document.sketch.is_some(),
+            sequence: stored.sequence.get(),
+            stored_at_ms: stored.stored_at_ms,
+            expires_at: document.expiry.map(Expiry::second),
+            metadata: metadata.and_then(as_json),
+            sketch: sketch.map(SketchHex),
+        }
+    }
+
+    /// The document with an id.
+    pub(crate) fn single(stored: &'a StoredDocument, recipe: Recipe) -> Self {
+        let parts = Parts { metadata: true, sketch: false };
+        Self { recipe: Some(recipe.to_string()), ..Self::listed(stored, parts) }
+    }
+}
+
+/// Metadata as it was sent.
+pub(crate) fn as_json(metadata: &Metadata) -> Option<&RawValue> {
+    // It was parsed before it was stored.
+    serde_json::from_str(metadata.as_str()).ok()
+}
+
+/// The bytes of a sketch as hex digits.
+#[derive(Debug)]
+struct SketchHex<'a>(&'a Sketch);
+
+impl Serialize for SketchHex<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = self.0.to_bytes();
+        let (words, _) = bytes.as_chunks::<8>();
+        let mut digits = String::with_capacity(2_usize.saturating_mul(Sketch::BYTES));
+        for word in words {
+            let word = Hex(u64::from_be_bytes(*word)).digits();
+            digits.push_str(str::from_utf8(&word).expect("hex digits are ASCII"));
+        }
+        serializer.serialize_str(&digits)
+    }
+}
+
+/// A page of documents, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DocumentsReply<'a> {
+    documents: Vec<DocumentReply<'a>>,
+    /// The `after` of the next page; null on the last one. A page may have fewer documents than
+    /// `limit` although more follow.
+    #[schema(required)]
+    next: Option<Cursor>,
+}
+
+impl<'a> DocumentsReply<'a> {
+    pub(crate) fn new(page: &'a Page<StoredDocument>, parts: Parts) -> Self {
+        let documents = page.items.iter().map(|stored| DocumentReply::listed(stored, parts));
+        Self { documents: documents.collect(), next: page.next.map(Cursor) }
+    }
+}
+
+impl Shorten for DocumentsReply<'_> {
+    fn halve(&mut self) -> bool {
+        halve(&mut self.documents, &mut self.next)
+    }
+}
+
+/// Drops the last half of a page, and moves the beginning of the next one.
+fn halve(documents: &mut Vec<DocumentReply<'_>>, next: &mut Option<Cursor>) -> bool {
+    let listed = documents.len();
+    documents.truncate((listed / 2).max(1));
+    if listed > 1 {
+        *next = documents.last().map(|last| Cursor(last.sequence));
+    }
+    listed > 1
+}
+
+/// A page of the documents of a fingerprint, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FingerprintDocumentsReply<'a> {
+    fingerprint: Hex,
+    /// Null for the default namespace.
+    namespace: Option<&'a str>,
+    documents: Vec<DocumentReply<'a>>,
+    /// The `after` of the next page; null on the last one.
+    #[schema(required)]
+    next: Option<Cursor>,
+}
+
+impl<'a> FingerprintDocumentsReply<'a> {
+    pub(crate) fn new(
+        fingerprint: Fingerprint,
+        namespace: Option<&'a Namespace>,
+        page: DocumentsReply<'a>,
+    ) -> Self {
+        let DocumentsReply { documents, next } = page;
+        let namespace = namespace.map(Namespace::as_str);
+        Self { fingerprint: fingerprint.into(), namespace, documents, next }
+    }
+}
+
+impl Shorten for FingerprintDocumentsReply<'_> {
+    fn halve(&mut self) -> bool {
+        halve(&mut self.documents, &mut self.next)
+    }
+}
+
+/// A page of the namespaces that have documents, in the order in which they began.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NamespacesReply<'a> {
+    namespaces: Vec<NamespaceReply<'a>>,
+    /// The number of documents in the default namespace; null if the token does not reach it.
+    default_documents: Option<u64>,
+    /// The `after` of the next page; null on the last one. A page may have fewer namespaces than
+    /// `limit` although more follow.
+    #[schema(required)]
+    next: Option<Cursor>,
+}
+
+/// A namespace.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NamespaceReply<'a> {
+    namespace: &'a str,
+    /// The number of its documents, including those that have expired and are not removed yet.
+    documents: u64,
+}
+
+impl<'a> NamespaceReply<'a> {
+    pub(crate) const fn new(namespace: &'a str, documents: u64) -> Self {
+        Self { namespace, documents }
+    }
+}
+
+impl<'a> NamespacesReply<'a> {
+    /// The maximum bytes of a namespace in a reply, if each character needs an escape.
+    pub(crate) const BYTES_EACH: usize = 6 * Namespace::BYTES_MAX + 64;
+
+    pub(crate) fn new(page: &'a Page<NamespaceInfo>, default_documents: Option<u64>) -> Self {
+        let namespaces = page
+            .items
+            .iter()
+            .map(|info| NamespaceReply::new(info.namespace.as_str(), info.documents));
+        Self { namespaces: namespaces.collect(), default_documents, next: page.next.map(Cursor) }
+    }
+}
+
+impl Shorten for NamespacesReply<'_> {}
+
+/// The reply of a removal. Removing what is not stored succeeds with `"removed": 0`, so that a
+/// removal may be retried.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RemovedReply {
+    /// How many documents were removed.
+    removed: u64,
+    /// Always false.
+    stored: bool,
+    /// The number of the change; if nothing was stored, that of the last change before.
+    sequence: u64,
+}
+
+impl From<Removed> for RemovedReply {
+    fn from(removed: Removed) -> Self {
+        Self { removed: removed.documents, stored: false, sequence: removed.sequence.get() }
+    }
+}

@@ -1,0 +1,75 @@
+//! `/v1/fingerprints/{hex}`: lists the documents of a fingerprint, and removes it with all of them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::Uri;
+use axum::response::Response;
+
+use crate::document::Namespace;
+use crate::fingerprint::Fingerprint;
+use crate::http::description::Problems;
+use crate::http::problem::Problem;
+use crate::http::reply::documents::{DocumentsReply, FingerprintDocumentsReply, RemovedReply};
+use crate::http::request::parameters;
+use crate::http::request::reach::Reach;
+use crate::http::request::selection::{
+    FingerprintPageParameters, NamespaceParameter, Parts, last_of_path, named, page_limit,
+    sequence_of,
+};
+use crate::http::service::Service;
+use crate::metrics;
+
+/// List the documents of a fingerprint, oldest first.
+#[utoipa::path(get, path = "/v1/fingerprints/{hex}", tag = "documents",
+    params(("hex" = String, Path, description = "16 hex digits, with or without 0x"),
+        FingerprintPageParameters),
+    responses((status = 200, description = "A page of its documents",
+        body = FingerprintDocumentsReply<'_>), Problems))]
+pub(crate) async fn get_fingerprint(
+    State(service): State<Arc<Service>>,
+    reach: Reach,
+    request: Request,
+) -> Result<Response, Problem> {
+    let parameters: FingerprintPageParameters = parameters::read(request.uri().query())?;
+    let fingerprint = fingerprint_of(request.uri())?;
+    let (limit, after) = (page_limit(parameters.limit)?, sequence_of(parameters.after));
+    let parts = Parts::of(parameters.include.as_ref());
+    let namespace = named(parameters.namespace);
+    reach.check(namespace.as_ref().map(Namespace::as_str))?;
+    let (bytes_max, share) = service.replies.page();
+    let options = parts.page(limit, bytes_max);
+    let page = service.engine.documents_of(namespace.as_ref(), fingerprint, after, options).await?;
+    let documents = DocumentsReply::new(&page, parts);
+    let reply = FingerprintDocumentsReply::new(fingerprint, namespace.as_ref(), documents);
+    Ok(service.replies.answer_shorter(reply, share))
+}
+
+/// Remove a fingerprint with all its documents.
+///
+/// Succeeds with `"removed": 0` if there is none, so that it may be retried.
+#[utoipa::path(delete, path = "/v1/fingerprints/{hex}", tag = "documents",
+    params(("hex" = String, Path, description = "16 hex digits, with or without 0x"),
+        NamespaceParameter),
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
+        Problems))]
+pub(crate) async fn delete_fingerprint(
+    State(service): State<Arc<Service>>,
+    reach: Reach,
+    request: Request,
+) -> Result<Json<RemovedReply>, Problem> {
+    let parameters: NamespaceParameter = parameters::read(request.uri().query())?;
+    let fingerprint = fingerprint_of(request.uri())?;
+    let namespace = named(parameters.namespace);
+    reach.check(namespace.as_ref().map(Namespace::as_str))?;
+    let removed = service.engine.remove_fingerprint(namespace, fingerprint).await?;
+    metrics::written(metrics::WriteOutcome::Removed, removed.documents);
+    Ok(Json(removed.into()))
+}
+
+fn fingerprint_of(uri: &Uri) -> Result<Fingerprint, Problem> {
+    last_of_path(uri, "hex")?.parse().map_err(|_| {
+        Problem::invalid("hex", "A fingerprint has 16 hex digits, with or without 0x.")
+    })
+}

@@ -1,0 +1,69 @@
+//! `GET /v1/documents`: lists documents by pages, or all of them as one stream; with `id`, shows
+//! one.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::description::Problems;
+use crate::http::problem::Problem;
+use crate::http::reply::documents::{DocumentReply, DocumentsReply};
+use crate::http::request::reach::Reach;
+use crate::http::request::selection::{ListParameters, Parts, named, page_limit};
+use crate::http::request::{body, parameters};
+use crate::http::routes::documents::{single, stream};
+use crate::http::service::Service;
+
+/// With `id` the document, without it a page.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "a description")]
+pub(crate) enum DocumentOrPage<'a> {
+    Document(DocumentReply<'a>),
+    Page(DocumentsReply<'a>),
+}
+
+/// List documents, oldest first, or show the document with an id.
+///
+/// With `Accept: application/x-ndjson`: all of them from `after` on as one stream, as of now, one
+/// document a line. If the stream fails, its last line is an error. At most `server.exports_max`
+/// streams and exports run at one time.
+#[utoipa::path(get, path = "/v1/documents", tag = "documents",
+    params(ListParameters),
+    responses((status = 200, description = "A page, a stream, or one document", content(
+        (DocumentOrPage<'_> = "application/json"), (DocumentReply<'_> = "application/x-ndjson"))),
+        Problems))]
+pub(crate) async fn get_documents(
+    State(service): State<Arc<Service>>,
+    reach: Reach,
+    request: Request,
+) -> Result<Response, Problem> {
+    let parameters: ListParameters = parameters::read(request.uri().query())?;
+    if let Some(id) = &parameters.id {
+        if let Some(other) = parameters.chooses_many() {
+            let detail = "With id, which names one document, only namespace may be given.";
+            return Err(Problem::invalid(other, detail));
+        }
+        let namespace = named(parameters.namespace);
+        return single::show(&service, &reach, namespace.as_ref(), &id.0).await;
+    }
+    if body::accepts_ndjson(request.headers()) {
+        return stream::respond(&service, &parameters, &reach);
+    }
+    page(&service, &parameters, &reach).await
+}
+
+async fn page(
+    service: &Service,
+    parameters: &ListParameters,
+    reach: &Reach,
+) -> Result<Response, Problem> {
+    let (limit, query) = (page_limit(parameters.limit)?, parameters.query(reach)?);
+    let parts = Parts::of(parameters.include.as_ref());
+    let (bytes_max, share) = service.replies.page();
+    let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
+    Ok(service.replies.answer_shorter(DocumentsReply::new(&page, parts), share))
+}

@@ -1,0 +1,99 @@
+//! `/v1/documents/{id}` and `DELETE /v1/documents?id=`: shows and removes the document with an id.
+//!
+//! An id is usually a URL, so it is percent-encoded in the path, or the query parameter `id`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+
+use crate::document::{DocumentId, Namespace};
+use crate::http::description::Problems;
+use crate::http::problem::{Code, Problem};
+use crate::http::reply::documents::{DocumentReply, RemovedReply};
+use crate::http::request::parameters;
+use crate::http::request::reach::Reach;
+use crate::http::request::selection::{IdParameters, NamespaceParameter, last_of_path, named};
+use crate::http::service::Service;
+use crate::metrics;
+
+/// Show what is stored under an id.
+#[utoipa::path(get, path = "/v1/documents/{id}", tag = "documents",
+    params(("id" = String, Path, description = "the id, percent-encoded"), NamespaceParameter),
+    responses((status = 200, description = "The document", body = DocumentReply<'_>), Problems))]
+pub(crate) async fn get_document(
+    State(service): State<Arc<Service>>,
+    reach: Reach,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (namespace, id) = of_path(&request)?;
+    show(&service, &reach, namespace.as_ref(), &id).await
+}
+
+/// Remove the document with an id.
+///
+/// Succeeds with `"removed": 0` if there is none, so that it may be retried.
+#[utoipa::path(delete, path = "/v1/documents/{id}", tag = "documents",
+    params(("id" = String, Path, description = "the id, percent-encoded"), NamespaceParameter),
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
+        Problems))]
+pub(crate) async fn delete_document(
+    State(service): State<Arc<Service>>,
+    reach: Reach,
+    request: Request,
+) -> Result<Json<RemovedReply>, Problem> {
+    let (namespace, id) = of_path(&request)?;
+    remove(&service, &reach, namespace, id).await
+}
+
+/// Remove the document with an id, given as a query parameter.
+#[utoipa::path(delete, path = "/v1/documents", tag = "documents",
+    params(IdParameters),
+    responses((status = 200, description = "How many documents were removed", body = RemovedReply),
+        Problems))]
+pub(crate) async fn delete_document_by_parameter(
+    State(service): State<Arc<Service>>,
+    reach: Reach,
+    request: Request,
+) -> Result<Json<RemovedReply>, Problem> {
+    let parameters: IdParameters = parameters::read(request.uri().query())?;
+    let detail = "Name the document: /v1/documents/{id}, percent-encoded, or ?id=. To remove many, \
+                  there is POST /v1/purge.";
+    let id = parameters.id.ok_or_else(|| Problem::invalid("id", detail))?;
+    remove(&service, &reach, named(parameters.namespace), id.0).await
+}
+
+/// Shows the document with an id.
+pub(super) async fn show(
+    service: &Service,
+    reach: &Reach,
+    namespace: Option<&Namespace>,
+    id: &DocumentId,
+) -> Result<Response, Problem> {
+    reach.check(namespace.map(Namespace::as_str))?;
+    let stored = service.engine.document(namespace, id).await?;
+    let missing = || Problem::new(Code::DocumentNotFound, "No document with this id is stored.");
+    let stored = stored.ok_or_else(missing)?;
+    let recipe = service.options.defaults.recipe;
+    Ok(Json(DocumentReply::single(&stored, recipe)).into_response())
+}
+
+async fn remove(
+    service: &Service,
+    reach: &Reach,
+    namespace: Option<Namespace>,
+    id: DocumentId,
+) -> Result<Json<RemovedReply>, Problem> {
+    reach.check(namespace.as_ref().map(Namespace::as_str))?;
+    let removed = service.engine.remove(namespace, id).await?;
+    metrics::written(metrics::WriteOutcome::Removed, removed.documents);
+    Ok(Json(removed.into()))
+}
+
+/// The document that a path with its query string names.
+fn of_path(request: &Request) -> Result<(Option<Namespace>, DocumentId), Problem> {
+    let parameters: NamespaceParameter = parameters::read(request.uri().query())?;
+    let id = DocumentId::new(last_of_path(request.uri(), "id")?)?;
+    Ok((named(parameters.namespace), id))
+}

@@ -1,0 +1,61 @@
+//! `/v1/namespaces`: lists the namespaces that have documents, and removes one with all of them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use crate::document::Namespace;
+use crate::engine::{self, Purge};
+use crate::http::description::Problems;
+use crate::http::problem::Problem;
+use crate::http::reply::documents::NamespacesReply;
+use crate::http::reply::jobs::JobReply;
+use crate::http::request::parameters::{self, NoParameters};
+use crate::http::request::reach::Reach;
+use crate::http::request::selection::{PageParameters, last_of_path, page_limit};
+use crate::http::service::Service;
+
+/// List the namespaces that have documents.
+///
+/// In the order in which they began; only those that the token reaches.
+#[utoipa::path(get, path = "/v1/namespaces", tag = "namespaces",
+    params(PageParameters),
+    responses((status = 200, description = "A page of the namespaces",
+        body = NamespacesReply<'_>), Problems))]
+pub(crate) async fn get_namespaces(
+    State(service): State<Arc<Service>>,
+    reach: Reach,
+    request: Request,
+) -> Result<Response, Problem> {
+    let parameters: PageParameters = parameters::read(request.uri().query())?;
+    let (bytes_max, share) = service.replies.page();
+    let limit = page_limit(parameters.limit)?.min(bytes_max / NamespacesReply::BYTES_EACH).max(1);
+    let after = parameters.after.map_or(0, |cursor| cursor.0);
+    let default_documents = reach.admits(None).then(|| service.engine.documents_in(None));
+    let admits = move |name: &str| reach.admits(Some(name));
+    let page = service.engine.namespaces(after, limit, admits).await?;
+    Ok(service.replies.answer_shorter(NamespacesReply::new(&page, default_documents), share))
+}
+
+/// Remove a namespace with all its documents.
+///
+/// Begins a job, which removes the documents that are stored now.
+#[utoipa::path(delete, path = "/v1/namespaces/{name}", tag = "namespaces",
+    params(("name" = String, Path, description = "the namespace, percent-encoded")),
+    responses((status = 202, description = "The job", body = JobReply), Problems))]
+pub(crate) async fn delete_namespace(
+    State(service): State<Arc<Service>>,
+    reach: Reach,
+    request: Request,
+) -> Result<(StatusCode, Json<JobReply>), Problem> {
+    let NoParameters {} = parameters::read(request.uri().query())?;
+    let namespace = Namespace::new(last_of_path(request.uri(), "namespace")?)?;
+    reach.check(Some(namespace.as_str()))?;
+    let reach = engine::Reach::Namespace(Some(namespace));
+    let purge = Purge { reach, prefix: None, stored_before_ms: None, dry_run: false };
+    let job = service.engine.begin_purge(purge).await?;
+    Ok((StatusCode::ACCEPTED, Json(job.into())))
+}

@@ -1,0 +1,185 @@
+//! Listing documents in the order in which they were stored.
+//!
+//! The levels are sorted by fingerprint, so a listing is a pass over all documents in memory: about
+//! 10 ns each, without the levels that lie outside the range. It keeps the first documents of the
+//! range, at most twice as many as are wanted.
+
+use std::collections::HashMap;
+
+use crate::document::{Expiry, Sequence};
+use crate::fingerprint::Fingerprint;
+use crate::index::levels::delta::DeltaEvent;
+use crate::index::levels::posting::{Common, Posting};
+use crate::index::namespaces::NamespaceNumber;
+use crate::index::permutation::Permuted;
+use crate::index::view::View;
+
+/// Which documents to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selection {
+    /// Their namespace; `None` is all of them.
+    pub namespace: Option<NamespaceNumber>,
+    /// They were stored after this change,
+    pub after: Sequence,
+    /// and up to this one.
+    pub upto: Sequence,
+    /// The second, since 1970, up to which they have expired, or after which they expire.
+    pub expired: Expired,
+}
+
+/// Whether to list documents that have expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expired {
+    /// Only those that have not expired at this second.
+    Not(u32),
+    /// All of them.
+    Any,
+    /// Only those that have expired after the first second and up to the second one.
+    Between(u32, u32),
+}
+
+/// A stored document of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    /// The document.
+    pub posting: Posting,
+    /// Its fingerprint, combined with the mask of its namespace.
+    pub masked: Fingerprint,
+}
+
+impl Selection {
+    fn has(&self, posting: Posting) -> bool {
+        let Posting { sequence, namespace, expiry, .. } = posting;
+        let expiry = expiry.map(Expiry::second);
+        let is_wanted = match self.expired {
+            Expired::Not(now) => expiry.is_none_or(|expiry| expiry > now),
+            Expired::Any => true,
+            Expired::Between(from, upto) => {
+                expiry.is_some_and(|expiry| from < expiry && expiry <= upto)
+            }
+        };
+        is_wanted
+            && self.after < sequence
+            && sequence <= self.upto
+            && self.namespace.is_none_or(|wanted| wanted == namespace)
+    }
+
+    /// Whether a level may have documents of the selection.
+    fn meets(&self, common: &Common) -> bool {
+        let in_range = common.last > self.after && common.first <= self.upto;
+        let (first, last) = common.namespaces;
+        let in_namespace = self.namespace.is_none_or(|wanted| first <= wanted && wanted <= last);
+        let expires = match (self.expired, common.expiries) {
+            (Expired::Not(now), Some((_, last))) => !common.all_expire || last.second() > now,
+            (Expired::Not(_), None) | (Expired::Any, _) => true,
+            (Expired::Between(from, upto), Some((first, last))) => {
+                first.second() <= upto && last.second() > from
+            }
+            (Expired::Between(..), None) => false,
+        };
+        in_range && in_namespace && expires
+    }
+}
+
+impl View {
+    /// The first `at_most` documents of a selection, in the order in which they were stored.
+    pub fn list(&self, selection: Selection, at_most: usize) -> Vec<Listed> {
+        let mut first = First { at_most: at_most.max(1), selection, found: Vec::new() };
+        let gone = Gone::of(self);
+        for segment in self.segments.iter() {
+            if !segment.common().is_some_and(|common| first.selection.meets(&common)) {
+                continue;
+            }
+            let sorted = segment.sorted();
+            for (key, number) in sorted.entries() {
+                for posting in segment.postings_at(number) {
+                    if first.selection.has(posting) {
+                        first.add(&gone, sorted.order().value(key), posting);
+                    }
+                }
+            }
+        }
+        for delta in self.deltas() {
+            for (value, event) in delta.all_events() {
+                if let DeltaEvent::Put { posting, .. } = event
+                    && first.selection.has(*posting)
+                {
+                    first.add(&gone, value, *posting);
+                }
+            }
+        }
+        let restore = |(posting, value): (Posting, Permuted)| Listed {
+            posting,
+            masked: self.shape.permutation.restore(value),
+        };
+        first.finish().into_iter().map(restore).collect()
+    }
+}
+
+/// Collects the first documents of a selection.
+struct First {
+    at_most: usize,
+    /// Ends before the documents that are surely not among the first.
+    selection: Selection,
+    found: Vec<(Posting, Permuted)>,
+}
+
+impl First {
+    fn add(&mut self, gone: &Gone, value: Permuted, posting: Posting) {
+        if gone.contains(value, posting.sequence) {
+            return;
+        }
+        self.found.push((posting, value));
+        if self.found.len() >= 2 * self.at_most {
+            // Postings are ordered by sequence first.
+            let (_, (last, _), _) = self.found.select_nth_unstable(self.at_most - 1);
+            self.selection.upto = last.sequence;
+            self.found.truncate(self.at_most);
+        }
+    }
+
+    fn finish(mut self) -> Vec<(Posting, Permuted)> {
+        self.found.sort_unstable();
+        self.found.truncate(self.at_most);
+        self.found
+    }
+}
+
+/// The documents that were removed and not merged away.
+#[derive(Debug, Default)]
+struct Gone {
+    removed: Vec<Sequence>,
+    /// The last reset of a fingerprint.
+    resets: HashMap<Permuted, Sequence>,
+}
+
+impl Gone {
+    fn of(view: &View) -> Self {
+        let mut gone = Self::default();
+        for segment in view.segments.iter() {
+            gone.removed.extend(segment.removals().iter().map(|removal| removal.posting.sequence));
+            gone.resets.extend(segment.resets().iter().map(|reset| (reset.value, reset.sequence)));
+        }
+        for delta in view.deltas() {
+            if delta.delta().tombstones() == 0 {
+                continue;
+            }
+            for (value, event) in delta.all_events() {
+                match event {
+                    DeltaEvent::Put { .. } => {}
+                    DeltaEvent::Removed { posting } => gone.removed.push(posting.sequence),
+                    DeltaEvent::Reset => {
+                        gone.resets.extend(delta.last_reset(value).map(|at| (value, at)));
+                    }
+                }
+            }
+        }
+        gone.removed.sort_unstable();
+        gone
+    }
+
+    fn contains(&self, value: Permuted, sequence: Sequence) -> bool {
+        self.removed.binary_search(&sequence).is_ok()
+            || self.resets.get(&value).is_some_and(|reset| sequence < *reset)
+    }
+}

@@ -1,0 +1,272 @@
+//! Lists of documents: pages with cursors, streams, the documents of a fingerprint.
+
+use serde_json::{Value, json};
+
+use crate::limits::poll;
+use crate::support::{Reply, Server, hex, text};
+
+/// Stores `count` documents with the ids `0`, `1`, ...
+fn filled(count: u64) -> Server {
+    let server = Server::start();
+    server.insert_all((0..count).map(|i| json!({"id": i.to_string(), "fingerprint": hex(i << 8)})));
+    server
+}
+
+fn listed(page: &Value) -> Vec<Value> {
+    page["documents"].as_array().unwrap().clone()
+}
+
+fn ids(documents: &[Value]) -> Vec<String> {
+    documents.iter().map(|document| document["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// All documents by pages.
+fn by_pages(server: &Server, path: &str) -> Vec<Value> {
+    let (mut all, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = server.get(&format!("{path}{after}")).json();
+        all.extend(listed(&page));
+        let Some(next) = page["next"].as_str() else { return all };
+        after = format!("&after={next}");
+    }
+}
+
+fn stream(server: &Server, path: &str) -> Reply {
+    server.send(&format!("GET {path}"), &[("accept", "application/x-ndjson")], b"")
+}
+
+#[test]
+fn a_page_lists_documents_oldest_first() {
+    let server = Server::start();
+    assert_eq!(server.get("/v1/documents").json(), json!({"documents": [], "next": null}));
+    server.insert("a", &hex(1));
+    let body = json!({"text": text(1, 30), "metadata": {"k": 1}, "expires_at": 4_000_000_000_u64});
+    server.post("/v1/insert", &body).json();
+    let mut page = listed(&server.get("/v1/documents").json());
+    for document in &mut page {
+        assert!(document["stored_at_ms"].take().as_u64().unwrap() > 1_700_000_000_000);
+    }
+    assert_eq!(
+        page[0],
+        json!({"namespace": null, "id": "a", "fingerprint": hex(1), "short": false,
+            "verifiable": false, "sequence": 1, "stored_at_ms": null})
+    );
+    assert_eq!(
+        page[1],
+        json!({"namespace": null, "id": null, "fingerprint": page[1]["fingerprint"], "short": false,
+            "verifiable": true, "sequence": 2, "stored_at_ms": null,
+            "expires_at": 4_000_000_000_u64})
+    );
+}
+
+#[test]
+fn metadata_and_sketches_are_listed_if_they_are_wanted() {
+    let server = Server::start();
+    server.insert_all([
+        json!({"text": text(1, 30), "metadata": {"k": 1}}),
+        json!({"fingerprint": 1}),
+    ]);
+    let page =
+        |include: &str| listed(&server.get(&format!("/v1/documents?include={include}")).json());
+    let both = page("sketch,metadata");
+    assert_eq!(both[0]["metadata"], json!({"k": 1}));
+    let sketch = both[0]["sketch"].as_str().unwrap();
+    assert!(sketch.len() == 256 && sketch.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    assert_eq!((&both[1]["metadata"], &both[1]["sketch"]), (&json!(null), &json!(null)));
+    assert_eq!(page("metadata")[0]["sketch"], json!(null));
+    assert_eq!(page("sketch")[0]["metadata"], json!(null));
+}
+
+#[test]
+fn all_pages_together_list_everything_once_while_inserts_go_on() {
+    let server = filled(500);
+    let expected: Vec<_> = (0..500).map(|i| i.to_string()).collect();
+    let found = std::thread::scope(|scope| {
+        let inserts = scope.spawn(|| {
+            (0..50_u64).for_each(|i| drop(server.insert(&format!("late-{i}"), &hex(i))));
+        });
+        let found = ids(&by_pages(&server, "/v1/documents?limit=7"));
+        inserts.join().unwrap();
+        found
+    });
+    assert_eq!(found[..500], expected);
+    assert!(found[500..].iter().all(|id| id.starts_with("late-")));
+    let page = server.get("/v1/documents").json();
+    assert_eq!(listed(&page).len(), 100, "without a limit");
+}
+
+#[test]
+fn a_page_ends_early_where_its_reply_would_be_too_long() {
+    let server = Server::with(|config| {
+        config.server.reply_bytes_max = 131_072;
+        config.documents.metadata_bytes_max = 65_536;
+    });
+    let filling = "\u{1}".repeat(1_000);
+    let id = |i: u64| format!("{i}{filling}");
+    server.insert_all((0..200_u64).map(|i| json!({"id": id(i), "fingerprint": hex(i)})));
+    let first = server.get("/v1/documents?limit=1000");
+    assert!(first.body.len() <= 131_072, "{}", first.body.len());
+    assert!(listed(&first.json()).len() > 10);
+    let expected: Vec<_> = (0..200).map(id).collect();
+    assert_eq!(ids(&by_pages(&server, "/v1/documents?limit=1000")), expected);
+}
+
+#[test]
+fn a_list_is_limited_to_a_namespace_and_to_a_prefix() {
+    let server = Server::start();
+    let document = |id: &str, namespace: &str| {
+        let mut document = json!({"id": id, "fingerprint": hex(1)});
+        if !namespace.is_empty() {
+            document["namespace"] = json!(namespace);
+        }
+        document
+    };
+    server.insert_all([document("a/1", ""), document("a/1", "x"), document("b/1", "x")]);
+    server.insert_all([document("a/2", "y"), json!({"fingerprint": hex(1), "namespace": "x"})]);
+    let found = |query: &str| {
+        let page = server.get(&format!("/v1/documents?{query}")).json();
+        listed(&page).iter().map(|d| (d["namespace"].clone(), d["id"].clone())).collect::<Vec<_>>()
+    };
+    let is = |namespace: Value, id: Value| (namespace, id);
+    assert_eq!(found(""), [is(json!(null), json!("a/1"))]);
+    let of_x = [is(json!("x"), json!("a/1")), is(json!("x"), json!("b/1"))];
+    assert_eq!(found("namespace=x")[..2], of_x);
+    assert_eq!(found("namespace=x").len(), 3);
+    assert_eq!(found("namespace=x&prefix=b%2F"), of_x[1..]);
+    assert_eq!(found("namespace=none"), []);
+    assert_eq!(found("all_namespaces=true").len(), 5);
+    assert_eq!(found("all_namespaces=true&prefix=a/").len(), 3);
+    assert_eq!(found("all_namespaces=false").len(), 1);
+}
+
+#[test]
+fn a_stream_has_what_all_pages_have() {
+    let server = filled(2_000);
+    server.insert_all([json!({"text": text(1, 30), "metadata": {"k": 1}, "namespace": "x"})]);
+    for query in [
+        "all_namespaces=true&include=metadata,sketch",
+        "all_namespaces=true&prefix=1&include=metadata",
+        "namespace=x&include=sketch",
+        "after=1990&include=metadata",
+        "namespace=none&include=metadata",
+    ] {
+        let path = format!("/v1/documents?{query}");
+        let reply = stream(&server, &path);
+        assert_eq!(reply.status, 200, "{query}");
+        assert_eq!(reply.header("content-type"), Some("application/x-ndjson"));
+        let pages = if query.contains("after") {
+            listed(&server.get(&path).json())
+        } else {
+            by_pages(&server, &path)
+        };
+        assert_eq!(reply.lines(), pages, "{query}");
+    }
+}
+
+#[test]
+fn a_stream_shows_one_moment() {
+    let server = Server::start();
+    // More than the queue of pieces and the operating system buffer.
+    let id = |i: u64| format!("{i}/{}", "x".repeat(2_000));
+    server.insert_all((0..8_000_u64).map(|i| json!({"id": id(i), "fingerprint": hex(i)})));
+    let mut connection = server.connect();
+    connection.begin("GET /v1/documents", &[("accept", "application/x-ndjson")], b"");
+    let head = connection.reply_head();
+    assert_eq!(head.header("transfer-encoding"), Some("chunked"));
+    server.insert("late", &hex(1));
+    assert_eq!(server.delete(&format!("/v1/fingerprints/{}", hex(7_999))).json()["removed"], 1);
+    let mut body = Vec::new();
+    while let Some(chunk) = connection.next_chunk() {
+        body.extend_from_slice(&chunk);
+    }
+    let text = String::from_utf8(body).unwrap();
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((text.lines().count(), &last["id"]), (8_000, &json!(id(7_999))));
+}
+
+#[test]
+fn few_streams_run_at_one_time_and_end_with_their_clients() {
+    let server = Server::with(|config| config.server.exports_max = 2);
+    let id = |i: u64| format!("{i}/{}", "x".repeat(2_000));
+    server.insert_all((0..8_000_u64).map(|i| json!({"id": id(i), "fingerprint": hex(i)})));
+    let unread: Vec<_> = (0..2)
+        .map(|_| {
+            let mut connection = server.connect();
+            connection.begin("GET /v1/documents", &[("accept", "application/x-ndjson")], b"");
+            assert_eq!(connection.reply_head().status, 200);
+            connection
+        })
+        .collect();
+    let refused = stream(&server, "/v1/documents");
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert!(refused.text().contains("server.exports_max"), "{}", refused.text());
+    assert_eq!(server.get("/v1/snapshots/export").status, 503);
+    assert_eq!(server.get("/v1/documents").status, 200, "a page");
+    drop(unread);
+    poll(|| Some(stream(&server, "/v1/documents")).filter(|reply| reply.status == 200));
+}
+
+#[test]
+fn a_page_of_another_site_gets_no_stream() {
+    let server = filled(1);
+    let send = |accept: &str| {
+        let headers = [("accept", accept), ("sec-fetch-site", "cross-site")];
+        server.send("GET /v1/documents", &headers, b"").status
+    };
+    assert_eq!((send("application/json"), send("application/x-ndjson")), (200, 403));
+}
+
+#[test]
+fn a_fingerprint_lists_all_its_documents_by_pages() {
+    let server = Server::start();
+    server.insert_all((0..25).map(|i| json!({"id": i.to_string(), "fingerprint": hex(5)})));
+    server.insert_all([
+        json!({"id": "near", "fingerprint": hex(4)}),
+        json!({"id": "elsewhere", "fingerprint": hex(5), "namespace": "x", "metadata": {}}),
+    ]);
+    let path = format!("/v1/fingerprints/{}", hex(5));
+    let page = server.get(&path).json();
+    assert_eq!((&page["fingerprint"], &page["namespace"]), (&json!(hex(5)), &json!(null)));
+    assert_eq!((listed(&page).len(), &page["next"]), (25, &json!(null)));
+    let expected: Vec<_> = (0..25).map(|i| i.to_string()).collect();
+    assert_eq!(ids(&by_pages(&server, &format!("{path}?limit=10"))), expected);
+    let page = server.get(&format!("{path}?namespace=x&include=metadata")).json();
+    assert_eq!(page["namespace"], "x");
+    assert_eq!(listed(&page)[0]["metadata"], json!({}));
+    let none = server.get(&format!("/v1/fingerprints/0x{}", hex(6))).json();
+    assert_eq!((listed(&none), &none["next"]), (vec![], &json!(null)));
+    assert_eq!(server.get("/v1/fingerprints/5").problem_at().2, "hex");
+}
+
+#[test]
+fn a_wrong_parameter_of_a_list_is_refused() {
+    let server = Server::start();
+    let fingerprint = format!("fingerprints/{}", hex(1));
+    for (path, field) in [
+        ("documents?limit=0", "limit"),
+        ("documents?limit=1001", "limit"),
+        ("documents?limit=x", "limit"),
+        ("documents?after=x", "after"),
+        ("documents?after=-1", "after"),
+        ("documents?prefix=", "prefix"),
+        (&format!("documents?prefix={}", "x".repeat(2_049)), "prefix"),
+        ("documents?include=text", "include"),
+        ("documents?all_namespaces=1", "all_namespaces"),
+        ("documents?all_namespaces=true&namespace=x", "all_namespaces"),
+        ("documents?id=a&limit=1", "limit"),
+        ("documents?id=a&prefix=b", "prefix"),
+        ("documents?id=a&all_namespaces=true", "all_namespaces"),
+        ("documents?id=a&include=metadata", "include"),
+        ("documents?id=", "id"),
+        ("namespaces?limit=0", "limit"),
+        ("namespaces?after=x", "after"),
+        (&format!("{fingerprint}?limit=1001"), "limit"),
+        (&format!("{fingerprint}?after=x"), "after"),
+        (&format!("{fingerprint}?include=x"), "include"),
+    ] {
+        let refused = server.get(&format!("/v1/{path}")).problem_at();
+        assert_eq!(refused, (400, "invalid_value".to_owned(), field.to_owned()), "{path}");
+    }
+    let limited = stream(&server, "/v1/documents?limit=5").problem_at();
+    assert_eq!(limited, (400, "invalid_value".to_owned(), "limit".to_owned()));
+}
