@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
-use crate::fingerprint::Fingerprint;
 use crate::index::levels::ids::IdKey;
 use crate::index::scope::{NamespaceKey, Scope};
 use crate::index::view::{Located, Put, View};
@@ -235,7 +234,7 @@ impl Machine {
                 }
             }
         };
-        let mut located = self.locate(&documents);
+        let mut located = self.view.documents_at(&documents);
         located.retain(|located| match reason {
             Reason::Expiry => {
                 located.posting.expiry.is_some_and(|expiry| expiry.has_passed(now_ms))
@@ -345,7 +344,7 @@ impl Machine {
                 self.view.advance();
             }
             Change::RemoveMany { namespace, documents, progress } => {
-                let located = self.locate(documents);
+                let located = self.view.documents_at(documents);
                 self.enact_removal(&located, *namespace, *progress);
             }
             Change::PurgeBegun { purge } => {
@@ -361,21 +360,6 @@ impl Machine {
             // The name is all that is left of it.
             Change::Named { .. } => self.view.advance(),
         }
-    }
-
-    /// Those of some documents that are still stored, by the change that stored each and its masked
-    /// fingerprint.
-    fn locate(&self, documents: &[(Sequence, Fingerprint)]) -> Vec<Located> {
-        let mut located = Vec::with_capacity(documents.len());
-        for documents in documents.chunks(PREFETCHED) {
-            self.view.prefetch_documents_of(documents.iter().map(|(_, masked)| *masked));
-            located.extend(documents.iter().filter_map(|&(sequence, masked)| {
-                let mut documents = self.view.all_documents_of(masked);
-                let posting = documents.find(|posting| posting.sequence == sequence)?;
-                Some(Located { masked, posting })
-            }));
-        }
-        located
     }
 
     /// What expires now or earlier expires in the next second: so all that is stored later expires

@@ -410,8 +410,8 @@ proptest! {
             let namespace = document.namespace.as_ref();
             for rig in [&rig, &again] {
                 let masked = rig.scope(namespace).masked(document.fingerprint);
-                let mut stored = rig.machine.view().all_documents_of(masked);
-                prop_assert!(stored.any(|posting| posting.sequence == *sequence));
+                let stored = rig.machine.view().documents_at(&[(*sequence, masked)]);
+                prop_assert_eq!(stored.len(), 1);
                 if let Some(id) = &document.id {
                     let key = rig.machine.key(namespace, id);
                     let located = rig.machine.view().find_id(key).unwrap();

@@ -6,8 +6,6 @@
 //! change that began a namespace, the name stays as long as the namespace has documents. Of a job
 //! that is remembered, its begin, its end and the progress of its last step stay.
 
-use std::collections::HashMap;
-
 use crate::document::{Expiry, Namespace, Packed, Sequence};
 use crate::engine::write::core::Durable;
 use crate::fingerprint::Fingerprint;
@@ -17,13 +15,6 @@ use crate::index::view::View;
 use crate::machine::change::{Change, Record};
 use crate::machine::jobs::Jobs;
 use crate::storage::RecordRef;
-
-/// If a fingerprint has more documents than this, they are listed once in a window, not for each
-/// record.
-const CROWD: u64 = 16;
-/// A window of sequences: 4 million. The documents of crowded fingerprints in it take at most 32
-/// MiB.
-const WINDOW_BITS: u32 = 22;
 
 /// The part of a record that is needed.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,22 +41,19 @@ pub(crate) struct Needed<'a> {
     view: &'a View,
     jobs: &'a Jobs,
     id_secret: [u8; 16],
-    /// The sequences of the documents of crowded fingerprints (masked), within the window.
-    crowds: HashMap<Fingerprint, Vec<u64>>,
-    window: u64,
 }
 
 impl<'a> Needed<'a> {
     /// For this state.
     pub(crate) fn new(state: &'a Durable, id_secret: [u8; 16]) -> Self {
         let Durable { view, jobs } = state;
-        Self { view, jobs, id_secret, crowds: HashMap::new(), window: 0 }
+        Self { view, jobs, id_secret }
     }
 
     /// The part of a record that is needed. A record that cannot be decoded is kept.
     ///
     /// Cost: a look-up of the id or of the fingerprint for each document.
-    pub(crate) fn of(&mut self, record: RecordRef<'_>) -> NeededPart {
+    pub(crate) fn of(&self, record: RecordRef<'_>) -> NeededPart {
         let Ok(Record { at_ms, change }) = Record::decode(record.payload) else {
             return NeededPart::All { documents: u64::from(record.count) };
         };
@@ -79,7 +67,10 @@ impl<'a> Needed<'a> {
                         let key = IdKey::of(id.as_str(), namespace, &self.id_secret);
                         self.view.find_id(key).is_some_and(|l| l.posting.sequence.get() == first)
                     }
-                    None => self.is_stored(self.masked(document.fingerprint, namespace), first),
+                    None => {
+                        let masked = self.masked(document.fingerprint, namespace);
+                        !self.view.documents_at(&[(Sequence::new(first), masked)]).is_empty()
+                    }
                 };
                 if stored {
                     return NeededPart::All { documents: 1 };
@@ -142,16 +133,23 @@ impl<'a> Needed<'a> {
     }
 
     fn of_packed(
-        &mut self,
+        &self,
         (first, at_ms): (u64, u64),
         (namespace, expiry): (Option<Namespace>, Option<Expiry>),
         all: &[(u16, Fingerprint)],
     ) -> NeededPart {
+        let mask = self.masked(Fingerprint::default(), namespace.as_ref()).bits();
+        let sequence = |behind: u16| Sequence::new(first + u64::from(behind));
+        let documents: Vec<(Sequence, Fingerprint)> = all
+            .iter()
+            .map(|&(behind, fingerprint)| {
+                (sequence(behind), Fingerprint::new(fingerprint.bits() ^ mask))
+            })
+            .collect();
+        let located = self.view.documents_at(&documents);
+        let mut left = located.iter().map(|located| located.posting.sequence).peekable();
         let mut stored = all.to_vec();
-        stored.retain(|&(behind, fingerprint)| {
-            let masked = self.masked(fingerprint, namespace.as_ref());
-            self.is_stored(masked, first + u64::from(behind))
-        });
+        stored.retain(|&(behind, _)| left.next_if_eq(&sequence(behind)).is_some());
         let documents = stored.len() as u64;
         if stored.len() == all.len() {
             return NeededPart::All { documents };
@@ -178,21 +176,6 @@ impl<'a> Needed<'a> {
     fn masked(&self, fingerprint: Fingerprint, namespace: Option<&Namespace>) -> Fingerprint {
         let mask = namespace.map_or(0, |name| NamespaceKey::of(name, &self.id_secret).mask);
         Fingerprint::new(fingerprint.bits() ^ mask)
-    }
-
-    fn is_stored(&mut self, masked: Fingerprint, sequence: u64) -> bool {
-        let sequences = || self.view.all_documents_of(masked).map(|p| p.sequence.get());
-        if self.view.count_all_of(masked) <= CROWD {
-            return sequences().any(|stored| stored == sequence);
-        }
-        let window = sequence >> WINDOW_BITS;
-        if self.window != window {
-            (self.crowds, self.window) = (HashMap::new(), window);
-        }
-        // Oldest first, so they are sorted.
-        let in_window = || sequences().filter(|stored| stored >> WINDOW_BITS == window).collect();
-        let crowd = self.crowds.entry(masked).or_insert_with(in_window);
-        crowd.binary_search(&sequence).is_ok()
     }
 }
 

@@ -61,7 +61,7 @@ fn step(shared: &Shared) -> u64 {
 
 /// Passes the needed part of a record to `keep`, and returns the number of documents in it.
 pub(crate) fn keep_needed(
-    needed: &mut Needed<'_>,
+    needed: &Needed<'_>,
     record: RecordRef<'_>,
     keep: &mut dyn FnMut(RecordRef<'_>),
 ) -> u64 {
@@ -209,11 +209,11 @@ impl ReclaimerThread {
     fn survey(&mut self, upto: Sequence) -> Result<bool, StorageError> {
         let Some(state) = self.durable_state() else { return Ok(false) };
         let (sequence, stored) = (state.view.sequence(), state.view.documents());
-        let mut needed = Needed::new(&state, self.shared.id_secret);
+        let needed = Needed::new(&state, self.shared.id_secret);
         let (mut sizes, mut documents) = (Sizes::new(), 0);
         let mut keep = |record: RecordRef<'_>, keep: &mut dyn FnMut(RecordRef<'_>)| {
             let mut bytes = 0;
-            let live = keep_needed(&mut needed, record, &mut |part| {
+            let live = keep_needed(&needed, record, &mut |part| {
                 bytes += part.frame_bytes();
                 keep(part);
             });
@@ -268,9 +268,9 @@ impl ReclaimerThread {
     /// Makes a pack. Returns the next sequence to sweep, and the bytes reclaimed.
     fn sweep_once(&self, range: SweepRange) -> Result<Option<(u64, u64)>, StorageError> {
         let Some(state) = self.durable_state() else { return Ok(None) };
-        let mut needed = Needed::new(&state, self.shared.id_secret);
+        let needed = Needed::new(&state, self.shared.id_secret);
         let keep: &mut Keep<'_> = &mut |record, keep| {
-            keep_needed(&mut needed, record, keep);
+            keep_needed(&needed, record, keep);
         };
         Ok(match self.reclaimer.sweep(range, keep, &mut |bytes| self.pace(bytes))? {
             Sweep::UpTo { next, freed } => Some((next, freed)),

@@ -139,7 +139,7 @@ impl Truth {
         }
         let mut fate = Fate::Whole;
         for (sequence, document) in &self.documents {
-            if !view.all_documents_of(document.fingerprint).any(|p| p.sequence == *sequence) {
+            if view.documents_at(&[(*sequence, document.fingerprint)]).is_empty() {
                 return Err(format!("document {sequence} is missing"));
             }
             let Some(id) = &document.id else { continue };

@@ -162,7 +162,7 @@ impl Rig {
         }
         for (sequence, document) in documents {
             let masked = self.masked(document);
-            if !view.all_documents_of(masked).any(|p| p.sequence == *sequence) {
+            if view.documents_at(&[(*sequence, masked)]).is_empty() {
                 return Err(format!("document {sequence} is not under its fingerprint"));
             }
             if has_record(document) {
@@ -571,11 +571,11 @@ pub(super) fn sweep(
     let next = snapshots.covered_by_both().next().get();
     let mut range = SweepRange { from: 1, next, pack_bytes };
     let state = core.state();
-    let mut needed = Needed::new(&state, core.machine().id_secret());
+    let needed = Needed::new(&state, core.machine().id_secret());
     while let Sweep::UpTo { next, freed } = core.reclaimer().sweep(
         range,
         &mut |record, keep| {
-            keep_needed(&mut needed, record, keep);
+            keep_needed(&needed, record, keep);
         },
         &mut |_| true,
     )? {

@@ -15,6 +15,7 @@
 mod changes;
 mod counts;
 mod listing;
+mod located;
 mod values;
 mod work;
 mod write;
@@ -212,18 +213,6 @@ impl View {
     ) -> impl Iterator<Item = Posting> + '_ {
         let value = self.permuted(fingerprint, &scope);
         self.postings_of(value).filter(move |posting| scope.sees(*posting))
-    }
-
-    /// All documents that are indexed under a masked fingerprint, expired ones included, oldest
-    /// first.
-    pub fn all_documents_of(&self, masked: Fingerprint) -> impl Iterator<Item = Posting> + '_ {
-        self.postings_of(self.shape.permutation.apply(masked))
-    }
-
-    /// The number of all documents that are indexed under a masked fingerprint.
-    pub fn count_all_of(&self, masked: Fingerprint) -> u64 {
-        let documents = self.tally_of(self.shape.permutation.apply(masked)).documents;
-        u64::try_from(documents).expect("only what is there is removed")
     }
 
     fn postings_of(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
@@ -469,26 +458,6 @@ impl View {
         let fingerprint = scope.masked(self.shape.permutation.restore(value));
         Near { fingerprint, distance }
     }
-
-    fn deleted(&self, value: Permuted) -> Deleted {
-        let mut deleted = Deleted::default();
-        if !self.has_deletions() {
-            return deleted;
-        }
-        for segment in self.segments.iter() {
-            deleted.reset = deleted.reset.max(segment.reset_of(value));
-            deleted.removed.extend(segment.removals_of(value).iter().map(|r| r.posting.sequence));
-        }
-        for (at, event) in self.deltas().flat_map(|delta| delta.events(value)) {
-            match event {
-                DeltaEvent::Put { .. } => {}
-                DeltaEvent::Removed { posting } => deleted.removed.push(posting.sequence),
-                DeltaEvent::Reset => deleted.reset = Some(at),
-            }
-        }
-        deleted.removed.sort_unstable();
-        deleted
-    }
 }
 
 /// Replaces `count` adjacent items of a list, where `is_place` finds them.
@@ -500,18 +469,4 @@ fn replaced<T: Clone>(
 ) -> Option<Arc<[T]>> {
     let at = (0..(list.len() + 1).saturating_sub(count)).find(|&at| is_place(at))?;
     Some(list[..at].iter().chain(by).chain(&list[at + count..]).cloned().collect())
-}
-
-/// The documents of one fingerprint that were removed.
-#[derive(Debug, Default)]
-struct Deleted {
-    reset: Option<Sequence>,
-    removed: Vec<Sequence>,
-}
-
-impl Deleted {
-    fn contains(&self, sequence: Sequence) -> bool {
-        self.reset.is_some_and(|reset| sequence < reset)
-            || self.removed.binary_search(&sequence).is_ok()
-    }
 }

@@ -8,7 +8,11 @@
 //! small segment has all tables of its plan; those of a large one except the first are secondary
 //! tables, see [`crate::index::view`].
 
+mod removals;
 mod split;
+
+pub use removals::Removal;
+use removals::Removals;
 
 use std::sync::OnceLock;
 
@@ -34,8 +38,7 @@ pub struct Segment {
     groups: Vec<Group>,
     later: Postings,
     ids: IdTable,
-    /// By key.
-    removals: Vec<Removal>,
+    removals: Removals,
     /// By key.
     resets: Vec<Reset>,
     /// The number of fingerprints that it adds to the older levels, once counted.
@@ -52,15 +55,6 @@ pub(crate) struct Group {
     pub(crate) listed: u32,
     /// Whether all of them are of one namespace and none expires.
     pub(crate) is_uniform: bool,
-}
-
-/// A document of an older level is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Removal {
-    /// Its fingerprint.
-    pub value: Permuted,
-    /// The document.
-    pub posting: Posting,
 }
 
 /// Every document of a fingerprint older than `sequence` is gone.
@@ -172,14 +166,7 @@ impl Segment {
 
     /// The removals of a fingerprint's documents, by sequence of the document.
     pub fn removals_of(&self, value: Permuted) -> &[Removal] {
-        if self.removals.is_empty() {
-            return &[];
-        }
-        let order = self.sorted.order();
-        let key = order.key(value);
-        let start = self.removals.partition_point(|removal| order.key(removal.value) < key);
-        let count = self.removals[start..].partition_point(|removal| removal.value == value);
-        &self.removals[start..start + count]
+        self.removals.of(value)
     }
 
     /// The newest document that this level put under an id.
@@ -209,7 +196,7 @@ impl Segment {
 
     /// The number of removals and resets.
     pub fn tombstones(&self) -> usize {
-        self.removals.len() + self.resets.len()
+        self.removals.all().len() + self.resets.len()
     }
 
     /// Its fingerprints.
@@ -231,8 +218,7 @@ impl Segment {
                 + self.later.bytes()
                 + self.groups.capacity() * size_of::<Group>()) as u64,
             ids: self.ids.bytes() as u64,
-            removals: (self.removals.capacity() * size_of::<Removal>()
-                + self.resets.capacity() * size_of::<Reset>()) as u64,
+            removals: (self.removals.bytes() + self.resets.capacity() * size_of::<Reset>()) as u64,
         }
     }
 
@@ -268,7 +254,7 @@ impl Segment {
     }
 
     pub(crate) fn removals(&self) -> &[Removal] {
-        &self.removals
+        self.removals.all()
     }
 
     pub(crate) fn resets(&self) -> &[Reset] {
@@ -287,6 +273,15 @@ impl Segment {
     fn later_of(&self, group: usize) -> std::ops::Range<usize> {
         let end = self.groups.get(group + 1).map_or(self.later.len(), |next| next.start as usize);
         self.groups[group].start as usize..end
+    }
+
+    /// The document that a change put under a fingerprint.
+    pub(crate) fn put_by(&self, sequence: Sequence, value: Permuted) -> Option<Posting> {
+        let Common { first, last, .. } = self.common()?;
+        if sequence < first || last < sequence {
+            return None;
+        }
+        self.number_of(value, sequence).map(|number| self.document(number).1)
     }
 
     fn number_of(&self, value: Permuted, sequence: Sequence) -> Option<u32> {
@@ -385,7 +380,8 @@ impl Builder {
             groups,
             later,
             ids: IdTable::default(),
-            removals: self.removals,
+            removals: Removals::of_sorted(self.order, self.removals)
+                .expect("rows are pushed by key"),
             resets: self.resets,
             added: OnceLock::new(),
         };
@@ -436,8 +432,8 @@ impl Segment {
             && groups.is_sorted_by(in_order)
             && groups.first().map_or(later.is_empty(), |group| group.start == 0)
             && ids.iter().all(|(_, number)| (number as usize) < numbers + later.len())
-            && removals.is_sorted_by_key(|removal| order.key(removal.value))
             && resets.is_sorted_by(|a, b| order.key(a.value) < order.key(b.value));
+        let removals = Removals::of_sorted(order, removals)?;
         let added = OnceLock::new();
         let segment = Self { sorted, oldest, groups, later, ids, removals, resets, added };
         sound.then_some(segment)

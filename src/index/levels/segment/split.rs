@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use crate::index::levels::ids::IdTable;
 use crate::index::levels::posting::{Posting, Postings};
+use crate::index::levels::segment::removals::{Removal, Removals};
 use crate::index::levels::segment::{Group, Segment, by_number};
 use crate::index::levels::sorted::Sorted;
 use crate::index::plan::head;
@@ -37,8 +38,13 @@ impl Segment {
             let oldest = self.oldest.part(own, behind);
             let (groups, later) = gathered.next().expect("as many");
             let (groups, later) = by_number(groups, &later);
-            let removals =
-                self.removals.iter().filter(|removal| of_value(removal.value) == partition);
+            let removals: Vec<Removal> = self
+                .removals
+                .all()
+                .iter()
+                .copied()
+                .filter(|removal| of_value(removal.value) == partition)
+                .collect();
             let resets = self.resets.iter().filter(|reset| of_value(reset.value) == partition);
             Self {
                 sorted: Sorted::Large(table),
@@ -46,7 +52,7 @@ impl Segment {
                 groups,
                 later,
                 ids: IdTable::default(),
-                removals: removals.copied().collect(),
+                removals: Removals::of_sorted(order, removals).expect("they keep their order"),
                 resets: resets.copied().collect(),
                 added: OnceLock::new(),
             }
@@ -87,17 +93,17 @@ impl Segment {
             }
         }
         let (groups, later) = by_number(gathered.0, &gathered.1);
+        let removals: Vec<Removal> =
+            partitions.iter().flat_map(|partition| partition.removals.all()).copied().collect();
+        let removals = Removals::of_sorted(table.plan(), removals)
+            .expect("the keys of a partition lie before those of the next");
         let mut segment = Self {
             sorted: Sorted::Large(table),
             oldest,
             groups,
             later,
             ids: IdTable::default(),
-            removals: partitions
-                .iter()
-                .flat_map(|partition| &partition.removals)
-                .copied()
-                .collect(),
+            removals,
             resets: partitions.iter().flat_map(|partition| &partition.resets).copied().collect(),
             added: OnceLock::new(),
         };
