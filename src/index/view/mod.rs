@@ -36,7 +36,6 @@ use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::Level;
 use crate::index::levels::posting::{Common, Posting};
 use crate::index::levels::segment::Segment;
-use crate::index::levels::sorted::Sorted;
 use crate::index::lookup::{BUFFERS, Levels, Lookup, Reach, VALUES_KEPT};
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::namespaces::Namespaces;
@@ -191,6 +190,9 @@ impl View {
             };
             let mut nearest = [u32::MAX; QUERIES_AT_A_TIME];
             lookup.run(self.levels(), reach, permuted, &mut |at, value| {
+                if needs_check {
+                    self.prefetch_documents(&[value]);
+                }
                 if !needs_check || self.has_documents(value, &scope) {
                     nearest[at] = nearest[at].min((permuted[at] ^ value).count_ones());
                 }
@@ -444,10 +446,10 @@ impl View {
     /// Prefetches the data that leads to the documents of some fingerprints, in all segments at
     /// once.
     fn prefetch_documents(&self, values: &[Permuted]) {
-        for step in [Sorted::prefetch_value, Sorted::locate_value] {
+        for step in [Segment::prefetch_value, Segment::locate_value] {
             for segment in self.segments.iter() {
                 for &value in values {
-                    step(segment.sorted(), value);
+                    step(segment, value);
                 }
             }
         }

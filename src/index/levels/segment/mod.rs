@@ -164,6 +164,18 @@ impl Segment {
         self.sorted.find(value).into_iter().flat_map(|number| self.postings_at(number))
     }
 
+    /// Prefetches the data where look-ups of a fingerprint's documents and removals begin.
+    pub(crate) fn prefetch_value(&self, value: Permuted) {
+        self.sorted.prefetch_value(value);
+        self.removals.prefetch_value(value);
+    }
+
+    /// Prefetches the data that the prefetched one leads to.
+    pub(crate) fn locate_value(&self, value: Permuted) {
+        self.sorted.locate_value(value);
+        self.removals.locate_value(value);
+    }
+
     /// The removals of a fingerprint's documents, by sequence of the document.
     pub fn removals_of(&self, value: Permuted) -> &[Removal] {
         self.removals.of(value)

@@ -7,7 +7,8 @@
 
 use crate::index::levels::posting::Posting;
 use crate::index::permutation::Permuted;
-use crate::index::plan::TablePlan;
+use crate::index::plan::{Key, TablePlan};
+use crate::kernel;
 
 /// A document of an older level is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,18 +61,37 @@ impl Removals {
         &self.all
     }
 
+    /// Prefetches the entry of the directory where [`Self::of`] begins.
+    pub(crate) fn prefetch_value(&self, value: Permuted) {
+        if !self.all.is_empty() {
+            kernel::prefetch(&self.directory, self.upper(self.order.key(value)) as u32);
+        }
+    }
+
+    /// The second step after [`Self::prefetch_value`]: prefetches the removals themselves.
+    pub(crate) fn locate_value(&self, value: Permuted) {
+        if !self.all.is_empty() {
+            let start = self.directory[self.upper(self.order.key(value))];
+            kernel::prefetch(&self.all, start);
+        }
+    }
+
     /// Those of one fingerprint, by sequence of the document.
     pub(crate) fn of(&self, value: Permuted) -> &[Removal] {
         if self.all.is_empty() {
             return &[];
         }
         let key = self.order.key(value);
-        let upper = (key >> self.low_bits) as usize;
+        let upper = self.upper(key);
         let range = self.directory[upper] as usize..self.directory[upper + 1] as usize;
         let near = &self.all[range];
         let start = near.partition_point(|removal| self.order.key(removal.value) < key);
         let count = near[start..].partition_point(|removal| removal.value == value);
         &near[start..start + count]
+    }
+
+    fn upper(&self, key: Key) -> usize {
+        (key >> self.low_bits) as usize
     }
 
     /// Memory in bytes.
