@@ -351,7 +351,7 @@ mod tests {
             "nearprint_requests_total{route=\"/v1/query\",status=\"4xx\"} 1",
             "nearprint_request_seconds_bucket{route=\"/v1/query\",le=\"0.0001\"} 1",
             "nearprint_hits_total{distance=\"2\"} 1",
-            "nearprint_hits_total{distance=\"8\"} 1",
+            "nearprint_hits_total{distance=\"12\"} 1",
             "nearprint_write_outcomes_total{outcome=\"replaced\"} 3",
             "nearprint_journal_sync_seconds_count 1",
             "nearprint_journal_group_changes_bucket{le=\"8\"} 1",

@@ -297,11 +297,12 @@ proptest! {
         }
         earlier.push((view, naive));
         // Published views must not change when the writer goes on, so all are asked at the end.
-        for (view, naive) in earlier {
+        for (i, (view, naive)) in earlier.into_iter().enumerate() {
             prop_assert_eq!(view.counts().documents, naive.len() as u64);
             prop_assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64);
             for &query in &queries {
-                for asked in 0..=distance_max {
+                // Every other distance, to save time.
+                for asked in (i as u8 % 2..=distance_max).step_by(2) {
                     let (query, asked) = (Fingerprint::new(query), distance(asked));
                     prop_assert_eq!(near(&view, query, asked), naive.near(query, asked));
                 }
