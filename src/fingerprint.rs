@@ -74,7 +74,7 @@ pub struct Distance(u8);
 
 impl Distance {
     /// The largest distance an index can be built for.
-    pub const LOOKUP_MAX: Self = Self(8);
+    pub const LOOKUP_MAX: Self = Self(12);
 
     /// A distance of `bits`; `None` above 64.
     pub const fn new(bits: u8) -> Option<Self> {

@@ -3,7 +3,7 @@
 //! Imports no other module: the others pass plain numbers in. [`install`] makes the handles, so
 //! that recording is an atomic addition without a look-up or an allocation. Before `install`
 //! (library use, unit tests) recording does nothing. Names end in their unit. The label sets are
-//! fixed: routes, status classes, distances 0 to 8, outcomes. `docs/operations.md` explains each
+//! fixed: routes, status classes, distances 0 to 12, outcomes. `docs/operations.md` explains each
 //! metric.
 
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use metrics::{
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 /// The largest distance of a look-up; larger ones would be counted under it.
-const DISTANCE_MAX: usize = 8;
+const DISTANCE_MAX: usize = 12;
 
 /// The upper bounds of the latency buckets, in seconds: 50 us to 10 s.
 const LATENCY_SECONDS: [f64; 16] = [
@@ -351,7 +351,7 @@ mod tests {
             "nearprint_requests_total{route=\"/v1/query\",status=\"4xx\"} 1",
             "nearprint_request_seconds_bucket{route=\"/v1/query\",le=\"0.0001\"} 1",
             "nearprint_hits_total{distance=\"2\"} 1",
-            "nearprint_hits_total{distance=\"8\"} 1",
+            "nearprint_hits_total{distance=\"12\"} 1",
             "nearprint_write_outcomes_total{outcome=\"replaced\"} 3",
             "nearprint_journal_sync_seconds_count 1",
             "nearprint_journal_group_changes_bucket{le=\"8\"} 1",

@@ -386,7 +386,7 @@ fn plan_says_what_is_missing_where_the_memory_is_too_small() {
     assert_eq!(code(&output), 0, "{}", err(&output));
     assert!(out(&output).contains("are too little for what nearprint builds"), "{}", out(&output));
     assert_eq!(code(&nearprint(&["plan", "--count", "many"], "")), 2);
-    assert_eq!(code(&nearprint(&["plan", "--count", "1k", "--distance", "9"], "")), 2);
+    assert_eq!(code(&nearprint(&["plan", "--count", "1k", "--distance", "13"], "")), 2);
 }
 
 #[test]

@@ -282,7 +282,7 @@ fn a_command_line_that_makes_no_sense_ends_with_2() {
     let folder = tempfile::tempdir().unwrap();
     for wrong in [
         &["lookup", "--count", "0"][..],
-        &["lookup", "--distance", "9"],
+        &["lookup", "--distance", "13"],
         &["lookup", "--adversarial", "--file", "x"],
         &["mixed", "--threads", "0"],
         &["nothing"],

@@ -127,7 +127,7 @@ fn every_key_has_an_effect() {
         ("DATA__DIRECTORY", "107", |s| s.engine.data.display().to_string()),
         ("DATA__RECIPE", "np1-5", |s| s.engine.recipe.to_string()),
         ("DATA__RECIPE", "words-3", |s| s.http.defaults.recipe.to_string()),
-        ("DATA__DISTANCE_MAX", "8", |s| s.engine.distance_max.to_string()),
+        ("DATA__DISTANCE_MAX", "12", |s| s.engine.distance_max.to_string()),
         ("DATA__DISTANCE_MAX", "7", |s| s.http.defaults.distance_max.to_string()),
         ("QUERY__DISTANCE", "2", |s| s.http.defaults.distance.to_string()),
         ("QUERY__LIMIT", "108", |s| s.http.defaults.limit.to_string()),
@@ -309,7 +309,7 @@ fn a_value_outside_its_range_is_refused_by_name() {
             "`documents.expires_in_s` is 3155760001; it must be 0 to 3155760000",
         ),
         ("QUERY__DISTANCE", "4", "`query.distance` is 4; it must be 0 to 3"),
-        ("DATA__DISTANCE_MAX", "9", "`data.distance_max` is 9; it must be 0 to 8"),
+        ("DATA__DISTANCE_MAX", "13", "`data.distance_max` is 13; it must be 0 to 12"),
         ("QUERY__MIN_SIMILARITY", "1.1", "`query.min_similarity` is 1.1; it must be 0 to 1"),
         ("QUERY__MIN_SIMILARITY", "nan", "`query.min_similarity` is NaN; it must be 0 to 1"),
         (

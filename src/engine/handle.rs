@@ -22,7 +22,7 @@ use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
 use crate::engine::read::found::{Checked, Found, Unread};
 use crate::engine::read::reader::{self, Listing, Lookup};
-use crate::engine::read::scheduler::{BatchScheduler, Share};
+use crate::engine::read::scheduler::{BatchScheduler, Share, piece};
 use crate::engine::replies::{
     Admission, Findings, PackedInserted, PackedQuery, QueryOptions, Readiness, Removed,
     SnapshotInfo, StoredDocument, Written,
@@ -44,6 +44,10 @@ use crate::machine::jobs::{Job, JobState, Purge};
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
+
+/// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
+/// more than about 100 us, for which an async thread would serve nobody else.
+const CELLS_ON_ASYNC_THREADS_MAX: usize = 4_096;
 
 /// A handle on the running engine; cloning is shallow.
 #[derive(Debug, Clone)]
@@ -206,7 +210,8 @@ impl Engine {
             let scope = view.scope(namespace, at_ms, criteria.max_age_s);
             nearest(view, piece, criteria.distance, scope)
         };
-        share.look_up(&fingerprints.into(), look_up).await
+        let cells = self.shared.published.load().view.cells_visited(criteria.distance);
+        share.look_up(&fingerprints.into(), piece(cells), look_up).await
     }
 
     /// The same in the default namespace, on the caller's thread, without a permit. Call it off the
@@ -296,10 +301,11 @@ impl Engine {
         let (since, queries) = (state.view.sequence(), packed.fingerprints.as_slice().into());
         let namespace = self.namespace_key(packed.namespace.as_ref());
         let scope = state.view.scope(namespace, at_ms, criteria.max_age_s);
+        let cells = state.view.cells_visited(criteria.distance);
         // All pieces search the same view; the writer adds what is newer.
         let look_up =
             move |piece: &[Fingerprint]| nearest(&state.view, piece, criteria.distance, scope);
-        let nearest = share.look_up(&queries, look_up).await?;
+        let nearest = share.look_up(&queries, piece(cells), look_up).await?;
         let search = PackedSearch { since, scope, nearest };
         let command = CheckAndInsertPacked { packed, criteria };
         let command = SearchedCheckAndInsertPacked { command, search };
@@ -448,8 +454,8 @@ impl Engine {
         debug_assert!(failed.is_ok(), "the sender outlives the handle");
     }
 
-    /// Finds the matches of a document, and finishes the look-up, off the async threads if that
-    /// reads records.
+    /// Finds the matches of a document, and finishes the look-up: off the async threads if that
+    /// reads records, and as a piece of a batch if it visits many cells.
     async fn look_up<T: Send + 'static>(
         &self,
         document: &Document,
@@ -460,6 +466,16 @@ impl Engine {
         let QueryOptions { criteria, with_metadata, .. } = options;
         let probe = Probe::new(document, criteria, at_ms, &self.shared.id_secret);
         let state = self.shared.published.load();
+        if state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX {
+            let (state, document) = (Guard::into_inner(state), document.clone());
+            let (key, namespace) = (probe.key, probe.namespace);
+            let look_up = move || {
+                let probe = Probe { document: &document, key, namespace, criteria, at_ms };
+                let lookup = Lookup::begin(&state.view, &probe, with_metadata);
+                finish(&state, &probe, lookup)
+            };
+            return self.share().with_permit(look_up).await?;
+        }
         let lookup = Lookup::begin(&state.view, &probe, with_metadata);
         if !lookup.reads_records() {
             return finish(&state, &probe, lookup);

@@ -90,7 +90,7 @@ impl InMemoryIndex {
     }
 
     /// The stored fingerprints within `distance` of the query: each once, the nearest first,
-    /// equally near ones ascending. It takes 0.3 us with a million documents at distance 3 and 25
+    /// equally near ones ascending; of more than 16,384, the nearest. It takes 0.3 us with a million documents at distance 3 and 25
     /// us with a hundred million at distance 6.
     ///
     /// # Panics
@@ -175,7 +175,7 @@ mod tests {
         #[test]
         fn it_answers_like_a_map_that_is_searched_linearly(
             steps in prop::collection::vec(step(), 1..300),
-            distance_max in 0..=8_u8,
+            distance_max in 0..=12_u8,
         ) {
             let distance = |bits| Distance::new(bits).unwrap();
             let mut index = InMemoryIndex::with_sizes(distance(distance_max), 4, 12);
@@ -194,7 +194,7 @@ mod tests {
                 prop_assert_eq!(index.is_empty(), stored.is_empty());
                 prop_assert_eq!(index.get(&name), stored.get(&id).copied());
                 let query = Fingerprint::new(steps[number / 2].1.unwrap_or_default());
-                let to = (number % 9).min(usize::from(distance_max)) as u8;
+                let to = (number % 13).min(usize::from(distance_max)) as u8;
                 let near = index.near(query, distance(to));
                 prop_assert_eq!(&near, &naive_near(&stored, query, to));
                 for near in near {

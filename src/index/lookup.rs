@@ -28,6 +28,13 @@ const QUERIES_AHEAD: usize = 4;
 /// Initial capacity for visits: a look-up at distance 3 in a few segments.
 const VISITS: usize = 256;
 
+/// The largest number of fingerprints that a look-up gives, the nearest ones: the documents of each
+/// cost a few cache misses, all of them about five milliseconds.
+pub(crate) const NEAR_MAX: usize = 1 << 14;
+
+/// Fingerprints that a look-up collects before it drops repeated ones, and all but the nearest.
+pub(crate) const COLLECTED_MAX: usize = 4 * NEAR_MAX;
+
 /// Fingerprints for which a thread keeps its buffer between look-ups. After a match with a giant
 /// group the buffer is freed.
 pub(crate) const VALUES_KEPT: usize = 1_024;
@@ -88,6 +95,13 @@ impl Reach {
         Self { large: *plan.radii(distance), distance }
     }
 
+    /// The number of cells and buckets that a look-up visits.
+    pub(crate) fn cells(self, levels: Levels<'_>) -> usize {
+        let mut all = AllVisited::new();
+        self.gather(levels, &mut all);
+        all.iter().map(Visited::cells).sum()
+    }
+
     /// Collects the parts of all levels that a look-up visits, each with its radius.
     fn gather<'a>(self, levels: Levels<'a>, all: &mut AllVisited<'a>) {
         all.reserve(levels.segments.len() + levels.secondary_tables.len() + levels.deltas.len());
@@ -120,6 +134,14 @@ fn prefetch(all: &[Visited<'_>], queries: &[Permuted]) {
 }
 
 impl Visited<'_> {
+    fn cells(&self) -> usize {
+        match *self {
+            Self::Buckets(buckets, distance) => buckets.cells(distance),
+            Self::Table(table, radius) => table.cell_count(radius),
+            Self::Delta(delta, distance) => delta.cells(distance),
+        }
+    }
+
     fn prefetch(&self, query: Permuted) {
         match *self {
             Self::Buckets(buckets, _) => buckets.prefetch(query),

@@ -127,17 +127,21 @@ pub struct Plan {
     in_buckets: bool,
     distance_max: Distance,
     /// The radii of the tables, for each distance of a look-up.
-    radii: [Radii; 9],
+    radii: [Radii; DISTANCES],
 }
 
+/// The number of distances that a look-up may have, and so the largest number of tables of a plan.
+const DISTANCES: usize = Distance::LOOKUP_MAX.get() as usize + 1;
+
 /// The radius of each table in a look-up: `None` where it need not be visited.
-pub type Radii = [Option<u32>; 9];
+pub type Radii = [Option<u32>; DISTANCES];
 
 impl Plan {
     /// The plan of large segments, exact up to `distance_max`.
     ///
     /// Up to 3: two halves, each searched within one bit at most, folded where it is. From 4 on:
-    /// three thirds. `docs/decisions/0007-two-table-plans.md` says why.
+    /// three thirds, at distance 12 searched within 4, 3 and 3 bits.
+    /// `docs/decisions/0007-two-table-plans.md` says why.
     pub fn of(distance_max: Distance) -> Self {
         let half =
             |first_bit, radius| TablePlan { first_bit, key_bits: 32, radius, folded: radius > 0 };
@@ -201,13 +205,13 @@ impl Plan {
 
     /// The radius of each table for a look-up of `distance`, at most the largest.
     pub fn radii(&self, distance: Distance) -> &Radii {
-        &self.radii[usize::from(distance.get()).min(8)]
+        &self.radii[usize::from(distance.get()).min(DISTANCES - 1)]
     }
 }
 
 /// The radii that cost most are lowered until they just cover the distance.
 fn radii_for(tables: &[TablePlan], distance: u32) -> Radii {
-    let mut radii = [None; 9];
+    let mut radii = [None; DISTANCES];
     for (radius, table) in radii.iter_mut().zip(tables) {
         *radius = Some(table.radius);
     }
@@ -244,7 +248,8 @@ pub fn masks_within(bits: u32, ones: u32) -> impl Iterator<Item = u64> {
         std::iter::successors(Some((1_u64 << count) - 1), |&mask| {
             let lowest = mask & mask.wrapping_neg();
             let carried = mask.checked_add(lowest).filter(|_| mask != 0)?;
-            Some(carried | (((mask ^ carried) >> 2) / lowest))
+            // Shifting divides by the lowest one.
+            Some(carried | ((mask ^ carried) >> (2 + lowest.trailing_zeros())))
         })
         .take_while(move |&mask| mask < end)
     })
@@ -256,10 +261,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn plans() -> impl Iterator<Item = (Distance, Plan)> {
-        (0..=8).map(|d| Distance::new(d).unwrap()).flat_map(|distance| {
+        (0..=12).map(|d| Distance::new(d).unwrap()).flat_map(|distance| {
             [Plan::of(distance), Plan::blocks(16, distance), Plan::blocks(6, distance)]
                 .into_iter()
-                .chain((1..=8).map(move |blocks| Plan::equal_blocks(blocks, 64, distance)))
+                .chain((1..=13).map(move |blocks| Plan::equal_blocks(blocks, 64, distance)))
                 .map(move |plan| (distance, plan))
         })
     }
@@ -313,7 +318,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_are_a_bijection_that_keeps_the_low_half(value: u64, distance in 0..=8_u8) {
+        fn keys_are_a_bijection_that_keeps_the_low_half(value: u64, distance in 0..=12_u8) {
             for table in Plan::of(Distance::new(distance).unwrap()).tables() {
                 let key = table.key(value);
                 prop_assert_eq!(table.value(key), value);

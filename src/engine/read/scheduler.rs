@@ -1,10 +1,12 @@
 //! The batch scheduler: how the look-ups of batches share the cores.
 //!
-//! A batch is looked up in pieces of [`PIECE`] fingerprints. Each piece waits for one of
+//! A batch is looked up in pieces of [`PIECE`] fingerprints, or fewer at distances at which they
+//! would take long. Each piece waits for one of
 //! `engine.lookup_threads` permits, first come, first served, and runs off the async threads. The
 //! replies are joined in the order of the queries. A request has no more pieces waiting or running
 //! than there are permits, so a small batch and a batch of a million take turns. Single look-ups
-//! take no permit: they run on the async threads, which a piece occupies only briefly.
+//! take no permit: they run on the async threads, which they occupy only briefly. Those at a
+//! distance at which they take long are pieces of their own.
 
 use std::sync::Arc;
 
@@ -14,8 +16,17 @@ use tokio::sync::Semaphore;
 use crate::engine::error::Refused;
 use crate::fingerprint::Fingerprint;
 
-/// The number of fingerprints looked up with one permit: about a millisecond at ten million.
+/// The largest number of fingerprints looked up with one permit: about a millisecond at distance 3
+/// in ten million.
 const PIECE: usize = 2_048;
+
+/// The largest number of cells that the look-ups of a piece visit, about: ten milliseconds.
+const PIECE_CELLS: usize = 1 << 19;
+
+/// The size of a piece whose look-ups visit this many cells each.
+pub(crate) fn piece(cells: usize) -> usize {
+    (PIECE_CELLS / cells.max(1)).clamp(1, PIECE)
+}
 
 /// The permits that all requests share.
 #[derive(Debug)]
@@ -50,25 +61,26 @@ impl BatchScheduler {
 }
 
 impl Share {
-    /// Looks up all queries, piece by piece; one byte each, in their order.
+    /// Looks up all queries in pieces of `size`; one byte each, in their order.
     pub(crate) async fn look_up<F>(
         &self,
         queries: &Arc<[Fingerprint]>,
+        size: usize,
         look_up: F,
     ) -> Result<Vec<u8>, Refused>
     where
         F: Fn(&[Fingerprint]) -> Vec<u8> + Clone + Send + 'static,
     {
-        let pieces = (0..queries.len()).step_by(PIECE).map(|first| {
+        let pieces = (0..queries.len()).step_by(size).map(|first| {
             let (queries, look_up) = (Arc::clone(queries), look_up.clone());
-            let end = queries.len().min(first + PIECE);
+            let end = queries.len().min(first + size);
             self.with_permit(move || look_up(&queries[first..end]))
         });
         stream::iter(pieces).buffered(self.threads).try_concat().await
     }
 
     /// Runs a piece of work once it has a permit.
-    async fn with_permit<T: Send + 'static>(
+    pub(crate) async fn with_permit<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refused> {
@@ -116,10 +128,10 @@ mod tests {
         let (huge, small) = (scheduler.share(), scheduler.share());
         // Several chunks are under way, as with a packed body.
         let chunks = [queries(HUGE, 8), queries(HUGE, 8), queries(HUGE, 8)];
-        let chunks = chunks.each_ref().map(|chunk| huge.look_up(chunk, run.clone()));
+        let chunks = chunks.each_ref().map(|chunk| huge.look_up(chunk, PIECE, run.clone()));
         let mut huge = pin!(futures_util::future::join_all(chunks));
         let eight = queries(SMALL, 8);
-        let mut small = pin!(small.look_up(&eight, run));
+        let mut small = pin!(small.look_up(&eight, PIECE, run));
         assert!(huge.as_mut().now_or_never().is_none(), "its first piece runs");
         assert!(small.as_mut().now_or_never().is_none(), "it comes later, and asks");
         drop(go);
@@ -143,7 +155,16 @@ mod tests {
         let expected = low_bytes(&queries);
         for threads in [0, 1, 2, 8] {
             let share = BatchScheduler::new(threads).share();
-            assert_eq!(share.look_up(&queries, low_bytes).await.unwrap(), expected, "{threads}");
+            for size in [PIECE, 7] {
+                let answers = share.look_up(&queries, size, low_bytes).await.unwrap();
+                assert_eq!(answers, expected, "{threads}");
+            }
         }
+    }
+
+    #[test]
+    fn pieces_of_costly_look_ups_are_shorter_and_never_empty() {
+        let sizes = [0, 33, 256, 512, 8_192, usize::MAX].map(piece);
+        assert_eq!(sizes, [PIECE, PIECE, PIECE, 1_024, 64, 1]);
     }
 }

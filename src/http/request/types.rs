@@ -308,7 +308,7 @@ request! {
     Wanted::STORED,
     {
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 8,],
+        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12,],
         /// How many hits are listed.
         limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000,],
         /// The similarity that confirms a hit; 0 switches verification off.
@@ -359,7 +359,7 @@ request! {
     CheckAndInsertBatchParameters, Wanted::STORED,
     {
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 8,],
+        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12,],
         /// How many hits are listed.
         limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000,],
         /// The similarity that confirms a hit; 0 switches verification off.
@@ -405,7 +405,7 @@ pub(crate) struct CompareRequest<'a> {
     pub(crate) b: Option<Object<ComparedDocument<'a>>>,
     /// The largest distance of a duplicate.
     #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<u8>, minimum = 0, maximum = 8, nullable = false)]
+    #[schema(value_type = Option<u8>, minimum = 0, maximum = 12, nullable = false)]
     distance: Option<u64>,
     /// The similarity that makes a duplicate; 0 switches verification off.
     #[serde(default, deserialize_with = "given")]
@@ -444,7 +444,7 @@ query_parameters! {
         /// The id of the document that is looked up.
         id: Id [value_type = Option<String>, min_length = 1, max_length = 2048],
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 8],
+        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12],
         /// How many hits are listed.
         limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
         /// The similarity that confirms a hit; 0 switches verification off.

@@ -21,6 +21,7 @@ use crate::index::levels::segment::{Row, Tally};
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans, TablePlan, masks_within};
+use crate::index::tables::geometry::probes;
 use crate::kernel;
 use crate::sketch::Sketch;
 
@@ -340,6 +341,14 @@ impl<'a> DeltaAt<'a> {
     pub fn locate_value(self, value: Permuted) {
         let head = &self.delta.heads[0][self.delta.key(0, value)];
         self.delta.nodes.prefetch(head.load(Ordering::Relaxed));
+    }
+
+    /// The number of chains that a look-up visits.
+    pub fn cells(self, distance: Distance) -> usize {
+        let plan = &self.delta.plan;
+        let tables = plan.radii(distance).iter().zip(plan.tables());
+        let cells = tables.filter_map(|(radius, table)| Some(probes(table.key_bits, (*radius)?)));
+        cells.sum::<u64>() as usize
     }
 
     fn each_chain(self, query: Permuted, distance: Distance, each: impl Fn(usize, usize)) {

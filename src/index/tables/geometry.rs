@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn kept_bits_tell_all_heads_that_a_probe_can_meet() {
-        for plan in (0..=8).map(|d| Plan::of(Distance::new(d).unwrap())) {
+        for plan in (0..=12).map(|d| Plan::of(Distance::new(d).unwrap())) {
             for (table, count) in plan.tables().iter().flat_map(|t| COUNTS.map(|c| (*t, c))) {
                 let geometry = Geometry::of(table, count);
                 let Layout { slots, kept_bits } = geometry.layout;

@@ -27,7 +27,7 @@ fn crowded() -> impl Strategy<Value = Vec<u64>> {
 }
 
 fn table_plans() -> impl Strategy<Value = (usize, TablePlan)> {
-    (0..=8_u8).prop_flat_map(|distance| {
+    (0..=12_u8).prop_flat_map(|distance| {
         let plan = Plan::of(Distance::new(distance).unwrap());
         let tables: Vec<_> = plan.tables().iter().copied().enumerate().collect();
         prop::sample::select(tables)
