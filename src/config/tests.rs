@@ -150,6 +150,8 @@ fn every_key_has_an_effect() {
         ("ENGINE__MEMORY_BYTES_MAX", "335544321", |s| {
             (s.engine.memory_bytes_max + (1 << 28) + (1 << 26)).to_string()
         }),
+        ("GROUPS__KEPT_MAX", "7", |s| s.engine.groups_kept_max.to_string()),
+        ("GROUPS__MEMORY_BYTES_MAX", "1048577", |s| s.engine.groups_memory_bytes_max.to_string()),
         ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
     ];
     for (key, value, seen) in keys {

@@ -13,10 +13,11 @@ use crate::engine::background::reclaimer::ReclaimerThread;
 use crate::engine::background::snapshot::snapshots::Export;
 use crate::engine::background::snapshot::snapshotter::{SnapshotRequest, Snapshotter};
 use crate::engine::background::spawn::{Stoppable, join, spawn};
-use crate::engine::background::{flusher, merger, remover, syncer};
+use crate::engine::background::{flusher, groups, merger, remover, syncer};
 use crate::engine::blocking::off_async;
 use crate::engine::clock;
 use crate::engine::error::{OpenError, Refused};
+use crate::engine::groups::board::Board;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
@@ -64,6 +65,7 @@ struct Threads {
     syncs: Option<Stoppable>,
     reclaim: Stoppable,
     removals: Stoppable,
+    groups: Stoppable,
     _lock: DirectoryLock,
 }
 
@@ -103,6 +105,7 @@ impl Engine {
             snapshots: ArcSwap::from_pointee(snapshots.list()),
             reclaimable_upto: snapshots.covered_by_both().get().into(),
             reclaim_wanted: false.into(),
+            groups: Board::new(options.groups_kept_max, options.groups_memory_bytes_max),
             space: ArcSwap::default(),
             scheduler: BatchScheduler::new(options.lookup_threads),
             flusher: OnceLock::new(),
@@ -126,6 +129,7 @@ impl Engine {
         let reclaimer = core.reclaimer();
         let writer = Writer::new(core, new_shared(), inbox);
         let (flushed, merged, synced) = (new_shared(), new_shared(), new_shared());
+        let grouped = new_shared();
         let syncs = match shared.options.durability {
             Durability::Interval { ms } => Some(Stoppable::spawn(&shared, "syncs", |stopped| {
                 move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
@@ -148,6 +152,9 @@ impl Engine {
             removals: Stoppable::spawn(&shared, "removals", |stopped| {
                 let remover = remover::Remover::new(new_shared(), stopped);
                 move || remover.run()
+            })?,
+            groups: Stoppable::spawn(&shared, "groups", |stopped| {
+                move || groups::run(&grouped, &stopped)
             })?,
             _lock: lock,
         };
@@ -376,7 +383,7 @@ impl Engine {
         off_async(move || reader::stored(&state.records, found.posting.sequence).map(Some)).await
     }
 
-    fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
+    pub(super) fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
         namespace.map(|namespace| NamespaceKey::of(namespace, &self.shared.id_secret))
     }
 
@@ -425,6 +432,7 @@ impl Engine {
         // When the channel closes the snapshotter takes the last snapshot, for which it needs the
         // writer.
         drop(threads.snapshot_requests);
+        threads.groups.stop();
         threads.removals.stop();
         threads.reclaim.stop();
         join(threads.snapshots);
@@ -514,7 +522,7 @@ impl Engine {
         Ok(pending)
     }
 
-    fn check_distance(&self, asked: Distance) -> Result<(), Refused> {
+    pub(super) fn check_distance(&self, asked: Distance) -> Result<(), Refused> {
         let max = self.shared.options.distance_max;
         if asked <= max {
             return Ok(());

@@ -23,6 +23,7 @@ pub(crate) mod background;
 #[doc(hidden)]
 pub mod directory_file;
 pub(crate) mod error;
+pub(crate) mod groups;
 pub(crate) mod handle;
 pub(crate) mod open;
 pub(crate) mod options;
@@ -40,6 +41,9 @@ mod stats;
 mod simulation;
 
 pub use crate::engine::background::snapshot::snapshots::Export;
+pub use crate::engine::groups::jobs::{
+    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, MemberInfo,
+};
 pub use crate::engine::read::found::{Checked, Found, Shown};
 pub use crate::engine::read::listing::{DocumentStream, ListQuery};
 pub use crate::engine::read::scheduler::Share;

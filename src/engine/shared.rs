@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::Sequence;
 use crate::engine::error::Refused;
+use crate::engine::groups::board::Board;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::scheduler::BatchScheduler;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) reclaimable_upto: AtomicU64,
     /// Whether there may be enough garbage to be worth a sweep.
     pub(crate) reclaim_wanted: AtomicBool,
+    /// The jobs that find groups.
+    pub(crate) groups: Board,
     pub(crate) space: ArcSwap<RecordSpace>,
     /// Locked while segments to merge are chosen.
     pub(crate) merging: Mutex<Option<Merging>>,
@@ -152,6 +155,18 @@ impl Shared {
             Life::Running if self.disk_full.load(Ordering::Relaxed) => Readiness::DiskFull,
             Life::Running if self.memory_full.load(Ordering::Relaxed) => Readiness::MemoryFull,
             Life::Running => Readiness::Ready,
+        }
+    }
+
+    /// Refuses what needs a running engine.
+    ///
+    /// # Errors
+    /// [`Refused`], if the engine stops or has failed.
+    pub(crate) fn check_running(&self) -> Result<(), Refused> {
+        match self.life() {
+            Life::Running => Ok(()),
+            Life::Stopping => Err(Refused::Stopping),
+            Life::Failed => Err(Refused::Failed),
         }
     }
 

@@ -22,8 +22,8 @@ use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
 use crate::http::routes::documents::{fingerprints, list, single};
 use crate::http::routes::{
-    check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
-    snapshots, stats,
+    check_and_insert, compare, fingerprint, groups, health, insert, jobs, metrics, namespaces,
+    page, query, snapshots, stats,
 };
 use crate::http::service::Service;
 
@@ -46,6 +46,9 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(jobs::post_purge))
         .routes(routes!(jobs::get_jobs))
         .routes(routes!(jobs::get_job, jobs::delete_job))
+        .routes(routes!(groups::post_groups, groups::get_groups_jobs))
+        .routes(routes!(groups::get_groups, groups::delete_groups))
+        .routes(routes!(groups::get_group))
         .routes(routes!(stats::get_stats))
         .routes(routes!(snapshots::get_snapshots, snapshots::post_snapshot))
         .routes(routes!(snapshots::get_export))

@@ -17,6 +17,7 @@ mod documents;
 mod errors;
 mod expiry;
 mod explanations;
+mod groups;
 mod heads;
 mod leavers;
 mod limits;

@@ -72,6 +72,8 @@ pub(super) fn options(durability: Durability) -> Options {
         snapshot_interval_ms: 1,
         snapshot_changes: 1,
         memory_bytes_max: 0,
+        groups_kept_max: 8,
+        groups_memory_bytes_max: 1 << 30,
         disk_free_bytes_min: 0,
     }
 }

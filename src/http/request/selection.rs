@@ -184,7 +184,7 @@ impl ListParameters {
 }
 
 /// The namespaces that a request chooses, if it may reach them.
-fn namespaces(
+pub(crate) fn namespaces(
     namespace: Option<NamespaceIn>,
     all: Option<bool>,
     reach: &Reach,
