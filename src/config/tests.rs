@@ -293,6 +293,12 @@ fn a_value_outside_its_range_is_refused_by_name() {
              without ports, such as near.example.org, with commas between them",
         ),
         ("QUERY__EXTRACT", "all", "`query.extract` is all; it must be \"visible\" or \"main\""),
+        ("GROUPS__KEPT_MAX", "0", "`groups.kept_max` is 0; it must be 1 to 1000"),
+        (
+            "GROUPS__MEMORY_BYTES_MAX",
+            "1048575",
+            "`groups.memory_bytes_max` is 1048575; it must be 1048576 to 274877906944",
+        ),
         ("QUERY__LIMIT", "0", "`query.limit` is 0; it must be 1 to 1000"),
         ("QUERY__LIMIT", "1001", "`query.limit` is 1001; it must be 1 to 1000"),
         (

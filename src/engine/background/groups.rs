@@ -59,6 +59,10 @@ pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
             shared.groups.end(next.number, outcome, clock::now_ms());
         }
     }
+    // Jobs that still wait never run.
+    while let Some(next) = shared.groups.next() {
+        shared.groups.end(next.number, Err(GroupsFailure::Stopping), clock::now_ms());
+    }
 }
 
 fn find(shared: &Arc<Shared>, next: &Next) -> Result<Found, Ended> {

@@ -30,13 +30,8 @@ impl Joined {
             if grandparent == parent {
                 return parent as usize;
             }
-            // If it fails, another thread has shortened the path, and the next step finds its way.
-            drop(self.parent(at).compare_exchange_weak(
-                parent,
-                grandparent,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ));
+            // Both are ancestors, and parents only become smaller.
+            self.parent(at).fetch_min(grandparent, Ordering::AcqRel);
             at = grandparent;
         }
     }
