@@ -20,10 +20,10 @@ use crate::http::middleware::observe::{Observer, observe};
 use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
-use crate::http::routes::documents::{fingerprints, list, single};
+use crate::http::routes::documents::{fingerprints, groups, list, single};
 use crate::http::routes::{
-    check_and_insert, compare, fingerprint, groups, health, insert, jobs, metrics, namespaces,
-    page, query, snapshots, stats,
+    check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
+    snapshots, stats,
 };
 use crate::http::service::Service;
 

@@ -9,7 +9,6 @@
 pub(crate) mod body;
 pub(crate) mod document_fields;
 pub(crate) mod escapes;
-pub(crate) mod groups;
 pub(crate) mod json;
 pub(crate) mod lifetime;
 pub(crate) mod parameters;

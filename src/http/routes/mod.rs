@@ -6,7 +6,6 @@ pub(crate) mod check_and_insert;
 pub(crate) mod compare;
 pub(crate) mod documents;
 pub(crate) mod fingerprint;
-pub(crate) mod groups;
 pub(crate) mod health;
 pub(crate) mod insert;
 pub(crate) mod jobs;

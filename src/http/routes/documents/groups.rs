@@ -15,11 +15,10 @@ use crate::http::problem::{Code, Problem};
 use crate::http::reply::groups::{GroupsJobReply, GroupsJobsReply, GroupsReply, MembersReply};
 use crate::http::request::body::{self, Kind};
 use crate::http::request::document_fields::HitPart;
-use crate::http::request::groups::{GroupsBody, GroupsPageParameters};
 use crate::http::request::json;
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::Reach;
-use crate::http::request::selection::page_limit;
+use crate::http::request::selection::{GroupsBody, GroupsPageParameters, page_limit};
 use crate::http::service::Service;
 
 /// Find groups of near-duplicates.
