@@ -20,7 +20,7 @@ mod variables;
 pub use error::{ConfigError, UnknownVariable};
 pub use keys::{
     AccessKeys, Config, DEFAULT_TOML, DataKeys, DocumentsKeys, EngineKeys, GroupsKeys, LogKeys,
-    QueryKeys, ServerKeys,
+    OriginalsKeys, QueryKeys, ServerKeys,
 };
 pub use layers::Sources;
 pub use variables::OPTION_VARIABLES;

@@ -25,10 +25,11 @@ use crate::engine::read::found::{Checked, Found, Unread};
 use crate::engine::read::reader::{self, Listing, Lookup};
 use crate::engine::read::scheduler::{BatchScheduler, Share};
 use crate::engine::replies::{
-    Admission, Findings, PackedInserted, PackedQuery, QueryOptions, Readiness, Removed,
-    SnapshotInfo, StoredDocument, Written,
+    Admission, Findings, OnDuplicate, PackedInserted, PackedQuery, QueryOptions, Readiness,
+    Removed, SnapshotInfo, StoredDocument, Written,
 };
 use crate::engine::shared::{Life, Message, Shared};
+use crate::engine::touches::Touches;
 use crate::engine::write::command::{
     Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked,
 };
@@ -93,7 +94,8 @@ impl Engine {
         recovered: Recovered,
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
-        let Recovered { core, snapshots } = recovered;
+        let Recovered { core, mut snapshots } = recovered;
+        let touches = Touches::new(options.originals_max, snapshots.take_touches());
         let (writer, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             published: ArcSwap::from_pointee(core.published()),
@@ -106,6 +108,7 @@ impl Engine {
             reclaimable_upto: snapshots.covered_by_both().get().into(),
             reclaim_wanted: false.into(),
             groups: Board::new(options.groups_kept_max, options.groups_memory_bytes_max),
+            touches: Arc::new(touches),
             space: ArcSwap::default(),
             scheduler: BatchScheduler::new(options.lookup_threads),
             flusher: OnceLock::new(),
@@ -244,7 +247,7 @@ impl Engine {
         self.submit(Insert { document }, admission, 0).await
     }
 
-    /// Looks up a document and stores it unless a hit counts (or even so, with `store_duplicates`),
+    /// Looks up a document and stores it unless a hit counts (or even so, with `on_duplicate`),
     /// in one atomic step.
     ///
     /// # Errors
@@ -253,7 +256,7 @@ impl Engine {
         &self,
         document: Document,
         options: QueryOptions,
-        store_duplicates: bool,
+        on_duplicate: impl Into<OnDuplicate>,
         admission: Admission,
     ) -> Result<Pending<Checked>, Refused> {
         let QueryOptions { criteria, limit, .. } = options;
@@ -264,8 +267,10 @@ impl Engine {
         };
         let lookup = self.look_up(&document, options, at_ms, verify).await?;
         let bytes = lookup.bytes();
-        let command = CheckAndInsert { document, criteria, store_duplicates };
-        let command = SearchedCheckAndInsert { command, lookup, limit };
+        let OnDuplicate { store, touch } = on_duplicate.into();
+        let command = CheckAndInsert { document, criteria, store_duplicates: store };
+        let touches = touch.then(|| Arc::clone(&self.shared.touches));
+        let command = SearchedCheckAndInsert { command, lookup, limit, touches };
         self.submit_at(command, at_ms, admission, bytes).await
     }
 

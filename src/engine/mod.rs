@@ -34,8 +34,10 @@ pub(crate) mod write;
 
 mod blocking;
 mod clock;
+pub(crate) mod originals;
 mod shared;
 mod stats;
+pub(crate) mod touches;
 
 #[cfg(test)]
 mod simulation;
@@ -44,9 +46,11 @@ pub use crate::engine::background::snapshot::snapshots::Export;
 pub use crate::engine::groups::jobs::{
     GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, MemberInfo,
 };
+pub use crate::engine::originals::{Original, OriginalsOrder, OriginalsPage, OriginalsQuery};
 pub use crate::engine::read::found::{Checked, Found, Shown};
 pub use crate::engine::read::listing::{DocumentStream, ListQuery};
 pub use crate::engine::read::scheduler::Share;
+pub use crate::engine::touches::Touch;
 pub use crate::engine::write::queued::Pending;
 pub use crate::machine::commands::Verdict;
 pub use crate::machine::jobs::{Job, JobState, Purge, Reach};
@@ -55,7 +59,7 @@ pub use error::{OpenError, Refused};
 pub use handle::Engine;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
 pub use replies::{
-    Admission, Findings, MemoryStats, NamespaceInfo, PackedInserted, PackedQuery, Page,
-    PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats, SnapshotInfo, Stats,
-    StoredDocument, Written,
+    Admission, Findings, MemoryStats, NamespaceInfo, OnDuplicate, PackedInserted, PackedQuery,
+    Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats, SnapshotInfo,
+    Stats, StoredDocument, Written,
 };

@@ -14,6 +14,7 @@ use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::scheduler::BatchScheduler;
 use crate::engine::replies::{Readiness, RecordSpace, SnapshotInfo};
+use crate::engine::touches::Touches;
 use crate::engine::write::command::{Bounds, Command};
 use crate::engine::write::core::Durable;
 use crate::engine::write::queued::{Pending, Queued, QueuedWrite};
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) reclaimable_upto: AtomicU64,
     /// Whether there may be enough garbage to be worth a sweep.
     pub(crate) reclaim_wanted: AtomicBool,
+    /// How often documents were named as originals.
+    pub(crate) touches: Arc<Touches>,
     /// The jobs that find groups.
     pub(crate) groups: Board,
     pub(crate) space: ArcSwap<RecordSpace>,

@@ -109,6 +109,7 @@ mod tests {
             "GET /v1/jobs",
             "GET /v1/jobs/{job}",
             "DELETE /v1/jobs/{job}",
+            "GET /v1/originals",
             "POST /v1/groups",
             "GET /v1/groups",
             "GET /v1/groups/{job}",

@@ -127,6 +127,7 @@ fn a_limited_token_reaches_neither_the_default_namespace_nor_all_of_them() {
             "DELETE /v1/documents" => ("?id=x".to_owned(), ""),
             "POST /v1/purge" => (String::new(), r#"{"prefix":"x"}"#),
             "POST /v1/groups" => (String::new(), "{}"),
+            "GET /v1/originals" => (String::new(), ""),
             _ => (String::new(), document),
         };
         let reply = server.send(&format!("{line}{query}"), &headers, body.as_bytes());

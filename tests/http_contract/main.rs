@@ -28,6 +28,7 @@ mod mutated;
 mod namespaces;
 mod numbers;
 mod operations;
+mod originals;
 mod packed;
 mod purge;
 mod races;

@@ -46,6 +46,7 @@ const ROUTES: &[&str] = &[
     "/v1/namespaces",
     "/v1/namespaces/news",
     "/v1/purge",
+    "/v1/originals",
     "/v1/groups",
     "/v1/groups/1",
     "/v1/groups/1/0",

@@ -41,7 +41,8 @@ pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
             | "/v1/jobs/{job}"
             | "/v1/groups"
             | "/v1/groups/{job}"
-            | "/v1/groups/{job}/{group}",
+            | "/v1/groups/{job}/{group}"
+            | "/v1/originals",
         )
         | (
             "POST",
@@ -107,6 +108,7 @@ fn is_for_limited_tokens(route: Option<&str>) -> bool {
             | "/v1/groups"
             | "/v1/groups/{job}"
             | "/v1/groups/{job}/{group}"
+            | "/v1/originals"
             | "/v1/stats"
     )
 }

@@ -338,6 +338,52 @@ query_parameters! {
     }
 }
 
+/// The order of a list of originals.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// The most duplicates first.
+    Duplicates,
+    /// The last duplicate first.
+    Recent,
+}
+
+impl Field<'_> for Order {}
+
+/// Where a page begins. Opaque to clients.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlaceIn(pub(crate) u32, pub(crate) Sequence);
+
+impl<'de> Deserialize<'de> for PlaceIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Borrowed::deserialize(deserializer)?.0;
+        let parsed = text.split_once('.').and_then(|(number, sequence)| {
+            Some(Self(number.parse().ok()?, Sequence::new(sequence.parse().ok()?)))
+        });
+        parsed.ok_or_else(|| D::Error::custom("after takes the `next` of another page."))
+    }
+}
+
+impl Field<'_> for PlaceIn {}
+
+query_parameters! {
+    /// The query parameters of a list of originals.
+    OriginalsParameters {
+        /// The order; the default is `duplicates`.
+        order: Order [value_type = Option<Order>, inline],
+        /// The namespace; without it, the default namespace.
+        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
+        /// `true` lists the documents of all namespaces.
+        all_namespaces: bool [value_type = Option<bool>],
+        /// The `next` of the page before.
+        after: PlaceIn [value_type = Option<String>],
+        /// How many documents a page has; the default is 100.
+        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
+        /// `metadata` shows that of the documents.
+        include: Include<HitPart> [value_type = Option<HitPart>],
+    }
+}
+
 /// The last part of a path, decoded. Its field is named so in errors.
 pub(crate) fn last_of_path(uri: &Uri, field: &'static str) -> Result<String, Problem> {
     // Decoded here, because axum's extractors report bad UTF-8 in a format of their own.

@@ -4,5 +4,6 @@ pub(crate) mod groups;
 pub(crate) mod jobs;
 pub(crate) mod list;
 pub(crate) mod namespaces;
+pub(crate) mod originals;
 pub(crate) mod purge;
 mod selection;
