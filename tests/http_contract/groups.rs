@@ -30,7 +30,7 @@ fn ids(server: &Server, job: &Value) -> Vec<Vec<String>> {
 /// `a`, `b` and `c` are a chain, `d` and `e` are equal, `f` is alone.
 fn filled() -> Server {
     let server = Server::start();
-    let bits = [("a", 0), ("b", 7), ("c", 0x3f), ("d", 0xff00), ("f", 1 << 60), ("e", 0xff00)];
+    let bits = [("a", 0), ("b", 7), ("c", 0x3f), ("d", 0xff00), ("f", 0xfff << 48), ("e", 0xff00)];
     server.insert_all(bits.map(|(id, bits)| json!({"id": id, "fingerprint": hex(bits)})));
     let of_x = [("x1", 0), ("x2", 1)];
     server.insert_all(

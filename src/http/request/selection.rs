@@ -339,13 +339,24 @@ query_parameters! {
 }
 
 /// The order of a list of originals.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, ToSchema)]
+#[schema(rename_all = "snake_case")]
 pub(crate) enum Order {
     /// The most duplicates first.
     Duplicates,
     /// The last duplicate first.
     Recent,
+}
+
+impl<'de> Deserialize<'de> for Order {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Borrowed::deserialize(deserializer)?.0;
+        match &*text {
+            "duplicates" => Ok(Self::Duplicates),
+            "recent" => Ok(Self::Recent),
+            _ => Err(D::Error::custom("order takes duplicates or recent.")),
+        }
+    }
 }
 
 impl Field<'_> for Order {}
