@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::document::{DocumentId, Expiry, Namespace};
+use crate::document::{DocumentId, Expiry, Namespace, Sequence};
 use crate::engine::{
     GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsState, MemberInfo, Page, Reach,
 };
@@ -88,7 +88,7 @@ impl From<GroupsJob> for GroupsJobReply {
             verified: job.request.criteria.min_resemblance.is_some(),
             size_min: job.request.size_min,
             progress: job.progress,
-            sequence: job.sequence.map(|sequence| sequence.get()),
+            sequence: job.sequence.map(Sequence::get),
             groups: job.groups,
             documents: job.documents,
             begun_at_ms: job.begun_ms,

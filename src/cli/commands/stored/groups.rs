@@ -125,7 +125,8 @@ struct Groups {
 /// A group; its documents come from pages of their own.
 #[derive(Debug, Serialize, Deserialize)]
 struct Group {
-    group: u64,
+    #[serde(rename = "group")]
+    number: u64,
     size: u64,
     namespace: Option<String>,
     oldest: Document,
@@ -189,7 +190,7 @@ fn find_and_show(args: &Args, source: &Source, out: &mut dyn Write) -> Result<()
         }
     }
     for group in &mut groups {
-        group.documents = members(source, &format!("{path}/{}", group.group), args.members)?;
+        group.documents = members(source, &format!("{path}/{}", group.number), args.members)?;
     }
     // Its result is of no use to anybody else.
     drop(source.delete::<Value>(&path)?);
@@ -254,7 +255,7 @@ fn watch(source: &Source, mut job: Job) -> Result<Job> {
 }
 
 const COLUMNS: &[Column<Group>] = &[
-    ("group", |group| group.group.to_string()),
+    ("group", |group| group.number.to_string()),
     ("documents", |group| count(group.size)),
     ("namespace", |group| {
         group.namespace.as_ref().map_or_else(String::new, |name| printable(name).to_string())
@@ -271,7 +272,7 @@ fn show(job: &Job, groups: &[Group], out: &mut dyn Write) -> Result<()> {
     }
     write!(out, "{}", table(COLUMNS, groups))?;
     for group in groups.iter().filter(|group| !group.documents.is_empty()) {
-        writeln!(out, "\ngroup {}", group.group)?;
+        writeln!(out, "\ngroup {}", group.number)?;
         for document in &group.documents {
             let stored = times::shown_ms(document.stored_at_ms);
             writeln!(out, "  {}  {stored:20}  {}", document.fingerprint, document.name())?;
