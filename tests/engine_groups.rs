@@ -62,7 +62,9 @@ fn sizes(count: u64) -> Vec<u64> {
         }
     }
     let mut groups: BTreeMap<u64, u64> = BTreeMap::new();
-    names.into_iter().for_each(|name| *groups.entry(name).or_default() += 1);
+    for name in names {
+        *groups.entry(name).or_default() += 1;
+    }
     let mut sizes: Vec<u64> = groups.into_values().filter(|size| *size > 1).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes

@@ -117,7 +117,9 @@ fn naive(
         groups.entry(*name).or_default().push(stored.sequence);
     }
     let mut groups: Vec<Vec<u64>> = groups.into_values().collect();
-    groups.iter_mut().for_each(|group| group.sort_unstable());
+    for group in &mut groups {
+        group.sort_unstable();
+    }
     groups.retain(|group| group.len() >= size_min);
     groups.sort_by_key(|group| (Reverse(group.len()), group[0]));
     groups
@@ -150,7 +152,7 @@ impl Judge for JoinSome {
 }
 
 fn joins_some(one: u64, other: u64) -> bool {
-    (one ^ other) % 3 != 0
+    !(one ^ other).is_multiple_of(3)
 }
 
 proptest! {
