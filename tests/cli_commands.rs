@@ -84,6 +84,9 @@ fn options_that_would_have_no_effect_are_refused() {
         &["fingerprint", "--features", "--extract", "main"],
         &["list", "--namespace", "a", "--all-namespaces"],
         &["jobs", "--server", "s", "cancel", "7"],
+        &["groups", "--server", "s", "--data", "d"],
+        &["groups", "--config", "c"],
+        &["groups", "--namespace", "a", "--all-namespaces"],
     ];
     for arguments in refused {
         let output = nearprint(arguments, "");

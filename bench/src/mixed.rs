@@ -1,8 +1,9 @@
 //! `nearprint-bench mixed`: the latency of single look-ups under other load.
 //!
 //! Reader threads query the engine as the service does for a request with a fingerprint, one
-//! look-up after the other: at rest; while a writer inserts packed batches, so that deltas fill up
-//! and segments are merged; and during an endless packed query. With fewer cores than threads, the
+//! look-up after the other: at rest; during an endless packed query; during searches for groups of all
+//! stored fingerprints (the last of which may outlast `--seconds`); while a writer inserts packed batches, so that deltas fill up
+//! and segments are merged. With fewer cores than threads, the
 //! quantiles show how long the operating system makes a reader wait for a core.
 
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint::document::Document;
-use nearprint::engine::{PackedQuery, QueryOptions};
+use nearprint::engine::{GroupsRequest, GroupsState, PackedQuery, QueryOptions, Reach};
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::view::Near;
 use nearprint::machine::change::PACKED_MAX;
@@ -61,6 +62,8 @@ struct Mixture<'a> {
     driven: &'a Driven,
     queries: &'a Queries,
     members: &'a Members,
+    /// The number of stored fingerprints.
+    count: u64,
     /// The fingerprints that the writer inserts.
     fresh: Stream,
     distance: Distance,
@@ -104,7 +107,8 @@ fn measure(
     let queries = scratch::queries(stored, args.queries, distance, args.data.seed);
     let members = stored.members();
     let fresh = Stream::of("fresh", args.data.seed);
-    let mixture = Mixture { driven, queries: &queries, members: &members, fresh, distance, args };
+    let (members, count) = (&members, stored.count());
+    let mixture = Mixture { driven, queries: &queries, members, count, fresh, distance, args };
     let row = |what: &str| Row::new(what, stored.count()).at(distance);
     let mut rows = Vec::new();
     let mut add = |(look_up, meanwhile, rate): (&str, &str, f64), seen: Seen| {
@@ -123,6 +127,8 @@ fn measure(
     add(("look-up at rest", "", 0.0), seen);
     let (rate, seen) = mixture.during("look-ups during a packed query", || mixture.query())?;
     add(("look-up during a packed query", "the packed query", rate), seen);
+    let (rate, seen) = mixture.during("look-ups during a search for groups", || mixture.group())?;
+    add(("look-up during a search for groups", "the search for groups", rate), seen);
     let (rate, seen) = mixture.during("look-ups during inserts", || mixture.insert())?;
     add(("look-up during inserts", "the packed inserts", rate), seen);
     // The segments that the inserts left are merged once they pause: for most of this time at the
@@ -205,6 +211,28 @@ impl Mixture<'_> {
         });
         let mut done = 0;
         self.driven.insert(batches, |so_far| done = so_far)?;
+        Ok(per_second(done, begun.ns()))
+    }
+
+    /// Searches for groups all the time; returns the fingerprints a second.
+    fn group(&self) -> Result<f64> {
+        let begun = Stopwatch::start();
+        let engine = &self.driven.engine;
+        let criteria = Criteria::within(self.distance);
+        let mut done = 0;
+        while begun.elapsed() < self.time() {
+            let request = GroupsRequest { reach: Reach::All, criteria, size_min: 2 };
+            let number = engine.begin_groups(request)?.number;
+            let ended = || engine.groups_job(number).filter(|job| job.ended_ms.is_some());
+            let job = loop {
+                match ended() {
+                    Some(job) => break job,
+                    None => pause(Duration::from_millis(2)),
+                }
+            };
+            anyhow::ensure!(job.state == GroupsState::Done, "the search ended {:?}", job.state);
+            done += self.count;
+        }
         Ok(per_second(done, begun.ns()))
     }
 

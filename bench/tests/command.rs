@@ -161,12 +161,14 @@ fn mixed_reports_look_ups_during_other_work() {
         "look-up at rest",
         "look-up during a packed query",
         "the packed query",
+        "look-up during a search for groups",
+        "the search for groups",
         "look-up during inserts",
         "the packed inserts",
         "look-up during merges",
     ];
     assert_eq!(rows(&report), expected);
-    for row in [0, 1, 3, 5] {
+    for row in [0, 1, 3, 5, 7] {
         assert!(report["results"][row]["p99_ns"].is_u64(), "{report}");
     }
     let (checked, hits) = verified(&report);

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use commands::stored::{jobs, list, namespaces, purge};
+use commands::stored::{groups, jobs, list, namespaces, originals, purge};
 use commands::{
     check_config, compare, fingerprint, health, inspect, plan, query, repair, serve, snapshot,
     token,
@@ -68,6 +68,10 @@ enum Command {
     List(list::Args),
     /// List the namespaces of a running service, and how many documents each has
     Namespaces(namespaces::Args),
+    /// Show groups of near-duplicates, of a running service or a stopped directory
+    Groups(groups::Args),
+    /// List the documents of a running service that come again and again
+    Originals(originals::Args),
     /// Remove many documents: a namespace, ids that begin in one way, or what is old
     Purge(purge::Args),
     /// Show the purges of a running service, or end one
@@ -128,6 +132,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Query(args) => query::run(&args, &mut out),
         Command::List(args) => list::run(&args, &mut out),
         Command::Namespaces(args) => namespaces::run(&args, &mut out),
+        Command::Groups(args) => groups::run(&args, &mut out),
+        Command::Originals(args) => originals::run(&args, &mut out),
         Command::Purge(args) => purge::run(&args, &mut out),
         Command::Jobs(args) => jobs::run(&args, &mut out),
         Command::Fingerprint(args) => fingerprint::run(&args, &mut out),

@@ -81,6 +81,15 @@ sections! {
         memory_bytes_max: u64,
         disk_free_bytes_min: u64,
     }
+    /// `[originals]`: how often documents were named as originals.
+    originals: OriginalsKeys {
+        counted_max: u64,
+    }
+    /// `[groups]`: jobs that find groups of near-duplicates.
+    groups: GroupsKeys {
+        kept_max: u64,
+        memory_bytes_max: u64,
+    }
     /// `[access]`: tokens.
     access: AccessKeys {
         tokens_file: PathBuf,
@@ -102,7 +111,7 @@ impl Config {
         if !shown.access.tokens.is_empty() {
             "(not shown)".clone_into(&mut shown.access.tokens);
         }
-        toml::to_string(&shown).expect("strings, numbers and seven tables are TOML")
+        toml::to_string(&shown).expect("strings, numbers and nine tables are TOML")
     }
 }
 

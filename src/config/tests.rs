@@ -150,6 +150,9 @@ fn every_key_has_an_effect() {
         ("ENGINE__MEMORY_BYTES_MAX", "335544321", |s| {
             (s.engine.memory_bytes_max + (1 << 28) + (1 << 26)).to_string()
         }),
+        ("ORIGINALS__COUNTED_MAX", "7", |s| s.engine.originals_max.to_string()),
+        ("GROUPS__KEPT_MAX", "7", |s| s.engine.groups_kept_max.to_string()),
+        ("GROUPS__MEMORY_BYTES_MAX", "1048577", |s| s.engine.groups_memory_bytes_max.to_string()),
         ("ENGINE__DISK_FREE_BYTES_MIN", "1004", |s| s.engine.disk_free_bytes_min.to_string()),
     ];
     for (key, value, seen) in keys {
@@ -291,6 +294,17 @@ fn a_value_outside_its_range_is_refused_by_name() {
              without ports, such as near.example.org, with commas between them",
         ),
         ("QUERY__EXTRACT", "all", "`query.extract` is all; it must be \"visible\" or \"main\""),
+        (
+            "ORIGINALS__COUNTED_MAX",
+            "1073741825",
+            "`originals.counted_max` is 1073741825; it must be 0 to 1073741824",
+        ),
+        ("GROUPS__KEPT_MAX", "0", "`groups.kept_max` is 0; it must be 1 to 1000"),
+        (
+            "GROUPS__MEMORY_BYTES_MAX",
+            "1048575",
+            "`groups.memory_bytes_max` is 1048575; it must be 1048576 to 274877906944",
+        ),
         ("QUERY__LIMIT", "0", "`query.limit` is 0; it must be 1 to 1000"),
         ("QUERY__LIMIT", "1001", "`query.limit` is 1001; it must be 1 to 1000"),
         (

@@ -180,6 +180,9 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
         snapshot_interval_ms: within(key!(config.engine.snapshot_interval_ms), 1_000..=WEEK_MS)?,
         snapshot_changes: within(key!(config.engine.snapshot_changes), 1_000..=1_000_000_000_000)?,
         memory_bytes_max: memory_of_index(config)?,
+        originals_max: length(key!(config.originals.counted_max), 0..=1 << 30)?,
+        groups_kept_max: length(key!(config.groups.kept_max), 1..=1_000)?,
+        groups_memory_bytes_max: within(key!(config.groups.memory_bytes_max), 1 << 20..=256 * GIB)?,
         disk_free_bytes_min: within(key!(config.engine.disk_free_bytes_min), 0..=1 << 60)?,
     })
 }

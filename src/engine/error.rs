@@ -104,6 +104,12 @@ pub enum Refused {
         /// The maximum.
         max: usize,
     },
+    /// As many jobs that find groups run or wait as may.
+    #[error("{max} jobs that find groups run or wait already")]
+    TooManyGroups {
+        /// The maximum.
+        max: usize,
+    },
     /// The distance is above the maximum of this data directory.
     #[error("distance {asked} is above the maximum {max} of this data directory")]
     DistanceAboveMax {

@@ -13,10 +13,11 @@ use crate::engine::background::reclaimer::ReclaimerThread;
 use crate::engine::background::snapshot::snapshots::Export;
 use crate::engine::background::snapshot::snapshotter::{SnapshotRequest, Snapshotter};
 use crate::engine::background::spawn::{Stoppable, join, spawn};
-use crate::engine::background::{flusher, merger, remover, syncer};
+use crate::engine::background::{flusher, groups, merger, remover, syncer};
 use crate::engine::blocking::off_async;
 use crate::engine::clock;
 use crate::engine::error::{OpenError, Refused};
+use crate::engine::groups::board::Board;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
@@ -24,10 +25,11 @@ use crate::engine::read::found::{Checked, Found, Unread};
 use crate::engine::read::reader::{self, Listing, Lookup};
 use crate::engine::read::scheduler::{BatchScheduler, Share, piece};
 use crate::engine::replies::{
-    Admission, Findings, PackedInserted, PackedQuery, QueryOptions, Readiness, Removed,
-    SnapshotInfo, StoredDocument, Written,
+    Admission, Findings, OnDuplicate, PackedInserted, PackedQuery, QueryOptions, Readiness,
+    Removed, SnapshotInfo, StoredDocument, Written,
 };
 use crate::engine::shared::{Life, Message, Shared};
+use crate::engine::touches::Touches;
 use crate::engine::write::command::{
     Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked,
 };
@@ -68,6 +70,7 @@ struct Threads {
     syncs: Option<Stoppable>,
     reclaim: Stoppable,
     removals: Stoppable,
+    groups: Stoppable,
     _lock: DirectoryLock,
 }
 
@@ -95,7 +98,8 @@ impl Engine {
         recovered: Recovered,
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
-        let Recovered { core, snapshots } = recovered;
+        let Recovered { core, mut snapshots } = recovered;
+        let touches = Touches::new(options.originals_max, snapshots.take_touches());
         let (writer, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             published: ArcSwap::from_pointee(core.published()),
@@ -107,6 +111,8 @@ impl Engine {
             snapshots: ArcSwap::from_pointee(snapshots.list()),
             reclaimable_upto: snapshots.covered_by_both().get().into(),
             reclaim_wanted: false.into(),
+            groups: Board::new(options.groups_kept_max, options.groups_memory_bytes_max),
+            touches: Arc::new(touches),
             space: ArcSwap::default(),
             scheduler: BatchScheduler::new(options.lookup_threads),
             flusher: OnceLock::new(),
@@ -130,6 +136,7 @@ impl Engine {
         let reclaimer = core.reclaimer();
         let writer = Writer::new(core, new_shared(), inbox);
         let (flushed, merged, synced) = (new_shared(), new_shared(), new_shared());
+        let grouped = new_shared();
         let syncs = match shared.options.durability {
             Durability::Interval { ms } => Some(Stoppable::spawn(&shared, "syncs", |stopped| {
                 move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
@@ -152,6 +159,9 @@ impl Engine {
             removals: Stoppable::spawn(&shared, "removals", |stopped| {
                 let remover = remover::Remover::new(new_shared(), stopped);
                 move || remover.run()
+            })?,
+            groups: Stoppable::spawn(&shared, "groups", |stopped| {
+                move || groups::run(&grouped, &stopped)
             })?,
             _lock: lock,
         };
@@ -242,7 +252,7 @@ impl Engine {
         self.submit(Insert { document }, admission, 0).await
     }
 
-    /// Looks up a document and stores it unless a hit counts (or even so, with `store_duplicates`),
+    /// Looks up a document and stores it unless a hit counts (or even so, with `on_duplicate`),
     /// in one atomic step.
     ///
     /// # Errors
@@ -251,7 +261,7 @@ impl Engine {
         &self,
         document: Document,
         options: QueryOptions,
-        store_duplicates: bool,
+        on_duplicate: impl Into<OnDuplicate>,
         admission: Admission,
     ) -> Result<Pending<Checked>, Refused> {
         let QueryOptions { criteria, limit, .. } = options;
@@ -262,8 +272,10 @@ impl Engine {
         };
         let lookup = self.look_up(&document, options, at_ms, verify).await?;
         let bytes = lookup.bytes();
-        let command = CheckAndInsert { document, criteria, store_duplicates };
-        let command = SearchedCheckAndInsert { command, lookup, limit };
+        let OnDuplicate { store, touch } = on_duplicate.into();
+        let command = CheckAndInsert { document, criteria, store_duplicates: store };
+        let touches = touch.then(|| Arc::clone(&self.shared.touches));
+        let command = SearchedCheckAndInsert { command, lookup, limit, touches };
         self.submit_at(command, at_ms, admission, bytes).await
     }
 
@@ -382,7 +394,7 @@ impl Engine {
         off_async(move || reader::stored(&state.records, found.posting.sequence).map(Some)).await
     }
 
-    fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
+    pub(super) fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
         namespace.map(|namespace| NamespaceKey::of(namespace, &self.shared.id_secret))
     }
 
@@ -431,6 +443,7 @@ impl Engine {
         // When the channel closes the snapshotter takes the last snapshot, for which it needs the
         // writer.
         drop(threads.snapshot_requests);
+        threads.groups.stop();
         threads.removals.stop();
         threads.reclaim.stop();
         join(threads.snapshots);
@@ -530,7 +543,7 @@ impl Engine {
         Ok(pending)
     }
 
-    fn check_distance(&self, asked: Distance) -> Result<(), Refused> {
+    pub(super) fn check_distance(&self, asked: Distance) -> Result<(), Refused> {
         let max = self.shared.options.distance_max;
         if asked <= max {
             return Ok(());

@@ -23,6 +23,7 @@ pub(crate) mod background;
 #[doc(hidden)]
 pub mod directory_file;
 pub(crate) mod error;
+pub(crate) mod groups;
 pub(crate) mod handle;
 pub(crate) mod open;
 pub(crate) mod options;
@@ -33,16 +34,23 @@ pub(crate) mod write;
 
 mod blocking;
 mod clock;
+pub(crate) mod originals;
 mod shared;
 mod stats;
+pub(crate) mod touches;
 
 #[cfg(test)]
 mod simulation;
 
 pub use crate::engine::background::snapshot::snapshots::Export;
+pub use crate::engine::groups::jobs::{
+    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, MemberInfo,
+};
+pub use crate::engine::originals::{Original, OriginalsOrder, OriginalsPage, OriginalsQuery};
 pub use crate::engine::read::found::{Checked, Found, Shown};
 pub use crate::engine::read::listing::{DocumentStream, ListQuery};
 pub use crate::engine::read::scheduler::Share;
+pub use crate::engine::touches::Touch;
 pub use crate::engine::write::queued::Pending;
 pub use crate::machine::commands::Verdict;
 pub use crate::machine::jobs::{Job, JobState, Purge, Reach};
@@ -51,7 +59,7 @@ pub use error::{OpenError, Refused};
 pub use handle::Engine;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
 pub use replies::{
-    Admission, Findings, MemoryStats, NamespaceInfo, PackedInserted, PackedQuery, Page,
-    PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats, SnapshotInfo, Stats,
-    StoredDocument, Written,
+    Admission, Findings, MemoryStats, NamespaceInfo, OnDuplicate, PackedInserted, PackedQuery,
+    Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats, SnapshotInfo,
+    Stats, StoredDocument, Written,
 };

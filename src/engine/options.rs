@@ -37,6 +37,13 @@ pub struct Options {
     pub snapshot_changes: u64,
     /// Writes are refused if the index and its merges need more memory than this; 0 means no limit.
     pub memory_bytes_max: u64,
+    /// The number of documents for which it is counted how often they were named as originals; 0
+    /// counts nothing.
+    pub originals_max: usize,
+    /// The number of jobs that find groups, with their results, which are kept.
+    pub groups_kept_max: usize,
+    /// The memory of these jobs and their results together.
+    pub groups_memory_bytes_max: u64,
     /// Writes are refused if the disk has less free space than this.
     pub disk_free_bytes_min: u64,
 }
@@ -59,6 +66,9 @@ impl Options {
             snapshot_interval_ms: 5 * 60 * 1_000,
             snapshot_changes: 10_000_000,
             memory_bytes_max: 0,
+            originals_max: 1_000_000,
+            groups_kept_max: 8,
+            groups_memory_bytes_max: 1 << 30,
             disk_free_bytes_min: 256 << 20,
         }
     }

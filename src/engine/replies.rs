@@ -18,6 +18,22 @@ pub struct QueryOptions {
     pub with_metadata: bool,
 }
 
+/// What a check-and-insert does with a duplicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnDuplicate {
+    /// It is stored all the same.
+    pub store: bool,
+    /// Its original is counted as such.
+    pub touch: bool,
+}
+
+impl From<bool> for OnDuplicate {
+    /// Whether it is stored; its original is counted.
+    fn from(store: bool) -> Self {
+        Self { store, touch: true }
+    }
+}
+
 /// What packed fingerprints are looked up for.
 #[derive(Debug, Clone)]
 pub struct PackedQuery {

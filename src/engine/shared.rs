@@ -9,10 +9,12 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::document::Sequence;
 use crate::engine::error::Refused;
+use crate::engine::groups::board::Board;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::scheduler::BatchScheduler;
 use crate::engine::replies::{Readiness, RecordSpace, SnapshotInfo};
+use crate::engine::touches::Touches;
 use crate::engine::write::command::{Bounds, Command};
 use crate::engine::write::core::Durable;
 use crate::engine::write::queued::{Pending, Queued, QueuedWrite};
@@ -41,6 +43,10 @@ pub(crate) struct Shared {
     pub(crate) reclaimable_upto: AtomicU64,
     /// Whether there may be enough garbage to be worth a sweep.
     pub(crate) reclaim_wanted: AtomicBool,
+    /// How often documents were named as originals.
+    pub(crate) touches: Arc<Touches>,
+    /// The jobs that find groups.
+    pub(crate) groups: Board,
     pub(crate) space: ArcSwap<RecordSpace>,
     /// Locked while segments to merge are chosen.
     pub(crate) merging: Mutex<Option<Merging>>,
@@ -152,6 +158,18 @@ impl Shared {
             Life::Running if self.disk_full.load(Ordering::Relaxed) => Readiness::DiskFull,
             Life::Running if self.memory_full.load(Ordering::Relaxed) => Readiness::MemoryFull,
             Life::Running => Readiness::Ready,
+        }
+    }
+
+    /// Refuses what needs a running engine.
+    ///
+    /// # Errors
+    /// [`Refused`], if the engine stops or has failed.
+    pub(crate) fn check_running(&self) -> Result<(), Refused> {
+        match self.life() {
+            Life::Running => Ok(()),
+            Life::Stopping => Err(Refused::Stopping),
+            Life::Failed => Err(Refused::Failed),
         }
     }
 

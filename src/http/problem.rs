@@ -67,6 +67,8 @@ codes! {
     NotFound = NOT_FOUND, "not_found", "There is no such resource";
     DocumentNotFound = NOT_FOUND, "document_not_found", "No document has this id";
     JobNotFound = NOT_FOUND, "job_not_found", "No job has this number";
+    GroupsNotFound = NOT_FOUND, "groups_not_found", "There are no such groups";
+    GroupsNotReady = CONFLICT, "groups_not_ready", "The groups are not found yet";
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed",
         "The resource does not take this method";
     RequestTimeout = REQUEST_TIMEOUT, "request_timeout", "The body came too slowly";
@@ -305,6 +307,12 @@ impl From<Refused> for Problem {
                 Code::TooManyJobs,
                 format!(
                     "{max} jobs run or wait already. Wait for one to end, or cancel one: DELETE /v1/jobs/{{job}}."
+                ),
+            ),
+            Refused::TooManyGroups { max } => Self::new(
+                Code::TooManyJobs,
+                format!(
+                    "{max} jobs that find groups run or wait already (groups.kept_max). Wait for one to end, or remove one: DELETE /v1/groups/{{job}}."
                 ),
             ),
             Refused::DistanceAboveMax { asked, max } => Self::new(

@@ -20,7 +20,7 @@ use crate::http::middleware::observe::{Observer, observe};
 use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
-use crate::http::routes::documents::{fingerprints, list, single};
+use crate::http::routes::documents::{fingerprints, groups, list, originals, single};
 use crate::http::routes::{
     check_and_insert, compare, fingerprint, health, insert, jobs, metrics, namespaces, page, query,
     snapshots, stats,
@@ -46,6 +46,10 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(jobs::post_purge))
         .routes(routes!(jobs::get_jobs))
         .routes(routes!(jobs::get_job, jobs::delete_job))
+        .routes(routes!(groups::post_groups, groups::get_groups_jobs))
+        .routes(routes!(groups::get_groups, groups::delete_groups))
+        .routes(routes!(groups::get_group))
+        .routes(routes!(originals::get_originals))
         .routes(routes!(stats::get_stats))
         .routes(routes!(snapshots::get_snapshots, snapshots::post_snapshot))
         .routes(routes!(snapshots::get_export))

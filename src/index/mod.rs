@@ -10,7 +10,8 @@
 //!
 //! In reading order: [`plan`] (which tables an index has), [`tables`] (how a table lies in memory;
 //! [`crate::kernel`] compares its lines), [`buckets`] (the tables of small segments), [`levels`]
-//! (deltas and segments), [`view`], [`lookup`], [`compaction`] (merging), [`InMemoryIndex`] (for
+//! (deltas and segments), [`view`], [`lookup`], [`compaction`] (merging), [`groups`] (of documents that
+//! are near each other), [`InMemoryIndex`] (for
 //! programs that embed the crate) and [`cost`] (estimates).
 //!
 //! For each fingerprint the index stores the [`levels::posting::Posting`]s of its documents: the
@@ -30,6 +31,8 @@ pub(crate) mod buckets;
 pub mod compaction;
 #[doc(hidden)]
 pub mod cost;
+#[doc(hidden)]
+pub mod groups;
 #[doc(hidden)]
 pub mod image;
 mod in_memory;

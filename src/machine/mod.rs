@@ -19,6 +19,7 @@
 pub(crate) mod apply;
 pub mod change;
 pub(crate) mod commands;
+pub(crate) mod groups;
 pub mod jobs;
 pub mod model;
 pub mod query;

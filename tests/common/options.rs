@@ -21,6 +21,9 @@ pub(crate) fn options(data: &Path) -> Options {
         snapshot_interval_ms: 600_000,
         snapshot_changes: 1 << 30,
         memory_bytes_max: 0,
+        originals_max: 1_000_000,
+        groups_kept_max: 8,
+        groups_memory_bytes_max: 1 << 30,
         disk_free_bytes_min: 0,
     }
 }

@@ -35,7 +35,7 @@ fn operations() -> Vec<(String, Option<Vec<String>>)> {
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         let path = path.replace("{id}", "x").replace("{hex}", &hex(1));
-        let path = path.replace("{name}", "x").replace("{job}", "1");
+        let path = path.replace("{name}", "x").replace("{job}", "1").replace("{group}", "0");
         for (method, operation) in item.as_object().unwrap() {
             let needs = operation["security"].as_array().unwrap().first().map(|requirement| {
                 let scopes = requirement["token"].as_array().unwrap().iter();
@@ -126,11 +126,15 @@ fn a_limited_token_reaches_neither_the_default_namespace_nor_all_of_them() {
             "GET /v1/query" => (format!("?fingerprint={}", hex(1)), ""),
             "DELETE /v1/documents" => ("?id=x".to_owned(), ""),
             "POST /v1/purge" => (String::new(), r#"{"prefix":"x"}"#),
+            "POST /v1/groups" => (String::new(), "{}"),
+            "GET /v1/originals" => (String::new(), ""),
             _ => (String::new(), document),
         };
         let reply = server.send(&format!("{line}{query}"), &headers, body.as_bytes());
         if reply.status == 200 {
             open.push(line);
+        } else if line.contains(" /v1/groups/1") {
+            assert_eq!(reply.problem(), (404, "groups_not_found".to_owned()), "{line}");
         } else if line.ends_with("/v1/jobs/1") {
             assert_eq!(reply.problem(), (404, "job_not_found".to_owned()), "{line}");
         } else {
@@ -146,6 +150,7 @@ fn a_limited_token_reaches_neither_the_default_namespace_nor_all_of_them() {
         "GET /page.js",
         "GET /readyz",
         // They show what the token reaches.
+        "GET /v1/groups",
         "GET /v1/jobs",
         "GET /v1/namespaces",
         "POST /v1/compare",

@@ -10,6 +10,8 @@ use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{Request, StatusCode};
 use futures_util::stream;
 use http_body_util::BodyExt as _;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::runtime::{self, Runtime};
 use tower::ServiceExt as _;
 
@@ -78,6 +80,31 @@ impl Directory {
                 bail!("the data directory takes no documents: {problem}");
             }
             Ok(reply)
+        })
+    }
+
+    /// Sends a request and reads the JSON of its reply.
+    pub(crate) fn send_json<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<T> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.map_or_else(Body::empty, |body| Body::from(body.to_string())))?;
+        self.runtime.block_on(async {
+            let Ok(response) = self.router.clone().oneshot(request).await;
+            let status = response.status();
+            let reply = response.into_body().collect().await?.to_bytes();
+            if !status.is_success() {
+                let problem: Problem = serde_json::from_slice(&reply)?;
+                bail!("{problem}");
+            }
+            Ok(serde_json::from_slice(&reply)?)
         })
     }
 

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::engine::background::pause::Writes;
+use crate::engine::background::spawn::lower_priority;
 use crate::engine::clock;
 use crate::engine::shared::{Life, Merging, Message, Shared};
 use crate::index::compaction::policy::Load;
@@ -18,26 +19,16 @@ use crate::metrics;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The niceness of merges: they get a third of a core that look-ups could use fully.
-#[cfg(target_os = "linux")]
 const MERGE_NICENESS: i32 = 5;
 
 /// Merges whatever the policy names, until `stop` closes.
 pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
-    yield_to_readers();
+    // A merge delays look-ups on the same core.
+    lower_priority(MERGE_NICENESS);
     let mut writes = Writes::new(shared);
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(LOOK_EVERY) {
         let load = writes.load(shared);
         while merge_once(shared, load).is_some() {}
-    }
-}
-
-/// Lowers the priority of the calling thread, because a merge delays look-ups on the same core. If
-/// that is not permitted, merges run at normal priority.
-fn yield_to_readers() {
-    // On Linux each thread has a priority of its own, and `None` is the calling thread.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, MERGE_NICENESS) {
-        tracing::debug!(%error, "merges run at the priority of look-ups");
     }
 }
 

@@ -5,6 +5,7 @@
 //! installs it between two groups. [`spawn`] starts them; a panic in one fails the engine.
 
 pub(crate) mod flusher;
+pub(crate) mod groups;
 pub(crate) mod merger;
 pub(crate) mod needed;
 pub(crate) mod pause;

@@ -70,6 +70,18 @@ pub(crate) fn join(thread: JoinHandle<()>) {
     drop(thread.join());
 }
 
+/// Lowers the priority of the calling thread by this niceness, so that it gives way to threads that
+/// serve. If that is not permitted, it runs at normal priority.
+pub(crate) fn lower_priority(niceness: i32) {
+    // On Linux each thread has a priority of its own, and `None` is the calling thread.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, niceness) {
+        tracing::debug!(%error, "a background thread runs at the priority of look-ups");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = niceness;
+}
+
 struct FailsOnPanic {
     shared: Arc<Shared>,
     name: &'static str,
@@ -99,8 +111,8 @@ mod tests {
     use crate::recipe::Recipe;
     use crate::storage::{DirectoryLock, Disk, SimulatedDisk};
 
-    const THREADS: [&str; 7] =
-        ["writer", "snapshots", "flusher", "merges", "syncs", "reclaim", "removals"];
+    const THREADS: [&str; 8] =
+        ["writer", "snapshots", "flusher", "merges", "syncs", "reclaim", "removals", "groups"];
     /// A hang is a failure; nothing here takes a second.
     const DEADLINE: Duration = Duration::from_mins(1);
     const DELTA_EVENTS: usize = 16;
@@ -149,6 +161,9 @@ mod tests {
             snapshot_interval_ms: 60_000,
             snapshot_changes: 1 << 30,
             memory_bytes_max: 0,
+            originals_max: 1_000_000,
+            groups_kept_max: 8,
+            groups_memory_bytes_max: 1 << 30,
             disk_free_bytes_min: 0,
         };
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());

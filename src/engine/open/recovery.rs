@@ -136,6 +136,6 @@ fn restore(directory: &DirectoryFile, loaded: Loaded, options: &Options) -> Mach
         small_max: options.small_segment_max,
         permutation: Arc::new(Permutation::from_secret(directory.permutation_secret)),
     };
-    let Loaded { parts, jobs } = loaded;
+    let Loaded { parts, jobs, .. } = loaded;
     Machine::new(View::restored(shape, parts), jobs, directory.id_secret)
 }

@@ -72,6 +72,9 @@ pub(super) fn options(durability: Durability) -> Options {
         snapshot_interval_ms: 1,
         snapshot_changes: 1,
         memory_bytes_max: 0,
+        originals_max: 1_000_000,
+        groups_kept_max: 8,
+        groups_memory_bytes_max: 1 << 30,
         disk_free_bytes_min: 0,
     }
 }
@@ -342,7 +345,8 @@ impl Rig {
                     (model.check_and_insert(&document, criteria, store_duplicates), matches)
                 });
                 let command = CheckAndInsert { document, criteria, store_duplicates };
-                let command = SearchedCheckAndInsert { command, lookup, limit: usize::MAX };
+                let (limit, touches) = (usize::MAX, None);
+                let command = SearchedCheckAndInsert { command, lookup, limit, touches };
                 checked(command, now_ms, move |reply| {
                     let found = reply.found.matches().iter().map(|found| found.fingerprint);
                     reply.written.verdict == verdict && found.eq(matches.iter().map(|m| m.3))

@@ -4,6 +4,7 @@
 //! have outdated it, the writer searches again, so that no verdict depends on it.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
 use crate::engine::error::Refused;
@@ -11,6 +12,8 @@ use crate::engine::published::Published;
 use crate::engine::read::found::{Checked, Unread};
 use crate::engine::read::reader::Lookup;
 use crate::engine::replies::{PackedInserted, Removed, Written};
+use crate::engine::touches::Touches;
+use crate::index::times::second;
 use crate::machine::apply::Machine;
 use crate::machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
@@ -99,6 +102,8 @@ pub(crate) struct SearchedCheckAndInsert {
     pub(crate) lookup: Lookup,
     /// The number of hits to list.
     pub(crate) limit: usize,
+    /// Where its original is counted, if it is.
+    pub(crate) touches: Option<Arc<Touches>>,
 }
 
 impl Command for SearchedCheckAndInsert {
@@ -109,7 +114,7 @@ impl Command for SearchedCheckAndInsert {
     }
 
     fn decide(self, machine: &mut Machine, records: &Records) -> Result<Applied<Checked>, Refused> {
-        let Self { command, mut lookup, limit } = self;
+        let Self { command, mut lookup, limit, touches } = self;
         let published = Published::new(machine, records.clone());
         let (now_ms, secret) = (machine.now_ms(), machine.id_secret());
         let probe = Probe::new(&command.document, command.criteria, now_ms, &secret);
@@ -119,6 +124,12 @@ impl Command for SearchedCheckAndInsert {
         }
         let short = command.document.short;
         let applied = machine.check_and_insert(command, &lookup.search);
+        if let Verdict::Duplicate { .. } = applied.reply
+            && let (Some(touches), Some(original)) = (touches, lookup.search.matches.first())
+        {
+            let masked = lookup.search.scope.masked(original.fingerprint);
+            touches.touch(original.oldest, masked, second(now_ms));
+        }
         Ok(applied.map(|verdict, sequence| {
             let found = Unread { published, lookup, short, limit }.into();
             Checked { written: written(verdict, sequence), found }

@@ -110,9 +110,14 @@ async fn begin_write(batch: &Batch, line: u64, prepared: Prepared) -> Slot {
     let begun = if batch.operation == Operation::Insert {
         engine.begin_insert(prepared.document, Admission::Wait).await.map(Answer::Insert)
     } else {
-        let store = prepared.store_duplicates;
+        let on_duplicate = prepared.on_duplicate;
         engine
-            .begin_check_and_insert(prepared.document, prepared.options, store, Admission::Wait)
+            .begin_check_and_insert(
+                prepared.document,
+                prepared.options,
+                on_duplicate,
+                Admission::Wait,
+            )
             .await
             .map(Answer::CheckAndInsert)
     };

@@ -38,7 +38,11 @@ pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
             | "/v1/fingerprints/{hex}"
             | "/v1/namespaces"
             | "/v1/jobs"
-            | "/v1/jobs/{job}",
+            | "/v1/jobs/{job}"
+            | "/v1/groups"
+            | "/v1/groups/{job}"
+            | "/v1/groups/{job}/{group}"
+            | "/v1/originals",
         )
         | (
             "POST",
@@ -46,8 +50,11 @@ pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
             | "/v1/fingerprint/batch"
             | "/v1/compare"
             | "/v1/query"
-            | "/v1/query/batch",
-        ) => Need::Scope(Scope::Read),
+            | "/v1/query/batch"
+            | "/v1/groups",
+        )
+        // A job that finds groups changes nothing that is stored.
+        | ("DELETE", "/v1/groups/{job}") => Need::Scope(Scope::Read),
         (
             "POST",
             "/v1/insert"
@@ -98,6 +105,10 @@ fn is_for_limited_tokens(route: Option<&str>) -> bool {
             | "/v1/purge"
             | "/v1/jobs"
             | "/v1/jobs/{job}"
+            | "/v1/groups"
+            | "/v1/groups/{job}"
+            | "/v1/groups/{job}/{group}"
+            | "/v1/originals"
             | "/v1/stats"
     )
 }

@@ -5,7 +5,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::document::{DocumentId, Expiry, Metadata, Namespace};
-use crate::engine::{NamespaceInfo, Page, Removed, StoredDocument};
+use crate::engine::{
+    NamespaceInfo, Original, OriginalsOrder, OriginalsPage, Page, Removed, StoredDocument, Touch,
+};
 use crate::fingerprint::Fingerprint;
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
@@ -40,6 +42,15 @@ pub(crate) struct DocumentReply<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
     metadata: Option<&'a RawValue>,
+    /// How often a check-and-insert named it as the original of a duplicate; in the reply for a
+    /// single document and in `/v1/originals`, missing if never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    duplicates: Option<u32>,
+    /// When last, in milliseconds since 1970, to the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    last_duplicate_at_ms: Option<u64>,
     /// In lists with `include=sketch`; missing if the document came without text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, nullable = false, pattern = "^[0-9a-f]{256}$")]
@@ -63,8 +74,18 @@ impl<'a> DocumentReply<'a> {
             stored_at_ms: stored.stored_at_ms,
             expires_at: document.expiry.map(Expiry::second),
             metadata: metadata.and_then(as_json),
+            duplicates: None,
+            last_duplicate_at_ms: None,
             sketch: sketch.map(SketchHex),
         }
+    }
+
+    /// With how often it was named as an original.
+    pub(crate) fn touched(mut self, touch: Option<Touch>) -> Self {
+        self.duplicates = touch.map(|touch| touch.duplicates);
+        self.last_duplicate_at_ms =
+            touch.map(|touch| u64::from(touch.last_s).saturating_mul(1_000));
+        self
     }
 
     /// The document with an id.
@@ -128,6 +149,41 @@ fn halve(documents: &mut Vec<DocumentReply<'_>>, next: &mut Option<Cursor>) -> b
         *next = documents.last().map(|last| Cursor(last.sequence));
     }
     listed > 1
+}
+
+/// A page of the documents that were named as originals.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OriginalsReply<'a> {
+    originals: Vec<DocumentReply<'a>>,
+    /// The `after` of the next page; null on the last one. The counts go on between two pages.
+    #[schema(required)]
+    next: Option<String>,
+    #[serde(skip)]
+    cursors: Vec<String>,
+}
+
+impl<'a> OriginalsReply<'a> {
+    pub(crate) fn new(page: &'a OriginalsPage, order: OriginalsOrder, parts: Parts) -> Self {
+        let touched = |original: &'a Original| {
+            DocumentReply::listed(&original.stored, parts).touched(Some(original.touch))
+        };
+        let cursors: Vec<String> =
+            page.items.iter().map(|original| original.touch.cursor(order)).collect();
+        let next = if page.has_more { cursors.last().cloned() } else { None };
+        Self { originals: page.items.iter().map(touched).collect(), next, cursors }
+    }
+}
+
+impl Shorten for OriginalsReply<'_> {
+    fn halve(&mut self) -> bool {
+        let listed = self.originals.len();
+        self.originals.truncate((listed / 2).max(1));
+        self.cursors.truncate((listed / 2).max(1));
+        if listed > 1 {
+            self.next = self.cursors.last().cloned();
+        }
+        listed > 1
+    }
 }
 
 /// A page of the documents of a fingerprint, oldest first.

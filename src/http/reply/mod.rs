@@ -4,6 +4,7 @@
 pub(crate) mod counts;
 pub(crate) mod documents;
 pub(crate) mod explained;
+pub(crate) mod groups;
 pub(crate) mod hex;
 pub(crate) mod jobs;
 pub(crate) mod replies;

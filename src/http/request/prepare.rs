@@ -7,7 +7,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::document::{Document, DocumentId, Metadata};
-use crate::engine::QueryOptions;
+use crate::engine::{OnDuplicate, QueryOptions};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
@@ -43,7 +43,7 @@ pub(crate) struct Prepared {
     pub(crate) options: QueryOptions,
     /// The threshold in `options`, as the request has it.
     pub(crate) min_similarity: f64,
-    pub(crate) store_duplicates: bool,
+    pub(crate) on_duplicate: OnDuplicate,
 }
 
 /// Reads the body of a single request.
@@ -220,7 +220,10 @@ fn finish(
         explained,
         options: query,
         min_similarity: options.min_similarity.unwrap_or(defaults.min_similarity),
-        store_duplicates: options.on_duplicate == Some(OnDuplicateChoice::Insert),
+        on_duplicate: OnDuplicate {
+            store: options.on_duplicate == Some(OnDuplicateChoice::Insert),
+            touch: options.touch != Some(false),
+        },
     })
 }
 

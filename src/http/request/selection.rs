@@ -1,5 +1,5 @@
-//! The requests for what is stored: lists and their pages, purges, and the parameters that name a
-//! document, a namespace or a job.
+//! The requests for what is stored: lists and their pages, purges, groups, and the parameters that
+//! name a document, a namespace or a job.
 
 use std::ops::RangeInclusive;
 
@@ -10,11 +10,13 @@ use serde::{Deserialize, Serialize, Serializer};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::document::{DocumentId, Namespace, Sequence};
-use crate::engine::{self, ListQuery, PageOptions, Purge};
+use crate::engine::{self, GroupsRequest, ListQuery, PageOptions, Purge};
+use crate::http::options::RequestDefaults;
 use crate::http::problem::Problem;
-use crate::http::request::document_fields::{DocumentPart, Include, NamespaceIn};
+use crate::http::request::document_fields::{DocumentPart, HitPart, Include, NamespaceIn};
+use crate::http::request::prepare;
 use crate::http::request::reach::Reach;
-use crate::http::request::types::query_parameters;
+use crate::http::request::types::{RequestOptions, query_parameters};
 use crate::http::request::values::{Borrowed, Field, Id, given, given_parameter};
 
 /// How many items a page has.
@@ -184,7 +186,7 @@ impl ListParameters {
 }
 
 /// The namespaces that a request chooses, if it may reach them.
-fn namespaces(
+pub(crate) fn namespaces(
     namespace: Option<NamespaceIn>,
     all: Option<bool>,
     reach: &Reach,
@@ -262,6 +264,135 @@ fn milliseconds(stored_before: u64) -> Result<u64, Problem> {
         STORED_BEFORE.end()
     );
     Err(Problem::invalid("stored_before", detail))
+}
+
+/// Which groups to find. `{}` finds those of the default namespace.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GroupsBody {
+    /// The largest distance of two near-duplicates; the default is that of look-ups.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<u8>, minimum = 0, maximum = 8, nullable = false)]
+    distance: Option<u64>,
+    /// The similarity that confirms a pair; 0 switches verification off. The default is that of
+    /// look-ups.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(minimum = 0, maximum = 1, nullable = false)]
+    min_similarity: Option<f64>,
+    /// `false` switches verification off, as `min_similarity` 0 does.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
+    verified: Option<bool>,
+    /// The namespace; without it, the default namespace.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 256, nullable = false)]
+    namespace: Option<NamespaceIn>,
+    /// `true`: the documents of all namespaces. A group has documents of one.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
+    all_namespaces: Option<bool>,
+    /// The smallest number of documents of a group; the default is 2.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 4_294_967_295_u32, nullable = false)]
+    size_min: Option<u64>,
+}
+
+impl GroupsBody {
+    /// What it finds, if the request may reach it.
+    pub(crate) fn request(
+        self,
+        defaults: &RequestDefaults,
+        reach: &Reach,
+    ) -> Result<GroupsRequest, Problem> {
+        let Self { distance, min_similarity, verified, namespace, all_namespaces, size_min } = self;
+        let min_similarity = match (verified, min_similarity) {
+            (Some(false), Some(_)) => {
+                let detail = "With verified false there is no min_similarity.";
+                return Err(Problem::invalid("verified", detail));
+            }
+            (Some(false), None) => Some(0.0),
+            (Some(true) | None, given) => given,
+        };
+        let options = RequestOptions { distance, min_similarity, ..RequestOptions::default() };
+        let criteria = prepare::query_options(&options, defaults)?.criteria;
+        let size_min = size_min.unwrap_or(2);
+        let checked = u32::try_from(size_min).ok().filter(|size| *size > 0);
+        let size_min = checked.ok_or_else(|| {
+            let detail = format!("size_min is {size_min}; it takes 1 to {}.", u32::MAX);
+            Problem::invalid("size_min", detail)
+        })?;
+        let reach = namespaces(namespace, all_namespaces, reach)?;
+        Ok(GroupsRequest { reach, criteria, size_min })
+    }
+}
+
+query_parameters! {
+    /// The query parameters of a page of groups, or of the documents of one.
+    GroupsPageParameters {
+        /// The `next` of the page before.
+        after: Cursor [value_type = Option<String>],
+        /// How many items a page has; the default is 100.
+        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
+        /// `metadata` shows that of the documents.
+        include: Include<HitPart> [value_type = Option<HitPart>],
+    }
+}
+
+/// The order of a list of originals.
+#[derive(Debug, Clone, Copy, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// The most duplicates first.
+    Duplicates,
+    /// The last duplicate first.
+    Recent,
+}
+
+impl<'de> Deserialize<'de> for Order {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Borrowed::deserialize(deserializer)?.0;
+        match &*text {
+            "duplicates" => Ok(Self::Duplicates),
+            "recent" => Ok(Self::Recent),
+            _ => Err(D::Error::custom("order takes duplicates or recent.")),
+        }
+    }
+}
+
+impl Field<'_> for Order {}
+
+/// Where a page begins. Opaque to clients.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlaceIn(pub(crate) u32, pub(crate) Sequence);
+
+impl<'de> Deserialize<'de> for PlaceIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Borrowed::deserialize(deserializer)?.0;
+        let parsed = text.split_once('.').and_then(|(number, sequence)| {
+            Some(Self(number.parse().ok()?, Sequence::new(sequence.parse().ok()?)))
+        });
+        parsed.ok_or_else(|| D::Error::custom("after takes the `next` of another page."))
+    }
+}
+
+impl Field<'_> for PlaceIn {}
+
+query_parameters! {
+    /// The query parameters of a list of originals.
+    OriginalsParameters {
+        /// The order; the default is `duplicates`.
+        order: Order [value_type = Option<Order>, inline],
+        /// The namespace; without it, the default namespace.
+        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
+        /// `true` lists the documents of all namespaces.
+        all_namespaces: bool [value_type = Option<bool>],
+        /// The `next` of the page before.
+        after: PlaceIn [value_type = Option<String>],
+        /// How many documents a page has; the default is 100.
+        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
+        /// `metadata` shows that of the documents.
+        include: Include<HitPart> [value_type = Option<HitPart>],
+    }
 }
 
 /// The last part of a path, decoded. Its field is named so in errors.

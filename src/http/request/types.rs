@@ -65,6 +65,7 @@ options! {
     metadata: MetadataIn,
     include: Include<HitPart>,
     id_from: IdSource,
+    touch: bool,
 }
 
 impl RequestOptions {
@@ -366,6 +367,8 @@ request! {
         min_similarity: f64 [minimum = 0, maximum = 1,],
         /// `insert` stores duplicates too.
         on_duplicate: OnDuplicateChoice [],
+        /// `false` does not count the original of a duplicate (`GET /v1/originals`).
+        touch: bool [],
         /// The namespace of the document; without it, the default namespace.
         namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256,],
         /// Only documents that were stored at most this many seconds ago count.
@@ -578,8 +581,8 @@ mod tests {
     #[test]
     fn a_report_has_the_code_the_field_and_what_is_wrong() {
         let takes = "text, html, features, fingerprint, recipe, id, extract, distance, limit, \
-                     min_similarity, on_duplicate, namespace, max_age, expires_in, expires_at, \
-                     metadata, include";
+                     min_similarity, on_duplicate, touch, namespace, max_age, expires_in, \
+                     expires_at, metadata, include";
         let pair = "a pair [\"token\", weight]";
         for (json, code, field, detail) in [
             (

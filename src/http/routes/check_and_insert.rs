@@ -42,7 +42,7 @@ pub(crate) async fn post_check_and_insert(
         .begin_check_and_insert(
             prepared.document,
             prepared.options,
-            prepared.store_duplicates,
+            prepared.on_duplicate,
             Admission::Shed,
         )
         .await?;

@@ -413,6 +413,9 @@ impl Posting {
         if self.expiry.is_some() { NamespaceNumber::MIXED } else { self.namespace }
     }
 
+    /// The flag of a posting whose record has a sketch.
+    pub(crate) const SKETCH: u8 = 1 << 1;
+
     /// The flags as two bits.
     fn flags(self) -> u8 {
         u8::from(self.has_sketch) << 1 | u8::from(self.is_listed)

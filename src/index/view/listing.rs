@@ -85,34 +85,72 @@ impl View {
     /// The first `at_most` documents of a selection, in the order in which they were stored.
     pub fn list(&self, selection: Selection, at_most: usize) -> Vec<Listed> {
         let mut first = First { at_most: at_most.max(1), selection, found: Vec::new() };
-        let gone = Gone::of(self);
-        for segment in self.segments.iter() {
-            if !segment.common().is_some_and(|common| first.selection.meets(&common)) {
-                continue;
-            }
-            let sorted = segment.sorted();
-            for (key, number) in sorted.entries() {
-                for posting in segment.postings_at(number) {
-                    if first.selection.has(posting) {
-                        first.add(&gone, sorted.order().value(key), posting);
-                    }
-                }
-            }
-        }
-        for delta in self.deltas() {
-            for (value, event) in delta.all_events() {
-                if let DeltaEvent::Put { posting, .. } = event
-                    && first.selection.has(*posting)
-                {
-                    first.add(&gone, value, *posting);
-                }
-            }
-        }
+        self.visit(&mut first);
         let restore = |(posting, value): (Posting, Permuted)| Listed {
             posting,
             masked: self.shape.permutation.restore(value),
         };
         first.finish().into_iter().map(restore).collect()
+    }
+
+    /// Calls `each` with every document of a selection and its fingerprint as the index has it, in no
+    /// particular order. About 10 ns for each stored document.
+    pub(crate) fn each_document(&self, selection: Selection, each: impl FnMut(Permuted, Posting)) {
+        self.visit(&mut Each { selection, each });
+    }
+
+    fn visit(&self, visitor: &mut impl Visitor) {
+        let gone = Gone::of(self);
+        for segment in self.segments.iter() {
+            if !segment.common().is_some_and(|common| visitor.selection().meets(&common)) {
+                continue;
+            }
+            let sorted = segment.sorted();
+            for (key, number) in sorted.entries() {
+                for posting in segment.postings_at(number) {
+                    offer(visitor, &gone, (sorted.order().value(key), posting));
+                }
+            }
+        }
+        for delta in self.deltas() {
+            for (value, event) in delta.all_events() {
+                if let DeltaEvent::Put { posting, .. } = event {
+                    offer(visitor, &gone, (value, *posting));
+                }
+            }
+        }
+    }
+}
+
+/// What a pass over the documents does with those of a selection.
+trait Visitor {
+    /// The documents that it takes; may become fewer on the way.
+    fn selection(&self) -> &Selection;
+
+    /// Takes a document.
+    fn add(&mut self, value: Permuted, posting: Posting);
+}
+
+#[inline]
+fn offer(visitor: &mut impl Visitor, gone: &Gone, (value, posting): (Permuted, Posting)) {
+    if visitor.selection().has(posting) && !gone.contains(value, posting.sequence) {
+        visitor.add(value, posting);
+    }
+}
+
+/// Calls a function with each document.
+struct Each<F> {
+    selection: Selection,
+    each: F,
+}
+
+impl<F: FnMut(Permuted, Posting)> Visitor for Each<F> {
+    fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    fn add(&mut self, value: Permuted, posting: Posting) {
+        (self.each)(value, posting);
     }
 }
 
@@ -124,11 +162,12 @@ struct First {
     found: Vec<(Posting, Permuted)>,
 }
 
-impl First {
-    fn add(&mut self, gone: &Gone, value: Permuted, posting: Posting) {
-        if gone.contains(value, posting.sequence) {
-            return;
-        }
+impl Visitor for First {
+    fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    fn add(&mut self, value: Permuted, posting: Posting) {
         self.found.push((posting, value));
         if self.found.len() >= 2 * self.at_most {
             // Postings are ordered by sequence first.
@@ -137,7 +176,9 @@ impl First {
             self.found.truncate(self.at_most);
         }
     }
+}
 
+impl First {
     fn finish(mut self) -> Vec<(Posting, Permuted)> {
         self.found.sort_unstable();
         self.found.truncate(self.at_most);
@@ -179,6 +220,10 @@ impl Gone {
     }
 
     fn contains(&self, value: Permuted, sequence: Sequence) -> bool {
+        // Most views have nothing to look for.
+        if self.removed.is_empty() && self.resets.is_empty() {
+            return false;
+        }
         self.removed.binary_search(&sequence).is_ok()
             || self.resets.get(&value).is_some_and(|reset| sequence < *reset)
     }

@@ -208,6 +208,26 @@ impl View {
         })
     }
 
+    /// Calls `found` with the index of a query and each fingerprint within `distance` of it, all as
+    /// the index has them. The same fingerprint may be reported more than once, and its documents may
+    /// have been removed.
+    pub(crate) fn near_values(
+        &self,
+        lookup: &mut Lookup,
+        queries: &[Permuted],
+        distance: Distance,
+        found: &mut impl FnMut(usize, Permuted),
+    ) {
+        let reach = Reach::of(&self.plans.large, distance);
+        lookup.run(self.levels(), reach, queries, found);
+    }
+
+    /// Whether a document may have a sketch.
+    pub(crate) fn may_have_sketches(&self) -> bool {
+        let flags = self.common.map_or(Some(0), |common| common.flags);
+        flags.is_none_or(|flags| flags & Posting::SKETCH != 0)
+    }
+
     /// The number of documents of a fingerprint that are in scope; at most [`COUNTED_MAX`] where
     /// each has to be visited.
     pub fn document_counts(&self, fingerprint: Fingerprint, scope: &Scope) -> DocumentCounts {

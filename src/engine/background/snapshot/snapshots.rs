@@ -18,6 +18,7 @@ use crate::engine::background::snapshot::manifest::{
 use crate::engine::background::snapshot::state_file::StateFile;
 use crate::engine::directory_file::{self, DirectoryFile};
 use crate::engine::replies::SnapshotInfo;
+use crate::engine::touches::Touch;
 use crate::index::image;
 use crate::index::levels::segment::Segment;
 use crate::index::plan::Plans;
@@ -45,6 +46,9 @@ pub(crate) struct Snapshots {
     kept: Vec<Manifest>,
     /// The number of these, from the newest on, that this process has read back completely.
     verified: usize,
+    /// How often documents were named as originals: of the snapshot that was loaded, or for the next
+    /// one.
+    touches: Vec<Touch>,
 }
 
 /// The parts in memory that have a file already.
@@ -58,6 +62,7 @@ pub(crate) struct Loaded {
     pub(crate) parts: Parts,
     /// The jobs.
     pub(crate) jobs: Arc<Jobs>,
+    touches: Vec<Touch>,
 }
 
 /// A part of a snapshot: a segment, a table or the rest of the state.
@@ -194,7 +199,19 @@ impl Snapshots {
             }
         }
         snapshots.verified = usize::from(loaded.is_some());
-        Ok((snapshots, loaded.unwrap_or_default()))
+        let mut loaded = loaded.unwrap_or_default();
+        snapshots.touches = std::mem::take(&mut loaded.touches);
+        Ok((snapshots, loaded))
+    }
+
+    /// How often documents were named, of the snapshot that was loaded.
+    pub(crate) fn take_touches(&mut self) -> Vec<Touch> {
+        std::mem::take(&mut self.touches)
+    }
+
+    /// Sets how often documents were named, for the next snapshot.
+    pub(crate) fn keep_touches(&mut self, touches: Vec<Touch>) {
+        self.touches = touches;
     }
 
     fn none(disk: Arc<dyn Disk>, directory: DirectoryFile) -> Self {
@@ -206,6 +223,7 @@ impl Snapshots {
             next_number: 1,
             kept: Vec::new(),
             verified: 0,
+            touches: Vec::new(),
         }
     }
 
@@ -254,7 +272,8 @@ impl Snapshots {
             .map(|(table, gone)| self.write_part(table).map(|file| TableFile { file, gone }));
         let mut tables = tables.collect::<Result<Vec<_>, _>>()?;
         tables.reverse();
-        let state = StateFile { namespaces, times, jobs: Arc::clone(jobs) };
+        let touches = self.take_touches();
+        let state = StateFile { namespaces, times, jobs: Arc::clone(jobs), touches };
         let state = self.write_part(Err(Arc::new(state)))?;
         self.keep(Manifest { again: false, taken_at_ms, counts, segments, tables, state })
     }
@@ -376,7 +395,7 @@ impl Snapshots {
     fn read_parts(&self, manifest: &Manifest) -> Result<Loaded, StorageError> {
         let Manifest { counts, segments, tables, state, .. } = manifest;
         let state: Arc<StateFile> = self.read_part(*state)?;
-        let StateFile { namespaces, times, jobs } = (*state).clone();
+        let StateFile { namespaces, times, jobs, touches } = (*state).clone();
         let dropped = tables.iter().map(|table| table.gone).max().unwrap_or(0);
         let secondary_table = |TableFile { file, gone }| {
             let cleaned_at = dropped - gone;
@@ -391,7 +410,7 @@ impl Snapshots {
         });
         let (segments, secondary_tables, counts) = (segments?, tables?, *counts);
         let parts = Parts { segments, secondary_tables, dropped, counts, namespaces, times };
-        Ok(Loaded { parts, jobs })
+        Ok(Loaded { parts, jobs, touches })
     }
 
     fn read_part<T: Part>(&self, file: PartFile) -> Result<Arc<T>, StorageError> {

@@ -129,6 +129,7 @@ impl Snapshotter {
         self.shared.wake_flusher();
         let (parts, jobs) = settled.blocking_recv().ok()?.parts();
         self.last_ms = clock::now_ms();
+        self.snapshots.keep_touches(shared.touches.cleaned(&shared.published.load().view));
         let taken = self.snapshots.take(parts, &jobs, self.last_ms);
         self.report(taken, begun)
     }

@@ -1,4 +1,5 @@
-//! The file of a snapshot with the namespaces, the times of changes, and the jobs.
+//! The file of a snapshot with the namespaces, the times of changes, the jobs, and how often documents
+//! were named as originals.
 //!
 //! All numbers are little-endian words of 64 bits. The file has no checksum of its own, since the
 //! sealed file around it has one.
@@ -7,6 +8,8 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use crate::document::Sequence;
+use crate::engine::touches::Touch;
+use crate::fingerprint::Fingerprint;
 use crate::index::levels::ids::IdKey;
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::namespaces::{NamespaceEntry, Namespaces};
@@ -28,6 +31,9 @@ pub(crate) struct StateFile {
     pub(crate) times: Times,
     /// The jobs.
     pub(crate) jobs: Arc<Jobs>,
+    /// How often documents were named as originals, by sequence. The file ends before them if there
+    /// are none.
+    pub(crate) touches: Vec<Touch>,
 }
 
 impl StateFile {
@@ -36,7 +42,7 @@ impl StateFile {
     /// # Errors
     /// Those of the sink.
     pub(crate) fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
-        let Self { namespaces, times, jobs } = self;
+        let Self { namespaces, times, jobs, touches } = self;
         write_numbers([namespaces.last_number(), namespaces.len() as u64], sink)?;
         for NamespaceEntry { key, number, named_by, documents } in namespaces.iter() {
             let low = u64::from(key.low);
@@ -47,7 +53,16 @@ impl StateFile {
             write_numbers([second.into(), first.get()], sink)?;
         }
         write_numbers([jobs.all().len() as u64], sink)?;
-        jobs.all().iter().try_for_each(|job| write_job(job, sink))
+        jobs.all().iter().try_for_each(|job| write_job(job, sink))?;
+        if touches.is_empty() {
+            return Ok(());
+        }
+        write_numbers([touches.len() as u64], sink)?;
+        touches.iter().try_for_each(|touch| {
+            let Touch { sequence, masked, duplicates, last_s } = touch;
+            let count = u64::from(*duplicates) << 32 | u64::from(*last_s);
+            write_numbers([sequence.get(), masked.bits(), count], sink)
+        })
     }
 
     /// Reads it.
@@ -82,8 +97,29 @@ impl StateFile {
             namespaces: Namespaces::restored(last_number, entries.into_iter()),
             times: Times::restored(now_ms, firsts.into_iter()),
             jobs: Arc::new(jobs),
+            touches: read_touches(source)?,
         })
     }
+}
+
+fn read_touches(source: &mut dyn Read) -> io::Result<Vec<Touch>> {
+    let mut count = Vec::new();
+    source.take(8).read_to_end(&mut count)?;
+    if count.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = u64::from_le_bytes(count.try_into().map_err(|_| invalid())?);
+    let mut touches = Vec::new();
+    for _ in 0..count {
+        let [sequence, masked, count] = read_numbers(source)?;
+        touches.push(Touch {
+            sequence: Sequence::new(sequence),
+            masked: Fingerprint::new(masked),
+            duplicates: (count >> 32) as u32,
+            last_s: count as u32,
+        });
+    }
+    Ok(touches)
 }
 
 /// Numbers, and what the job does as the record that began it.
@@ -169,14 +205,25 @@ mod tests {
         let progress = Progress { job: 9, through: Sequence::new(8), matched: 4, removed: 3 };
         jobs.note(progress, Sequence::new(10));
         jobs.end(5, JobState::Cancelled, 60);
-        let state = StateFile { namespaces, times, jobs: Arc::new(jobs) };
+        let touch = |number| Touch {
+            sequence: Sequence::new(number),
+            masked: Fingerprint::new(!number),
+            duplicates: u32::MAX,
+            last_s: number as u32,
+        };
+        let touches: Vec<Touch> = (1..20).map(touch).collect();
+        let without = 8 + 24 * touches.len();
+        let state = StateFile { namespaces, times, jobs: Arc::new(jobs), touches };
         let mut bytes = Vec::new();
         state.write(&mut bytes).unwrap();
         let again = StateFile::read(&mut &bytes[..]).unwrap();
         assert!(again.namespaces.iter().eq(state.namespaces.iter()));
         assert_eq!(again.namespaces.last_number(), state.namespaces.last_number());
         assert_eq!((again.times, again.jobs), (state.times, state.jobs));
-        for length in 0..bytes.len() {
+        assert_eq!(again.touches, state.touches);
+        let without = bytes.len() - without;
+        assert!(StateFile::read(&mut &bytes[..without]).unwrap().touches.is_empty());
+        for length in (0..bytes.len()).filter(|length| *length != without) {
             assert!(StateFile::read(&mut &bytes[..length]).is_err(), "{length}");
         }
     }

@@ -1,7 +1,10 @@
 //! What is stored: [`single`] documents by their ids, [`list`]s of documents, all of them as a
-//! [`stream`], and all documents of one of the [`fingerprints`].
+//! [`stream`], all documents of one of the [`fingerprints`], and
+//! [`groups`] of near-duplicates, and the [`originals`] of many duplicates.
 
 pub(crate) mod fingerprints;
+pub(crate) mod groups;
 pub(crate) mod list;
+pub(crate) mod originals;
 pub(crate) mod single;
 mod stream;

@@ -76,7 +76,8 @@ pub(super) async fn show(
     let missing = || Problem::new(Code::DocumentNotFound, "No document with this id is stored.");
     let stored = stored.ok_or_else(missing)?;
     let recipe = service.options.defaults.recipe;
-    Ok(Json(DocumentReply::single(&stored, recipe)).into_response())
+    let touch = service.engine.touch(stored.sequence);
+    Ok(Json(DocumentReply::single(&stored, recipe).touched(touch)).into_response())
 }
 
 async fn remove(

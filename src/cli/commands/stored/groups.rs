@@ -1,0 +1,283 @@
+//! `groups`: the groups of near-duplicates of a running service, or of a stopped directory.
+//!
+//! A job finds them; the command shows its progress, lists what it found and removes it. A stopped
+//! directory is opened in this process, without a socket.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::cli::client::{self, Client, ServiceArgs};
+use crate::cli::columns::{Column, table};
+use crate::cli::error_report::ErrorReport;
+use crate::cli::import::directory::Directory;
+use crate::cli::measure::numbers::count;
+use crate::cli::printable::printable;
+use crate::cli::times;
+
+/// The time between two looks at the job: short at first, as many jobs end at once.
+const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+/// The steps of the progress bar.
+const STEPS: u64 = 1_000;
+/// Items of one page.
+const PAGE: u64 = 1_000;
+
+/// The arguments of `groups`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The largest distance of two near-duplicates [default: that of look-ups]
+    #[arg(long, value_name = "BITS")]
+    distance: Option<u64>,
+    /// The similarity that confirms two texts, 0 to 1; 0 does not compare them [default: that of
+    /// look-ups]
+    #[arg(long, value_name = "SIMILARITY")]
+    min_similarity: Option<f64>,
+    /// The namespace; without it, the default one
+    #[arg(long, value_name = "NAME", conflicts_with = "all_namespaces")]
+    namespace: Option<String>,
+    /// All namespaces; a group has documents of one
+    #[arg(long)]
+    all_namespaces: bool,
+    /// Only groups of at least this many documents
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    size_min: u64,
+    /// List at most this many groups, the largest first
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    limit: u64,
+    /// List at most this many documents of each group, the oldest first
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    members: u64,
+    /// Print one JSON object a line for each group
+    #[arg(long)]
+    json: bool,
+    /// A data directory that no service uses, instead of a service
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["server", "token", "ca_file"])]
+    data: Option<PathBuf>,
+    /// The configuration file of the directory
+    #[arg(long, value_name = "FILE", requires = "data")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+/// Where the groups are found.
+enum Source {
+    Service(Client),
+    Directory(Box<Directory>),
+}
+
+impl Source {
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        match self {
+            Self::Service(client) => client.get_json(path),
+            Self::Directory(directory) => directory.send_json("GET", path, None),
+        }
+    }
+
+    fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
+        match self {
+            Self::Service(client) => client.post_json(path, body),
+            Self::Directory(directory) => directory.send_json("POST", path, Some(body)),
+        }
+    }
+
+    fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        match self {
+            Self::Service(client) => client.delete_json(path),
+            Self::Directory(directory) => directory.send_json("DELETE", path, None),
+        }
+    }
+
+    fn close(&self) {
+        if let Self::Directory(directory) = self {
+            directory.close();
+        }
+    }
+}
+
+/// A job as the service shows it.
+#[derive(Debug, Deserialize)]
+struct Job {
+    #[serde(rename = "job")]
+    number: u64,
+    state: String,
+    #[serde(default)]
+    error: Option<String>,
+    progress: f64,
+    groups: u64,
+    documents: u64,
+}
+
+/// A page of groups.
+#[derive(Debug, Deserialize)]
+struct Groups {
+    #[serde(default)]
+    found: Vec<Group>,
+    next: Option<String>,
+}
+
+/// A group; its documents come from pages of their own.
+#[derive(Debug, Serialize, Deserialize)]
+struct Group {
+    #[serde(rename = "group")]
+    number: u64,
+    size: u64,
+    namespace: Option<String>,
+    oldest: Document,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    documents: Vec<Document>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Members {
+    documents: Vec<Document>,
+    next: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Document {
+    sequence: u64,
+    fingerprint: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    gone: bool,
+    id: Option<String>,
+    stored_at_ms: Option<u64>,
+}
+
+impl Document {
+    fn name(&self) -> String {
+        match &self.id {
+            Some(id) => printable(id).to_string(),
+            None if self.gone => "(gone)".to_owned(),
+            None => "(no id)".to_owned(),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let source = match &args.data {
+        Some(data) => Source::Directory(Box::new(Directory::open(data, args.config.as_deref())?)),
+        None => Source::Service(args.service.client()?),
+    };
+    let shown = find_and_show(args, &source, out);
+    source.close();
+    shown
+}
+
+fn find_and_show(args: &Args, source: &Source, out: &mut dyn Write) -> Result<()> {
+    let job = watch(source, source.post("/v1/groups", &request(args))?)?;
+    let path = format!("/v1/groups/{}", job.number);
+    if job.state != "done" {
+        let why = anyhow::anyhow!(job.error.unwrap_or(job.state));
+        let next = "the log of the service may say more";
+        return Err(ErrorReport::new("the groups were not found", next).because(why).into());
+    }
+    let mut groups = Vec::new();
+    let mut after = None;
+    while (groups.len() as u64) < args.limit {
+        let limit = PAGE.min(args.limit - groups.len() as u64);
+        let page: Groups = source.get(&page_path(&path, after, limit))?;
+        groups.extend(page.found);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    for group in &mut groups {
+        group.documents = members(source, &format!("{path}/{}", group.number), args.members)?;
+    }
+    // Its result is of no use to anybody else.
+    drop(source.delete::<Value>(&path)?);
+    if args.json {
+        for group in &groups {
+            serde_json::to_writer(&mut *out, group)?;
+            writeln!(out)?;
+        }
+        return Ok(());
+    }
+    show(&job, &groups, out)
+}
+
+fn request(args: &Args) -> Value {
+    let mut request = Map::new();
+    let mut field = |name: &str, value: Option<Value>| {
+        request.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    field("distance", args.distance.map(|distance| json!(distance)));
+    field("min_similarity", args.min_similarity.map(|similarity| json!(similarity)));
+    field("namespace", args.namespace.as_ref().map(|name| json!(name)));
+    field("all_namespaces", args.all_namespaces.then(|| json!(true)));
+    field("size_min", Some(json!(args.size_min)));
+    request.into()
+}
+
+fn page_path(path: &str, after: Option<String>, limit: u64) -> String {
+    client::path(path, &[("after", after), ("limit", Some(limit.to_string()))])
+}
+
+/// The first documents of a group.
+fn members(source: &Source, path: &str, count: u64) -> Result<Vec<Document>> {
+    let (mut documents, mut after) = (Vec::new(), None);
+    while (documents.len() as u64) < count {
+        let limit = PAGE.min(count - documents.len() as u64);
+        let page: Members = source.get(&page_path(path, after, limit))?;
+        documents.extend(page.documents);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(documents)
+}
+
+/// Shows the progress of a job until it has ended.
+#[expect(clippy::cast_sign_loss, reason = "the progress is not negative")]
+fn watch(source: &Source, mut job: Job) -> Result<Job> {
+    let template = "{bar:30} {percent:>3}%  {msg}";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    let bar = ProgressBar::new(STEPS).with_style(style.progress_chars("=> "));
+    let [mut pause, pause_max] = LOOKS;
+    while job.state == "waiting" || job.state == "running" {
+        bar.set_message(job.state.clone());
+        client::wait(pause);
+        pause = (pause * 2).min(pause_max);
+        job = source.get(&format!("/v1/groups/{}?limit=1", job.number))?;
+        bar.set_position((job.progress * 1_000.0) as u64);
+    }
+    bar.finish_and_clear();
+    Ok(job)
+}
+
+const COLUMNS: &[Column<Group>] = &[
+    ("group", |group| group.number.to_string()),
+    ("documents", |group| count(group.size)),
+    ("namespace", |group| {
+        group.namespace.as_ref().map_or_else(String::new, |name| printable(name).to_string())
+    }),
+    ("fingerprint", |group| group.oldest.fingerprint.clone()),
+    ("stored", |group| times::shown_ms(group.oldest.stored_at_ms)),
+    ("oldest", |group| group.oldest.name()),
+];
+
+fn show(job: &Job, groups: &[Group], out: &mut dyn Write) -> Result<()> {
+    if groups.is_empty() {
+        writeln!(out, "no groups")?;
+        return Ok(());
+    }
+    write!(out, "{}", table(COLUMNS, groups))?;
+    for group in groups.iter().filter(|group| !group.documents.is_empty()) {
+        writeln!(out, "\ngroup {}", group.number)?;
+        for document in &group.documents {
+            let stored = times::shown_ms(document.stored_at_ms);
+            writeln!(out, "  {}  {stored:20}  {}", document.fingerprint, document.name())?;
+        }
+    }
+    writeln!(out, "\n{} groups, {} documents in them", count(job.groups), count(job.documents))?;
+    Ok(())
+}

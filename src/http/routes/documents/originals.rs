@@ -1,0 +1,46 @@
+//! `GET /v1/originals`: the documents that come again and again.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+
+use crate::engine::{OriginalsOrder, OriginalsQuery};
+use crate::http::description::Problems;
+use crate::http::problem::Problem;
+use crate::http::reply::documents::OriginalsReply;
+use crate::http::request::document_fields::HitPart;
+use crate::http::request::parameters;
+use crate::http::request::reach::Reach;
+use crate::http::request::selection::{
+    Order, OriginalsParameters, Parts, PlaceIn, namespaces, page_limit,
+};
+use crate::http::service::Service;
+
+/// List the documents that come again and again.
+///
+/// Those that a check-and-insert named as the original of a duplicate. The counts are approximate
+/// after a crash, which loses what was counted since the last snapshot.
+#[utoipa::path(get, path = "/v1/originals", tag = "documents",
+    params(OriginalsParameters),
+    responses((status = 200, description = "A page", body = OriginalsReply<'_>), Problems))]
+pub(crate) async fn get_originals(
+    State(service): State<Arc<Service>>,
+    reach: Reach,
+    request: Request,
+) -> Result<Response, Problem> {
+    let parameters: OriginalsParameters = parameters::read(request.uri().query())?;
+    let limit = page_limit(parameters.limit)?;
+    let order = match parameters.order {
+        Some(Order::Duplicates) | None => OriginalsOrder::Duplicates,
+        Some(Order::Recent) => OriginalsOrder::Recent,
+    };
+    let reach = namespaces(parameters.namespace, parameters.all_namespaces, &reach)?;
+    let after = parameters.after.map(|PlaceIn(number, sequence)| (number, sequence));
+    let metadata = parameters.include.is_some_and(|include| include.has(&HitPart::Metadata));
+    let parts = Parts { metadata, sketch: false };
+    let (bytes_max, share) = service.replies.page();
+    let query = OriginalsQuery { reach, order, after };
+    let page = service.engine.originals(query, parts.page(limit, bytes_max)).await?;
+    Ok(service.replies.answer_shorter(OriginalsReply::new(&page, order, parts), share))
+}

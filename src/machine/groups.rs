@@ -1,0 +1,33 @@
+//! Which fingerprints belong to one group: the rule of hits, for both sides.
+
+use crate::fingerprint::Distance;
+use crate::machine::query::Verification;
+use crate::sketch::{MinResemblance, Sketch};
+
+/// The documents of a fingerprint that are compared, those with a sketch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Compared {
+    /// Their sketches.
+    pub(crate) sketches: Vec<Sketch>,
+    /// Whether there are any and all of them are short.
+    pub(crate) is_short: bool,
+}
+
+/// Whether two fingerprints within the distance join: whether a document of one would find the other
+/// to be a hit that counts. So the best resemblance decides; where nothing can be compared the
+/// distance does, unless all documents are short.
+pub(crate) fn joins(
+    one: &Compared,
+    other: &Compared,
+    distance: Distance,
+    threshold: MinResemblance,
+) -> bool {
+    let mut best = Verification::Unverifiable;
+    for sketch in &one.sketches {
+        for stored in &other.sketches {
+            let found = Verification::between(Some(sketch), Some(stored), Some(threshold));
+            best = best.better(found);
+        }
+    }
+    best.counts(distance, one.is_short && other.is_short)
+}
