@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 
 use super::error_report::ErrorReport;
@@ -22,6 +22,7 @@ pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
         Body::Html(html) => ("html", json!(html)),
         // Pairs keep their order and their repeats, which an object would not.
         Body::Features(features) => ("features", json!(features)),
+        Body::Vector(vector) => ("vector", json!(vector)),
         Body::Fingerprint(fingerprint) => ("fingerprint", json!(fingerprint.to_string())),
     };
     fields.insert(name.to_owned(), value);
@@ -31,12 +32,19 @@ pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
 /// How documents become fingerprints, on the command line.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(super) struct MethodArgs {
-    /// The recipe that makes fingerprints of texts: np1, np1-5, words-N[-stop], keywords-N[-wL]
+    /// The recipe that makes fingerprints: np1, np1-5, words-N[-stop], keywords-N[-wL],
+    /// textrank-N[-wL], hyperplanes-D
     #[arg(long, value_name = "ID", default_value_t, value_parser = recipe)]
     recipe: Recipe,
     /// Which text of a page of HTML counts: visible or main (the article alone)
     #[arg(long, value_name = "TEXT", default_value = "visible", value_parser = extract)]
     extract: Extract,
+}
+
+impl MethodArgs {
+    pub(super) const fn recipe(self) -> Recipe {
+        self.recipe
+    }
 }
 
 impl From<MethodArgs> for Method {
@@ -69,6 +77,7 @@ pub(super) fn source(body: &Body) -> Result<Source<'_>, Fingerprint> {
         Body::Text(text) => Ok(Source::Text(text.into())),
         Body::Html(html) => Ok(Source::Html(html.into())),
         Body::Features(features) => Ok(Source::features(features)),
+        Body::Vector(vector) => Ok(Source::Vector(vector.into())),
         Body::Fingerprint(fingerprint) => Err(*fingerprint),
     }
 }
@@ -80,6 +89,15 @@ pub(super) fn read(path: &Path, html: bool) -> Result<Body> {
         let next = "name a text or an HTML file";
         ErrorReport::new(format!("{} is a binary file", path.display()), next).into()
     })
+}
+
+/// Reads a file whose text is JSON, such as features or a vector, with one of the parsers of
+/// [`bulk`].
+pub(super) fn read_json(path: &Path, parse: fn(&str) -> Result<Body, String>) -> Result<Body> {
+    let Body::Text(json) = read(path, false)? else {
+        bail!("{} contains HTML, not JSON", path.display());
+    };
+    parse(&json).map_err(|why| anyhow!("{}: {why}", path.display()))
 }
 
 /// An argument that may be a fingerprint, a file, or (when it can be nothing else) a text.

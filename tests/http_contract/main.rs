@@ -34,4 +34,5 @@ mod recipes;
 mod replies;
 mod slow_clients;
 mod validators;
+mod vectors;
 mod writes;

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::bulk::Body;
+use crate::bulk::{self, Body};
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::differences;
 use crate::text::{Analysis, Explained};
@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Treat both arguments as texts, not as names of files
     #[arg(long)]
     text: bool,
+    /// Read both files as JSON of a dense vector: [number, ...]
+    #[arg(long, conflicts_with_all = ["html", "text", "extract"])]
+    vector: bool,
     #[command(flatten)]
     method: MethodArgs,
     /// Print why: the bits that differ, and the features that decide them
@@ -73,6 +76,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 }
 
 fn body(argument: &str, args: &Args) -> Result<Body> {
+    if args.vector {
+        return document::read_json(argument.as_ref(), bulk::parse_vector);
+    }
     document::of_argument(argument, args.html, args.text)
 }
 
