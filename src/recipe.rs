@@ -14,6 +14,7 @@
 //! | `textrank-N`, `textrank-N-wL` | the same by TextRank |
 //! | `features` | none: every document brings its own, with weights |
 //! | `hyperplanes-D` | none: documents are dense vectors of D dimensions, 1 to 8192 |
+//! | `spectral-D` | the same, with a model that was learned from vectors |
 
 use std::fmt;
 use std::str::FromStr;
@@ -59,6 +60,11 @@ pub enum Recipe {
         /// The number of dimensions, 1 to [`DIMENSIONS_MAX`].
         dimensions: u16,
     },
+    /// `spectral-D`: dense vectors, by eigenfunctions of the principal directions of a sample.
+    Spectral {
+        /// The number of dimensions, 1 to [`DIMENSIONS_MAX`].
+        dimensions: u16,
+    },
 }
 
 /// What the words of [`Recipe::Keywords`] weigh.
@@ -93,13 +99,18 @@ impl Recipe {
     /// The number of dimensions of its vectors; `None` for a recipe of texts and features.
     pub const fn dimensions(self) -> Option<u16> {
         match self {
-            Self::Hyperplanes { dimensions } => Some(dimensions),
+            Self::Hyperplanes { dimensions } | Self::Spectral { dimensions } => Some(dimensions),
             Self::Np1
             | Self::Np1Five
             | Self::Words { .. }
             | Self::Keywords { .. }
             | Self::Features => None,
         }
+    }
+
+    /// Whether it needs a model in addition to its id.
+    pub const fn needs_model(self) -> bool {
+        matches!(self, Self::Spectral { .. })
     }
 }
 
@@ -121,6 +132,7 @@ impl fmt::Display for Recipe {
             }
             Self::Features => f.write_str("features"),
             Self::Hyperplanes { dimensions } => write!(f, "hyperplanes-{dimensions}"),
+            Self::Spectral { dimensions } => write!(f, "spectral-{dimensions}"),
         }
     }
 }
@@ -129,8 +141,8 @@ impl fmt::Display for Recipe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "np1, np1-5, words-N or words-N-stop (N 1 to {WORDS_MAX}), keywords-N or keywords-N-wL \
-     (N 1 to {KEYWORDS_MAX}, L 1 to {LEVELS_MAX}), textrank-N or textrank-N-wL, features, or hyperplanes-D (D 1 to \
-     {DIMENSIONS_MAX})"
+     (N 1 to {KEYWORDS_MAX}, L 1 to {LEVELS_MAX}), textrank-N or textrank-N-wL, features, hyperplanes-D or \
+     spectral-D (D 1 to {DIMENSIONS_MAX})"
 )]
 pub struct UnknownRecipe;
 
@@ -158,6 +170,9 @@ impl FromStr for Recipe {
             (Some("features"), None, None, None) => Self::Features,
             (Some("hyperplanes"), Some(n), None, None) => {
                 Self::Hyperplanes { dimensions: number(n, DIMENSIONS_MAX)? }
+            }
+            (Some("spectral"), Some(n), None, None) => {
+                Self::Spectral { dimensions: number(n, DIMENSIONS_MAX)? }
             }
             _ => return Err(UnknownRecipe),
         };
@@ -197,6 +212,7 @@ mod tests {
             "features",
             "hyperplanes-1",
             "hyperplanes-8192",
+            "spectral-8192",
         ] {
             let recipe: Recipe = id.parse().unwrap();
             assert_eq!(recipe.to_string(), id);
@@ -233,6 +249,8 @@ mod tests {
             "features-1",
             "hyperplanes",
             "hyperplanes-0",
+            "spectral",
+            "spectral-8193",
             "hyperplanes-8193",
             "hyperplanes-65536",
             "hyperplanes-064",

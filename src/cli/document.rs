@@ -1,12 +1,13 @@
 //! A document on the command line: where it comes from, its analysis, and its JSON.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 
 use super::error_report::ErrorReport;
 use crate::bulk::{self, Body};
+use crate::engine::read_model;
 use crate::fingerprint::Fingerprint;
 use crate::recipe::{Recipe, UnknownRecipe};
 use crate::text::{self, Analysis, Extract, Method, NoFingerprint, Source, Wanted};
@@ -30,26 +31,31 @@ pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
 }
 
 /// How documents become fingerprints, on the command line.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct MethodArgs {
     /// The recipe that makes fingerprints: np1, np1-5, words-N[-stop], keywords-N[-wL],
-    /// textrank-N[-wL], hyperplanes-D
+    /// textrank-N[-wL], hyperplanes-D, spectral-D
     #[arg(long, value_name = "ID", default_value_t, value_parser = recipe)]
     recipe: Recipe,
     /// Which text of a page of HTML counts: visible or main (the article alone)
     #[arg(long, value_name = "TEXT", default_value = "visible", value_parser = extract)]
     extract: Extract,
+    /// The model of the recipe spectral-D
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
 }
 
 impl MethodArgs {
-    pub(super) const fn recipe(self) -> Recipe {
+    pub(super) const fn recipe(&self) -> Recipe {
         self.recipe
     }
-}
 
-impl From<MethodArgs> for Method {
-    fn from(args: MethodArgs) -> Self {
-        Self { recipe: args.recipe, extract: args.extract }
+    /// The method, after reading its model, which stays in memory until the process ends.
+    pub(super) fn method(&self) -> Result<Method> {
+        let read = |file: &PathBuf| read_model(file, self.recipe);
+        let model = self.model.as_ref().map(read).transpose()?;
+        let model = model.map(|model| &*Box::leak(Box::new(model)));
+        Ok(Method { recipe: self.recipe, extract: self.extract, model })
     }
 }
 

@@ -44,6 +44,7 @@ use crate::machine::jobs::{Job, JobState, Purge};
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
+use crate::text::SpectralModel;
 
 /// A handle on the running engine; cloning is shallow.
 #[derive(Debug, Clone)]
@@ -84,6 +85,11 @@ impl Engine {
         Self::start(options, &disk, recovered, lock)
     }
 
+    /// The model of the recipe, if it needs one.
+    pub fn model(&self) -> Option<&'static SpectralModel> {
+        self.shared.model
+    }
+
     /// Starts the threads over what was recovered.
     pub(super) fn start(
         options: Options,
@@ -91,7 +97,7 @@ impl Engine {
         recovered: Recovered,
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
-        let Recovered { core, snapshots } = recovered;
+        let Recovered { core, snapshots, model } = recovered;
         let (writer, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             published: ArcSwap::from_pointee(core.published()),
@@ -109,6 +115,7 @@ impl Engine {
             merging: Mutex::default(),
             snapshot_merge_lock: tokio::sync::Mutex::default(),
             options,
+            model,
             writer,
         });
         let new_shared = || Arc::clone(&shared);

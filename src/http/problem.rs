@@ -378,6 +378,9 @@ impl From<NoFingerprint> for Problem {
                 "The recipe of this service is features: send features or a fingerprint, no text.",
             ),
             NoFingerprint::Vector(bad) => bad.into(),
+            NoFingerprint::NoModel { recipe } => {
+                Self::internal(format!("the service of the recipe {recipe} has no model"))
+            }
             NoFingerprint::NoVectors { recipe } => Self::new(
                 Code::RecipeMismatch,
                 format!("The recipe of this service is {recipe}, which takes no vectors."),

@@ -110,7 +110,7 @@ impl Explained {
     pub fn of(source: &Source<'_>, method: Method) -> Result<Self, NoFingerprint> {
         let analysis = analyse(source, method, Wanted::ALL)?;
         if let Source::Vector(vector) = source {
-            let sums = sums(vector, method.recipe)?;
+            let sums = sums(vector, method.recipe, method.model)?;
             let spelling = Spelling::List(Vec::new());
             return Ok(Self { analysis, sums, weights: Vec::new(), spelling });
         }
@@ -226,7 +226,8 @@ impl Spelling {
             | Recipe::Np1Five
             | Recipe::Words { .. }
             | Recipe::Features
-            | Recipe::Hyperplanes { .. } => Self::Text(normalised.into_owned(), recipe),
+            | Recipe::Hyperplanes { .. }
+            | Recipe::Spectral { .. } => Self::Text(normalised.into_owned(), recipe),
         }
     }
 

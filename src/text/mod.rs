@@ -36,4 +36,6 @@ pub use recipes::dispatch::NoFingerprint;
 pub use recipes::np1::analyse_text;
 pub use recipes::weighted::BadFeatures;
 pub use source::{Extract, Method, Source, analyse};
+pub use vectors::spectral::{BadModel, SpectralModel};
+pub use vectors::training::{CannotLearn, SAMPLE_MIN, Sample};
 pub use vectors::vector::{BadVector, check_vector};

@@ -9,6 +9,7 @@ use crate::text::main_text::main_text_of_html;
 use crate::text::recipes::dispatch::{NoFingerprint, analyse_by};
 use crate::text::recipes::weighted::analyse_features;
 use crate::text::vectors::dispatch::analyse_vector;
+use crate::text::vectors::spectral::SpectralModel;
 
 /// A document before its analysis.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,8 @@ pub struct Method {
     pub recipe: Recipe,
     /// Which text of an HTML page counts.
     pub extract: Extract,
+    /// The model of the recipe, if it has one. A process uses one model from its start to its end.
+    pub model: Option<&'static SpectralModel>,
 }
 
 impl Extract {
@@ -107,7 +110,7 @@ pub fn analyse(
         Source::Features(_) if method.recipe.dimensions().is_some() => {
             Err(NoFingerprint::OnlyVectors { recipe: method.recipe })
         }
-        Source::Vector(vector) => analyse_vector(vector, method.recipe),
+        Source::Vector(vector) => analyse_vector(vector, method.recipe, method.model),
         Source::Features(features) => {
             let features = features.iter().map(|(token, weight)| (token.as_ref(), *weight));
             Ok(analyse_features(features)?)

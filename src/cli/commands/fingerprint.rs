@@ -47,9 +47,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     if args.ndjson {
         return print_lines(args, files, out);
     }
+    let method = args.method.method()?;
     let mut failed = 0;
     for file in files {
-        if let Err(error) = print(args, file, out) {
+        if let Err(error) = print(args, file, method, out) {
             // A closed pipe ends the run; a bad file affects only its own line.
             if crate::cli::error_report::is_closed_pipe(&error) || files.len() == 1 {
                 return Err(error);
@@ -64,13 +65,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn print(args: &Args, file: &Path, out: &mut dyn Write) -> Result<()> {
+fn print(args: &Args, file: &Path, method: Method, out: &mut dyn Write) -> Result<()> {
     let body = match (args.features, args.vector) {
         (true, _) => document::read_json(file, parse_features)?,
         (_, true) => document::read_json(file, parse_vector)?,
         (false, false) => document::read(file, args.html)?,
     };
-    let method = Method::from(args.method);
     let analysis = document::analyse(&body, method)
         .with_context(|| format!("no fingerprint of {}", file.display()))?;
     print_analysis(args, &analysis, ("file", &*file.to_string_lossy()), out)?;
@@ -108,7 +108,7 @@ fn print_analysis(
 
 /// Prints the fingerprint of each line of some files.
 fn print_lines(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<()> {
-    let method = Method::from(args.method);
+    let method = args.method.method()?;
     let (mut lines, mut failed) = (0_u64, 0_u64);
     for entry in Documents::new(files.to_vec(), Some(Format::Ndjson)) {
         lines += 1;

@@ -198,7 +198,7 @@ fn finish(
     let metadata = options.metadata.map(|metadata| checked(metadata, defaults)).transpose()?;
     let id = IdMaker::new(id.or(options.id_from.map(IdIn::From)), &form)?;
     let extract = options.extract.map_or(defaults.extract, Extract::from);
-    let method = Method { recipe: defaults.recipe, extract };
+    let method = Method { recipe: defaults.recipe, extract, model: defaults.model };
     let explain = options.explain == Some(true);
     let (document, features, explained) = match form {
         Form::Fingerprint(fingerprint) => (Document::bare(fingerprint), None, None),

@@ -37,6 +37,12 @@ pub enum NoFingerprint {
         /// The recipe.
         recipe: Recipe,
     },
+    /// The recipe needs a model, and there is none of its dimensions.
+    #[error("the recipe {recipe} needs its model")]
+    NoModel {
+        /// The recipe.
+        recipe: Recipe,
+    },
     /// The recipe takes neither texts nor features.
     #[error("the recipe {recipe} takes vectors and fingerprints, no texts and no features")]
     OnlyVectors {
@@ -79,7 +85,9 @@ pub(crate) fn analyse_by(
             (analysis.fingerprint, analysis.features)
         }
         Recipe::Features => return Err(NoFingerprint::OnlyFeatures),
-        Recipe::Hyperplanes { .. } => return Err(NoFingerprint::OnlyVectors { recipe }),
+        Recipe::Hyperplanes { .. } | Recipe::Spectral { .. } => {
+            return Err(NoFingerprint::OnlyVectors { recipe });
+        }
     };
     let np1 = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
     Ok(Analysis { fingerprint, features, ..np1 })
@@ -94,6 +102,9 @@ pub(crate) fn walk_features(normalised: &str, recipe: Recipe, take: &mut dyn FnM
         Recipe::Words { in_a_row, without_stop_words } => {
             words::walk(normalised, in_a_row, without_stop_words, take);
         }
-        Recipe::Keywords { .. } | Recipe::Features | Recipe::Hyperplanes { .. } => {}
+        Recipe::Keywords { .. }
+        | Recipe::Features
+        | Recipe::Hyperplanes { .. }
+        | Recipe::Spectral { .. } => {}
     }
 }
