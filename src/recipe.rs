@@ -11,7 +11,10 @@
 //! | `np1-5` | as `np1`, with windows of five |
 //! | `words-N`, `words-N-stop` | N words in a row, 1 to 8; with `-stop`, without stop words |
 //! | `keywords-N`, `keywords-N-wL` | the N heaviest words by TF-IDF; weights in L steps, 1 to 5 |
+//! | `textrank-N`, `textrank-N-wL` | the same by TextRank |
 //! | `features` | none: every document brings its own, with weights |
+//! | `hyperplanes-D` | none: documents are dense vectors of D dimensions, 1 to 8192 |
+//! | `spectral-D` | the same, with a model that was learned from vectors |
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,8 +43,11 @@ pub enum Recipe {
         /// Whether stop words are removed first.
         without_stop_words: bool,
     },
-    /// `keywords-N`, `keywords-N-wL`: the heaviest words by TF-IDF, with their weights.
+    /// `keywords-N`, `keywords-N-wL`, `textrank-N`, `textrank-N-wL`: the heaviest words, with their
+    /// weights.
     Keywords {
+        /// What a word weighs.
+        weighting: Weighting,
         /// How many words, 1 to [`KEYWORDS_MAX`].
         heaviest: u8,
         /// The number of weight steps, 1 to [`LEVELS_MAX`]; `None` leaves the weights as they are.
@@ -49,16 +55,66 @@ pub enum Recipe {
     },
     /// `features`: weighted features from the caller, and no texts.
     Features,
+    /// `hyperplanes-D`: dense vectors, by the sides of 64 random hyperplanes.
+    Hyperplanes {
+        /// The number of dimensions, 1 to [`DIMENSIONS_MAX`].
+        dimensions: u16,
+    },
+    /// `spectral-D`: dense vectors, by eigenfunctions of the principal directions of a sample.
+    Spectral {
+        /// The number of dimensions, 1 to [`DIMENSIONS_MAX`].
+        dimensions: u16,
+    },
+}
+
+/// What the words of [`Recipe::Keywords`] weigh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weighting {
+    /// `keywords-N`: their frequency, and how rare they are in general.
+    TfIdf,
+    /// `textrank-N`: their rank among the words near them.
+    TextRank,
+}
+
+impl Weighting {
+    /// The beginning of the ids of its recipes.
+    const fn family(self) -> &'static str {
+        match self {
+            Self::TfIdf => "keywords",
+            Self::TextRank => "textrank",
+        }
+    }
 }
 
 /// The largest number of words of a feature of `words-N`.
 pub const WORDS_MAX: u8 = 8;
-/// The largest number of words of `keywords-N`.
+/// The largest number of words of `keywords-N` and `textrank-N`.
 pub const KEYWORDS_MAX: u8 = 99;
 /// The largest number of weight steps of `keywords-N-wL`.
 pub const LEVELS_MAX: u8 = 5;
+/// The largest number of dimensions of a vector.
+pub const DIMENSIONS_MAX: u16 = 8_192;
 
-/// The id, at most 15 bytes of ASCII.
+impl Recipe {
+    /// The number of dimensions of its vectors; `None` for a recipe of texts and features.
+    pub const fn dimensions(self) -> Option<u16> {
+        match self {
+            Self::Hyperplanes { dimensions } | Self::Spectral { dimensions } => Some(dimensions),
+            Self::Np1
+            | Self::Np1Five
+            | Self::Words { .. }
+            | Self::Keywords { .. }
+            | Self::Features => None,
+        }
+    }
+
+    /// Whether it needs a model in addition to its id.
+    pub const fn needs_model(self) -> bool {
+        matches!(self, Self::Spectral { .. })
+    }
+}
+
+/// The id, at most 16 bytes of ASCII.
 impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,11 +124,15 @@ impl fmt::Display for Recipe {
             Self::Words { in_a_row, without_stop_words: true } => {
                 write!(f, "words-{in_a_row}-stop")
             }
-            Self::Keywords { heaviest, levels: None } => write!(f, "keywords-{heaviest}"),
-            Self::Keywords { heaviest, levels: Some(levels) } => {
-                write!(f, "keywords-{heaviest}-w{levels}")
+            Self::Keywords { weighting, heaviest, levels: None } => {
+                write!(f, "{}-{heaviest}", weighting.family())
+            }
+            Self::Keywords { weighting, heaviest, levels: Some(levels) } => {
+                write!(f, "{}-{heaviest}-w{levels}", weighting.family())
             }
             Self::Features => f.write_str("features"),
+            Self::Hyperplanes { dimensions } => write!(f, "hyperplanes-{dimensions}"),
+            Self::Spectral { dimensions } => write!(f, "spectral-{dimensions}"),
         }
     }
 }
@@ -81,7 +141,8 @@ impl fmt::Display for Recipe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "np1, np1-5, words-N or words-N-stop (N 1 to {WORDS_MAX}), keywords-N or keywords-N-wL \
-     (N 1 to {KEYWORDS_MAX}, L 1 to {LEVELS_MAX}), or features"
+     (N 1 to {KEYWORDS_MAX}, L 1 to {LEVELS_MAX}), textrank-N or textrank-N-wL, features, hyperplanes-D or \
+     spectral-D (D 1 to {DIMENSIONS_MAX})"
 )]
 pub struct UnknownRecipe;
 
@@ -97,13 +158,22 @@ impl FromStr for Recipe {
             (Some("words"), Some(n), stop @ (None | Some("stop")), None) => {
                 Self::Words { in_a_row: number(n, WORDS_MAX)?, without_stop_words: stop.is_some() }
             }
-            (Some("keywords"), Some(n), levels, None) => {
+            (Some(family @ ("keywords" | "textrank")), Some(n), levels, None) => {
+                let is_rank = family == Weighting::TextRank.family();
+                let weighting = if is_rank { Weighting::TextRank } else { Weighting::TfIdf };
                 let levels = levels.map(|levels| {
                     number(levels.strip_prefix('w').ok_or(UnknownRecipe)?, LEVELS_MAX)
                 });
-                Self::Keywords { heaviest: number(n, KEYWORDS_MAX)?, levels: levels.transpose()? }
+                let (heaviest, levels) = (number(n, KEYWORDS_MAX)?, levels.transpose()?);
+                Self::Keywords { weighting, heaviest, levels }
             }
             (Some("features"), None, None, None) => Self::Features,
+            (Some("hyperplanes"), Some(n), None, None) => {
+                Self::Hyperplanes { dimensions: number(n, DIMENSIONS_MAX)? }
+            }
+            (Some("spectral"), Some(n), None, None) => {
+                Self::Spectral { dimensions: number(n, DIMENSIONS_MAX)? }
+            }
             _ => return Err(UnknownRecipe),
         };
         Ok(recipe)
@@ -111,8 +181,12 @@ impl FromStr for Recipe {
 }
 
 /// A number of 1 to `max`, in one spelling only, since recipes are compared by id.
-fn number(text: &str, max: u8) -> Result<u8, UnknownRecipe> {
-    let number = text.parse().ok().filter(|number| (1..=max).contains(number));
+fn number<N>(text: &str, max: N) -> Result<N, UnknownRecipe>
+where
+    N: FromStr + PartialOrd + From<u8> + fmt::Display,
+{
+    let number: Option<N> = text.parse().ok();
+    let number = number.filter(|number| (N::from(1_u8)..=max).contains(number));
     number.filter(|number| number.to_string() == text).ok_or(UnknownRecipe)
 }
 
@@ -133,7 +207,12 @@ mod tests {
             "keywords-22",
             "keywords-99-w5",
             "keywords-1-w1",
+            "textrank-1",
+            "textrank-99-w5",
             "features",
+            "hyperplanes-1",
+            "hyperplanes-8192",
+            "spectral-8192",
         ] {
             let recipe: Recipe = id.parse().unwrap();
             assert_eq!(recipe.to_string(), id);
@@ -164,7 +243,18 @@ mod tests {
             "keywords-22-w0",
             "keywords-22-w6",
             "keywords-22-w1-x",
+            "textrank",
+            "textrank-100",
+            "textrank-22-5",
             "features-1",
+            "hyperplanes",
+            "hyperplanes-0",
+            "spectral",
+            "spectral-8193",
+            "hyperplanes-8193",
+            "hyperplanes-65536",
+            "hyperplanes-064",
+            "hyperplanes-64-1",
             "words-1 ",
         ] {
             assert_eq!(id.parse::<Recipe>(), Err(UnknownRecipe), "{id:?}");

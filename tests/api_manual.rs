@@ -14,16 +14,20 @@ use std::process::{Child, Command, Stdio};
 /// The address that the page shows.
 const SHOWN: &str = "localhost:7878";
 
+/// The address of a second service, which takes vectors, and its recipe.
+const SHOWN_VECTORS: (&str, &str) = ("localhost:7879", "hyperplanes-4");
+
 struct Server {
     process: Child,
     address: String,
 }
 
 impl Server {
-    fn start(directory: &Path) -> Self {
+    fn start(directory: &Path, data: &str, recipe: &str) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_nearprint"))
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(directory.join("data"))
+            .arg(directory.join(data))
+            .env("NEARPRINT_DATA__RECIPE", recipe)
             .env("NEARPRINT_ENGINE__DISK_FREE_BYTES_MIN", "0")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -118,7 +122,9 @@ fn page() -> (PathBuf, String) {
 fn every_example_of_the_manual_does_what_it_shows() {
     let (path, text) = page();
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::start(directory.path());
+    let server = Server::start(directory.path(), "data", "np1");
+    let (shown_vectors, recipe) = SHOWN_VECTORS;
+    let vectors = Server::start(directory.path(), "vectors", recipe);
     let (mut blessed, mut wrong, mut count) = (String::new(), String::new(), 0);
     for piece in pieces(&text) {
         let (command, shown) = match piece {
@@ -128,7 +134,9 @@ fn every_example_of_the_manual_does_what_it_shows() {
             }
             Piece::Example { command, shown } => (command, shown),
         };
-        let came = run(&command.replace(SHOWN, &server.address), directory.path());
+        let command_here = command.replace(SHOWN, &server.address);
+        let command_here = command_here.replace(shown_vectors, &vectors.address);
+        let came = run(&command_here, directory.path());
         let right = matches(&shown, &came);
         write!(blessed, "$ {command}{}", if right { &shown } else { &came }).unwrap();
         if !right {

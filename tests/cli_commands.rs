@@ -264,6 +264,27 @@ fn weighted_features_come_as_an_object_or_as_pairs() {
 }
 
 #[test]
+fn vectors_come_as_arrays_or_as_lines() {
+    let recipe = ["--recipe", "hyperplanes-3"];
+    let one = nearprint(&[&["fingerprint", "--vector"], &recipe[..]].concat(), "[3, -1, 2]");
+    assert_eq!((code(&one), out(&one)), (0, "ac27395d5b001aaa\t-\n"), "{}", err(&one));
+    let lines =
+        "{\"id\": \"a\", \"vector\": [3, -1, 2]}\n{\"vector\": [1]}\n{\"vector\": [0, 0, 1]}\n";
+    let many = nearprint(&[&["fingerprint", "--ndjson"], &recipe[..]].concat(), lines);
+    assert_eq!(code(&many), 1);
+    assert_eq!(out(&many), "ac27395d5b001aaa\ta\n4827b96fd230dafa\t\n");
+    assert!(err(&many).contains("standard input line 2"), "{}", err(&many));
+    assert!(err(&many).contains("has 1 dimensions, and the recipe takes 3"), "{}", err(&many));
+    let folder = tempfile::tempdir().unwrap();
+    let a = file(folder.path(), "a.json", "[1, 2, 3]");
+    let b = file(folder.path(), "b.json", "[-1, -2, -3]");
+    let compared = nearprint(&[&["compare", "--vector", &a, &b], &recipe[..]].concat(), "");
+    assert!(out(&compared).contains("distance    64 of 64 bits"), "{}", err(&compared));
+    let text = nearprint(&[&["fingerprint"], &recipe[..]].concat(), LONG_TEXT);
+    assert!(err(&text).contains("takes vectors"), "{}", err(&text));
+}
+
+#[test]
 fn a_bad_file_among_good_ones_is_reported_and_the_others_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     let good = file(folder.path(), "good.txt", LONG_TEXT);

@@ -213,6 +213,25 @@ fn the_vectors_of_the_other_recipes_come_out() {
 }
 
 #[test]
+fn the_vectors_of_the_recipes_of_vectors_come_out() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vectors.tsv");
+    let table = fs::read_to_string(path).expect("the fixtures are part of the project");
+    let mut rows = 0;
+    for row in table.lines().skip(1) {
+        let [recipe, vector, expected] = row.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("a row has three columns")
+        };
+        let numbers: Vec<f64> = serde_json::from_str(vector).expect("an array of numbers");
+        let vector: Vec<f32> = numbers.into_iter().map(|number| number as f32).collect();
+        let method = Method { recipe: recipe.parse().expect("an id"), ..Method::default() };
+        let analysis = analyse(&Source::Vector(vector.into()), method, Wanted::STORED);
+        assert_eq!(analysis.expect("it has a direction").fingerprint.to_string(), expected);
+        rows += 1;
+    }
+    assert!(rows >= 12);
+}
+
+#[test]
 fn revisions_of_a_text_are_near_and_different_texts_of_any_script_are_far() {
     let texts: Vec<_> = corpus()
         .into_iter()

@@ -248,7 +248,10 @@ def main():
     }
     for name, value in filled.items():
         text = text.replace("{{" + name + "}}", value)
-    pathlib.Path("docs/quality.md").write_text(text, encoding="utf8")
+    page = pathlib.Path("docs/quality.md")
+    # The section that `make quality-vectors` writes stays.
+    _, vectors, section = page.read_text(encoding="utf8").partition("\n## Vectors\n")
+    page.write_text(text + vectors + section, encoding="utf8")
     print("written: docs/quality.md, docs/quality.svg")
 
 

@@ -41,7 +41,7 @@ pub(super) struct Parsed {
     pub(super) passed: Vec<Passed>,
 }
 
-/// The four forms of a document.
+/// The five forms of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     /// Plain text.
@@ -50,6 +50,8 @@ pub enum Body {
     Html(String),
     /// Tokens with their weights, in the order of the file.
     Features(Vec<(String, f64)>),
+    /// A dense vector, in single precision.
+    Vector(Vec<f32>),
     /// A fingerprint that another program computed.
     Fingerprint(Fingerprint),
 }

@@ -48,7 +48,7 @@ impl Folder {
         }
         let is_blank = |entry: &Entry| match &entry.body {
             Body::Text(text) | Body::Html(text) => text.trim().is_empty(),
-            Body::Features(_) | Body::Fingerprint(_) => false,
+            Body::Features(_) | Body::Vector(_) | Body::Fingerprint(_) => false,
         };
         let entry = files::read_entry(path, source.as_mut(), kind).transpose()?;
         Some(entry).filter(|entry| !entry.as_ref().is_ok_and(is_blank))

@@ -18,7 +18,7 @@ type Entries = Box<dyn Iterator<Item = Result<Entry, BadEntry>> + Send>;
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// A JSON object with id and text, html, features or fingerprint a line.
+    /// A JSON object with id and text, html, features, vector or fingerprint a line.
     Ndjson,
     /// A fingerprint of 16 hex digits a line, optionally a tab and an id.
     Hex,

@@ -26,4 +26,4 @@ mod ndjson;
 pub use entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Passed, Place};
 pub use files::{BytesRead, read_document};
 pub use input::{Documents, Format, bytes_total};
-pub use ndjson::parse_features;
+pub use ndjson::{parse_features, parse_vector};

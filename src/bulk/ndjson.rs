@@ -9,9 +9,10 @@ use serde_json::{Map, Value};
 
 use super::entry::{Body, Parsed};
 use crate::fingerprint::Fingerprint;
+use crate::recipe::DIMENSIONS_MAX;
 
 /// The fields of which a line has exactly one.
-const BODIES: [&str; 4] = ["text", "html", "features", "fingerprint"];
+const BODIES: [&str; 5] = ["text", "html", "features", "vector", "fingerprint"];
 /// The fields that a line may have in addition.
 const OTHERS: [&str; 5] = ["id", "namespace", "metadata", "expires_in", "expires_at"];
 /// Names that other programs give to the id of a document.
@@ -39,6 +40,7 @@ struct Fields {
     text: Option<String>,
     html: Option<String>,
     features: Option<Value>,
+    vector: Option<Vec<f64>>,
     fingerprint: Option<Value>,
     namespace: Option<Box<RawValue>>,
     metadata: Option<Box<RawValue>>,
@@ -72,6 +74,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Parsed, String> {
         fields.text.map(|text| Ok(Body::Text(text))),
         fields.html.map(|html| Ok(Body::Html(html))),
         fields.features.as_ref().map(features),
+        fields.vector.as_deref().map(vector),
         fields.fingerprint.as_ref().map(fingerprint),
     ];
     let mut bodies = bodies.into_iter().flatten();
@@ -104,6 +107,31 @@ fn unknown_field(line: &[u8]) -> Option<String> {
 /// The text is not JSON, or has another shape; the error says which.
 pub fn parse_features(json: &str) -> Result<Body, String> {
     features(&serde_json::from_str(json).map_err(|error| error.to_string())?)
+}
+
+/// Parses a dense vector: an array of numbers.
+///
+/// # Errors
+/// The text is not JSON, or no array of at most [`DIMENSIONS_MAX`] numbers; the error says which.
+pub fn parse_vector(json: &str) -> Result<Body, String> {
+    let numbers: Vec<f64> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    vector(&numbers)
+}
+
+/// The vector in single precision.
+fn vector(numbers: &[f64]) -> Result<Body, String> {
+    let vector: Vec<f32> = numbers.iter().map(|&number| number as f32).collect();
+    if vector.len() > usize::from(DIMENSIONS_MAX) {
+        return Err(format!(
+            "a vector has at most {DIMENSIONS_MAX} dimensions, this one has {}",
+            vector.len()
+        ));
+    }
+    // The service would refuse it as well, but JSON has no infinite number to send it as.
+    match vector.iter().position(|number| !number.is_finite()) {
+        Some(at) => Err(format!("component {at} of the vector is beyond single precision")),
+        None => Ok(Body::Vector(vector)),
+    }
 }
 
 /// `{"token": weight}` or `[["token", weight], ...]`.
@@ -162,6 +190,7 @@ mod tests {
         let pairs = Body::Features(vec![("b".to_owned(), 2.0), ("a".to_owned(), -0.5)]);
         assert_eq!(body(r#"{"features": {"b": 2, "a": -0.5}}"#), Ok(pairs.clone()));
         assert_eq!(body(r#"{"features": [["b", 2], ["a", -0.5]]}"#), Ok(pairs));
+        assert_eq!(body(r#"{"vector": [1, -0.1]}"#), Ok(Body::Vector(vec![1.0, -0.1])));
     }
 
     #[test]
@@ -170,8 +199,8 @@ mod tests {
         assert_eq!(
             refused(r#"{"text": "t", "url": "https://a.example/1"}"#),
             "unknown field `url`: did you mean `id`? Rename it, or the document has none. A line \
-             has exactly one of text, html, features, fingerprint, and maybe id, namespace, \
-             metadata, expires_in, expires_at"
+             has exactly one of text, html, features, vector, fingerprint, and maybe id, \
+             namespace, metadata, expires_in, expires_at"
         );
         assert!(refused(r#"{"_id": "a", "text": "t"}"#).contains("did you mean `id`?"));
         for line in
@@ -181,6 +210,17 @@ mod tests {
         }
         let twice = refused(r#"{"id": "a", "id": "b", "text": "t"}"#);
         assert!(twice.starts_with("duplicate field `id`"), "{twice}");
+    }
+
+    #[test]
+    fn a_vector_has_a_bounded_number_of_finite_components() {
+        let line = |count: usize| format!("{{\"vector\": [{}0]}}", "0,".repeat(count - 1));
+        assert!(body(&line(8_192)).is_ok());
+        assert!(body(&line(8_193)).unwrap_err().contains("at most 8192 dimensions"));
+        let beyond = body(r#"{"vector": [0, 3.5e38]}"#).unwrap_err();
+        assert_eq!(beyond, "component 1 of the vector is beyond single precision");
+        assert!(body(r#"{"vector": [1e999]}"#).is_err());
+        assert!(body(r#"{"vector": ["1"]}"#).is_err());
     }
 
     #[test]

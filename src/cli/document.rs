@@ -1,12 +1,13 @@
 //! A document on the command line: where it comes from, its analysis, and its JSON.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 
 use super::error_report::ErrorReport;
 use crate::bulk::{self, Body};
+use crate::engine::read_model;
 use crate::fingerprint::Fingerprint;
 use crate::recipe::{Recipe, UnknownRecipe};
 use crate::text::{self, Analysis, Extract, Method, NoFingerprint, Source, Wanted};
@@ -22,6 +23,7 @@ pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
         Body::Html(html) => ("html", json!(html)),
         // Pairs keep their order and their repeats, which an object would not.
         Body::Features(features) => ("features", json!(features)),
+        Body::Vector(vector) => ("vector", json!(vector)),
         Body::Fingerprint(fingerprint) => ("fingerprint", json!(fingerprint.to_string())),
     };
     fields.insert(name.to_owned(), value);
@@ -29,19 +31,31 @@ pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
 }
 
 /// How documents become fingerprints, on the command line.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct MethodArgs {
-    /// The recipe that makes fingerprints of texts: np1, np1-5, words-N[-stop], keywords-N[-wL]
+    /// The recipe that makes fingerprints: np1, np1-5, words-N[-stop], keywords-N[-wL],
+    /// textrank-N[-wL], hyperplanes-D, spectral-D
     #[arg(long, value_name = "ID", default_value_t, value_parser = recipe)]
     recipe: Recipe,
     /// Which text of a page of HTML counts: visible or main (the article alone)
     #[arg(long, value_name = "TEXT", default_value = "visible", value_parser = extract)]
     extract: Extract,
+    /// The model of the recipe spectral-D
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
 }
 
-impl From<MethodArgs> for Method {
-    fn from(args: MethodArgs) -> Self {
-        Self { recipe: args.recipe, extract: args.extract }
+impl MethodArgs {
+    pub(super) const fn recipe(&self) -> Recipe {
+        self.recipe
+    }
+
+    /// The method, after reading its model, which stays in memory until the process ends.
+    pub(super) fn method(&self) -> Result<Method> {
+        let read = |file: &PathBuf| read_model(file, self.recipe);
+        let model = self.model.as_ref().map(read).transpose()?;
+        let model = model.map(|model| &*Box::leak(Box::new(model)));
+        Ok(Method { recipe: self.recipe, extract: self.extract, model })
     }
 }
 
@@ -69,6 +83,7 @@ pub(super) fn source(body: &Body) -> Result<Source<'_>, Fingerprint> {
         Body::Text(text) => Ok(Source::Text(text.into())),
         Body::Html(html) => Ok(Source::Html(html.into())),
         Body::Features(features) => Ok(Source::features(features)),
+        Body::Vector(vector) => Ok(Source::Vector(vector.into())),
         Body::Fingerprint(fingerprint) => Err(*fingerprint),
     }
 }
@@ -80,6 +95,15 @@ pub(super) fn read(path: &Path, html: bool) -> Result<Body> {
         let next = "name a text or an HTML file";
         ErrorReport::new(format!("{} is a binary file", path.display()), next).into()
     })
+}
+
+/// Reads a file whose text is JSON, such as features or a vector, with one of the parsers of
+/// [`bulk`].
+pub(super) fn read_json(path: &Path, parse: fn(&str) -> Result<Body, String>) -> Result<Body> {
+    let Body::Text(json) = read(path, false)? else {
+        bail!("{} contains HTML, not JSON", path.display());
+    };
+    parse(&json).map_err(|why| anyhow!("{}: {why}", path.display()))
 }
 
 /// An argument that may be a fingerprint, a file, or (when it can be nothing else) a text.

@@ -31,7 +31,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::stored::{groups, jobs, list, namespaces, originals, purge};
 use commands::{
     check_config, compare, fingerprint, health, inspect, plan, query, repair, serve, snapshot,
-    token,
+    token, train,
 };
 use error_report::is_closed_pipe;
 
@@ -80,6 +80,8 @@ enum Command {
     Fingerprint(fingerprint::Args),
     /// Print the distance of two documents
     Compare(compare::Args),
+    /// Learn the model of a recipe from vectors
+    Train(train::Args),
     /// Check the configuration and print what is in effect
     CheckConfig(check_config::Args),
     /// Check that a running service is healthy (for HEALTHCHECK)
@@ -138,6 +140,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Jobs(args) => jobs::run(&args, &mut out),
         Command::Fingerprint(args) => fingerprint::run(&args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
+        Command::Train(args) => train::run(&args, &mut out),
         Command::CheckConfig(args) => check_config::run(&args, &mut out),
         Command::Health(args) => health::run(&args, &mut out),
         Command::Token(args) => token::run(&args, &mut out),

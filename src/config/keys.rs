@@ -53,6 +53,7 @@ sections! {
     data: DataKeys {
         directory: PathBuf,
         recipe: String,
+        model_file: PathBuf,
         distance_max: u64,
         durability: String,
         durability_interval_ms: u64,

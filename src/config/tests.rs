@@ -285,7 +285,13 @@ fn a_value_outside_its_range_is_refused_by_name() {
             "DATA__RECIPE",
             "np2",
             "`data.recipe` is np2; it must be np1, np1-5, words-N or words-N-stop (N 1 to 8), keywords-N or \
-             keywords-N-wL (N 1 to 99, L 1 to 5), or features",
+             keywords-N-wL (N 1 to 99, L 1 to 5), textrank-N or textrank-N-wL, features, hyperplanes-D or \
+             spectral-D (D 1 to 8192)",
+        ),
+        (
+            "DATA__MODEL_FILE",
+            "m.model",
+            "`data.model_file` is m.model; it must be empty unless data.recipe is spectral-D",
         ),
         (
             "SERVER__HOST_NAMES",

@@ -146,6 +146,7 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
         memory_bytes_max: config.engine.memory_bytes_max,
         defaults: http::RequestDefaults {
             recipe: recipe(config)?,
+            model: None,
             extract: extract(config)?,
             distance: distance(key!(config.query.distance), distance_max)?,
             distance_max,
@@ -169,6 +170,7 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
     Ok(engine::Options {
         data: data.directory.clone(),
         recipe: recipe(config)?,
+        model_file: model_file(config)?,
         distance_max: distance(key!(config.data.distance_max), Distance::LOOKUP_MAX)?,
         durability: durability(config)?,
         lookup_threads: length(key!(config.engine.lookup_threads), 0..=1_024)?,
@@ -223,6 +225,17 @@ fn durability(config: &Config) -> Result<Durability, ConfigError> {
 fn recipe(config: &Config) -> Result<Recipe, ConfigError> {
     let id = &config.data.recipe;
     id.parse().map_err(|unknown: UnknownRecipe| wrong("data.recipe", id, &unknown.to_string()))
+}
+
+fn model_file(config: &Config) -> Result<Option<PathBuf>, ConfigError> {
+    let file = given(&config.data.model_file);
+    if let Some(file) = &file
+        && !recipe(config)?.needs_model()
+    {
+        let range = "empty unless data.recipe is spectral-D";
+        return Err(wrong("data.model_file", file.display(), range));
+    }
+    Ok(file)
 }
 
 fn extract(config: &Config) -> Result<Extract, ConfigError> {

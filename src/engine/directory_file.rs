@@ -12,6 +12,8 @@ use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, Stora
 
 /// The name of its file.
 pub const NAME: &str = "directory";
+/// The name of the copy of the model, for recipes that need one ([`crate::engine::open::model`]).
+pub(crate) const MODEL_NAME: &str = "model";
 /// This file exists while an export is being restored. If removing it is all that a restore had
 /// left to do, the next start removes it, as it removes every `*.tmp`.
 pub const RESTORE_MARKER: &str = "restore-unfinished.tmp";

@@ -3,6 +3,7 @@
 use crate::machine::change::NotARecord;
 use crate::recipe::Recipe;
 use crate::storage::StorageError;
+use crate::text::BadModel;
 
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,37 @@ pub enum OpenError {
         created: String,
         /// The one in the options.
         configured: Recipe,
+    },
+    /// The recipe needs a model for a new directory.
+    #[error(
+        "a new data directory of the recipe {recipe} needs a model; make one (nearprint train \
+         spectral) and name its file: data.model_file"
+    )]
+    NoModel {
+        /// The recipe.
+        recipe: Recipe,
+    },
+    /// The configured model cannot be used.
+    #[error("the model {file} cannot be used: {why}")]
+    Model {
+        /// Its file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// The copy of the model in the directory cannot be used.
+    #[error("the file `model` of the data directory cannot be used: {0}; restore it from a copy")]
+    StoredModel(BadModel),
+    /// The directory was created with another model.
+    #[error(
+        "the data directory was created with the model {created:032x}, and data.model_file is the \
+         model {configured:032x}; leave data.model_file empty, or choose an empty directory"
+    )]
+    OtherModel {
+        /// The directory's.
+        created: u128,
+        /// The one in the options.
+        configured: u128,
     },
     /// The journal ends before the snapshot does.
     #[error(

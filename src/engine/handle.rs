@@ -46,6 +46,7 @@ use crate::machine::jobs::{Job, JobState, Purge};
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
+use crate::text::SpectralModel;
 
 /// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
 /// more than about 100 us, for which an async thread would serve nobody else.
@@ -91,6 +92,11 @@ impl Engine {
         Self::start(options, &disk, recovered, lock)
     }
 
+    /// The model of the recipe, if it needs one.
+    pub fn model(&self) -> Option<&'static SpectralModel> {
+        self.shared.model
+    }
+
     /// Starts the threads over what was recovered.
     pub(super) fn start(
         options: Options,
@@ -98,7 +104,7 @@ impl Engine {
         recovered: Recovered,
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
-        let Recovered { core, mut snapshots } = recovered;
+        let Recovered { core, mut snapshots, model } = recovered;
         let touches = Touches::new(options.originals_max, snapshots.take_touches());
         let (writer, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
@@ -119,6 +125,7 @@ impl Engine {
             merging: Mutex::default(),
             snapshot_merge_lock: tokio::sync::Mutex::default(),
             options,
+            model,
             writer,
         });
         let new_shared = || Arc::clone(&shared);

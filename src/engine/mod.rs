@@ -57,6 +57,7 @@ pub use crate::machine::jobs::{Job, JobState, Purge, Reach};
 pub use crate::machine::query::{Criteria, Hit, HitDocument, Verification};
 pub use error::{OpenError, Refused};
 pub use handle::Engine;
+pub use open::model::read_file as read_model;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
 pub use replies::{
     Admission, Findings, MemoryStats, NamespaceInfo, OnDuplicate, PackedInserted, PackedQuery,

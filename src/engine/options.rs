@@ -15,6 +15,9 @@ pub struct Options {
     pub data: PathBuf,
     /// The recipe of the fingerprints in the directory.
     pub recipe: Recipe,
+    /// The model of the recipe, for a new directory; an existing one must have been created with
+    /// the same model.
+    pub model_file: Option<PathBuf>,
     /// The maximum distance of a look-up; fixed when the directory is created.
     pub distance_max: Distance,
     /// The number of threads for the look-ups of all batches; 0 means one for each core.
@@ -55,6 +58,7 @@ impl Options {
         Self {
             data: data.into(),
             recipe,
+            model_file: None,
             distance_max: Distance::new(3).expect("at most 64"),
             lookup_threads: 0,
             durability: Durability::Always,

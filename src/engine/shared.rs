@@ -21,6 +21,7 @@ use crate::engine::write::queued::{Pending, Queued, QueuedWrite};
 use crate::index::compaction::built::Built;
 use crate::index::levels::segment::Segment;
 use crate::index::view::View;
+use crate::text::SpectralModel;
 
 /// State shared by the handle, the writer and the background threads.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) published: ArcSwap<Published>,
     pub(crate) id_secret: [u8; 16],
     pub(crate) scheduler: BatchScheduler,
+    pub(crate) model: Option<&'static SpectralModel>,
     pub(crate) writer: mpsc::UnboundedSender<Message>,
     /// A permit for each change that may wait.
     pub(crate) permits: Arc<Semaphore>,

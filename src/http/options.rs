@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::fingerprint::Distance;
 use crate::http::host::HostNames;
 use crate::recipe::Recipe;
-use crate::text::Extract;
+use crate::text::{Extract, SpectralModel};
 
 /// The limits of the API, and the defaults of a request.
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ pub struct Options {
 pub struct RequestDefaults {
     /// The recipe of the service.
     pub recipe: Recipe,
+    /// The model of the recipe; [`crate::http::Service::new`] takes it from the engine.
+    pub model: Option<&'static SpectralModel>,
     /// Which text of a page of HTML counts.
     pub extract: Extract,
     /// The distance of a look-up.

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 use crate::document::{BadDocumentId, BadNamespace, DocumentId, Namespace};
 use crate::engine::Refused;
-use crate::text::{BadFeatures, EmptyDocument, NoFingerprint};
+use crate::text::{BadFeatures, BadVector, EmptyDocument, NoFingerprint};
 
 /// How long a client should wait before it repeats a request that was refused (503), in seconds.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
@@ -55,6 +55,8 @@ codes! {
     DocumentAmbiguous = BAD_REQUEST, "document_ambiguous", "A document came in more than one form";
     DistanceAboveMax = BAD_REQUEST, "distance_above_max",
         "The distance is above the configured maximum";
+    DimensionMismatch = BAD_REQUEST, "dimension_mismatch",
+        "The vector has another number of dimensions";
     PackedLength = BAD_REQUEST, "packed_length", "Packed fingerprints have 8 bytes each";
     BodyIncomplete = BAD_REQUEST, "body_incomplete", "The body broke off";
     InvalidHost = BAD_REQUEST, "invalid_host", "The Host header is not valid";
@@ -350,6 +352,30 @@ impl From<BadFeatures> for Problem {
     }
 }
 
+impl From<BadVector> for Problem {
+    fn from(bad: BadVector) -> Self {
+        let problem = match bad {
+            BadVector::Dimensions { expected, got } => Self::new(
+                Code::DimensionMismatch,
+                format!(
+                    "The vector has {got} dimensions; the recipe of this service takes {expected}."
+                ),
+            ),
+            BadVector::NotFinite { component } => Self::new(
+                Code::InvalidValue,
+                format!(
+                    "Component {component} (the first is 0) is beyond the numbers of single precision."
+                ),
+            ),
+            BadVector::AllZero => Self::new(
+                Code::EmptyDocument,
+                "All components are zero in single precision, so the vector has no direction.",
+            ),
+        };
+        problem.of_field("vector")
+    }
+}
+
 impl From<NoFingerprint> for Problem {
     fn from(none: NoFingerprint) -> Self {
         match none {
@@ -358,6 +384,21 @@ impl From<NoFingerprint> for Problem {
             NoFingerprint::OnlyFeatures => Self::new(
                 Code::RecipeMismatch,
                 "The recipe of this service is features: send features or a fingerprint, no text.",
+            ),
+            NoFingerprint::Vector(bad) => bad.into(),
+            NoFingerprint::NoModel { recipe } => {
+                Self::internal(format!("the service of the recipe {recipe} has no model"))
+            }
+            NoFingerprint::NoVectors { recipe } => Self::new(
+                Code::RecipeMismatch,
+                format!("The recipe of this service is {recipe}, which takes no vectors."),
+            )
+            .of_field("vector"),
+            NoFingerprint::OnlyVectors { recipe } => Self::new(
+                Code::RecipeMismatch,
+                format!(
+                    "The recipe of this service is {recipe}: send a vector or a fingerprint, no text and no features."
+                ),
             ),
         }
     }

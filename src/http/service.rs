@@ -40,7 +40,8 @@ pub struct Service {
 
 impl Service {
     /// The service over a running engine.
-    pub fn new(engine: Engine, options: Options, access: Arc<Access>) -> Arc<Self> {
+    pub fn new(engine: Engine, mut options: Options, access: Arc<Access>) -> Arc<Self> {
+        options.defaults.model = engine.model();
         Arc::new(Self {
             replies: Replies::new(options.reply_bytes_max, options.replies_held_bytes_max),
             exports: Arc::new(Semaphore::new(options.exports_max)),

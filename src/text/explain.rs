@@ -16,6 +16,7 @@ use crate::text::hashing::simhash::SimHash;
 use crate::text::recipes::dispatch::{NoFingerprint, walk_features};
 use crate::text::recipes::{keywords, weighted};
 use crate::text::source::{Method, Source, analyse};
+use crate::text::vectors::dispatch::sums;
 
 /// At most this many features of a document are named.
 pub const HEAVIEST_MAX: usize = 20;
@@ -102,12 +103,17 @@ enum Spelling {
 }
 
 impl Explained {
-    /// Counts the features of a source.
+    /// Counts the features of a source. A vector has none, only sums.
     ///
     /// # Errors
     /// [`NoFingerprint`], as [`analyse`].
     pub fn of(source: &Source<'_>, method: Method) -> Result<Self, NoFingerprint> {
         let analysis = analyse(source, method, Wanted::ALL)?;
+        if let Source::Vector(vector) = source {
+            let sums = sums(vector, method.recipe, method.model)?;
+            let spelling = Spelling::List(Vec::new());
+            return Ok(Self { analysis, sums, weights: Vec::new(), spelling });
+        }
         let spelling = match source.text(method.extract) {
             Some(text) => Spelling::of_text(&text, method.recipe),
             None => Spelling::of_features(source)?,
@@ -213,12 +219,15 @@ impl Spelling {
     fn of_text(text: &str, recipe: Recipe) -> Self {
         let normalised = normalise(text);
         match recipe {
-            Recipe::Keywords { heaviest, levels } => {
-                Self::List(keywords::keywords(&normalised, heaviest, levels))
+            Recipe::Keywords { weighting, heaviest, levels } => {
+                Self::List(keywords::keywords(&normalised, weighting, heaviest, levels))
             }
-            Recipe::Np1 | Recipe::Np1Five | Recipe::Words { .. } | Recipe::Features => {
-                Self::Text(normalised.into_owned(), recipe)
-            }
+            Recipe::Np1
+            | Recipe::Np1Five
+            | Recipe::Words { .. }
+            | Recipe::Features
+            | Recipe::Hyperplanes { .. }
+            | Recipe::Spectral { .. } => Self::Text(normalised.into_owned(), recipe),
         }
     }
 

@@ -1,8 +1,9 @@
-//! From a text, an HTML page or weighted features to a fingerprint and a sketch.
+//! From a text, an HTML page, weighted features or a vector to a fingerprint and a sketch.
 //!
 //! ```text
 //! bytes -charset-> HTML -html-> text -normalise-> runs -> features -> simhash -> fingerprint
 //!                                                      -> tokens -> sketching -> sketch
+//! vector -> vectors -> fingerprint
 //! ```
 //!
 //! Pure and total: no file, no clock, and every `&str` gets an answer in time linear in its length.
@@ -20,6 +21,7 @@ mod html;
 mod main_text;
 mod recipes;
 mod source;
+mod vectors;
 
 #[cfg(test)]
 mod tests;
@@ -34,3 +36,6 @@ pub use recipes::dispatch::NoFingerprint;
 pub use recipes::np1::analyse_text;
 pub use recipes::weighted::BadFeatures;
 pub use source::{Extract, Method, Source, analyse};
+pub use vectors::spectral::{BadModel, SpectralModel};
+pub use vectors::training::{CannotLearn, SAMPLE_MIN, Sample};
+pub use vectors::vector::{BadVector, check_vector};

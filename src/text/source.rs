@@ -8,6 +8,8 @@ use crate::text::html::text_of_html;
 use crate::text::main_text::main_text_of_html;
 use crate::text::recipes::dispatch::{NoFingerprint, analyse_by};
 use crate::text::recipes::weighted::analyse_features;
+use crate::text::vectors::dispatch::analyse_vector;
+use crate::text::vectors::spectral::SpectralModel;
 
 /// A document before its analysis.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +20,8 @@ pub enum Source<'a> {
     Html(Cow<'a, str>),
     /// Tokens with weights that the caller chose.
     Features(Vec<(Cow<'a, str>, f64)>),
+    /// A dense vector, in single precision.
+    Vector(Cow<'a, [f32]>),
 }
 
 /// Which text of an HTML page counts.
@@ -37,6 +41,8 @@ pub struct Method {
     pub recipe: Recipe,
     /// Which text of an HTML page counts.
     pub extract: Extract,
+    /// The model of the recipe, if it has one. A process uses one model from its start to its end.
+    pub model: Option<&'static SpectralModel>,
 }
 
 impl Extract {
@@ -63,12 +69,12 @@ impl Extract {
 }
 
 impl<'a> Source<'a> {
-    /// The text, or the text of the page; `None` for features.
+    /// The text, or the text of the page; `None` for features and vectors.
     pub(crate) fn text(&self, extract: Extract) -> Option<Cow<'_, str>> {
         match self {
             Self::Text(text) => Some(Cow::Borrowed(text)),
             Self::Html(page) => Some(Cow::Owned(extract.text_of(page))),
-            Self::Features(_) => None,
+            Self::Features(_) | Self::Vector(_) => None,
         }
     }
 
@@ -101,6 +107,10 @@ pub fn analyse(
     match source {
         Source::Text(text) => analyse_by(method.recipe, text, wanted),
         Source::Html(page) => analyse_by(method.recipe, &method.extract.text_of(page), wanted),
+        Source::Features(_) if method.recipe.dimensions().is_some() => {
+            Err(NoFingerprint::OnlyVectors { recipe: method.recipe })
+        }
+        Source::Vector(vector) => analyse_vector(vector, method.recipe, method.model),
         Source::Features(features) => {
             let features = features.iter().map(|(token, weight)| (token.as_ref(), *weight));
             Ok(analyse_features(features)?)

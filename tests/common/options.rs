@@ -10,6 +10,7 @@ pub(crate) fn options(data: &Path) -> Options {
     Options {
         data: data.to_owned(),
         recipe: Recipe::Np1,
+        model_file: None,
         distance_max: Distance::new(3).expect("at most 64"),
         lookup_threads: 0,
         durability: Durability::Always,

@@ -36,4 +36,5 @@ mod recipes;
 mod replies;
 mod slow_clients;
 mod validators;
+mod vectors;
 mod writes;

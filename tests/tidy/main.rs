@@ -57,9 +57,20 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     // Floor 3: one process's state.
     (
         "engine",
-        &["document", "fingerprint", "index", "machine", "metrics", "recipe", "sketch", "storage"],
+        &[
+            "document",
+            "fingerprint",
+            "index",
+            "machine",
+            "metrics",
+            "recipe",
+            "sketch",
+            "storage",
+            // Only for the model of a recipe, which the directory keeps.
+            "text",
+        ],
     ),
-    ("bulk", &["fingerprint", "lines", "text"]),
+    ("bulk", &["fingerprint", "lines", "recipe", "text"]),
     // Floor 4: the outside.
     (
         "http",

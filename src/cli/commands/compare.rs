@@ -5,10 +5,10 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::bulk::Body;
+use crate::bulk::{self, Body};
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::differences;
-use crate::text::{Analysis, Explained};
+use crate::text::{Analysis, Explained, Method};
 
 /// The arguments of `compare`.
 #[derive(Debug, clap::Args)]
@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Treat both arguments as texts, not as names of files
     #[arg(long)]
     text: bool,
+    /// Read both files as JSON of a dense vector: [number, ...]
+    #[arg(long, conflicts_with_all = ["html", "text", "extract"])]
+    vector: bool,
     #[command(flatten)]
     method: MethodArgs,
     /// Print why: the bits that differ, and the features that decide them
@@ -35,9 +38,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let method = args.method.method()?;
     let bodies = [body(&args.a, args)?, body(&args.b, args)?];
     let [a, b] = &bodies;
-    let (a, b) = (analyse(&args.a, a, args)?, analyse(&args.b, b, args)?);
+    let (a, b) = (analyse(&args.a, a, method)?, analyse(&args.b, b, method)?);
     let distance = a.fingerprint.distance(b.fingerprint);
     let similarity = match (&a.sketch, &b.sketch) {
         (Some(x), Some(y)) => Some(x.resemblance(y).similarity()),
@@ -65,7 +69,6 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         let (Ok(a), Ok(b)) = (a, b) else {
             bail!("a bare fingerprint has no features to explain it; give two documents");
         };
-        let method = args.method.into();
         let (a, b) = (Explained::of(&a, method)?, Explained::of(&b, method)?);
         writeln!(out, "\n{}", differences(&a, &b))?;
     }
@@ -73,12 +76,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 }
 
 fn body(argument: &str, args: &Args) -> Result<Body> {
+    if args.vector {
+        return document::read_json(argument.as_ref(), bulk::parse_vector);
+    }
     document::of_argument(argument, args.html, args.text)
 }
 
-fn analyse(argument: &str, body: &Body, args: &Args) -> Result<Analysis> {
-    document::analyse(body, args.method.into())
-        .with_context(|| format!("no fingerprint of {argument}"))
+fn analyse(argument: &str, body: &Body, method: Method) -> Result<Analysis> {
+    document::analyse(body, method).with_context(|| format!("no fingerprint of {argument}"))
 }
 
 fn shortness(analysis: &Analysis) -> &'static str {

@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::bulk::{Body, parse_features};
+use crate::bulk::{Documents, Format, parse_features, parse_vector};
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::why;
-use crate::text::{Explained, Method};
+use crate::text::{Analysis, Explained, Method};
 
 /// The arguments of `fingerprint`.
 #[derive(Debug, clap::Args)]
@@ -24,10 +24,17 @@ pub(crate) struct Args {
     /// Read them as JSON of weighted features: {"token": weight} or [["token", weight], ...]
     #[arg(long, conflicts_with_all = ["html", "extract"])]
     features: bool,
+    /// Read them as JSON of a dense vector: [number, ...]
+    #[arg(long, conflicts_with_all = ["html", "extract", "features"])]
+    vector: bool,
+    /// Read them as NDJSON, a document a line as for `import`, and print each id with its
+    /// fingerprint
+    #[arg(long, conflicts_with_all = ["html", "features", "vector"])]
+    ndjson: bool,
     #[command(flatten)]
     method: MethodArgs,
     /// Print why: the heaviest features, and the bits that an edit tips first
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "ndjson"])]
     explain: bool,
     /// Print a JSON object a line: also recipe, features, tokens, short
     #[arg(long)]
@@ -37,9 +44,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
+    if args.ndjson {
+        return print_lines(args, files, out);
+    }
+    let method = args.method.method()?;
     let mut failed = 0;
     for file in files {
-        if let Err(error) = print(args, file, out) {
+        if let Err(error) = print(args, file, method, out) {
             // A closed pipe ends the run; a bad file affects only its own line.
             if crate::cli::error_report::is_closed_pipe(&error) || files.len() == 1 {
                 return Err(error);
@@ -54,25 +65,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn print(args: &Args, file: &Path, out: &mut dyn Write) -> Result<()> {
-    let body = if args.features { features(file)? } else { document::read(file, args.html)? };
-    let method = Method::from(args.method);
+fn print(args: &Args, file: &Path, method: Method, out: &mut dyn Write) -> Result<()> {
+    let body = match (args.features, args.vector) {
+        (true, _) => document::read_json(file, parse_features)?,
+        (_, true) => document::read_json(file, parse_vector)?,
+        (false, false) => document::read(file, args.html)?,
+    };
     let analysis = document::analyse(&body, method)
         .with_context(|| format!("no fingerprint of {}", file.display()))?;
-    if args.json {
-        let line = json!({
-            "file": file.to_string_lossy(),
-            "fingerprint": analysis.fingerprint.to_string(),
-            "recipe": method.recipe.to_string(),
-            "features": analysis.features,
-            "tokens": analysis.tokens,
-            "short": analysis.short,
-        });
-        writeln!(out, "{line}")?;
-    } else {
-        // As checksum tools print it, and as the hex format of `import` reads it.
-        writeln!(out, "{}\t{}", analysis.fingerprint, file.display())?;
-    }
+    print_analysis(args, &analysis, ("file", &*file.to_string_lossy()), out)?;
     if args.explain
         && let Ok(source) = document::source(&body)
     {
@@ -81,10 +82,51 @@ fn print(args: &Args, file: &Path, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Reads a file of weighted features through the reader of documents.
-fn features(file: &Path) -> Result<Body> {
-    let Body::Text(json) = document::read(file, false)? else {
-        bail!("{} contains HTML, not features", file.display());
-    };
-    parse_features(&json).map_err(|why| anyhow!("{}: {why}", file.display()))
+/// Prints an analysis, with the name of the document and what kind of name it is.
+fn print_analysis(
+    args: &Args,
+    analysis: &Analysis,
+    (kind, name): (&str, &str),
+    out: &mut dyn Write,
+) -> Result<()> {
+    if args.json {
+        let line = json!({
+            kind: name,
+            "fingerprint": analysis.fingerprint.to_string(),
+            "recipe": args.method.recipe().to_string(),
+            "features": analysis.features,
+            "tokens": analysis.tokens,
+            "short": analysis.short,
+        });
+        writeln!(out, "{line}")?;
+    } else {
+        // As checksum tools print it, and as the hex format of `import` reads it.
+        writeln!(out, "{}\t{name}", analysis.fingerprint)?;
+    }
+    Ok(())
+}
+
+/// Prints the fingerprint of each line of some files.
+fn print_lines(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<()> {
+    let method = args.method.method()?;
+    let (mut lines, mut failed) = (0_u64, 0_u64);
+    for entry in Documents::new(files.to_vec(), Some(Format::Ndjson)) {
+        lines += 1;
+        let analysed = entry.map_err(anyhow::Error::from).and_then(|entry| {
+            let analysis = document::analyse(&entry.body, method)
+                .with_context(|| format!("no fingerprint of {}", entry.place))?;
+            Ok((entry.id.unwrap_or_default(), analysis))
+        });
+        match analysed {
+            Ok((id, analysis)) => print_analysis(args, &analysis, ("id", id.as_str()), out)?,
+            Err(error) => {
+                failed += 1;
+                eprintln!("{}", crate::cli::error_report::render(&error));
+            }
+        }
+    }
+    if failed > 0 {
+        bail!("{failed} of {lines} documents have no fingerprint");
+    }
+    Ok(())
 }

@@ -13,3 +13,4 @@ pub(crate) mod serve;
 pub(crate) mod snapshot;
 pub(crate) mod stored;
 pub(crate) mod token;
+pub(crate) mod train;

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
 
+use crate::bulk::parse_vector;
 use crate::cli::client::ServiceArgs;
 use crate::cli::document;
 use crate::cli::measure::numbers::count;
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// Take the argument itself as a text
     #[arg(long)]
     text: bool,
+    /// Read the document as JSON of a dense vector: [number, ...]
+    #[arg(long, conflicts_with_all = ["html", "text"])]
+    vector: bool,
     /// Look among the documents of this namespace; without it, of the default one
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
@@ -55,7 +59,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
-    let body = document::of_argument(&args.document, args.html, args.text)?;
+    let body = if args.vector {
+        document::read_json(args.document.as_ref(), parse_vector)?
+    } else {
+        document::of_argument(&args.document, args.html, args.text)?
+    };
     let mut request = document::to_wire(args.id.as_deref(), &body);
     let mut option = |name: &str, value: Option<Value>| {
         request.extend(value.map(|value| (name.to_owned(), value)));

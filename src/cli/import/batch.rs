@@ -46,6 +46,8 @@ fn body_bytes(body: &Body) -> usize {
     match body {
         Body::Text(text) | Body::Html(text) => text.len(),
         Body::Features(features) => features.iter().map(|(token, _)| token.len() + 8).sum(),
+        // The longest number has 24 characters.
+        Body::Vector(vector) => 25 * vector.len(),
         Body::Fingerprint(_) => 16,
     }
 }

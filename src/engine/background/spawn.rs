@@ -150,6 +150,7 @@ mod tests {
         let options = Options {
             data: folder.path().to_path_buf(),
             recipe: Recipe::Np1,
+            model_file: None,
             distance_max: Distance::new(3).unwrap(),
             lookup_threads: 1,
             durability: Durability::Interval { ms: 20 },

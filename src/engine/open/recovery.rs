@@ -11,7 +11,7 @@ use crate::engine::background::snapshot::manifest::is_of_snapshot;
 use crate::engine::background::snapshot::snapshots::{Loaded, Snapshots};
 use crate::engine::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
 use crate::engine::error::OpenError;
-use crate::engine::open::repair;
+use crate::engine::open::{model, repair};
 use crate::engine::options::Options;
 use crate::engine::write::core::Core;
 use crate::index::compaction::policy::Load;
@@ -22,6 +22,7 @@ use crate::machine::change::Record;
 use crate::storage::journal::writer;
 use crate::storage::scan;
 use crate::storage::{Disk, Journal, sealed};
+use crate::text::SpectralModel;
 
 /// A recovered data directory.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Recovered {
     pub core: Core,
     /// The snapshots.
     pub snapshots: Snapshots,
+    /// The model of the recipe, if it needs one.
+    pub model: Option<&'static SpectralModel>,
 }
 
 /// Opens the directory on a disk. If it is empty, creates it from `entropy`.
@@ -42,6 +45,7 @@ pub(crate) fn recover(
     entropy: &Entropy,
 ) -> Result<Recovered, OpenError> {
     let directory = open_directory(disk, options, entropy)?;
+    let model = model::open(&**disk, &directory, options)?;
     let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory)?;
     let mut machine = restore(&directory, loaded, options);
     let snapshot = machine.view().sequence();
@@ -84,7 +88,7 @@ pub(crate) fn recover(
     let journal =
         Journal::open(Arc::clone(disk), directory.identity, tail, options.journal_file_bytes)?;
     let core = Core::new(machine, journal, options.durability);
-    Ok(Recovered { core, snapshots })
+    Ok(Recovered { core, snapshots, model })
 }
 
 /// Turns full deltas into segments and merges segments, on this thread.
@@ -109,6 +113,7 @@ fn open_directory(
         }
         let directory =
             DirectoryFile::draw(&options.recipe.to_string(), options.distance_max, entropy);
+        model::create(disk, &directory, options)?;
         Journal::create_first(&**disk, directory.identity)?;
         directory.write(disk)?;
         return Ok(directory);

@@ -80,7 +80,7 @@ impl Truth {
     /// first third is removed, and the records of that third are in a pack.
     fn new() -> Self {
         let disk = SimulatedDisk::new();
-        let Recovered { mut core, mut snapshots } = open(&disk).unwrap();
+        let Recovered { mut core, mut snapshots, .. } = open(&disk).unwrap();
         let mut documents = Vec::new();
         let mut dice = Dice::new(1);
         for third in 0..3 {

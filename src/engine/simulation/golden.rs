@@ -108,7 +108,7 @@ pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageErr
 /// The directory as today's code writes it.
 pub(super) fn directory_of_today() -> SimulatedDisk {
     let disk = SimulatedDisk::new();
-    let Recovered { mut core, mut snapshots } = open(&disk);
+    let Recovered { mut core, mut snapshots, .. } = open(&disk);
     let insert = |document| Insert { document };
     let packed = (0..BARE).map(bare).collect::<Vec<_>>().into();
     commit(&mut core, [InsertPacked { packed }]);

@@ -61,6 +61,7 @@ pub(super) fn options(durability: Durability) -> Options {
     Options {
         data: PathBuf::new(),
         recipe: Recipe::Np1,
+        model_file: None,
         distance_max: Distance::new(3).unwrap(),
         lookup_threads: 0,
         durability,
@@ -133,7 +134,7 @@ impl Rig {
         promised: Sequence,
     ) -> Result<Self, String> {
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-        let Recovered { core, snapshots } = recover(&disk, &options(durability), &ENTROPY)
+        let Recovered { core, snapshots, .. } = recover(&disk, &options(durability), &ENTROPY)
             .map_err(|error| format!("recovery: {error}"))?;
         let recovered = core.view().sequence();
         if recovered < promised {

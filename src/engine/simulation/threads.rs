@@ -91,6 +91,7 @@ fn options(durability: Durability) -> Options {
     Options {
         data: std::path::PathBuf::new(),
         recipe: Recipe::Np1,
+        model_file: None,
         distance_max: Distance::new(3).unwrap(),
         lookup_threads: 1,
         durability,

@@ -144,6 +144,7 @@ pub(crate) fn of_fields(
         fields.text.map(Source::Text).map(Form::Source),
         fields.html.map(Source::Html).map(Form::Source),
         fields.features.map(Source::Features).map(Form::Source),
+        fields.vector.map(|vector| Form::Source(Source::Vector(vector.into()))),
         fields.fingerprint.map(Form::Fingerprint),
     ];
     let mut forms = forms.into_iter().flatten();
@@ -151,12 +152,12 @@ pub(crate) fn of_fields(
         (Some(form), None) => finish(form, fields.id, fields.options, wanted, setting),
         (None, _) => Err(Problem::new(
             Code::DocumentMissing,
-            "A document needs one of text, html, features, fingerprint.",
+            "A document needs one of text, html, features, vector, fingerprint.",
         )),
         (Some(first), Some(second)) => Err(Problem::new(
             Code::DocumentAmbiguous,
             format!(
-                "A document has one of text, html, features, fingerprint; this one has {} and {}.",
+                "A document has one of text, html, features, vector, fingerprint; this one has {} and {}.",
                 first.field(),
                 second.field()
             ),
@@ -177,6 +178,7 @@ impl Form<'_> {
             Self::Source(Source::Text(_)) => "text",
             Self::Source(Source::Html(_)) => "html",
             Self::Source(Source::Features(_)) => "features",
+            Self::Source(Source::Vector(_)) => "vector",
             Self::Fingerprint(_) => "fingerprint",
         }
     }
@@ -196,7 +198,7 @@ fn finish(
     let metadata = options.metadata.map(|metadata| checked(metadata, defaults)).transpose()?;
     let id = IdMaker::new(id.or(options.id_from.map(IdIn::From)), &form)?;
     let extract = options.extract.map_or(defaults.extract, Extract::from);
-    let method = Method { recipe: defaults.recipe, extract };
+    let method = Method { recipe: defaults.recipe, extract, model: defaults.model };
     let explain = options.explain == Some(true);
     let (document, features, explained) = match form {
         Form::Fingerprint(fingerprint) => (Document::bare(fingerprint), None, None),
@@ -261,7 +263,10 @@ impl IdMaker {
                 let id = format!("xxh3:{:032x}", xxh3_128(text.as_bytes()));
                 Ok(Self::Known(Some(DocumentId::new(id)?)))
             }
-            (IdSource::TextHash, Form::Source(Source::Features(_)) | Form::Fingerprint(_)) => {
+            (
+                IdSource::TextHash,
+                Form::Source(Source::Features(_) | Source::Vector(_)) | Form::Fingerprint(_),
+            ) => {
                 let detail = "An id from text-hash needs text or html.";
                 Err(Problem::invalid("id", detail))
             }

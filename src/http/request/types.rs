@@ -19,8 +19,8 @@ use crate::http::request::document_fields::{
 use crate::http::request::json::{self, Object};
 use crate::http::request::parameters;
 use crate::http::request::values::{
-    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, Text, given,
-    given_parameter,
+    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, Text, VectorIn,
+    given, given_parameter,
 };
 use crate::text::Wanted;
 
@@ -90,6 +90,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) text: Option<Cow<'a, str>>,
     pub(crate) html: Option<Cow<'a, str>>,
     pub(crate) features: Option<Vec<(Cow<'a, str>, f64)>>,
+    pub(crate) vector: Option<Vec<f32>>,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) recipe: Option<Cow<'a, str>>,
     pub(crate) id: Option<IdIn>,
@@ -166,7 +167,7 @@ macro_rules! document {
     ) => {
         $(#[$doc])*
         ///
-        /// Exactly one of `text`, `html`, `features`, `fingerprint`.
+        /// Exactly one of `text`, `html`, `features`, `vector`, `fingerprint`.
         #[derive(Debug, Deserialize, ToSchema)]
         #[serde(deny_unknown_fields)]
         pub(crate) struct $body<'a> {
@@ -181,6 +182,9 @@ macro_rules! document {
             #[serde(borrow, default, deserialize_with = "given")]
             #[schema(nullable = false)]
             features: Option<FeaturesIn<'a>>,
+            #[serde(default, deserialize_with = "given")]
+            #[schema(nullable = false)]
+            vector: Option<VectorIn>,
             #[serde(default, deserialize_with = "given")]
             #[schema(nullable = false)]
             fingerprint: Option<FingerprintIn>,
@@ -209,6 +213,7 @@ macro_rules! document {
                     text: body.text.map(|text| text.0),
                     html: body.html.map(|html| html.0),
                     features: body.features.map(|features| features.0),
+                    vector: body.vector.map(|vector| vector.0),
                     fingerprint: body.fingerprint.map(|fingerprint| fingerprint.0),
                     recipe: body.recipe.map(|recipe| recipe.0),
                     id: body.id,
@@ -519,6 +524,8 @@ mod tests {
             format!("{{\"features\":[\"{long}\"]}}"),
             format!("{{\"features\":[[\"a\",\"{long}\"]]}}"),
             format!("{{\"features\":{{\"a\":\"{long}\"}}}}"),
+            format!("{{\"vector\":\"{long}\"}}"),
+            format!("{{\"vector\":[\"{long}\"]}}"),
         ] {
             let error = serde_json::from_str::<Object<CheckAndInsertRequest<'_>>>(&json);
             let message = error.unwrap_err().to_string();
@@ -580,7 +587,7 @@ mod tests {
 
     #[test]
     fn a_report_has_the_code_the_field_and_what_is_wrong() {
-        let takes = "text, html, features, fingerprint, recipe, id, extract, distance, limit, \
+        let takes = "text, html, features, vector, fingerprint, recipe, id, extract, distance, limit, \
                      min_similarity, on_duplicate, touch, namespace, max_age, expires_in, \
                      expires_at, metadata, include";
         let pair = "a pair [\"token\", weight]";

@@ -22,6 +22,7 @@ use crate::fingerprint::Fingerprint;
 use crate::http::request::escapes::unescaped;
 use crate::http::request::json;
 use crate::http::request::report::{beginning, not_a_string};
+use crate::recipe::DIMENSIONS_MAX;
 use crate::text::Extract;
 
 /// Reads a field of a body that is present, so that `null` is a wrong value and not a missing
@@ -56,6 +57,7 @@ impl<'de> Field<'de> for Borrowed<'de> {}
 impl<'de> Field<'de> for FeaturesIn<'de> {}
 impl<'de, T: Deserialize<'de>> Field<'de> for json::Object<T> {}
 impl Field<'_> for FingerprintIn {}
+impl Field<'_> for VectorIn {}
 impl Field<'_> for Id {}
 impl Field<'_> for ExtractChoice {}
 impl Field<'_> for OnDuplicateChoice {}
@@ -298,7 +300,58 @@ impl PartialSchema for FeaturesIn<'_> {
     }
 }
 
-/// The weight of a feature.
+/// A dense vector in single precision, of at most [`DIMENSIONS_MAX`] dimensions. A number beyond
+/// single precision is infinite here.
+#[derive(Debug)]
+pub(crate) struct VectorIn(pub(crate) Vec<f32>);
+
+impl<'de> Deserialize<'de> for VectorIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Numbers;
+        impl<'de> Visitor<'de> for Numbers {
+            type Value = VectorIn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "an array of at most {DIMENSIONS_MAX} numbers")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Err(not_a_string(text, &self))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut vector = Vec::new();
+                while let Some(Weight(number)) = seq.next_element()? {
+                    if vector.len() == usize::from(DIMENSIONS_MAX) {
+                        let detail = format!("a vector has at most {DIMENSIONS_MAX} dimensions");
+                        return Err(A::Error::custom(detail));
+                    }
+                    vector.push(number as f32);
+                }
+                Ok(VectorIn(vector))
+            }
+        }
+        deserializer.deserialize_any(Numbers)
+    }
+}
+
+impl ToSchema for VectorIn {}
+
+impl PartialSchema for VectorIn {
+    fn schema() -> RefOr<Schema> {
+        ArrayBuilder::new()
+            .items(Object::with_type(Type::Number))
+            .min_items(Some(1))
+            .max_items(Some(usize::from(DIMENSIONS_MAX)))
+            .description(Some(
+                "A dense vector, for recipes of vectors: as many numbers as the recipe has \
+                 dimensions, read in single precision, not all zero.",
+            ))
+            .into()
+    }
+}
+
+/// The weight of a feature, or a component of a vector.
 struct Weight(f64);
 
 impl<'de> Deserialize<'de> for Weight {

@@ -14,6 +14,7 @@ use crate::text::recipes::keywords::keywords;
 use crate::text::recipes::np1::{WIDER_WINDOW, WINDOW, analyse_windows};
 use crate::text::recipes::weighted::{BadFeatures, analyse_features};
 use crate::text::recipes::words;
+use crate::text::vectors::vector::BadVector;
 
 /// A document has no fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +28,27 @@ pub enum NoFingerprint {
     /// The recipe takes no texts.
     #[error("the recipe features takes weighted features and fingerprints, no texts")]
     OnlyFeatures,
+    /// The vector is invalid.
+    #[error(transparent)]
+    Vector(#[from] BadVector),
+    /// The recipe takes no vectors.
+    #[error("the recipe {recipe} takes no vectors")]
+    NoVectors {
+        /// The recipe.
+        recipe: Recipe,
+    },
+    /// The recipe needs a model, and there is none of its dimensions.
+    #[error("the recipe {recipe} needs its model")]
+    NoModel {
+        /// The recipe.
+        recipe: Recipe,
+    },
+    /// The recipe takes neither texts nor features.
+    #[error("the recipe {recipe} takes vectors and fingerprints, no texts and no features")]
+    OnlyVectors {
+        /// The recipe.
+        recipe: Recipe,
+    },
 }
 
 /// Analyses a text by a recipe. Tokens and sketch are the same for every recipe.
@@ -56,13 +78,16 @@ pub(crate) fn analyse_by(
             }
             (Fingerprint::new(sums.bits()), distinct.map(|distinct| distinct.len()))
         }
-        Recipe::Keywords { heaviest, levels } => {
-            let words = keywords(&normalise(text), heaviest, levels);
+        Recipe::Keywords { weighting, heaviest, levels } => {
+            let words = keywords(&normalise(text), weighting, heaviest, levels);
             let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
             let analysis = analyse_features(pairs).map_err(|_| EmptyDocument)?;
             (analysis.fingerprint, analysis.features)
         }
         Recipe::Features => return Err(NoFingerprint::OnlyFeatures),
+        Recipe::Hyperplanes { .. } | Recipe::Spectral { .. } => {
+            return Err(NoFingerprint::OnlyVectors { recipe });
+        }
     };
     let np1 = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
     Ok(Analysis { fingerprint, features, ..np1 })
@@ -77,6 +102,9 @@ pub(crate) fn walk_features(normalised: &str, recipe: Recipe, take: &mut dyn FnM
         Recipe::Words { in_a_row, without_stop_words } => {
             words::walk(normalised, in_a_row, without_stop_words, take);
         }
-        Recipe::Keywords { .. } | Recipe::Features => {}
+        Recipe::Keywords { .. }
+        | Recipe::Features
+        | Recipe::Hyperplanes { .. }
+        | Recipe::Spectral { .. } => {}
     }
 }

@@ -6,5 +6,6 @@
 pub(crate) mod dispatch;
 pub(crate) mod keywords;
 pub(crate) mod np1;
+pub(crate) mod textrank;
 pub(crate) mod weighted;
 pub(crate) mod words;

@@ -105,7 +105,8 @@ pub(crate) fn is_of_snapshot(name: &str) -> bool {
 
 /// Whether a file of this name belongs to the directory, and not to a process or a repair.
 pub(crate) fn is_exported(name: &str) -> bool {
-    holds_records(name) || is_of_snapshot(name) || name == directory_file::NAME
+    let is_of_directory = name == directory_file::NAME || name == directory_file::MODEL_NAME;
+    holds_records(name) || is_of_snapshot(name) || is_of_directory
 }
 
 /// Reads a manifest: the snapshot, and its files with their bytes, itself included.
