@@ -398,3 +398,39 @@ fn arguments_that_contradict_each_other_are_refused() {
     let (code, _, error) = nearprint(&["snapshot", "list", "--data", "/nowhere/at/all"]);
     assert_eq!((code, error.contains("no directory")), (1, true), "{error}");
 }
+
+#[tokio::test]
+async fn a_reindexed_directory_has_the_new_distance_and_every_document() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let data = folder.path().join("data");
+    filled(&data).await;
+    let distance_max = |data: &Path| {
+        let disk = RealDisk::open(data).expect("it is there");
+        DirectoryFile::read(&disk).expect("readable").expect("there").distance_max.get()
+    };
+
+    let (code, said, error) = on(&data, &["reindex", "--distance", "3"]);
+    assert_eq!((code, said.contains("nothing to do")), (0, true), "{said}{error}");
+    assert_eq!(on(&data, &["reindex", "--distance", "65"]).0, 2);
+    let engine = Engine::open(options(&data)).expect("it opens");
+    let (code, _, error) = on(&data, &["reindex", "--distance", "6"]);
+    assert_eq!((code, error.contains("in use")), (1, true), "{error}");
+    engine.close();
+    drop(engine);
+    assert_eq!(distance_max(&data), 3);
+
+    let (code, said, error) = on(&data, &["reindex", "--distance", "6"]);
+    assert_eq!(code, 0, "{said}{error}");
+    assert!(said.contains(&format!("reindexed {DOCUMENTS} documents")), "{said}");
+    assert!(said.contains("3 -> 6"), "{said}");
+    assert_eq!(distance_max(&data), 6);
+    let (code, said, error) = on(&data, &["snapshot", "verify"]);
+    assert_eq!((code, said.matches(".manifest: whole").count()), (0, 1), "{said}{error}");
+
+    let refused =
+        Engine::open(options(&data)).map(|engine| engine.close()).expect_err("3 is not 6");
+    assert!(refused.to_string().contains("nearprint reindex --distance 3"), "{refused}");
+    let (code, _, error) = on(&data, &["reindex", "--distance", "3"]);
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(stored(&data).await, DOCUMENTS);
+}

@@ -8,12 +8,14 @@ use crate::server::{ServeError, Settings};
 /// Loads and checks a configuration.
 pub(super) fn load(sources: &Sources) -> Result<(Config, Settings), ErrorReport> {
     let load = || {
-        let config = Config::load(sources)?;
+        let config = Config::load_in_force(sources)?;
         let settings = config.validated()?;
         Ok((config, settings))
     };
     load().map_err(|error| {
-        let next = if let ConfigError::NoTokens { .. } = error {
+        let next = if let ConfigError::Contradicts { .. } = error {
+            "what is fixed when a directory is created is read from it, so neither key is needed"
+        } else if let ConfigError::NoTokens { .. } = error {
             "make a token and its line with `nearprint token >> FILE`, and name that file: \
              NEARPRINT_ACCESS__TOKENS_FILE=FILE; or listen on 127.0.0.1"
         } else {

@@ -28,10 +28,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use commands::directory::{reindex, repair};
 use commands::stored::{groups, jobs, list, namespaces, originals, purge};
 use commands::{
-    check_config, compare, fingerprint, health, inspect, plan, query, repair, serve, snapshot,
-    token, train,
+    check_config, compare, fingerprint, health, inspect, plan, query, serve, snapshot, token, train,
 };
 use error_report::is_closed_pipe;
 
@@ -96,6 +96,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Make a damaged data directory open again, after saying what is lost
     Repair(repair::Args),
+    /// Give a stopped service's data directory another maximum distance
+    Reindex(reindex::Args),
 }
 
 /// Runs the command line of the process.
@@ -148,6 +150,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Snapshot(args) => snapshot::run(&args, &mut out),
         Command::Inspect(args) => inspect::run(&args, &mut out),
         Command::Repair(args) => repair::run(&args, &mut out),
+        Command::Reindex(args) => reindex::run(&args, &mut out),
     }?;
     out.flush()?;
     Ok(())

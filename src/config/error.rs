@@ -41,6 +41,23 @@ pub enum ConfigError {
         /// The variable.
         name: String,
     },
+    /// A key says otherwise than the data directory, where it is fixed.
+    #[error(
+        "`{key}` is {configured}, but that of the data directory {} is {created}; leave the key \
+         out, or {change}", data.display()
+    )]
+    Contradicts {
+        /// The key.
+        key: &'static str,
+        /// What the configuration says.
+        configured: String,
+        /// What the directory says.
+        created: String,
+        /// The directory.
+        data: PathBuf,
+        /// How to change the directory.
+        change: String,
+    },
     /// A value of the wrong kind.
     #[error("`{key}` in {origin} must be {expected}, not {found}")]
     WrongKind {

@@ -4,6 +4,7 @@
 //! of the same kind as the default. So the file of defaults is the only list of keys.
 //! `docs/decisions/0023-own-configuration-layers.md` says why no library does this.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use toml::{Table, Value};
 use super::error::{ConfigError, UnknownVariable};
 use super::keys::{Config, DEFAULT_TOML};
 use super::variables::{self, PREFIX};
+use crate::engine::directory_file::DirectoryFile;
 
 /// Where the configuration comes from, in addition to the embedded defaults.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +49,35 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] names the key, where it came from and what would be right.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let mut merged: Table = DEFAULT_TOML.parse().expect("a test parses config/default.toml");
+        Ok(Layers::merge(sources)?.config())
+    }
+
+    /// As [`Self::load`], with what is fixed when a directory is created taken from the data
+    /// directory if it exists. A directory file that cannot be read is left to whoever opens the
+    /// directory.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and [`ConfigError::Contradicts`] if a key says otherwise than the directory.
+    pub fn load_in_force(sources: &Sources) -> Result<Self, ConfigError> {
+        let mut layers = Layers::merge(sources)?;
+        let path = layers.config().data.directory;
+        if let Some(directory) = DirectoryFile::read_at(&path) {
+            layers.adopt(&directory, &path)?;
+        }
+        Ok(layers.config())
+    }
+}
+
+/// The values of all keys, and which of them a file, a variable or a flag gives.
+struct Layers {
+    values: Table,
+    given: BTreeSet<String>,
+}
+
+impl Layers {
+    fn merge(sources: &Sources) -> Result<Self, ConfigError> {
+        let values = DEFAULT_TOML.parse().expect("a test parses config/default.toml");
+        let mut merged = Self { values, given: BTreeSet::new() };
         if let Some(path) = &sources.file {
             merge_file(&mut merged, path)?;
         }
@@ -58,12 +88,41 @@ impl Config {
         if let Some(data) = &sources.data {
             set_text(&mut merged, "data.directory", &data.to_string_lossy(), "--data")?;
         }
-        Ok(merged.try_into().expect("every key is known and of the kind of its default"))
+        Ok(merged)
+    }
+
+    fn config(&self) -> Config {
+        let values = self.values.clone();
+        values.try_into().expect("every key is known and of the kind of its default")
+    }
+
+    /// Takes from a directory what is fixed when it is created.
+    fn adopt(&mut self, directory: &DirectoryFile, path: &Path) -> Result<(), ConfigError> {
+        let distance_max = i64::from(directory.distance_max.get());
+        let fixed = [
+            ("data.recipe", Value::String(directory.identity.recipe())),
+            ("data.distance_max", Value::Integer(distance_max)),
+        ];
+        for (key, created) in fixed {
+            let is_given = self.given.contains(key);
+            let configured = value_of(&mut self.values, key).expect("a key of the defaults");
+            if is_given && *configured != created {
+                return Err(contradicts(key, configured, &created, path));
+            }
+            *configured = created;
+        }
+        // The default must be a distance that the directory can look up.
+        if !self.given.contains("query.distance")
+            && let Some(Value::Integer(distance)) = value_of(&mut self.values, "query.distance")
+        {
+            *distance = distance_max.min(*distance);
+        }
+        Ok(())
     }
 }
 
 fn merge_environment(
-    merged: &mut Table,
+    merged: &mut Layers,
     environment: &[(String, OsString)],
 ) -> Result<(), ConfigError> {
     let mut unknown = Vec::new();
@@ -72,7 +131,7 @@ fn merge_environment(
             continue;
         }
         let Some(key) = variables::key_of(name) else {
-            let nearest = variables::nearest(name, &keys(merged));
+            let nearest = variables::nearest(name, &keys(&merged.values));
             unknown.push(UnknownVariable { name: name.clone(), nearest });
             continue;
         };
@@ -82,7 +141,7 @@ fn merge_environment(
     if unknown.is_empty() { Ok(()) } else { Err(ConfigError::UnknownVariables(unknown)) }
 }
 
-fn merge_file(merged: &mut Table, path: &Path) -> Result<(), ConfigError> {
+fn merge_file(merged: &mut Layers, path: &Path) -> Result<(), ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
@@ -92,21 +151,21 @@ fn merge_file(merged: &mut Table, path: &Path) -> Result<(), ConfigError> {
     let origin = path.display().to_string();
     for (section, keys) in table {
         match keys {
-            Value::Table(keys) if merged.contains_key(&section) => {
+            Value::Table(keys) if merged.values.contains_key(&section) => {
                 for (key, value) in keys {
                     set(merged, &format!("{section}.{key}"), value, &origin)?;
                 }
             }
             Value::Table(keys) => {
                 let first = keys.keys().next().map_or("", String::as_str);
-                return Err(unknown(merged, format!("{section}.{first}"), &origin));
+                return Err(unknown(&merged.values, format!("{section}.{first}"), &origin));
             }
             Value::String(_)
             | Value::Integer(_)
             | Value::Float(_)
             | Value::Boolean(_)
             | Value::Datetime(_)
-            | Value::Array(_) => return Err(unknown(merged, section, &origin)),
+            | Value::Array(_) => return Err(unknown(&merged.values, section, &origin)),
         }
     }
     Ok(())
@@ -114,22 +173,22 @@ fn merge_file(merged: &mut Table, path: &Path) -> Result<(), ConfigError> {
 
 /// Sets a key from text: to a number or boolean if its default is one, otherwise to the text
 /// itself.
-fn set_text(merged: &mut Table, key: &str, text: &str, origin: &str) -> Result<(), ConfigError> {
-    let is_text = matches!(value_of(merged, key), Some(Value::String(_)));
+fn set_text(merged: &mut Layers, key: &str, text: &str, origin: &str) -> Result<(), ConfigError> {
+    let is_text = matches!(value_of(&mut merged.values, key), Some(Value::String(_)));
     let scalar = || format!("value = {text}").parse::<Table>().ok()?.remove("value");
     let value = if is_text { None } else { scalar() };
     set(merged, key, value.unwrap_or_else(|| Value::String(text.to_owned())), origin)
 }
 
 /// The value of a key such as `server.listen`.
-fn value_of<'a>(merged: &'a mut Table, key: &str) -> Option<&'a mut Value> {
+fn value_of<'a>(values: &'a mut Table, key: &str) -> Option<&'a mut Value> {
     let (section, key) = key.split_once('.')?;
-    merged.get_mut(section)?.as_table_mut()?.get_mut(key)
+    values.get_mut(section)?.as_table_mut()?.get_mut(key)
 }
 
-fn set(merged: &mut Table, key: &str, value: Value, origin: &str) -> Result<(), ConfigError> {
-    let Some(current) = value_of(merged, key) else {
-        return Err(unknown(merged, key.to_owned(), origin));
+fn set(merged: &mut Layers, key: &str, value: Value, origin: &str) -> Result<(), ConfigError> {
+    let Some(current) = value_of(&mut merged.values, key) else {
+        return Err(unknown(&merged.values, key.to_owned(), origin));
     };
     let wrong_kind = |expected, found| ConfigError::WrongKind {
         key: key.to_owned(),
@@ -150,7 +209,20 @@ fn set(merged: &mut Table, key: &str, value: Value, origin: &str) -> Result<(), 
         (current, value) if current.same_type(&value) => value,
         (current, value) => return Err(wrong_kind(kind(current), kind(&value))),
     };
+    merged.given.insert(key.to_owned());
     Ok(())
+}
+
+fn contradicts(key: &'static str, configured: &Value, created: &Value, path: &Path) -> ConfigError {
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let (configured, created) = (plain(configured), plain(created));
+    let data = path.display();
+    let change = if key == "data.recipe" {
+        "another recipe needs the texts again, in a new directory".to_owned()
+    } else {
+        format!("change the directory: nearprint reindex --distance {configured} --data {data}")
+    };
+    ConfigError::Contradicts { key, configured, created, data: path.to_owned(), change }
 }
 
 fn kind(value: &Value) -> &'static str {

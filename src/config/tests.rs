@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::engine::{self, Durability};
+use crate::fingerprint::Distance;
+use crate::recipe::Recipe;
 use crate::server::Settings;
 use crate::telemetry;
 
@@ -406,4 +408,45 @@ fn what_is_printed_as_effective_shows_no_token() {
         Config::load(&with(&[("NEARPRINT_ACCESS__TOKENS", "a read sha256:0123")])).unwrap();
     let text = config.effective();
     assert!(text.contains("tokens = \"(not shown)\"") && !text.contains("0123"), "{text}");
+}
+
+#[test]
+fn what_is_fixed_in_a_directory_is_read_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let load = |environment: &[(&str, &str)]| {
+        let sources = Sources { data: Some(data.clone()), ..with(environment) };
+        Config::load_in_force(&sources)?.validated()
+    };
+    assert_eq!(load(&[]).unwrap().engine.distance_max.get(), 3, "there is no directory yet");
+    assert!(!data.exists(), "looking creates nothing");
+
+    let words: Recipe = "words-2".parse().unwrap();
+    let distance_max = Distance::new(2).unwrap();
+    let options = engine::Options { distance_max, ..engine::Options::new(&data, words) };
+    engine::Engine::open(options).unwrap().close();
+    let settings = load(&[]).unwrap();
+    let defaults = settings.http.defaults;
+    assert_eq!((settings.engine.recipe, settings.engine.distance_max), (words, distance_max));
+    assert_eq!((defaults.recipe, defaults.distance_max), (words, distance_max));
+    assert_eq!(defaults.distance, distance_max, "the default is lowered to what can be asked");
+    let same = [("NEARPRINT_DATA__RECIPE", "words-2"), ("NEARPRINT_DATA__DISTANCE_MAX", "2")];
+    load(&same).unwrap();
+
+    // The default of the file, given explicitly, contradicts as any other value does.
+    let refused = load(&[("NEARPRINT_DATA__DISTANCE_MAX", "3")]).unwrap_err().to_string();
+    let expected = format!(
+        "`data.distance_max` is 3, but that of the data directory {0} is 2; leave the key out, \
+         or change the directory: nearprint reindex --distance 3 --data {0}",
+        data.display()
+    );
+    assert_eq!(refused, expected);
+    let refused = load(&[("NEARPRINT_DATA__RECIPE", "np1")]).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("`data.recipe` is np1, but that of the data directory "),
+        "{refused}"
+    );
+    assert!(refused.contains(" is words-2;") && refused.contains("texts again"), "{refused}");
+    let refused = load(&[("NEARPRINT_QUERY__DISTANCE", "3")]).unwrap_err().to_string();
+    assert_eq!(refused, "`query.distance` is 3; it must be 0 to 2");
 }

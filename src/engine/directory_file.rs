@@ -1,14 +1,17 @@
-//! The identity of a data directory, which never changes.
+//! The identity of a data directory. Only a reindex changes it, and only the maximum distance.
 //!
 //! The sealed file `directory` has the maximum distance and two secrets: the seed of the bit
 //! permutation and the key of the id hashes. Its header, like that of every other file, has the
 //! directory's random id and the recipe.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::fingerprint::Distance;
-use crate::storage::{Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError};
+use crate::storage::{
+    Disk, FileKind, Identity, RealDisk, SealedReader, SealedWriter, StorageError,
+};
 
 /// The name of its file.
 pub const NAME: &str = "directory";
@@ -71,6 +74,14 @@ impl DirectoryFile {
             permutation_secret: u64::from_le_bytes(permutation.try_into().expect("eight bytes")),
             id_secret: id.try_into().expect("sixteen bytes"),
         }))
+    }
+
+    /// Reads the file of the directory at a path, without its lock; `None` if there is none that can
+    /// be read.
+    pub fn read_at(path: &Path) -> Option<Self> {
+        // Opening a disk would create the directory.
+        path.join(NAME).is_file().then_some(())?;
+        Self::read(&RealDisk::open(path).ok()?).ok().flatten()
     }
 
     /// Writes the file and makes it durable.

@@ -31,8 +31,9 @@ pub enum OpenError {
     RepairUnfinished,
     /// The directory was created with another maximum distance.
     #[error(
-        "the data directory was created with distance_max = {created}, the configuration says \
-         {configured}; set data.distance_max to {created}, or choose an empty directory"
+        "the data directory has distance_max = {created}, the configuration says \
+         {configured}; set data.distance_max to {created} or leave it out, or change the directory: \
+         nearprint reindex --distance {configured} --data DIR"
     )]
     DistanceMax {
         /// The directory's.
@@ -42,8 +43,9 @@ pub enum OpenError {
     },
     /// The directory was created with another recipe.
     #[error(
-        "the data directory was created with recipe = {created}, the configuration says \
-         {configured}; set data.recipe to {created}, or choose an empty directory"
+        "the data directory has recipe = {created}, the configuration says \
+         {configured}; set data.recipe to {created} or leave it out, or store the texts again in an \
+         empty directory"
     )]
     Recipe {
         /// The directory's.

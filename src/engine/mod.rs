@@ -5,7 +5,7 @@
 //!   read         looking up documents, verifying and showing hits; how batches share the cores
 //!   write        the one thread that decides and journals commands, in groups
 //!   background   the threads that build and merge segments, take snapshots and reclaim space
-//!   open         recovery: newest valid snapshot + journal -> a running engine; repair
+//!   open         recovery: newest valid snapshot + journal -> a running engine; repair; reindexing
 //! ```
 //!
 //! A write: the handle searches the published view, takes a permit of the queue, and waits. The

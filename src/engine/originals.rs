@@ -105,11 +105,10 @@ impl Engine {
             let mut records = RecordReader::new(&state.records);
             let (mut items, mut bytes) = (Vec::new(), 0);
             for touch in touches {
-                let mut documents = state.view.all_documents_of(touch.masked);
-                let found = documents.find(|posting| posting.sequence == touch.sequence);
-                let is_wanted = found.is_some_and(|posting| {
-                    namespace.is_none_or(|wanted| wanted == posting.namespace)
-                        && !scope.has_expired(posting)
+                let found = state.view.documents_at(&[(touch.sequence, touch.masked)]);
+                let is_wanted = found.first().is_some_and(|found| {
+                    namespace.is_none_or(|wanted| wanted == found.posting.namespace)
+                        && !scope.has_expired(found.posting)
                 });
                 if !is_wanted {
                     continue;

@@ -127,8 +127,7 @@ impl Count {
 }
 
 fn is_stored(view: &View, touch: &Touch) -> bool {
-    let mut documents = view.all_documents_of(touch.masked);
-    documents.any(|posting| posting.sequence == touch.sequence)
+    !view.documents_at(&[(touch.sequence, touch.masked)]).is_empty()
 }
 
 /// Forgets the half with the fewest duplicates; of the same number, those that were named longest

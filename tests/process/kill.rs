@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
@@ -92,4 +92,32 @@ fn a_server_that_forgets_is_caught_within_ten_kills() {
     });
     println!("caught by kill {caught:?}");
     assert!(caught.is_some(), "the comparison proves nothing");
+}
+
+/// Kills a reindex after a random time, or lets it end; then the directory must have everything.
+#[test]
+fn a_directory_whose_reindex_is_killed_opens_with_everything() {
+    let mut random = Random::of_run();
+    let data = tempfile::tempdir().unwrap();
+    let data = &data.path().join("data");
+    let mut workers = killed(workers(WORKERS, &mut random), data, &mut random);
+    let mut ended = 0;
+    for cycle in 0..CYCLES {
+        let distance = if cycle % 2 == 0 { "6" } else { "3" };
+        let mut reindex = Command::new(env!("CARGO_BIN_EXE_nearprint"));
+        reindex.args(["reindex", "--distance", distance, "--data"]).arg(data);
+        let mut reindex = reindex.stdout(Stdio::null()).spawn().expect("the binary starts");
+        if cycle + 2 < CYCLES {
+            pause(random.below(60));
+            // It may have ended by itself.
+            drop(reindex.kill());
+        }
+        let status = reindex.wait().expect("it is our child");
+        ended += u64::from(status.success());
+        assert_ne!(status.code(), Some(1), "it was killed or succeeded");
+        let server = Server::start(data);
+        compare(&mut workers, &server.client());
+        server.kill();
+    }
+    assert!(ended >= 2, "the last two are not killed");
 }

@@ -102,7 +102,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "engine",
             "fingerprint",
             "http",
-            // Only for `plan`, and for the memory of the machine that it measures.
+            // Only for `plan` and `reindex`, and for the memory of the machine that `plan` measures.
             "index",
             "kernel",
             "machine",

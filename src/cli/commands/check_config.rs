@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use crate::cli::configuration::{load, serve_error};
 use crate::config::Sources;
+use crate::engine::directory_file::DirectoryFile;
 use crate::server;
 
 /// The arguments of `check-config`.
@@ -20,6 +21,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let (config, settings) = load(&Sources::of_process(args.config.clone()))?;
     server::check(&settings.server).map_err(serve_error)?;
+    if DirectoryFile::read_at(&settings.engine.data).is_some() {
+        let data = settings.engine.data.display();
+        writeln!(out, "# data.recipe and data.distance_max are those of the directory {data}")?;
+    }
     write!(out, "{}", config.effective())?;
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 pub(crate) mod check_config;
 pub(crate) mod compare;
+pub(crate) mod directory;
 pub(crate) mod fingerprint;
 pub(crate) mod health;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod plan;
 pub(crate) mod query;
-pub(crate) mod repair;
 pub(crate) mod serve;
 pub(crate) mod snapshot;
 pub(crate) mod stored;

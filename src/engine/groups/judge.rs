@@ -88,8 +88,8 @@ impl<'a> SketchJudge<'a> {
         namespace: NamespaceNumber,
     ) -> Result<Compared, Refused> {
         let scope = Scope { namespace, mask: 0, ..self.scope };
-        let view = &self.state.view;
-        let documents = view.all_documents_of(masked).filter(|posting| scope.sees(*posting));
+        // The mask is 0 because the fingerprint has that of its namespace already.
+        let documents = self.state.view.documents_of(masked, scope);
         let mut compared = Compared::default();
         for posting in documents.take(DOCUMENTS_COMPARED_MAX).filter(|posting| posting.has_sketch) {
             let stored = self.records.stored(posting.sequence)?;

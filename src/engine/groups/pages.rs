@@ -3,7 +3,6 @@
 //! A result names documents by their changes. Their records are read from the current state, which does
 //! without those that were removed or have expired since.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::document::Sequence;
@@ -124,28 +123,17 @@ fn members(
     Ok(GroupPage { size: group.size.into(), namespace, members, next })
 }
 
-/// Which documents are still stored. One pass over the documents of each fingerprint.
+/// Which documents are still stored.
 fn existing(state: &Published, members: &[Member]) -> Vec<bool> {
     let scope = state.view.scope(None, clock::now_ms(), None);
-    let mut by_fingerprint: HashMap<Fingerprint, Vec<(Sequence, usize)>> = HashMap::new();
-    for (at, member) in members.iter().enumerate() {
-        by_fingerprint.entry(member.masked).or_default().push((member.sequence, at));
-    }
-    let mut exists = vec![false; members.len()];
-    for (masked, mut wanted) in by_fingerprint {
-        wanted.sort_unstable();
-        let last = wanted.last().map_or(Sequence::ZERO, |(last, _)| *last);
-        let documents = state.view.all_documents_of(masked);
-        for posting in documents.take_while(|posting| posting.sequence <= last) {
-            let at = wanted.binary_search_by_key(&posting.sequence, |(sequence, _)| *sequence);
-            if let Ok(at) = at
-                && !scope.has_expired(posting)
-            {
-                exists[wanted[at].1] = true;
-            }
-        }
-    }
-    exists
+    let wanted: Vec<(Sequence, Fingerprint)> =
+        members.iter().map(|member| (member.sequence, member.masked)).collect();
+    let mut located = state.view.documents_at(&wanted);
+    located.retain(|located| !scope.has_expired(located.posting));
+    let is_located = |member: &Member| {
+        located.binary_search_by_key(&member.sequence, |l| l.posting.sequence).is_ok()
+    };
+    members.iter().map(is_located).collect()
 }
 
 /// Reads members for a page until it is full.

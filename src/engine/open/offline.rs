@@ -10,11 +10,17 @@ use std::sync::Arc;
 
 use crate::engine::background::snapshot::manifest::{is_exported, is_manifest, read_manifest_of};
 use crate::engine::background::snapshot::snapshots::{Snapshots, open_to_export};
+use crate::engine::clock;
 use crate::engine::directory_file::{self, DirectoryFile, RESTORE_MARKER};
 use crate::engine::error::OpenError;
+use crate::engine::open::reindex::reindex;
 use crate::engine::open::repair;
 pub(crate) use crate::engine::open::repair::Plan;
+use crate::engine::options::Options;
 use crate::engine::replies::SnapshotInfo;
+use crate::fingerprint::Distance;
+use crate::index::view::Counts;
+use crate::recipe::{Recipe, UnknownRecipe};
 use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
 use crate::storage::journal::salvage;
 pub(crate) use crate::storage::journal::salvage::Finding;
@@ -130,6 +136,40 @@ impl OfflineDirectory {
     /// [`StorageError::Io`]; it can be run again.
     pub(crate) fn repair(&self, plan: &Plan) -> Result<(), StorageError> {
         repair::carry_out(&self.disk, &self.directory, plan)
+    }
+
+    /// The maximum distance of a look-up.
+    pub(crate) fn distance_max(&self) -> Distance {
+        self.directory.distance_max
+    }
+
+    /// The bytes of the files with records.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`].
+    pub(crate) fn record_bytes(&self) -> Result<u64, StorageError> {
+        let mut names = self.disk.list()?;
+        names.retain(|name| holds_records(name));
+        names.iter().map(|name| self.disk.open(name)?.len()).sum()
+    }
+
+    /// Rebuilds the index for another maximum distance; see [`crate::engine::open::reindex`].
+    /// `progress` receives the bytes of records read.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is lost, and it can be run again.
+    pub(crate) fn reindex(
+        &self,
+        distance_max: Distance,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Counts, OpenError> {
+        let recipe = self.directory.identity.recipe();
+        let recipe = recipe.parse::<Recipe>().map_err(|unknown: UnknownRecipe| {
+            let what = format!("the recipe {recipe} of the data directory is unknown: {unknown}");
+            OpenError::System { what }
+        })?;
+        let options = Options { distance_max, ..Options::new("", recipe) };
+        reindex(&self.disk, &self.directory, &options, clock::now_ms(), progress)
     }
 
     /// Checks that each manifest can be read, and that its files exist.

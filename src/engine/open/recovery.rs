@@ -21,7 +21,7 @@ use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::storage::journal::writer;
 use crate::storage::scan;
-use crate::storage::{Disk, Journal, sealed};
+use crate::storage::{Disk, Journal, Tail, sealed};
 use crate::text::SpectralModel;
 
 /// A recovered data directory.
@@ -47,10 +47,30 @@ pub(crate) fn recover(
     let directory = open_directory(disk, options, entropy)?;
     let model = model::open(&**disk, &directory, options)?;
     let (snapshots, loaded) = Snapshots::load(Arc::clone(disk), directory)?;
-    let mut machine = restore(&directory, loaded, options);
+    let (machine, tail) = replay(disk, &directory, (loaded, options), &mut |_| ())?;
+    sealed::remove_leftovers(&**disk)?;
+    let journal =
+        Journal::open(Arc::clone(disk), directory.identity, tail, options.journal_file_bytes)?;
+    let core = Core::new(machine, journal, options.durability);
+    Ok(Recovered { core, snapshots, model })
+}
+
+/// Replays the records after a snapshot, each verified first; `progress` receives the bytes of
+/// each. Changes nothing on the disk.
+///
+/// # Errors
+/// [`OpenError`].
+pub(super) fn replay(
+    disk: &Arc<dyn Disk>,
+    directory: &DirectoryFile,
+    (loaded, options): (Loaded, &Options),
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Machine, Tail), OpenError> {
+    let mut machine = restore(directory, loaded, options);
     let snapshot = machine.view().sequence();
     let mut unreadable = None;
     let tail = scan(&**disk, &directory.identity, snapshot.get(), &mut |record| {
+        progress(record.payload.len() as u64);
         if unreadable.is_some() || record.first <= machine.view().sequence().get() {
             return;
         }
@@ -83,12 +103,9 @@ pub(crate) fn recover(
         );
     }
     let replayed = machine.view().sequence().get() - snapshot.get();
-    tracing::info!(%snapshot, replayed, "recovered");
-    sealed::remove_leftovers(&**disk)?;
-    let journal =
-        Journal::open(Arc::clone(disk), directory.identity, tail, options.journal_file_bytes)?;
-    let core = Core::new(machine, journal, options.durability);
-    Ok(Recovered { core, snapshots, model })
+    let (recipe, distance_max) = (directory.identity.recipe(), directory.distance_max);
+    tracing::info!(%snapshot, replayed, recipe, %distance_max, "recovered");
+    Ok((machine, tail))
 }
 
 /// Turns full deltas into segments and merges segments, on this thread.

@@ -10,6 +10,7 @@ mod crashes;
 mod draw;
 mod golden;
 mod recovery;
+mod reindex;
 mod repair;
 mod rig;
 mod snapshots;

@@ -130,12 +130,23 @@ impl Rig {
     pub(super) fn recover(
         disk: &SimulatedDisk,
         durability: Durability,
+        history: History,
+        promised: Sequence,
+    ) -> Result<Self, String> {
+        Self::recover_with(disk, &options(durability), history, promised)
+    }
+
+    /// As [`Self::recover`], with other options.
+    pub(super) fn recover_with(
+        disk: &SimulatedDisk,
+        options: &Options,
         mut history: History,
         promised: Sequence,
     ) -> Result<Self, String> {
+        let durability = options.durability;
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-        let Recovered { core, snapshots, .. } = recover(&disk, &options(durability), &ENTROPY)
-            .map_err(|error| format!("recovery: {error}"))?;
+        let Recovered { core, snapshots, .. } =
+            recover(&disk, options, &ENTROPY).map_err(|error| format!("recovery: {error}"))?;
         let recovered = core.view().sequence();
         if recovered < promised {
             return Err(format!("promised {promised}, recovered {recovered}"));

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use crate::document::Sequence;
 use crate::engine::directory_file::{self, DirectoryFile};
 use crate::engine::replies::SnapshotInfo;
+use crate::fingerprint::Distance;
 use crate::index::view::Counts;
 use crate::storage::{
     Damage, Disk, FileKind, Sealed, SealedReader, StorageError, file_number, holds_records,
@@ -14,6 +15,8 @@ use crate::storage::{
 pub(super) const MANIFEST_KIND: FileKind = FileKind(4);
 const SUFFIX: &str = ".manifest";
 const AGAIN_SUFFIX: &str = "-again.manifest";
+/// In the name of a manifest that a reindex has written, with two digits behind it.
+const DISTANCE_INFIX: &str = "-distance-";
 /// A manifest names a few dozen files at most.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -22,6 +25,11 @@ const BYTES_MAX: u64 = 1 << 20;
 pub(super) struct Manifest {
     /// Whether it is the second one of its state; its name says so.
     pub(super) again: bool,
+    /// Whether a reindex has written it. Its name then has the distance, so that it does not replace
+    /// the snapshot of the same state for the distance in force.
+    pub(super) reindexed: bool,
+    /// The maximum distance that its segments and tables are made for.
+    pub(super) distance_max: Distance,
     pub(super) taken_at_ms: u64,
     pub(super) counts: Counts,
     pub(super) segments: Vec<PartFile>,
@@ -92,10 +100,18 @@ pub(super) fn part_number(name: &str) -> Option<u64> {
 
 /// Whether a file of this name is a manifest.
 pub(crate) fn is_manifest(name: &str) -> bool {
-    let sequence = name
-        .strip_prefix("snapshot-")
-        .and_then(|rest| rest.strip_suffix(AGAIN_SUFFIX).or_else(|| rest.strip_suffix(SUFFIX)));
-    sequence.and_then(file_number).is_some()
+    let Some(rest) = name.strip_prefix("snapshot-") else { return false };
+    let Some(stem) = rest.strip_suffix(AGAIN_SUFFIX).or_else(|| rest.strip_suffix(SUFFIX)) else {
+        return false;
+    };
+    let sequence = match stem.split_once(DISTANCE_INFIX) {
+        Some((sequence, bits)) if bits.len() == 2 && bits.bytes().all(|b| b.is_ascii_digit()) => {
+            sequence
+        }
+        Some(_) => return false,
+        None => stem,
+    };
+    file_number(sequence).is_some()
 }
 
 /// Whether a file of this name is part of a snapshot: a manifest, or a file that one names.
@@ -136,6 +152,7 @@ impl Manifest {
         let mut manifest = Self::decode(&mut &body[..])
             .map_err(|error| StorageError::from_io(error, "decode", name))?;
         manifest.again = name.ends_with(AGAIN_SUFFIX);
+        manifest.reindexed = name.contains(DISTANCE_INFIX);
         if manifest.name() != name {
             let (file, why) = (name.to_owned(), Damage::FileName);
             return Err(StorageError::DamagedSealed { file, offset: 0, why });
@@ -145,7 +162,12 @@ impl Manifest {
 
     pub(super) fn name(&self) -> String {
         let suffix = if self.again { AGAIN_SUFFIX } else { SUFFIX };
-        format!("snapshot-{:020}{suffix}", self.counts.sequence.get())
+        let distance = if self.reindexed {
+            format!("{DISTANCE_INFIX}{:02}", self.distance_max.get())
+        } else {
+            String::new()
+        };
+        format!("snapshot-{:020}{distance}{suffix}", self.counts.sequence.get())
     }
 
     pub(super) fn info(&self) -> SnapshotInfo {
@@ -155,6 +177,12 @@ impl Manifest {
             bytes: self.files().map(|(_, file)| file.contents.bytes).sum(),
             documents: self.counts.documents,
         }
+    }
+
+    /// Whether it is for the maximum distance of the directory. Any other is no damage: a reindex
+    /// was interrupted before or after the directory was switched to its distance.
+    pub(super) fn is_in_force(&self, directory: &DirectoryFile) -> bool {
+        self.distance_max == directory.distance_max
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = (PartKind, PartFile)> {
@@ -167,7 +195,16 @@ impl Manifest {
         let Counts { sequence, documents, fingerprints } = self.counts;
         let mut out = Vec::new();
         let (segments, tables) = (self.segments.len() as u64, self.tables.len() as u64);
-        let numbers = [self.taken_at_ms, sequence.get(), documents, fingerprints, segments, tables];
+        let distance_max = self.distance_max.get().into();
+        let numbers = [
+            self.taken_at_ms,
+            distance_max,
+            sequence.get(),
+            documents,
+            fingerprints,
+            segments,
+            tables,
+        ];
         for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
         }
@@ -184,6 +221,8 @@ impl Manifest {
 
     fn decode(source: &mut dyn Read) -> io::Result<Self> {
         let taken_at_ms = read_number(source)?;
+        let distance_max = u8::try_from(read_number(source)?).ok().and_then(Distance::new);
+        let distance_max = distance_max.ok_or(io::ErrorKind::InvalidData)?;
         let counts = Counts {
             sequence: Sequence::new(read_number(source)?),
             documents: read_number(source)?,
@@ -196,7 +235,16 @@ impl Manifest {
         let state = PartFile::decode(source)?;
         let table = |file| Ok(TableFile { file, gone: read_number(source)? });
         let tables = tables?.into_iter().map(table).collect::<io::Result<_>>()?;
-        Ok(Self { again: false, taken_at_ms, counts, segments, tables, state })
+        Ok(Self {
+            again: false,
+            reindexed: false,
+            distance_max,
+            taken_at_ms,
+            counts,
+            segments,
+            tables,
+            state,
+        })
     }
 }
 

@@ -186,12 +186,15 @@ impl Snapshots {
         // Names have the sequence in twenty digits: the newest is the last.
         for name in names.iter().rev().filter(|name| is_manifest(name)) {
             let read = snapshots.read_manifest(name, packed_before).and_then(|manifest| {
-                if loaded.is_none() {
+                if loaded.is_none() && manifest.is_in_force(&directory) {
                     loaded = Some(snapshots.read_parts(&manifest)?);
                 }
                 Ok(manifest)
             });
             match read {
+                Ok(manifest) if !manifest.is_in_force(&directory) => {
+                    tracing::info!(snapshot = name, "ignoring a snapshot for another distance");
+                }
                 Ok(manifest) if snapshots.kept.len() < KEPT => snapshots.kept.push(manifest),
                 Ok(_) => {}
                 Err(error @ StorageError::NotAFile { .. }) => return Err(error),
@@ -236,8 +239,9 @@ impl Snapshots {
         directory: DirectoryFile,
         name: &str,
     ) -> Result<(), StorageError> {
-        let snapshots = Self::none(disk, directory);
+        let mut snapshots = Self::none(disk, directory);
         let manifest = snapshots.read_manifest(name, packed_before(&*snapshots.disk)?)?;
+        snapshots.plans = Plans::of(manifest.distance_max);
         snapshots.read_parts(&manifest).map(drop)
     }
 
@@ -252,10 +256,64 @@ impl Snapshots {
         jobs: &Arc<Jobs>,
         taken_at_ms: u64,
     ) -> Result<SnapshotInfo, StorageError> {
-        let Parts { segments, secondary_tables, dropped, counts, namespaces, times } = parts;
-        if let Some(newest) = self.kept.first().filter(|newest| newest.counts == counts) {
+        if let Some(newest) = self.kept.first().filter(|newest| newest.counts == parts.counts) {
             return Ok(newest.info());
         }
+        let manifest = self.write_parts(parts, jobs, taken_at_ms)?;
+        self.keep(manifest)
+    }
+
+    /// Writes a snapshot of these parts for the maximum distance of `directory`, which is not in
+    /// force yet, beside those of the distance that is.
+    ///
+    /// # Errors
+    /// [`StorageError`]; what was written so far stays, until [`Self::remove_others`].
+    pub(crate) fn write_beside(
+        disk: Arc<dyn Disk>,
+        directory: DirectoryFile,
+        state: (Parts, &Arc<Jobs>),
+        taken_at_ms: u64,
+    ) -> Result<SnapshotInfo, StorageError> {
+        let mut snapshots = Self::none(disk, directory);
+        let names = snapshots.disk.list()?;
+        let numbers = names.iter().filter_map(|name| part_number(name));
+        snapshots.next_number = numbers.max().unwrap_or(0) + 1;
+        let manifest = snapshots.write_parts(state.0, state.1, taken_at_ms)?;
+        let manifest = Manifest { reindexed: true, ..manifest };
+        snapshots
+            .write(&manifest.name(), MANIFEST_KIND, |sink| sink.write_all(&manifest.encode()))?;
+        Ok(manifest.info())
+    }
+
+    /// Removes the snapshots for other distances than that of the directory, and every part that no
+    /// snapshot for this one names. Removes nothing if a manifest cannot be read.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`].
+    pub(crate) fn remove_others(
+        disk: Arc<dyn Disk>,
+        directory: DirectoryFile,
+    ) -> Result<(), StorageError> {
+        let mut snapshots = Self::none(disk, directory);
+        for name in snapshots.disk.list()?.iter().filter(|name| is_manifest(name)) {
+            let Ok(manifest) = Manifest::read(&*snapshots.disk, &directory, name) else {
+                return Ok(());
+            };
+            if manifest.is_in_force(&directory) {
+                snapshots.kept.push(manifest);
+            }
+        }
+        snapshots.remove_unneeded()
+    }
+
+    /// Writes the parts that have no file yet.
+    fn write_parts(
+        &mut self,
+        parts: Parts,
+        jobs: &Arc<Jobs>,
+        taken_at_ms: u64,
+    ) -> Result<Manifest, StorageError> {
+        let Parts { segments, secondary_tables, dropped, counts, namespaces, times } = parts;
         self.written.forget_dropped();
         let segments: Vec<_> = segments.into_iter().map(|s| self.written.file_of(s)).collect();
         let with_file = |SecondaryTable { table, cleaned_at }| {
@@ -275,7 +333,18 @@ impl Snapshots {
         let touches = self.take_touches();
         let state = StateFile { namespaces, times, jobs: Arc::clone(jobs), touches };
         let state = self.write_part(Err(Arc::new(state)))?;
-        self.keep(Manifest { again: false, taken_at_ms, counts, segments, tables, state })
+        let distance_max = self.directory.distance_max;
+        let (again, reindexed) = (false, false);
+        Ok(Manifest {
+            again,
+            reindexed,
+            distance_max,
+            taken_at_ms,
+            counts,
+            segments,
+            tables,
+            state,
+        })
     }
 
     /// Makes the newest snapshot count as two: reads all its files again, and writes its manifest a

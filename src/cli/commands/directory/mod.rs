@@ -1,0 +1,4 @@
+//! The commands that change the data directory of a stopped service.
+
+pub(crate) mod reindex;
+pub(crate) mod repair;
