@@ -237,8 +237,9 @@ impl Rig {
                 let (view, records) = (self.core.view().clone(), self.core.records().pin());
                 self.reader = Some((view, records, self.model().clone()));
             }
-            let ended = match dice.below(9) {
+            let ended = match dice.below(10) {
                 0 => self.snapshot(),
+                9 => self.retake(),
                 8 => self.reclaim(dice)?,
                 1 => self.core.seal(),
                 3 if self.durability != Durability::Always => self.sync(),
@@ -276,6 +277,14 @@ impl Rig {
         self.history.synced = view.sequence();
         self.settle();
         self.snapshots.take(self.core.view().parts_of(&view), &jobs, 0).map(drop)
+    }
+
+    /// Replaces the snapshots, as after merges that have dropped much.
+    pub(super) fn retake(&mut self) -> Result<(), StorageError> {
+        let Durable { view, jobs } = self.core.freeze()?;
+        self.history.synced = view.sequence();
+        self.settle();
+        self.snapshots.retake(self.core.view().parts_of(&view), &jobs, 0).map(drop)
     }
 
     /// Sweeps as the reclaimer does; a reader that began before sees no difference.

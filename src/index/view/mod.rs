@@ -360,6 +360,13 @@ impl View {
         }
     }
 
+    /// Memory of segments and secondary tables, in bytes: about the size of their files in a
+    /// snapshot.
+    pub fn settled_bytes(&self) -> u64 {
+        let segments: u64 = self.segments.iter().map(|segment| segment.bytes().total()).sum();
+        segments + self.secondary_tables_bytes()
+    }
+
     /// Memory of the secondary tables, in bytes.
     pub fn secondary_tables_bytes(&self) -> u64 {
         self.secondary_tables.iter().map(|other| other.table.bytes() as u64).sum()

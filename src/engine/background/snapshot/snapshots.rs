@@ -366,6 +366,24 @@ impl Snapshots {
         self.keep(Manifest { again: true, ..newest })
     }
 
+    /// Replaces the kept snapshots by two of these parts. For a state that no longer changes, whose
+    /// parts were merged into far smaller ones since the newest snapshot.
+    ///
+    /// # Errors
+    /// [`StorageError`]; what was not replaced stays.
+    pub(crate) fn retake(
+        &mut self,
+        parts: Parts,
+        jobs: &Arc<Jobs>,
+        taken_at_ms: u64,
+    ) -> Result<SnapshotInfo, StorageError> {
+        // The newest stays until the other is whole: its name is written last.
+        let again = self.kept.first().is_some_and(|newest| !newest.again);
+        let manifest = self.write_parts(parts, jobs, taken_at_ms)?;
+        self.keep(Manifest { again, ..manifest.clone() })?;
+        self.keep(Manifest { again: !again, ..manifest })
+    }
+
     /// Writes the manifest, and removes what no kept snapshot needs.
     fn keep(&mut self, manifest: Manifest) -> Result<SnapshotInfo, StorageError> {
         self.write(&manifest.name(), MANIFEST_KIND, |sink| sink.write_all(&manifest.encode()))?;

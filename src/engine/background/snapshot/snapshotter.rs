@@ -18,11 +18,16 @@ use crate::engine::clock;
 use crate::engine::error::Refused;
 use crate::engine::replies::SnapshotInfo;
 use crate::engine::shared::{Life, Shared};
+use crate::index::view::Parts;
+use crate::machine::jobs::Jobs;
 use crate::metrics;
 use crate::storage::{Disk, StorageError};
 
 /// How often it checks whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// If the index has become smaller by this since the last snapshot, and has halved, the files of the
+/// snapshot are worth replacing.
+const SHRUNK_BYTES_MIN: u64 = 16 << 20;
 
 /// Takes snapshots on request or when they are due.
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub(crate) struct Snapshotter {
     pub(crate) settle: Sender<SettleRequest>,
     pub(crate) last_ms: u64,
     pub(crate) last_failed: bool,
+    /// The bytes of the segments and tables in the last snapshot.
+    pub(crate) last_index_bytes: u64,
 }
 
 /// A request to the snapshotter.
@@ -63,6 +70,7 @@ impl Snapshotter {
                     self.check_disk();
                     if self.is_due() {
                         let taken = match self.unsaved_changes() {
+                            0 if self.has_shrunk() => self.retake_snapshot(),
                             0 => self.repeat_snapshot(),
                             _ => self.take_snapshot(),
                         };
@@ -115,12 +123,31 @@ impl Snapshotter {
         let (older, now) = (self.snapshots.covered_by_both(), self.sequence());
         let blocks_reclaim = older < now && reclaimer::is_snapshot_due(&self.shared, older);
         // A failed snapshot is retried after the interval, not at every check.
-        ((many || blocks_reclaim) && !self.last_failed)
+        let is_wasteful = unsaved == 0 && self.has_shrunk();
+        ((many || blocks_reclaim || is_wasteful) && !self.last_failed)
             || (unsaved > 0 && waited >= options.snapshot_interval_ms)
+    }
+
+    /// Whether merges have dropped most of what the last snapshot has files of, as after a purge.
+    fn has_shrunk(&self) -> bool {
+        let now = self.shared.published.load().view.settled_bytes();
+        now.max(SHRUNK_BYTES_MIN) <= self.last_index_bytes / 2
     }
 
     /// Takes a snapshot of everything published so far; `None` if that failed, which is logged.
     fn take_snapshot(&mut self) -> Option<SnapshotInfo> {
+        self.write_snapshot(Snapshots::take)
+    }
+
+    /// Writes the kept snapshots anew from the parts that are in memory now.
+    fn retake_snapshot(&mut self) -> Option<SnapshotInfo> {
+        self.write_snapshot(Snapshots::retake)
+    }
+
+    fn write_snapshot(
+        &mut self,
+        write: impl FnOnce(&mut Snapshots, Parts, &Arc<Jobs>, u64) -> Result<SnapshotInfo, StorageError>,
+    ) -> Option<SnapshotInfo> {
         let shared = Arc::clone(&self.shared);
         let _turn = shared.snapshot_merge_lock.blocking_lock();
         let begun = clock::now();
@@ -130,7 +157,8 @@ impl Snapshotter {
         let (parts, jobs) = settled.blocking_recv().ok()?.parts();
         self.last_ms = clock::now_ms();
         self.snapshots.keep_touches(shared.touches.cleaned(&shared.published.load().view));
-        let taken = self.snapshots.take(parts, &jobs, self.last_ms);
+        self.last_index_bytes = shared.published.load().view.settled_bytes();
+        let taken = write(&mut self.snapshots, parts, &jobs, self.last_ms);
         self.report(taken, begun)
     }
 
