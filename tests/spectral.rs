@@ -2,6 +2,8 @@
 //! copy of the model with which it was created, opens without the configured file and with no other
 //! model, and an export takes the copy along. Method: the binary, run as a person runs it.
 
+#![expect(clippy::disallowed_methods, reason = "tests write and damage their own files")]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -44,7 +46,7 @@ fn vectors(folder: &Path, name: &str, seed: u64, count: u64) -> String {
     for number in 0..count {
         let component = |d: u64| {
             let bits = (seed << 40 | number << 8 | d).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-            bits as f64 / f64::from(1 << 24) - 0.4
+            f64::from(bits as u32) / f64::from(1 << 24) - 0.4
         };
         let vector: Vec<f64> = (0..6).map(component).collect();
         writeln!(lines, "{{\"id\": \"{number}\", \"vector\": {vector:?}}}").expect("takes all");

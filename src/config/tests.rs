@@ -302,34 +302,8 @@ fn a_value_outside_its_range_is_refused_by_name() {
              without ports, such as near.example.org, with commas between them",
         ),
         ("QUERY__EXTRACT", "all", "`query.extract` is all; it must be \"visible\" or \"main\""),
-        (
-            "ORIGINALS__COUNTED_MAX",
-            "1073741825",
-            "`originals.counted_max` is 1073741825; it must be 0 to 1073741824",
-        ),
-        ("GROUPS__KEPT_MAX", "0", "`groups.kept_max` is 0; it must be 1 to 1000"),
-        (
-            "GROUPS__MEMORY_BYTES_MAX",
-            "1048575",
-            "`groups.memory_bytes_max` is 1048575; it must be 1048576 to 274877906944",
-        ),
         ("QUERY__LIMIT", "0", "`query.limit` is 0; it must be 1 to 1000"),
         ("QUERY__LIMIT", "1001", "`query.limit` is 1001; it must be 1 to 1000"),
-        (
-            "DOCUMENTS__METADATA_BYTES_MAX",
-            "1",
-            "`documents.metadata_bytes_max` is 1; it must be 2 to 65536",
-        ),
-        (
-            "DOCUMENTS__METADATA_BYTES_MAX",
-            "65537",
-            "`documents.metadata_bytes_max` is 65537; it must be 2 to 65536",
-        ),
-        (
-            "DOCUMENTS__EXPIRES_IN_S",
-            "3155760001",
-            "`documents.expires_in_s` is 3155760001; it must be 0 to 3155760000",
-        ),
         ("QUERY__DISTANCE", "4", "`query.distance` is 4; it must be 0 to 3"),
         ("DATA__DISTANCE_MAX", "13", "`data.distance_max` is 13; it must be 0 to 12"),
         ("QUERY__MIN_SIMILARITY", "1.1", "`query.min_similarity` is 1.1; it must be 0 to 1"),
@@ -358,6 +332,40 @@ fn a_value_outside_its_range_is_refused_by_name() {
             "ENGINE__GROUP_CHANGES_MAX",
             "65537",
             "`engine.group_changes_max` is 65537; it must be 1 to 65536",
+        ),
+    ] {
+        assert_eq!(refusal(&[(&format!("NEARPRINT_{variable}"), value)]), refused);
+    }
+}
+
+#[test]
+fn a_limit_of_what_is_kept_outside_its_range_is_refused_by_name() {
+    for (variable, value, refused) in [
+        (
+            "ORIGINALS__COUNTED_MAX",
+            "1073741825",
+            "`originals.counted_max` is 1073741825; it must be 0 to 1073741824",
+        ),
+        ("GROUPS__KEPT_MAX", "0", "`groups.kept_max` is 0; it must be 1 to 1000"),
+        (
+            "GROUPS__MEMORY_BYTES_MAX",
+            "1048575",
+            "`groups.memory_bytes_max` is 1048575; it must be 1048576 to 274877906944",
+        ),
+        (
+            "DOCUMENTS__METADATA_BYTES_MAX",
+            "1",
+            "`documents.metadata_bytes_max` is 1; it must be 2 to 65536",
+        ),
+        (
+            "DOCUMENTS__METADATA_BYTES_MAX",
+            "65537",
+            "`documents.metadata_bytes_max` is 65537; it must be 2 to 65536",
+        ),
+        (
+            "DOCUMENTS__EXPIRES_IN_S",
+            "3155760001",
+            "`documents.expires_in_s` is 3155760001; it must be 0 to 3155760000",
         ),
     ] {
         assert_eq!(refusal(&[(&format!("NEARPRINT_{variable}"), value)]), refused);

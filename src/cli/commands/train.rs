@@ -79,12 +79,11 @@ fn sample(files: &[PathBuf]) -> Result<Sample> {
             eprintln!("{} vectors read", count(seen));
         }
     }
-    match sample {
-        Some((_, sample)) => Ok(sample),
-        None => {
-            let next = format!("name files with at least {SAMPLE_MIN} vectors");
-            Err(ErrorReport::new("nothing was read", next).into())
-        }
+    if let Some((_, sample)) = sample {
+        Ok(sample)
+    } else {
+        let next = format!("name files with at least {SAMPLE_MIN} vectors");
+        Err(ErrorReport::new("nothing was read", next).into())
     }
 }
 

@@ -9,7 +9,6 @@
 use crate::document::{Expiry, Namespace, Packed, Sequence};
 use crate::engine::write::core::Durable;
 use crate::fingerprint::Fingerprint;
-use crate::index::levels::ids::IdKey;
 use crate::index::scope::NamespaceKey;
 use crate::index::view::View;
 use crate::machine::change::{Change, Record};
@@ -52,7 +51,7 @@ impl<'a> Needed<'a> {
 
     /// The part of a record that is needed. A record that cannot be decoded is kept.
     ///
-    /// Cost: a look-up of the id or of the fingerprint for each document.
+    /// Cost: a look-up of the fingerprint for each document.
     pub(crate) fn of(&self, record: RecordRef<'_>) -> NeededPart {
         let Ok(Record { at_ms, change }) = Record::decode(record.payload) else {
             return NeededPart::All { documents: u64::from(record.count) };
@@ -61,18 +60,9 @@ impl<'a> Needed<'a> {
         match change {
             Change::Put { document } => {
                 let namespace = document.namespace.as_ref();
-                let stored = match &document.id {
-                    // An id has one document, so the others of its fingerprint need no visit.
-                    Some(id) => {
-                        let key = IdKey::of(id.as_str(), namespace, &self.id_secret);
-                        self.view.find_id(key).is_some_and(|l| l.posting.sequence.get() == first)
-                    }
-                    None => {
-                        let masked = self.masked(document.fingerprint, namespace);
-                        !self.view.documents_at(&[(Sequence::new(first), masked)]).is_empty()
-                    }
-                };
-                if stored {
+                let masked = self.masked(document.fingerprint, namespace);
+                let stored = self.view.documents_at(&[(Sequence::new(first), masked)]);
+                if !stored.is_empty() {
                     return NeededPart::All { documents: 1 };
                 }
                 let records = self.name_of(namespace, first, at_ms).into_iter().collect();

@@ -60,7 +60,7 @@ mod tests {
         fn eigenvectors_are_orthonormal_and_only_scaled_by_the_matrix(
             numbers in prop::collection::vec(-10.0..10.0_f64, 1..300),
         ) {
-            let n = (1..).take_while(|n| n * n <= numbers.len()).last().unwrap();
+            let n = numbers.len().isqrt();
             let matrix: Vec<Vec<f64>> = (0..n)
                 .map(|i| (0..n).map(|j| numbers[i.min(j) * n + i.max(j)]).collect())
                 .collect();

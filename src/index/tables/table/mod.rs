@@ -138,7 +138,7 @@ impl Table {
             let (visits, behind) = behind.split_at(count as usize);
             let Some(left) = distance.checked_sub(ones) else { break };
             let pattern = Pattern { distance: left, ..pattern };
-            self.compare_lines(&Probe { flips, pattern, visits, ..probe }, found);
+            self.compare_lines(&Probe { flips, visits, pattern, ..probe }, found);
             rest = behind;
         }
     }
