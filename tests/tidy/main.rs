@@ -59,7 +59,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         "engine",
         &["document", "fingerprint", "index", "machine", "metrics", "recipe", "sketch", "storage"],
     ),
-    ("bulk", &["fingerprint", "lines", "text"]),
+    ("bulk", &["fingerprint", "text"]),
     // Floor 4: the outside.
     (
         "http",
