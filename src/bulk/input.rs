@@ -1,6 +1,7 @@
 //! The inputs of a command: one stream over files, folders and the standard input.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use super::context::Context;
@@ -10,7 +11,7 @@ use super::folder::{self, Folder};
 use super::formats::table;
 use super::mapping::Mapping;
 use super::reader::{Items, Opener};
-use super::source::BytesRead;
+use super::source::{BytesRead, decompressed};
 
 /// How files are read.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +49,21 @@ impl Records {
         let context = Context::new(options.mapping, options.keep_raw);
         let opener = Opener { format: options.format, context, bytes: BytesRead::default() };
         Self { waiting: paths.into(), current: None, opener }
+    }
+
+    /// The records of a stream, compressed or not, as if it were the standard input.
+    ///
+    /// # Errors
+    /// The stream cannot be read, or no reader understands it.
+    pub fn of_stream(
+        stream: impl BufRead + Send + 'static,
+        options: ReadOptions,
+    ) -> Result<Self, BadEntry> {
+        let path = Path::new("-");
+        let mut records = Self::new(Vec::new(), options);
+        let source = decompressed(stream).map_err(|error| Place::file(path).bad(error))?;
+        records.current = Some(records.opener.read(path, source)?);
+        Ok(records)
     }
 
     /// The count of bytes read, which grows while records are read.

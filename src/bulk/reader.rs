@@ -34,8 +34,16 @@ impl Opener {
     /// # Errors
     /// The file cannot be read, or no reader understands it.
     pub(super) fn open(&self, path: &Path) -> Result<Items, BadEntry> {
+        let source = source::open(path, &self.bytes);
+        self.read(path, source.map_err(|error| Place::file(path).bad(error))?)
+    }
+
+    /// Reads a source that is named like `path`.
+    ///
+    /// # Errors
+    /// The source cannot be read, or no reader understands it.
+    pub(super) fn read(&self, path: &Path, mut source: Source) -> Result<Items, BadEntry> {
         let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
-        let mut source = source::open(path, &self.bytes).map_err(|error| bad(&error))?;
         let head = source.fill_buf().map_err(|error| bad(&error))?;
         if head.is_empty() {
             return Ok(Box::new(iter::empty()));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Format;
+use super::format::Format;
 use crate::fingerprint::Fingerprint;
 
 /// The mark with which some programs begin UTF-8.

@@ -2,36 +2,14 @@
 
 pub(super) mod content;
 pub(super) mod foreign;
+mod format;
 pub(super) mod names;
 
 use std::path::Path;
 
-use names::Kind;
+pub use format::Format;
 
-/// The format of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// A JSON object a line.
-    Ndjson,
-    /// A JSON array of objects.
-    Json,
-    /// A table with a header, its cells separated by commas, or by semicolons or tabs if the header
-    /// has no comma.
-    Csv,
-    /// A table with a header, its cells separated by tabs.
-    Tsv,
-    /// Parquet.
-    Parquet,
-    /// A web archive (WARC, WET).
-    Warc,
-    /// A fingerprint of 16 hex digits a line, alone, before a tab and an id, or behind an id and a
-    /// space.
-    Hex,
-    /// A text a line.
-    Lines,
-    /// The whole file is one document.
-    Document,
-}
+use names::Kind;
 
 impl Format {
     /// The format of the file at `path`, which begins with `head`. Content that can be nothing else
@@ -70,21 +48,6 @@ impl Format {
                 Err(foreign::unlike("a web archive", "no record of one (WARC/1.0) begins it"))
             }
             Kind::Other => certain.ok_or_else(foreign::unknown),
-        }
-    }
-
-    /// The value of `--format` that stands for it.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Ndjson => "ndjson",
-            Self::Json => "json",
-            Self::Csv => "csv",
-            Self::Tsv => "tsv",
-            Self::Parquet => "parquet",
-            Self::Warc => "warc",
-            Self::Hex => "hex",
-            Self::Lines => "lines",
-            Self::Document => "document",
         }
     }
 }

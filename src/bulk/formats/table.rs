@@ -187,15 +187,14 @@ impl Table {
         if header.len() != count {
             let (header, cells) = (header.len(), if count == 1 { "cell" } else { "cells" });
             let why = format!("has {count} {cells}, and the header has {header}");
-            // The line end that completes the record is not one within it.
-            let content = self.window.bytes()[..bytes].trim_ascii_end().len();
-            if memchr(b'\n', &self.window.bytes()[..content]).is_some() {
-                self.resume(bytes);
-            } else {
-                self.window.skip(bytes);
-                self.number += 1;
-            }
+            self.skip_broken(bytes);
             return Ok(Some(Err(place.bad(why))));
+        }
+        if self.has_lines(bytes) && !is_well_quoted(&self.window.bytes()[..bytes], self.delimiter) {
+            self.skip_broken(bytes);
+            return Ok(Some(
+                Err(place.bad("has a quote within a cell, or one that is not closed")),
+            ));
         }
         let mut raw = self.window.take(bytes);
         raw.truncate(without_line_end(&raw).len());
@@ -206,6 +205,21 @@ impl Table {
         };
         let row = Row { header, cells, ends: &self.ends[..count] };
         Ok(Some(self.file.document(place, Raw::Bytes(raw), &row)))
+    }
+
+    /// Whether a record has a line end other than the one that completes it.
+    fn has_lines(&self, bytes: usize) -> bool {
+        memchr(b'\n', self.window.bytes()[..bytes].trim_ascii_end()).is_some()
+    }
+
+    /// Skips a broken record of one line, or the first line of one of several.
+    fn skip_broken(&mut self, bytes: usize) {
+        if self.has_lines(bytes) {
+            self.resume(bytes);
+        } else {
+            self.window.skip(bytes);
+            self.number += 1;
+        }
     }
 
     fn header(&mut self, bytes: usize, count: usize) -> Item {
@@ -220,6 +234,28 @@ impl Table {
 
 fn reader(delimiter: u8) -> Reader {
     ReaderBuilder::new().delimiter(delimiter).build()
+}
+
+/// Whether each quoted cell ends with its second quote: `csv_core` takes what follows as part of the
+/// cell.
+fn is_well_quoted(record: &[u8], delimiter: u8) -> bool {
+    let mut rest = record.trim_ascii_end();
+    loop {
+        if let Some(mut quoted) = rest.strip_prefix(b"\"") {
+            let Some(end) = memchr(b'"', quoted) else { return false };
+            quoted = &quoted[end + 1..];
+            match quoted.first() {
+                None => return true,
+                // Two quotes stand for one: what follows is as if the cell began here.
+                Some(b'"') => rest = quoted,
+                Some(&byte) if byte == delimiter => rest = &quoted[1..],
+                Some(_) => return false,
+            }
+        } else {
+            let Some(end) = memchr(delimiter, rest) else { return true };
+            rest = &rest[end + 1..];
+        }
+    }
 }
 
 fn without_line_end(record: &[u8]) -> &[u8] {

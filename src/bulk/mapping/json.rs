@@ -7,7 +7,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
-use super::{Fields, Value};
+use super::fields::{Fields, Value};
 
 /// The outermost fields of an object, each a slice of its text; nothing is unescaped or built that
 /// is not asked for.

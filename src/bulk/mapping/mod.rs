@@ -6,13 +6,14 @@
 //!
 //! The readers of formats with named fields implement [`Fields`]; this module knows no format.
 
+mod fields;
 mod json;
 mod values;
 
-use std::borrow::Cow;
-
 use super::entry::Parsed;
 
+pub use fields::{BodyKind, Mapping};
+pub(super) use fields::{Fields, Value, shortened};
 pub(super) use json::{JsonFields, within};
 pub use values::parse_features;
 
@@ -45,61 +46,6 @@ const OTHER_IDS: [&str; 12] = [
     "document_id",
     "page_id",
 ];
-
-/// The forms of content that a field can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyKind {
-    /// Plain text.
-    Text,
-    /// HTML.
-    Html,
-    /// Weighted features.
-    Features,
-    /// A fingerprint of 16 hex digits, or an integer.
-    Fingerprint,
-}
-
-/// The fields that the command line names. What it does not name is found by its name. A path of
-/// names with dots between them leads into objects (`meta.url`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mapping {
-    /// The field with the id, which every record must have then.
-    pub id: Option<String>,
-    /// The field with the content.
-    pub body: Option<(BodyKind, String)>,
-    /// The field with the namespace.
-    pub namespace: Option<String>,
-    /// The fields that are kept as metadata. Without any, `metadata` itself is.
-    pub metadata: Vec<String>,
-}
-
-/// The value of a field that is there and is not null.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value<'a> {
-    /// A string.
-    Text(Cow<'a, str>),
-    /// Any other value, as JSON.
-    Json(Cow<'a, str>),
-    /// A cell of CSV, which has no type.
-    Cell(Cow<'a, str>),
-}
-
-/// A record with named fields.
-pub(super) trait Fields {
-    /// The value at a path. A field with the name of the whole path comes first.
-    ///
-    /// # Errors
-    /// The value cannot be read, or the record has several fields with this name.
-    fn get(&self, path: &str) -> Result<Option<Value<'_>>, String>;
-
-    /// The names of the outermost fields.
-    fn names(&self) -> Vec<&str>;
-
-    /// The name of an outermost field as the record spells it, whatever the case of its letters.
-    fn spelt(&self, name: &str) -> Option<&str> {
-        self.names().into_iter().find(|own| own.eq_ignore_ascii_case(name))
-    }
-}
 
 /// The fields that were chosen: their names, and what they hold.
 struct Choice<'a> {
@@ -211,14 +157,6 @@ fn found_body<'a>(fields: &'a dyn Fields) -> Result<(BodyKind, &'a str, Value<'a
 }
 
 const NAMES_SHOWN_MAX: usize = 200;
-
-/// The start of a text that may be long.
-pub(super) fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(chars_max) {
-        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
-        None => Cow::Borrowed(text),
-    }
-}
 
 /// An outermost field by its name, whatever the case of its letters.
 fn find<'a>(fields: &'a dyn Fields, name: &str) -> Result<Option<(&'a str, Value<'a>)>, String> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
-use super::{BodyKind, Value};
+use super::fields::{BodyKind, Value, shortened};
 use crate::bulk::entry::Body;
 use crate::fingerprint::Fingerprint;
 
@@ -22,7 +22,7 @@ pub(super) fn id(name: &str, value: Value<'_>) -> Result<Id, String> {
         Value::Json(json) if json.starts_with('{') => Ok(Id::IsMade(json.into_owned())),
         Value::Json(json) if is_integer(&json) => Ok(Id::Is(json.into_owned())),
         Value::Json(json) => {
-            let json = super::shortened(&json, 60).into_owned();
+            let json = shortened(&json, 60).into_owned();
             Err(format!("`{name}` is {json}, and an id is a string or an integer"))
         }
     }

@@ -9,7 +9,12 @@ use bzip2::bufread::MultiBzDecoder;
 use lzma_rust2::XzReader;
 
 use super::gzip::Members;
-use super::{BUFFER_BYTES, Source};
+
+/// A file as its reader sees it: decompressed and buffered. After an error, a source either ends or
+/// continues behind the damage.
+pub(in crate::bulk) type Source = Box<dyn BufRead + Send>;
+
+pub(super) const BUFFER_BYTES: usize = 256 << 10;
 
 const GZIP: &[u8] = b"\x1f\x8b";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
@@ -29,7 +34,9 @@ const DICTIONARY_BYTES_MAX: usize = 16 << 20;
 ///
 /// # Errors
 /// The source cannot be read, or begins with a broken dictionary.
-pub(super) fn decompressed<R: BufRead + Send + 'static>(mut reader: R) -> io::Result<Source> {
+pub(in crate::bulk) fn decompressed<R: BufRead + Send + 'static>(
+    mut reader: R,
+) -> io::Result<Source> {
     let head = reader.fill_buf()?;
     if head.starts_with(GZIP) {
         return Ok(buffered(Members::new(reader)));

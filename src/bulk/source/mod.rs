@@ -10,9 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(super) use compression::{Source, decompressed};
 pub(super) use window::Window;
 
-const BUFFER_BYTES: usize = 256 << 10;
+use compression::BUFFER_BYTES;
 
 /// The number of bytes read so far, before decompression. Clones share the count.
 #[derive(Debug, Clone, Default)]
@@ -30,10 +31,6 @@ impl BytesRead {
     }
 }
 
-/// A file as its reader sees it: decompressed and buffered. After an error, a source either ends or
-/// continues behind the damage.
-pub(super) type Source = Box<dyn BufRead + Send>;
-
 /// Opens `path`; `-` is the standard input.
 ///
 /// # Errors
@@ -42,7 +39,7 @@ pub(super) fn open(path: &Path, bytes: &BytesRead) -> io::Result<Source> {
     let raw: Box<dyn Read + Send> =
         if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(open_file(path)?) };
     let counted = Counted { raw, bytes: bytes.clone(), failed: false };
-    compression::decompressed(BufReader::with_capacity(BUFFER_BYTES, counted))
+    decompressed(BufReader::with_capacity(BUFFER_BYTES, counted))
 }
 
 /// Opens a file without decompressing it.
@@ -150,7 +147,7 @@ mod tests {
     }
 
     fn open_bytes(bytes: &'static [u8]) -> io::Result<Source> {
-        compression::decompressed(bytes)
+        decompressed(bytes)
     }
 
     #[test]

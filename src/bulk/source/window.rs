@@ -8,7 +8,7 @@ use std::io::{self, BufRead as _};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-use super::Source;
+use super::compression::Source;
 
 /// The bytes of a source that were read and not taken.
 pub(in crate::bulk) struct Window {

@@ -213,8 +213,10 @@ impl Archive {
 /// record or the end of the file.
 fn end_of_record(bytes: &[u8]) -> Option<usize> {
     let ends = bytes.iter().take(4).take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-    let next = bytes[ends..].trim_ascii_start();
-    (next.is_empty() || next.starts_with(MAGIC)).then_some(ends)
+    let (ends, next) = bytes.split_at(ends);
+    let is_end = matches!(ends, b"\r\n\r\n" | b"\n\n" | b"\r\n" | b"\n" | b"");
+    let next = next.trim_ascii_start();
+    (is_end && (next.is_empty() || next.starts_with(MAGIC))).then_some(ends.len())
 }
 
 impl Iterator for Archive {
