@@ -223,7 +223,7 @@ mod tests {
 
         let at = |name: &str| at(name).display().to_string();
         let (a, g, h) = (at("a.txt"), at("g.parquet"), at("h.txt"));
-        let bad = format!("{} line 2 (byte 27)", at("b.jsonl"));
+        let bad = format!("{} line 2 (byte 25)", at("b.jsonl"));
         assert_eq!(shown, [&a, "1", &bad, "2", "3", "4", &g, &h]);
     }
 

@@ -37,7 +37,8 @@ pub(super) fn by_extension(extension: &str) -> Option<&'static str> {
 /// The format of a file that begins with these bytes.
 pub(in crate::bulk) fn by_content(head: &[u8]) -> Option<&'static str> {
     let known = MAGIC.iter().find(|(_, magic)| head.starts_with(magic));
-    let is_binary = || is_binary(head) && !head.starts_with(b"PAR1");
+    let is_binary =
+        || is_binary(head) && ![&b"PAR1"[..], b"WARC/"].iter().any(|magic| head.starts_with(magic));
     known.map(|(format, _)| *format).or_else(|| is_binary().then_some("a binary file"))
 }
 

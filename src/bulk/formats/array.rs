@@ -57,6 +57,8 @@ impl Array {
 
     /// Skips what lies in front of the first element.
     fn open(&mut self) -> std::io::Result<bool> {
+        // A byte order mark may come in pieces.
+        while self.window.bytes().len() < 3 && self.window.grow()? {}
         loop {
             let skipped = self.window.bytes().len() - content::trimmed(self.window.bytes()).len();
             self.window.skip(skipped);

@@ -29,7 +29,7 @@ fn full(hex: &str) -> Option<Fingerprint> {
 /// Fewer than 16 digits behind an id in decimal.
 fn short(id: &str, hex: &str) -> Option<Fingerprint> {
     let is_number = !id.trim().is_empty() && id.trim().bytes().all(|byte| byte.is_ascii_digit());
-    let is_hex = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hex = hex.len() <= 16 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
     let bits = u64::from_str_radix(hex, 16).ok().filter(|_| is_number && is_hex);
     bits.map(Fingerprint::new)
 }

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_json::EncoderOptions;
 use arrow_json::writer::make_encoder;
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -176,9 +177,10 @@ impl Row<'_> {
 
     /// The JSON of a cell of any type.
     fn as_json(&self, column: usize) -> Option<Result<Value<'_>, String>> {
-        let array = self.batch.column(column);
-        let (field, options) = (&self.schema.fields()[column], EncoderOptions::default());
-        let mut encoder = match make_encoder(field, array.as_ref(), &options) {
+        let array = in_utc(self.batch.column(column));
+        let field = self.schema.field(column).clone().with_data_type(array.data_type().clone());
+        let (field, options) = (Arc::new(field), EncoderOptions::default());
+        let mut encoder = match make_encoder(&field, array.as_ref(), &options) {
             Ok(encoder) => encoder,
             Err(error) => return Some(Err(format!("`{}`: {error}", field.name()))),
         };
@@ -192,6 +194,23 @@ impl Row<'_> {
             Ok(text) => Value::Text(Cow::Owned(text)),
             Err(_) => Value::Json(Cow::Owned(json)),
         }))
+    }
+}
+
+/// Times in a named zone as times in UTC, the same instants: the names of zones would need a
+/// database.
+fn in_utc(array: &ArrayRef) -> ArrayRef {
+    macro_rules! in_utc {
+        ($type:ty) => {
+            Arc::new(array.as_primitive::<$type>().clone().with_timezone("+00:00"))
+        };
+    }
+    let DataType::Timestamp(unit, Some(_)) = array.data_type() else { return Arc::clone(array) };
+    match unit {
+        TimeUnit::Second => in_utc!(TimestampSecondType),
+        TimeUnit::Millisecond => in_utc!(TimestampMillisecondType),
+        TimeUnit::Microsecond => in_utc!(TimestampMicrosecondType),
+        TimeUnit::Nanosecond => in_utc!(TimestampNanosecondType),
     }
 }
 

@@ -76,6 +76,13 @@ impl Table {
 
     /// Finds the record at the start of the window.
     fn find(&mut self) -> std::io::Result<Found> {
+        if self.header.is_none() {
+            // `csv_core` would take a byte order mark that comes alone for the end of the file.
+            while self.window.bytes().len() < 3 && self.window.grow()? {}
+            if self.window.bytes().starts_with(b"\xef\xbb\xbf") {
+                self.window.skip(3);
+            }
+        }
         self.skip_blank_lines()?;
         let (mut read, mut written, mut count) = (0, 0, 0);
         loop {
@@ -266,7 +273,7 @@ fn without_line_end(record: &[u8]) -> &[u8] {
 fn cells(cells: &[u8], ends: &[usize]) -> Vec<String> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
     let cells = starts.zip(ends).map(|(start, &end)| String::from_utf8_lossy(&cells[start..end]));
-    cells.map(|cell| cell.trim().trim_start_matches('\u{feff}').to_owned()).collect()
+    cells.map(|cell| cell.trim().to_owned()).collect()
 }
 
 impl Iterator for Table {

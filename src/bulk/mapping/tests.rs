@@ -113,7 +113,7 @@ fn the_explanation_names_what_is_taken_and_what_is_left() {
 fn an_id_may_say_how_to_make_one() {
     let made = parse(br#"{"id": {"from": "text-hash"}, "text": "t"}"#).unwrap();
     assert_eq!(made.id, None);
-    assert_eq!(made.passed, [("id", r#"{"from":"text-hash"}"#.into())]);
+    assert_eq!(made.passed, [("id", r#"{"from": "text-hash"}"#.into())]);
 }
 
 #[test]

@@ -209,14 +209,15 @@ impl Archive {
     }
 }
 
-/// The line ends behind the content of a record; `None` if something else is there than the next
-/// record or the end of the file.
+/// The line ends behind the content of a record. Without all of them, the next record or the end of
+/// the file must follow; `None` if something else does.
 fn end_of_record(bytes: &[u8]) -> Option<usize> {
     let ends = bytes.iter().take(4).take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let (ends, next) = bytes.split_at(ends);
-    let is_end = matches!(ends, b"\r\n\r\n" | b"\n\n" | b"\r\n" | b"\n" | b"");
+    let is_end = matches!(ends, b"\n\n" | b"\r\n" | b"\n" | b"");
     let next = next.trim_ascii_start();
-    (is_end && (next.is_empty() || next.starts_with(MAGIC))).then_some(ends.len())
+    (ends == b"\r\n\r\n" || is_end && (next.is_empty() || next.starts_with(MAGIC)))
+        .then_some(ends.len())
 }
 
 impl Iterator for Archive {

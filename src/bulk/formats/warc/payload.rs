@@ -40,6 +40,8 @@ pub(super) fn kind(headers: &Headers<'_>) -> Kind {
         "response" if content_type == "application/http" || content_type.is_empty() => {
             Kind::Response
         }
+        // wget describes itself in resources.
+        "resource" if is_description(headers) => Kind::Other("web metadata records"),
         "response" | "resource" | "conversion" => page(),
         "request" => Kind::Other("web requests"),
         "metadata" => Kind::Other("web metadata records"),
@@ -47,6 +49,11 @@ pub(super) fn kind(headers: &Headers<'_>) -> Kind {
         "warcinfo" => Kind::Other("descriptions of web archives"),
         _ => Kind::Other("web records of other types"),
     }
+}
+
+fn is_description(headers: &Headers<'_>) -> bool {
+    let address = headers.get("warc-target-uri").unwrap_or_default();
+    address.trim_start_matches('<').starts_with("metadata:")
 }
 
 /// Reads the page of a record, if it is one.
