@@ -147,9 +147,9 @@ impl File {
     }
 
     /// A record that is no document.
-    pub(super) fn other(&self, place: Place, raw: Bytes, what: &'static str) -> Item {
+    pub(super) fn other(&self, place: Place, raw: Bytes, what: &'static str) -> Record {
         let raw = if self.context.keep_raw { Raw::Bytes(raw) } else { Raw::None };
-        Ok(Record::Other(Other { place, raw, what }))
+        Record::Other(Other { place, raw, what })
     }
 }
 

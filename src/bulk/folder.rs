@@ -50,7 +50,7 @@ impl Folder {
             },
             Kind::Foreign(_) | Kind::Other => other(UNKNOWN),
             // Many programs write JSON and hex that is no documents.
-            Kind::Json | Kind::Hex if !self.is_of_records(path) => other(UNKNOWN),
+            Kind::Json | Kind::Hex if !Self::is_of_records(path) => other(UNKNOWN),
             Kind::Ndjson
             | Kind::Json
             | Kind::Csv
@@ -71,7 +71,7 @@ impl Folder {
         }
     }
 
-    fn is_of_records(&self, path: &Path) -> bool {
+    fn is_of_records(path: &Path) -> bool {
         // It is opened, and counted, again.
         let source = source::open(path, &source::BytesRead::default());
         source.is_ok_and(|mut source| {

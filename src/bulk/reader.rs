@@ -94,10 +94,10 @@ impl Opener {
 
 fn one_document(mut source: Source, path: &Path) -> Item {
     let head = source.fill_buf().map_err(|error| Place::file(path).bad(error))?;
-    let kind = match Kind::of(path) {
-        Kind::Other if content::begins_like_html(head) => Kind::Html,
-        kind => kind,
-    };
+    let mut kind = Kind::of(path);
+    if kind == Kind::Other && content::begins_like_html(head) {
+        kind = Kind::Html;
+    }
     let entry = document::read_entry(path, source.as_mut(), kind)?;
     entry.map(Record::Document).ok_or_else(|| Place::file(path).bad("is a binary file"))
 }

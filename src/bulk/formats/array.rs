@@ -67,9 +67,8 @@ impl Array {
                     self.window.skip(1);
                     return Ok(true);
                 }
-                Some(_) => return Ok(false),
                 None if self.window.grow()? => {}
-                None => return Ok(false),
+                _ => return Ok(false),
             }
         }
     }

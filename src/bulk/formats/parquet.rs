@@ -124,7 +124,7 @@ impl Rows {
     fn row(&mut self, batch: &Arc<RecordBatch>, row: usize) -> Item {
         let place = self.place();
         self.number += 1;
-        let fields = Row { names: &self.names, schema: batch.schema(), batch, row };
+        let fields = Row { names: &self.names, schema: batch.schema(), batch, index: row };
         let raw = Raw::Row(Arc::clone(batch), row);
         self.file.document(place, raw, &fields)
     }
@@ -158,7 +158,7 @@ struct Row<'a> {
     names: &'a [String],
     schema: SchemaRef,
     batch: &'a RecordBatch,
-    row: usize,
+    index: usize,
 }
 
 impl Row<'_> {
@@ -172,7 +172,7 @@ impl Row<'_> {
     }
 
     fn cell(&self, column: usize) -> Result<Option<Value<'_>>, String> {
-        cell(self.batch.column(column), self.row).or_else(|| self.as_json(column)).transpose()
+        cell(self.batch.column(column), self.index).or_else(|| self.as_json(column)).transpose()
     }
 
     /// The JSON of a cell of any type.
@@ -184,11 +184,11 @@ impl Row<'_> {
             Ok(encoder) => encoder,
             Err(error) => return Some(Err(format!("`{}`: {error}", field.name()))),
         };
-        if encoder.is_null(self.row) {
+        if encoder.is_null(self.index) {
             return None;
         }
         let mut json = Vec::new();
-        encoder.encode(self.row, &mut json);
+        encoder.encode(self.index, &mut json);
         let json = String::from_utf8(json).map_err(|error| error.to_string());
         Some(json.map(|json| match serde_json::from_str::<String>(&json) {
             Ok(text) => Value::Text(Cow::Owned(text)),

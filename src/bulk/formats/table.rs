@@ -11,7 +11,7 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
 
 use crate::bulk::context::{Budget, File, too_long};
-use crate::bulk::entry::{DOCUMENT_BYTES_MAX, Item, Place, Raw};
+use crate::bulk::entry::{DOCUMENT_BYTES_MAX, Item, Place, Raw, Record};
 use crate::bulk::mapping::{Fields, Value};
 use crate::bulk::source::Window;
 
@@ -135,13 +135,12 @@ impl Table {
         self.number += 1;
         let line =
             memchr(b'\n', &self.window.bytes()[..bytes]).filter(|_| self.budget.allows(bytes));
-        match line {
-            Some(end) => self.window.skip(end + 1),
-            None => {
-                let ends_here = self.window.bytes()[..bytes].ends_with(b"\n");
-                self.window.skip(bytes);
-                self.is_dropped = !ends_here;
-            }
+        if let Some(end) = line {
+            self.window.skip(end + 1);
+        } else {
+            let ends_here = self.window.bytes()[..bytes].ends_with(b"\n");
+            self.window.skip(bytes);
+            self.is_dropped = !ends_here;
         }
     }
 
@@ -172,7 +171,7 @@ impl Table {
                 self.is_over = true;
                 Ok(None)
             }
-            Found::Record { bytes, cells } => self.record(place, bytes, cells),
+            Found::Record { bytes, cells } => Ok(Some(self.record(place, bytes, cells))),
             Found::Unclosed => {
                 self.resume(self.window.bytes().len());
                 Ok(Some(Err(place.bad("has a quote that is not closed"))))
@@ -184,34 +183,27 @@ impl Table {
         }
     }
 
-    fn record(
-        &mut self,
-        place: Place,
-        bytes: usize,
-        count: usize,
-    ) -> std::io::Result<Option<Item>> {
-        let Some(header) = &self.header else { return Ok(Some(self.header(bytes, count))) };
+    fn record(&mut self, place: Place, bytes: usize, count: usize) -> Item {
+        let Some(header) = &self.header else { return Ok(self.header(bytes, count)) };
         if header.len() != count {
             let (header, cells) = (header.len(), if count == 1 { "cell" } else { "cells" });
             let why = format!("has {count} {cells}, and the header has {header}");
             self.skip_broken(bytes);
-            return Ok(Some(Err(place.bad(why))));
+            return Err(place.bad(why));
         }
         if self.has_lines(bytes) && !is_well_quoted(&self.window.bytes()[..bytes], self.delimiter) {
             self.skip_broken(bytes);
-            return Ok(Some(
-                Err(place.bad("has a quote within a cell, or one that is not closed")),
-            ));
+            return Err(place.bad("has a quote within a cell, or one that is not closed"));
         }
         let mut raw = self.window.take(bytes);
         raw.truncate(without_line_end(&raw).len());
         self.number += 1;
         let end = self.ends[count - 1];
         let Ok(cells) = str::from_utf8(&self.cells[..end]) else {
-            return Ok(Some(Err(place.bad("is not UTF-8"))));
+            return Err(place.bad("is not UTF-8"));
         };
         let row = Row { header, cells, ends: &self.ends[..count] };
-        Ok(Some(self.file.document(place, Raw::Bytes(raw), &row)))
+        self.file.document(place, Raw::Bytes(raw), &row)
     }
 
     /// Whether a record has a line end other than the one that completes it.
@@ -229,7 +221,7 @@ impl Table {
         }
     }
 
-    fn header(&mut self, bytes: usize, count: usize) -> Item {
+    fn header(&mut self, bytes: usize, count: usize) -> Record {
         let place = self.file.place(0, Some(self.window.offset()));
         let mut raw = self.window.take(bytes);
         raw.truncate(without_line_end(&raw).len());
@@ -336,7 +328,7 @@ mod tests {
 
     use super::*;
     use crate::bulk::context::Context;
-    use crate::bulk::entry::{Body, Record};
+    use crate::bulk::entry::Body;
     use crate::bulk::mapping::Mapping;
 
     /// Id, text and bytes of each record, or what is wrong with it.

@@ -108,7 +108,7 @@ fn missing(path: &str) -> String {
 }
 
 /// The first of [`IDS`] that the record has.
-fn found_id<'a>(fields: &'a dyn Fields) -> Result<Option<(&'a str, Value<'a>)>, String> {
+fn found_id(fields: &dyn Fields) -> Result<Option<(&str, Value<'_>)>, String> {
     for id in IDS {
         if let Some(found) = find(fields, id)? {
             return Ok(Some(found));
@@ -126,7 +126,7 @@ fn found_id<'a>(fields: &'a dyn Fields) -> Result<Option<(&'a str, Value<'a>)>, 
 }
 
 /// The one of [`BODIES`] that the record has, or else the first of [`TEXTS`].
-fn found_body<'a>(fields: &'a dyn Fields) -> Result<(BodyKind, &'a str, Value<'a>), String> {
+fn found_body(fields: &dyn Fields) -> Result<(BodyKind, &str, Value<'_>), String> {
     let mut found = None;
     for (name, kind) in BODIES {
         if let Some((name, value)) = find(fields, name)? {

@@ -19,7 +19,7 @@ pub(super) struct Members<R> {
 }
 
 enum State<R> {
-    Member(GzDecoder<Replay<R>>),
+    Member(Box<GzDecoder<Replay<R>>>),
     /// Between two members.
     Between(Replay<R>),
     /// Behind an error: the next member is searched.
@@ -65,7 +65,7 @@ impl<R: BufRead> Read for Members<R> {
                         reader.consume(zeros);
                         self.state = State::Between(reader);
                     } else if head[0] == MAGIC[0] {
-                        self.state = State::Member(GzDecoder::new(reader));
+                        self.state = State::Member(Box::new(GzDecoder::new(reader)));
                     } else {
                         self.state = State::Lost(reader);
                         return Err(invalid("no gzip member begins where one should"));
@@ -76,7 +76,7 @@ impl<R: BufRead> Read for Members<R> {
                         return Ok(0);
                     }
                     reader.mark();
-                    self.state = State::Member(GzDecoder::new(reader));
+                    self.state = State::Member(Box::new(GzDecoder::new(reader)));
                 }
                 State::End => return Ok(0),
             }

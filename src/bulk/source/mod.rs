@@ -5,7 +5,7 @@ mod gzip;
 mod window;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +79,7 @@ impl<R: Read> Read for Counted<R> {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 
-    use std::io::Write as _;
+    use std::io::{BufRead as _, Write as _};
 
     use bzip2::write::BzEncoder;
     use flate2::write::GzEncoder;

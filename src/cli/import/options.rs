@@ -64,7 +64,7 @@ pub(crate) struct Reading {
     /// dots between them leads into objects: meta.url
     #[arg(long, value_name = "FIELD")]
     id: Option<String>,
-    /// The field with the text [found: text, content, body, raw_content]
+    /// The field with the text [found: text, content, body, `raw_content`]
     #[arg(long, value_name = "FIELD", group = "content")]
     text: Option<String>,
     /// The field with HTML [found: html]

@@ -13,7 +13,7 @@ pub(super) struct Headers<'a> {
 impl<'a> Headers<'a> {
     /// Reads what it can. A line that begins with white space continues the one before it.
     pub(super) fn parse(header: &'a [u8]) -> Self {
-        let mut lines = header.split(|&byte| byte == b'\n').map(|line| line.trim_ascii_end());
+        let mut lines = header.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
         let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
         let mut parsed: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(12);
         for line in lines {

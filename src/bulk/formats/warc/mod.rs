@@ -180,7 +180,7 @@ impl Archive {
         self.number += 1;
         self.dropped = content;
         match payload::kind(&Headers::parse(&header)) {
-            payload::Kind::Other(what) => self.file.other(place, bytes::Bytes::new(), what),
+            payload::Kind::Other(what) => Ok(self.file.other(place, bytes::Bytes::new(), what)),
             payload::Kind::Response | payload::Kind::Page(_) => Err(place.bad(too_long())),
         }
     }
@@ -201,7 +201,7 @@ impl Archive {
         let headers = Headers::parse(&record[..header]);
         let body = match payload::read(&headers, &record[header..end]) {
             Ok(Payload::Page(kind, text)) => (kind, text),
-            Ok(Payload::Other(what)) => return Ok(self.file.other(place, record, what)),
+            Ok(Payload::Other(what)) => return Ok(Ok(self.file.other(place, record, what))),
             Err(why) => return Ok(Err(place.bad(why))),
         };
         let fields = Page { headers: &headers, body: (body.0, &body.1) };
