@@ -13,7 +13,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use nearprint::access::{self, Access};
-use nearprint::bulk::{BadEntry, Entry, Format, Other, Raw, ReadOptions, Record, Records};
+use nearprint::bulk::{self, BadEntry, Entry, Format, Other, Raw, ReadOptions, Records};
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::engine::{Durability, Engine, Options};
 use nearprint::fingerprint::Distance;
