@@ -229,8 +229,8 @@ pub fn records(bytes: &[u8]) {
     for (items, record) in records.enumerate() {
         let (place, raw) = match record {
             Ok(
-                Record::Document(Entry { place, raw, .. })
-                | Record::Other(Other { place, raw, .. }),
+                bulk::Record::Document(Entry { place, raw, .. })
+                | bulk::Record::Other(Other { place, raw, .. }),
             ) => (place, raw),
             Err(BadEntry { place, .. }) => (place, Raw::None),
         };
