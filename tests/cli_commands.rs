@@ -179,7 +179,7 @@ fn import_names_what_it_does_not_understand_and_goes_on() {
         "has no `id`, and `key` may be one: pass --id key",
         "dump.ndjson line 2 (byte 30)",
         "has no text",
-        "dump.ndjson line 3 (byte 60)",
+        "dump.ndjson line 3 (byte 56)",
         "stored now                   1",
     ] {
         assert!(out(&output).contains(part), "{part}\n{}", out(&output));

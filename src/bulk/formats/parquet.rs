@@ -5,6 +5,7 @@
 //! group that cannot be read is reported, and reading goes on with the next one.
 
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl Rows {
         bytes: BytesRead,
     ) -> Result<Self, ParquetError> {
         let source = source::open_file(path)?;
-        let metadata = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
+        let metadata = guarded(|| ArrowReaderMetadata::load(&source, ArrowReaderOptions::new()))?;
         let names: Arc<[String]> =
             metadata.schema().fields().iter().map(|field| field.name().clone()).collect();
         let mapping = &file.context.mapping;
@@ -104,11 +105,13 @@ impl Rows {
         self.next_group = self.next_group.saturating_add(rows);
         self.group += 1;
         Some(self.source.try_clone().map_err(ParquetError::from).and_then(|source| {
-            ParquetRecordBatchReaderBuilder::new_with_metadata(source, self.metadata.clone())
-                .with_row_groups(vec![self.group - 1])
-                .with_projection(self.mask.clone())
-                .with_batch_size(batch)
-                .build()
+            guarded(|| {
+                ParquetRecordBatchReaderBuilder::new_with_metadata(source, self.metadata.clone())
+                    .with_row_groups(vec![self.group - 1])
+                    .with_projection(self.mask.clone())
+                    .with_batch_size(batch)
+                    .build()
+            })
         }))
     }
 
@@ -141,7 +144,7 @@ impl Iterator for Rows {
                 self.batch = Some((Arc::clone(&batch), row + 1));
                 return Some(self.row(&batch, row));
             }
-            match self.reader.as_mut().map(Iterator::next) {
+            match self.reader.as_mut().map(next_batch) {
                 Some(Some(Ok(batch))) => self.batch = Some((Arc::new(batch), 0)),
                 Some(Some(Err(error))) => return Some(self.broken(&error)),
                 Some(None) | None => match self.next_group()? {
@@ -195,6 +198,17 @@ impl Row<'_> {
             Err(_) => Value::Json(Cow::Owned(json)),
         }))
     }
+}
+
+fn next_batch(reader: &mut ParquetRecordBatchReader) -> Option<Result<RecordBatch, ParquetError>> {
+    guarded(|| reader.next().transpose().map_err(ParquetError::from)).transpose()
+}
+
+/// The crate `parquet` panics on some metadata that contradicts itself.
+fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(ParquetError::General("its metadata contradicts itself".to_owned()))
+    })
 }
 
 /// Times in a named zone as times in UTC, the same instants: the names of zones would need a
