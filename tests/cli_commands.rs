@@ -169,22 +169,76 @@ fn an_import_that_reads_nothing_ends_with_3() {
 }
 
 #[test]
-fn import_names_a_file_that_it_does_not_understand_and_a_line_with_an_unknown_field() {
+fn import_names_what_it_does_not_understand_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let table = file(folder.path(), "table.csv", "id,text\n1,a text\n");
-    let dump = file(
-        folder.path(),
-        "dump.ndjson",
-        "{\"id\": \"a\", \"text\": \"a text\"}\n{\"url\": \"https://b.example\", \"text\": \"b\"}\n",
-    );
-    let output = import(folder.path(), &[&table, &dump]);
+    let unknown = file(folder.path(), "unknown", "id,text\n1,a text\n");
+    let lines = "{\"id\": \"a\", \"text\": \"a text\"}\n{\"key\": \"b\", \"text\": \"b\"}\n{\"id\": \"c\"}\n";
+    let dump = file(folder.path(), "dump.ndjson", lines);
+    let output = import(folder.path(), &[&unknown, &dump]);
     assert_eq!(code(&output), 1, "{}", err(&output));
     for part in [
-        "looks like CSV, which cannot be imported",
-        "table.csv",
-        "unknown field `url`",
-        "did you mean `id`? Rename it",
-        "dump.ndjson line 2",
+        "its format is not recognised; name it with --format csv",
+        "unknown\n",
+        "has no `id`, and `key` may be one: pass --id key",
+        "dump.ndjson line 2 (byte 30)",
+        "has no text",
+        "dump.ndjson line 3 (byte 56)",
+        "stored now                   1",
+    ] {
+        assert!(out(&output).contains(part), "{part}\n{}", out(&output));
+    }
+}
+
+#[test]
+fn import_says_how_it_understands_fields_and_options_name_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = file(folder.path(), "table.csv", "url,body,page,lang\nu,a text,a page,en\n");
+    let output = import(folder.path(), &[&table]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let said = "table.csv: CSV; id from `url`, text from `body`; not imported: page, lang\n  its \
+                first document: id \"u\", text of 6 characters \"a text\"\n";
+    assert!(err(&output).contains(said), "{}", err(&output));
+
+    let fields = ["--id", "lang", "--html", "page", "--metadata", "url,body"];
+    let output = import(folder.path(), &[&fields[..], &[&table]].concat());
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let said = "table.csv: CSV; id from `lang`, html from `page`, metadata from `url`, `body`\n";
+    assert!(err(&output).contains(said), "{}", err(&output));
+    assert_eq!(code(&import(folder.path(), &["--text", "body", "--html", "page", &table])), 2);
+}
+
+#[test]
+fn an_import_stops_at_an_error_if_it_is_to_and_a_dry_run_stores_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = file(folder.path(), "a.hex", "00000000000000ff\ta\nbad\n00000000000000fe\tc\n");
+    let output = nearprint(&["import", "--dry-run", &lines], "");
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    let said = "documents read               3\nfailed                       1\n";
+    assert!(out(&output).starts_with(said), "{}", out(&output));
+    assert!(out(&output).contains("a dry run: nothing was stored"), "{}", out(&output));
+
+    let output = import(folder.path(), &["--on-error", "stop", &lines]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    assert!(out(&output).contains("stored now                   1\n"), "{}", out(&output));
+    assert!(err(&output).contains("the import stopped at a document that failed"));
+    let output = import(folder.path(), &["--on-error", "skip", &lines]);
+    assert!(out(&output).contains("stored now                   1\n"), "{}", out(&output));
+    assert!(out(&output).contains("already present              1\n"), "{}", out(&output));
+}
+
+#[test]
+fn an_import_says_what_it_left_out_and_which_ids_came_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let texts = folder.path().join("texts");
+    std::fs::create_dir(&texts).unwrap();
+    file(&texts, "a.csv", "id,text\n1,a text\n1,another text of words\n");
+    file(&texts, "program.rs", "fn main() {}");
+    let output = import(folder.path(), &[texts.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    for part in [
+        "1 x left out: files that no reader understands",
+        "1 of these documents have an id that was stored already",
+        "a.csv record 2 (byte 17)",
     ] {
         assert!(out(&output).contains(part), "{part}\n{}", out(&output));
     }

@@ -68,7 +68,7 @@ impl Data {
 fn of_file(file: PathBuf) -> Result<Arc<[Fingerprint]>> {
     let named = format!("cannot read {} as a list of fingerprints", file.display());
     let mut all = Vec::new();
-    for entry in Documents::new(vec![file], Some(Format::Hex)) {
+    for entry in Documents::new(vec![file], Format::Hex) {
         if let Body::Fingerprint(fingerprint) = entry.with_context(|| named.clone())?.body {
             all.push(fingerprint);
         }

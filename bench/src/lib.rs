@@ -8,6 +8,7 @@
 //!   compaction  the compaction policy in a simulation and on a real index
 //!   verified  single queries with sketches, whose hits are read from the journal and compared
 //!   lifecycle  namespaces, listing, purges, expiry: memory and rates
+//!   read      the readers of imported files
 //!   text      from a text to its fingerprint and sketch
 //!   http      requests over loopback connections, compared with the same work in this process and
 //!             with a bare axum server
@@ -39,6 +40,7 @@ mod process;
 mod progress;
 pub mod prose;
 pub mod random;
+mod read;
 mod report;
 mod scratch;
 mod text;
@@ -77,6 +79,8 @@ enum What {
     Verified(verified::Args),
     /// Namespaces, listing, purges, expiry: memory and rates
     Lifecycle(lifecycle::Args),
+    /// The readers of imported files
+    Read(read::Args),
     /// From a text to its fingerprint and sketch
     Text(text::Args),
     /// Requests over loopback connections
@@ -106,6 +110,7 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         What::Mixed(args) => (mixed::run(args)?, args.data.json),
         What::Verified(args) => (verified::run(args)?, args.json),
         What::Lifecycle(args) => (lifecycle::run(args)?, args.data.json),
+        What::Read(args) => (read::run(args)?, args.json),
         What::Text(args) => (text::run(args), args.json),
         What::Http(args) => (http::run(args)?, args.data.json),
         What::Compaction(args) => return compaction::run(args, out),

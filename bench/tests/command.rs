@@ -205,6 +205,17 @@ fn verified_reports_the_reading_of_sketches_and_checks_the_verdicts() {
 }
 
 #[test]
+fn read_reports_bytes_and_documents_of_each_file() {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/bulk/");
+    let files = ["duckdb.parquet", "warcio.warc.wet.gz"].map(|name| format!("{fixtures}{name}"));
+    let report = report(&["read", &files[0], &files[1]]);
+    assert_eq!(rows(&report), files);
+    let results = list(&report["results"]);
+    assert!(results.iter().all(|row| row["count"] == 4));
+    assert!(results.iter().all(|row| number(&row["megabytes_per_second"]) > 0.0));
+}
+
+#[test]
 fn text_reports_bytes_and_documents() {
     let report = report(&["text", "--count", "5", "--bytes", "500,2k", "--seconds", "0"]);
     let tasks = [

@@ -13,6 +13,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use nearprint::access::{self, Access};
+use nearprint::bulk::{self, BadEntry, Entry, Format, Other, Raw, ReadOptions, Records};
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::engine::{Durability, Engine, Options};
 use nearprint::fingerprint::Distance;
@@ -44,6 +45,8 @@ pub const TARGETS: &[Target] = &[
     ("html", html),
     ("charset", charset),
     ("configuration", configuration),
+    ("records", records),
+    ("parquet", parquet),
 ];
 
 /// The directory of the corpora's files.
@@ -199,4 +202,64 @@ fn loaded(bytes: &[u8]) -> Result<Config, ConfigError> {
     let mut file = tempfile::NamedTempFile::new().expect("there is room");
     file.write_all(bytes).expect("there is room");
     Config::load(&Sources { file: Some(file.path().to_owned()), ..Sources::default() })
+}
+
+/// A file of a format that the first byte chooses, compressed or not: its records come in order, and
+/// the bytes of each are those at its place.
+pub fn records(bytes: &[u8]) {
+    let Some((&choice, content)) = bytes.split_first() else { return };
+    let formats = [
+        Format::Ndjson,
+        Format::Json,
+        Format::Csv,
+        Format::Tsv,
+        Format::Warc,
+        Format::Hex,
+        Format::Lines,
+    ];
+    let format = formats[usize::from(choice) % formats.len()];
+    let options = ReadOptions { keep_raw: true, ..ReadOptions::from(format) };
+    let stream = std::io::Cursor::new(content.to_vec());
+    let Ok(records) = Records::of_stream(stream, options) else { return };
+    let is_plain =
+        [&b"\x1f\x8b"[..], b"BZh", b"\xfd7zXZ"].iter().all(|magic| !content.starts_with(magic))
+            && content.get(1..3) != Some(b"\xb5\x2f")
+            && content.get(1..3) != Some(b"\x2a\x4d");
+    let mut last = 0;
+    for (items, record) in records.enumerate() {
+        let (place, raw) = match record {
+            Ok(
+                bulk::Record::Document(Entry { place, raw, .. })
+                | bulk::Record::Other(Other { place, raw, .. }),
+            ) => (place, raw),
+            Err(BadEntry { place, .. }) => (place, Raw::None),
+        };
+        let Some(offset) = place.record.and_then(|record| record.offset) else { continue };
+        if !is_plain {
+            continue;
+        }
+        assert!(items <= content.len() + 1, "a record has at least a byte");
+        let offset = usize::try_from(offset).expect("it is within the content");
+        assert!(offset >= last, "records come in order");
+        last = offset;
+        if let Raw::Bytes(raw) = raw {
+            assert!(content[offset..].starts_with(&raw), "a record is where its place is");
+        }
+    }
+}
+
+/// A file of Parquet.
+pub fn parquet(bytes: &[u8]) {
+    use std::io::Seek as _;
+    static FILE: LazyLock<std::sync::Mutex<tempfile::NamedTempFile>> =
+        LazyLock::new(|| tempfile::NamedTempFile::new().expect("a file").into());
+    let mut file = FILE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    file.as_file().set_len(0).expect("the disk has space");
+    file.rewind().expect("it is a file");
+    file.write_all(bytes).expect("the disk has space");
+    let options = ReadOptions { keep_raw: true, ..ReadOptions::from(Format::Parquet) };
+    // A row of no columns needs no bytes, so a small file may have as many as it says.
+    for record in Records::new(vec![file.path().to_path_buf()], options).take(10_000) {
+        drop(record);
+    }
 }

@@ -1,25 +1,53 @@
-//! What a reader yields: entries, and those that cannot be read.
+//! What a reader yields: documents, what else a file has, and entries that cannot be read.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
+use bytes::Bytes;
+
 use crate::fingerprint::Fingerprint;
 
-/// The longest document or line in bytes, after decompression. Longer ones are reported and
-/// skipped.
+/// The longest record in bytes, after decompression. Longer ones are reported and skipped.
 pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+
+/// What a reader yields.
+pub(super) type Item = Result<Record, BadEntry>;
+
+/// A record of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// A document.
+    Document(Entry),
+    /// What belongs to the file and is no document.
+    Other(Other),
+}
+
+/// A record that is no document: the header of a table, a request in a web archive, a file of a
+/// folder that no reader understands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Other {
+    /// Where the record is.
+    pub place: Place,
+    /// Its bytes, if they were asked for and are within the limit.
+    pub raw: Raw,
+    /// What it is, in the plural, for people.
+    pub what: &'static str,
+}
 
 /// One document as its file has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// Where the document is.
     pub place: Place,
+    /// The record as it stands in its file, if it was asked for.
+    pub raw: Raw,
     /// The id that the file gives it; the path for a file that is one document.
     pub id: Option<String>,
     /// The content.
     pub body: Body,
-    /// What else its line says of it.
+    /// What else its record says of it.
     pub passed: Vec<Passed>,
 }
 
@@ -30,10 +58,24 @@ impl Entry {
     }
 }
 
+/// A record as it stands in its file, so that it can be written elsewhere unchanged.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Raw {
+    /// It was not asked for, or the whole file is the record.
+    #[default]
+    None,
+    /// A line or a record of CSV without the end of its line; an element of a JSON array; a record
+    /// of a web archive with its headers and the two line ends behind it. Shares the memory of the
+    /// buffer that it was read into.
+    Bytes(Bytes),
+    /// A row of Parquet. All rows of a batch share it.
+    Row(Arc<RecordBatch>, usize),
+}
+
 /// A field that the import passes on to the service as it is: its name and its JSON.
 pub type Passed = (&'static str, Box<str>);
 
-/// The content of a line, of which the reader knows the place.
+/// The content of a record, of which the reader knows the place.
 #[derive(Debug, PartialEq)]
 pub(super) struct Parsed {
     pub(super) id: Option<String>,
@@ -69,15 +111,26 @@ pub struct BadEntry {
 /// A place in the input, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file; `-` is the standard input. All lines of a file share the path.
+    /// The file; `-` is the standard input. All records of a file share the path.
     pub path: Arc<Path>,
-    /// The line, counted from 1, in a file of one entry a line.
-    pub line: Option<u64>,
+    /// The record within the file; `None` for the whole file.
+    pub record: Option<Position>,
+}
+
+/// Which record of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// `line`, `record` or `row`.
+    pub unit: &'static str,
+    /// Counted from 1.
+    pub number: u64,
+    /// The first byte of the record, counted from 0 after decompression; `None` in Parquet.
+    pub offset: Option<u64>,
 }
 
 impl Place {
     pub(super) fn file(path: &Path) -> Self {
-        Self { path: path.into(), line: None }
+        Self { path: path.into(), record: None }
     }
 
     pub(super) fn bad(self, why: impl fmt::Display) -> BadEntry {
@@ -92,9 +145,10 @@ impl fmt::Display for Place {
         } else {
             write!(f, "{}", self.path.display())?;
         }
-        match self.line {
-            Some(line) => write!(f, " line {line}"),
-            None => Ok(()),
-        }
+        let Some(Position { unit, number, offset }) = self.record else {
+            return Ok(());
+        };
+        write!(f, " {unit} {number}")?;
+        offset.map_or(Ok(()), |offset| write!(f, " (byte {offset})"))
     }
 }

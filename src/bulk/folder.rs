@@ -1,76 +1,128 @@
-//! Reads a folder and everything below it: one document a file, with its path as id, and one
-//! document a line of each NDJSON file.
+//! Reads a folder and everything below it: one document a file of text or HTML, with its path as
+//! id, and the documents of each file of records.
 //!
-//! The name of a file decides whether it is read ([`Kind`]); binary files, empty files and symbolic
-//! links are skipped. Names are sorted within each folder, so that two runs give the same order.
+//! The name of a file decides whether it is read ([`Kind`]). Other files, empty ones and binary ones
+//! are records that are no documents; symbolic links are skipped. Names are sorted within each
+//! folder, so that two runs give the same order.
 
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
-use super::entry::{BadEntry, Body, Entry, Place};
-use super::files::{self, BytesRead};
-use super::lines::ByLine;
-use super::names::Kind;
-use super::{content, foreign, ndjson};
+use super::detect::names::Kind;
+use super::detect::{Format, content, foreign};
+use super::entry::{BadEntry, Body, Entry, Item, Other, Place, Raw, Record};
+use super::formats::document;
+use super::reader::{Items, Opener};
+use super::source;
+
+const UNKNOWN: &str = "files that no reader understands";
+const EMPTY: &str = "empty or binary files";
 
 /// Reads the documents of a folder.
 pub(super) struct Folder {
     walk: walkdir::IntoIter,
-    /// The NDJSON file that is being read.
-    lines: Option<ByLine>,
+    /// The file of records that is being read.
+    records: Option<Items>,
     root: PathBuf,
-    bytes: BytesRead,
+    opener: Opener,
 }
 
 impl Folder {
-    pub(super) fn new(root: PathBuf, bytes: BytesRead) -> Self {
+    pub(super) fn new(root: PathBuf, opener: Opener) -> Self {
         let walk = WalkDir::new(&root).sort_by_file_name().into_iter();
-        Self { walk, lines: None, root, bytes }
+        Self { walk, records: None, root, opener }
     }
 
-    /// The document of a file, or the first one of an NDJSON file.
-    fn read(&mut self, file: &DirEntry, kind: Kind) -> Option<Result<Entry, BadEntry>> {
+    /// The document of a file; `None` for a file of records, which is opened now.
+    fn read(&mut self, file: &DirEntry) -> Option<Item> {
         let path = file.path();
-        let mut source = match files::open(path, &self.bytes) {
-            Ok(source) => source,
-            Err(error) => return Some(Err(Place::file(path).bad(error))),
+        let other = |what| {
+            Some(Ok(Record::Other(Other { place: Place::file(path), raw: Raw::None, what })))
         };
-        if kind == Kind::Ndjson {
-            return self.lines.insert(ByLine::new(source, ndjson::parse, path)).next();
+        match Kind::of(path) {
+            kind @ (Kind::Text | Kind::Html | Kind::Manual) => match self.document(path, kind) {
+                Ok(Found::Document(entry)) => Some(Ok(Record::Document(entry))),
+                Ok(Found::Nothing) => other(EMPTY),
+                Ok(Found::Records) => self.open(path),
+                Err(bad) => Some(Err(bad)),
+            },
+            Kind::Foreign(_) | Kind::Other => other(UNKNOWN),
+            // Many programs write JSON and hex that is no documents.
+            Kind::Json | Kind::Hex if !Self::is_of_records(path) => other(UNKNOWN),
+            Kind::Ndjson
+            | Kind::Json
+            | Kind::Csv
+            | Kind::Tsv
+            | Kind::Parquet
+            | Kind::Warc
+            | Kind::Hex => self.open(path),
         }
-        if kind == Kind::Text
-            && let Ok(head) = source.fill_buf()
-            && let Some(lines) = content::lines_in_text(head)
-        {
-            return Some(Err(Place::file(path).bad(foreign::misnamed(lines))));
+    }
+
+    fn open(&mut self, path: &Path) -> Option<Item> {
+        match self.opener.open(path) {
+            Ok(records) => {
+                self.records = Some(records);
+                None
+            }
+            Err(bad) => Some(Err(bad)),
+        }
+    }
+
+    fn is_of_records(path: &Path) -> bool {
+        // It is opened, and counted, again.
+        let source = source::open(path, &source::BytesRead::default());
+        source.is_ok_and(|mut source| {
+            source.fill_buf().is_ok_and(|head| content::certain(head).is_some())
+        })
+    }
+
+    /// Reads a file that is named like a text or a page.
+    fn document(&self, path: &Path, kind: Kind) -> Result<Found, BadEntry> {
+        let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
+        let mut source = source::open(path, &self.opener.bytes).map_err(|error| bad(&error))?;
+        let head = source.fill_buf().map_err(|error| bad(&error))?;
+        if foreign::is_binary(head) && content::certain(head).is_none() {
+            return Ok(Found::Nothing);
+        }
+        if Format::of(path, head).map_err(|why| bad(&why))? != Format::Document {
+            return Ok(Found::Records);
         }
         let is_blank = |entry: &Entry| match &entry.body {
             Body::Text(text) | Body::Html(text) => text.trim().is_empty(),
             Body::Features(_) | Body::Vector(_) | Body::Fingerprint(_) => false,
         };
-        let entry = files::read_entry(path, source.as_mut(), kind).transpose()?;
-        Some(entry).filter(|entry| !entry.as_ref().is_ok_and(is_blank))
+        let entry = document::read_entry(path, source.as_mut(), kind)?;
+        Ok(entry.filter(|entry| !is_blank(entry)).map_or(Found::Nothing, Found::Document))
     }
 }
 
-impl Iterator for Folder {
-    type Item = Result<Entry, BadEntry>;
+/// What a file that is named like a text or a page holds.
+enum Found {
+    Document(Entry),
+    /// It is blank or binary.
+    Nothing,
+    /// Its content is that of a web archive or of Parquet.
+    Records,
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
+impl Iterator for Folder {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
         loop {
-            if let Some(entry) = self.lines.as_mut().and_then(Iterator::next) {
-                return Some(entry);
+            if let Some(item) = self.records.as_mut().and_then(Iterator::next) {
+                return Some(item);
             }
             match self.walk.next()? {
-                Ok(file) => {
-                    if let Some(kind) = kind_of(&file)
-                        && let Some(entry) = self.read(&file, kind)
-                    {
-                        return Some(entry);
+                Ok(file) if file.file_type().is_file() => {
+                    if let Some(item) = self.read(&file) {
+                        return Some(item);
                     }
                 }
+                Ok(_) => {}
                 Err(error) => {
                     let path = error.path().unwrap_or(&self.root);
                     return Some(Err(Place::file(path).bad(&error)));
@@ -82,23 +134,17 @@ impl Iterator for Folder {
 
 /// The bytes of all files that [`Folder`] would read. Reads the metadata of each file.
 pub(super) fn bytes(root: &Path) -> u64 {
+    let is_read = |file: &DirEntry| {
+        file.file_type().is_file()
+            && !matches!(Kind::of(file.path()), Kind::Foreign(_) | Kind::Other)
+    };
     WalkDir::new(root)
         .into_iter()
         .filter_map(Result::ok)
-        .filter(|file| kind_of(file).is_some())
+        .filter(is_read)
         .filter_map(|file| file.metadata().ok())
         .map(|metadata| metadata.len())
         .sum()
-}
-
-fn kind_of(file: &DirEntry) -> Option<Kind> {
-    let kind = Kind::of(file.path());
-    let is_read = match kind {
-        Kind::Text | Kind::Html | Kind::Manual | Kind::Ndjson => true,
-        // Other programs write files of hex lines too, and those are no fingerprints.
-        Kind::Hex | Kind::Json | Kind::Foreign(_) | Kind::Other => false,
-    };
-    (file.file_type().is_file() && is_read).then_some(kind)
 }
 
 #[cfg(test)]
@@ -108,7 +154,15 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use super::super::context::Context;
+    use super::super::mapping::Mapping;
+    use super::super::source::BytesRead;
     use super::*;
+
+    fn folder(root: &Path, bytes: BytesRead) -> Folder {
+        let context = Context::new(Mapping::default(), false);
+        Folder::new(root.to_path_buf(), Opener { format: None, context, bytes })
+    }
 
     #[test]
     fn documents_are_found_at_any_depth_and_everything_else_is_skipped() {
@@ -121,37 +175,56 @@ mod tests {
         fs::write(at("empty.txt"), " \n").unwrap();
         fs::write(at("binary.txt"), b"\0\x01\x02").unwrap();
         fs::write(at("program.rs"), "fn main() {}").unwrap();
-        fs::write(at("table.csv"), "id,text\n").unwrap();
+        fs::write(at("package.json"), "{\n}").unwrap();
+        fs::write(at("other.hex"), ":10010000214601360121470136007EFE09D2190140\n").unwrap();
         symlink(at("a.md"), at("link.md")).unwrap();
         symlink(root.path(), at("b/loop")).unwrap();
 
-        let bytes = BytesRead::default();
-        let read: Vec<_> = Folder::new(root.path().to_path_buf(), bytes)
-            .map(|entry| entry.unwrap().id.unwrap())
-            .collect();
+        let (mut read, mut others) = (Vec::new(), Vec::new());
+        for item in folder(root.path(), BytesRead::default()) {
+            match item.unwrap() {
+                Record::Document(entry) => read.push(entry.id.unwrap()),
+                Record::Other(other) => others.push((other.place.to_string(), other.what)),
+            }
+        }
 
         let expected =
             ["a.md", "b/deep/LICENSE", "page.html"].map(|name| at(name).display().to_string());
         assert_eq!(read, expected);
+        let expected = [
+            ("binary.txt", EMPTY),
+            ("empty.txt", EMPTY),
+            ("other.hex", UNKNOWN),
+            ("package.json", UNKNOWN),
+            ("program.rs", UNKNOWN),
+        ];
+        assert_eq!(others, expected.map(|(name, what)| (at(name).display().to_string(), what)));
     }
 
     #[test]
-    fn ndjson_files_are_read_line_by_line() {
+    fn files_of_records_are_read_record_by_record() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         fs::write(at("a.txt"), "a text").unwrap();
         fs::write(at("b.jsonl"), "{\"id\": \"1\", \"text\": \"t\"}\nnonsense\n").unwrap();
-        fs::write(at("c.ndjson"), "{\"id\": \"2\", \"text\": \"t\"}\n").unwrap();
+        fs::write(at("c.csv"), "id,text\n2,t\n").unwrap();
         fs::write(at("d.ndjson"), "").unwrap();
-        fs::write(at("e.txt"), "another text").unwrap();
+        fs::write(at("e.json"), "[{\"id\": 3, \"text\": \"t\"}]").unwrap();
+        fs::write(at("f.hex"), "00000000000000ff\t4\n").unwrap();
+        fs::write(at("g.parquet"), "nonsense").unwrap();
+        fs::write(at("h.txt"), "another text").unwrap();
 
-        let bytes = BytesRead::default();
-        let read: Vec<_> = Folder::new(root.path().to_path_buf(), bytes).collect();
+        let shown = folder(root.path(), BytesRead::default()).filter_map(|item| match item {
+            Ok(Record::Document(entry)) => Some(entry.id.unwrap()),
+            Ok(Record::Other(_)) => None,
+            Err(bad) => Some(bad.place.to_string()),
+        });
+        let shown: Vec<String> = shown.collect();
 
-        let ids: Vec<_> = read.iter().flatten().filter_map(|entry| entry.id.as_deref()).collect();
-        let (a, e) = (at("a.txt").display().to_string(), at("e.txt").display().to_string());
-        assert_eq!(ids, [a.as_str(), "1", "2", e.as_str()]);
-        assert_eq!(read[2].as_ref().unwrap_err().place.line, Some(2));
+        let at = |name: &str| at(name).display().to_string();
+        let (a, g, h) = (at("a.txt"), at("g.parquet"), at("h.txt"));
+        let bad = format!("{} line 2 (byte 25)", at("b.jsonl"));
+        assert_eq!(shown, [&a, "1", &bad, "2", "3", "4", &g, &h]);
     }
 
     #[test]
@@ -162,7 +235,9 @@ mod tests {
         fs::write(root.path().join("c.bin"), "not counted").unwrap();
 
         let read = BytesRead::default();
-        let count = Folder::new(root.path().to_path_buf(), read.clone()).count();
+        let items = folder(root.path(), read.clone());
+        let is_document = |item: &Item| matches!(item, Ok(Record::Document(_)));
+        let count = items.filter(is_document).count();
 
         assert_eq!((count, read.get()), (2, bytes(root.path())));
     }

@@ -1,130 +1,134 @@
-//! The inputs of an import: which reader fits a path, and one stream over all of them.
+//! The inputs of a command: one stream over files, folders and the standard input.
 
-use std::collections::VecDeque;
-use std::io::{self, BufRead};
-use std::iter;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use super::entry::{BadEntry, Entry, Place};
-use super::files::{self, BytesRead, Source};
+use super::context::Context;
+use super::detect::Format;
+use super::entry::{BadEntry, Entry, Place, Record};
 use super::folder::{self, Folder};
-use super::lines::{ByLine, ParseLine};
-use super::names::Kind;
-use super::{content, foreign, hex, ndjson};
+use super::formats::table;
+use super::mapping::Mapping;
+use super::reader::{Items, Opener};
+use super::source::{BytesRead, decompressed};
 
-/// What a reader yields, boxed because the format is known only at run time.
-type Entries = Box<dyn Iterator<Item = Result<Entry, BadEntry>> + Send>;
-
-/// The format of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// A JSON object with id and text, html, features, vector or fingerprint a line.
-    Ndjson,
-    /// A fingerprint of 16 hex digits a line, optionally a tab and an id.
-    Hex,
-    /// The whole file is one document.
-    Document,
+/// How files are read.
+#[derive(Debug, Clone, Default)]
+pub struct ReadOptions {
+    /// The format of all files; without one, the content or the name of each file decides.
+    pub format: Option<Format>,
+    /// Which fields become the parts of documents.
+    pub mapping: Mapping,
+    /// Whether records come with their bytes ([`super::Raw`]).
+    pub keep_raw: bool,
 }
 
-impl Format {
-    /// The format of the file at `path`, which begins with `head`. The name decides, or else the
-    /// first bytes.
+impl From<Format> for ReadOptions {
+    fn from(format: Format) -> Self {
+        Self { format: Some(format), ..Self::default() }
+    }
+}
+
+/// The records of several paths, one path after the other, documents or not.
+pub struct Records {
+    waiting: VecDeque<PathBuf>,
+    current: Option<Items>,
+    opener: Opener,
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
+
+impl Records {
+    /// The records of files, folders and `-`, the standard input. Opens nothing yet.
+    pub fn new(paths: Vec<PathBuf>, options: ReadOptions) -> Self {
+        let context = Context::new(options.mapping, options.keep_raw);
+        let opener = Opener { format: options.format, context, bytes: BytesRead::default() };
+        Self { waiting: paths.into(), current: None, opener }
+    }
+
+    /// The records of a stream, compressed or not, as if it were the standard input.
     ///
     /// # Errors
-    /// No reader understands the file, or its content is not what its name says; the error says
-    /// what to do.
-    fn of(path: &Path, head: &[u8]) -> Result<Self, String> {
-        match Kind::of(path) {
-            Kind::Ndjson => Ok(Self::Ndjson),
-            Kind::Hex => Ok(Self::Hex),
-            Kind::Text => match content::lines_in_text(head) {
-                Some(lines) => Err(foreign::misnamed(lines)),
-                None => Ok(Self::Document),
-            },
-            Kind::Html | Kind::Manual => Ok(Self::Document),
-            Kind::Foreign(format) => Err(foreign::refusal(format)),
-            Kind::Json => match Self::of_content(head)? {
-                Self::Ndjson => Ok(Self::Ndjson),
-                Self::Hex | Self::Document => Err(foreign::refusal(JSON_DOCUMENT)),
-            },
-            Kind::Other => Self::of_content(head),
-        }
+    /// The stream cannot be read, or no reader understands it.
+    pub fn of_stream(
+        stream: impl BufRead + Send + 'static,
+        options: ReadOptions,
+    ) -> Result<Self, BadEntry> {
+        let path = Path::new("-");
+        let mut records = Self::new(Vec::new(), options);
+        let source = decompressed(stream).map_err(|error| Place::file(path).bad(error))?;
+        records.current = Some(records.opener.read(path, source)?);
+        Ok(records)
     }
 
-    fn of_content(head: &[u8]) -> Result<Self, String> {
-        if content::begins_with_fingerprint(head) {
-            return Ok(Self::Hex);
+    /// The count of bytes read, which grows while records are read.
+    pub fn bytes_read(&self) -> BytesRead {
+        self.opener.bytes.clone()
+    }
+
+    /// What there is to say of the files opened since the last call: how their fields are
+    /// understood, each with the first document.
+    pub fn notes(&self) -> Vec<String> {
+        self.opener.context.notes()
+    }
+
+    /// How many records of each kind were no documents.
+    pub fn left_out(&self) -> BTreeMap<&'static str, u64> {
+        self.opener.context.left_out()
+    }
+
+    fn open(&self, path: &Path) -> Result<Items, BadEntry> {
+        if path.is_dir() {
+            return Ok(Box::new(Folder::new(path.to_path_buf(), self.opener.clone())));
         }
-        let text = content::trimmed(head);
-        match text {
-            [b'{', ..] if content::is_object_a_line(text) => Ok(Self::Ndjson),
-            [b'{', ..] => Err(foreign::refusal(JSON_DOCUMENT)),
-            [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [b'{' | b'[' | b'"', ..]) => {
-                Err(foreign::refusal(JSON_DOCUMENT))
+        self.opener.open(path)
+    }
+}
+
+impl Iterator for Records {
+    type Item = Result<Record, BadEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(item) = self.current.as_mut().and_then(Iterator::next) {
+                if let Ok(Record::Other(other)) = &item
+                    && other.what != table::HEADERS
+                {
+                    self.opener.context.leave_out(other.what);
+                }
+                return Some(item);
             }
-            _ => Ok(Self::Document),
+            let path = self.waiting.pop_front()?;
+            match self.open(&path) {
+                Ok(items) => self.current = Some(items),
+                Err(bad) => {
+                    self.current = None;
+                    return Some(Err(bad));
+                }
+            }
         }
     }
 }
 
-const JSON_DOCUMENT: &str = "a JSON document";
-
-/// The documents of several paths, one path after the other.
-pub struct Documents {
-    waiting: VecDeque<PathBuf>,
-    format: Option<Format>,
-    current: Option<Entries>,
-    bytes: BytesRead,
-}
-
-impl std::fmt::Debug for Documents {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Documents")
-            .field("waiting", &self.waiting)
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
-    }
-}
+/// The documents of several paths: [`Records`] without those that are no documents.
+#[derive(Debug)]
+pub struct Documents(Records);
 
 impl Documents {
-    /// The documents of files, folders and `-`, the standard input. Without a `format`, the name of
-    /// each file decides, or else its first bytes. Opens nothing yet.
-    pub fn new(paths: Vec<PathBuf>, format: Option<Format>) -> Self {
-        Self { waiting: paths.into(), format, current: None, bytes: BytesRead::default() }
+    /// The documents of files, folders and `-`, the standard input. Opens nothing yet.
+    pub fn new(paths: Vec<PathBuf>, options: impl Into<ReadOptions>) -> Self {
+        Self(Records::new(paths, options.into()))
     }
 
-    /// The count of bytes read, which grows while documents are read.
-    pub fn bytes_read(&self) -> BytesRead {
-        self.bytes.clone()
+    /// The records, which share their counts with the documents.
+    pub fn records(&self) -> &Records {
+        &self.0
     }
-
-    fn open(&self, path: &Path) -> io::Result<Entries> {
-        if path.is_dir() {
-            return Ok(Box::new(Folder::new(path.to_path_buf(), self.bytes.clone())));
-        }
-        let mut source = files::open(path, &self.bytes)?;
-        let head = source.fill_buf()?;
-        if head.is_empty() {
-            return Ok(Box::new(iter::empty()));
-        }
-        let format = match (foreign::by_content(head), self.format) {
-            (Some(foreign), _) => Err(foreign::refusal(foreign)),
-            (None, Some(format)) => Ok(format),
-            (None, None) => Format::of(path, head),
-        };
-        let format = format.map_err(io::Error::other)?;
-        let parse: ParseLine = match format {
-            Format::Ndjson => ndjson::parse,
-            Format::Hex => hex::parse,
-            Format::Document => return Ok(Box::new(iter::once(one_document(source, path)))),
-        };
-        Ok(Box::new(ByLine::new(source, parse, path)))
-    }
-}
-
-fn one_document(mut source: Source, path: &Path) -> Result<Entry, BadEntry> {
-    let entry = files::read_entry(path, source.as_mut(), Kind::of(path))?;
-    entry.ok_or_else(|| Place::file(path).bad("is a binary file"))
 }
 
 impl Iterator for Documents {
@@ -132,22 +136,28 @@ impl Iterator for Documents {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(entry) = self.current.as_mut().and_then(Iterator::next) {
-                return Some(entry);
-            }
-            let path = self.waiting.pop_front()?;
-            match self.open(&path) {
-                Ok(entries) => self.current = Some(entries),
-                Err(error) => {
-                    self.current = None;
-                    return Some(Err(Place::file(&path).bad(error)));
-                }
+            match self.0.next()? {
+                Ok(Record::Document(entry)) => return Some(Ok(entry)),
+                Ok(Record::Other(_)) => {}
+                Err(bad) => return Some(Err(bad)),
             }
         }
     }
 }
 
-/// How many bytes [`Documents`] will read of these paths; `None` if one is the standard input.
+/// The files that patterns such as `*.warc.gz` match, in the order of their names. A path that
+/// exists, or that matches nothing, stays as it is.
+pub fn expand(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let matches = |path: &PathBuf| {
+        let pattern = path.to_str().filter(|path| path.contains(['*', '?', '[']));
+        let pattern = pattern.filter(|_| !path.exists())?;
+        let found: Vec<PathBuf> = glob::glob(pattern).ok()?.filter_map(Result::ok).collect();
+        (!found.is_empty()).then_some(found)
+    };
+    paths.into_iter().flat_map(|path| matches(&path).unwrap_or_else(|| vec![path])).collect()
+}
+
+/// How many bytes [`Records`] will read of these paths; `None` if one is the standard input.
 /// Walks through folders.
 ///
 /// # Errors
@@ -173,54 +183,39 @@ mod tests {
     use super::super::entry::Body;
     use super::*;
 
-    #[test]
-    fn the_name_or_else_the_first_bytes_decide_the_format() {
-        for (name, head, format) in [
-            ("a.jsonl.gz", "", Format::Ndjson),
-            ("a.hex", "", Format::Hex),
-            ("README.md", "{", Format::Document),
-            ("-", "{\"id\": \"a\"}\n", Format::Ndjson),
-            ("-", "\n {\"id\": \"a\"}\n", Format::Ndjson),
-            ("-", "00000000000000ff\ta\n00", Format::Hex),
-            ("-", "\n00000000000000ff,a\n00", Format::Hex),
-            ("-", "00000000000000ff\r\n00", Format::Hex),
-            ("-", "Some text.\n", Format::Document),
-        ] {
-            assert_eq!(Format::of(Path::new(name), head.as_bytes()), Ok(format), "{name} {head:?}");
-        }
+    /// The ids of the documents, or why they cannot be read.
+    fn read(paths: Vec<PathBuf>, options: impl Into<ReadOptions>) -> Vec<String> {
+        let shown = |item: Result<Entry, BadEntry>| match item {
+            Ok(entry) => entry.id.unwrap_or_default(),
+            Err(bad) => bad.why,
+        };
+        Documents::new(paths, options).map(shown).collect()
     }
 
     #[test]
-    fn a_file_that_no_reader_understands_is_refused() {
+    fn an_explicit_format_wins_but_over_binary_content() {
         let root = tempfile::tempdir().unwrap();
-        let csv = ("table.csv", &b"id,text\n1,a text\n"[..]);
-        let foreign: &[(&str, &[u8])] = &[
-            csv,
-            ("table.tsv", b"id\ttext\n1\ta text\n"),
-            ("array.json", b"[\n  {\"text\": \"a\"}\n]\n"),
-            ("object.json", b"{\n  \"text\": \"a\"\n}\n"),
-            ("number.json", b"7\n"),
-            ("array", b"[{\"text\": \"a\"},\n {\"text\": \"b\"}]\n"),
-            ("crawl.wet", b"WARC/1.0\r\n"),
-            ("crawl", b"WARC/1.0\r\n"),
-            ("rows.parquet", b"PAR1"),
-            ("packed.txt.zst", b"\x28\xb5\x2f\xfd\x04\x00"),
-            ("packed.bz2", b"BZh91AY"),
-            ("packed.xz", b"\xfd7zXZ\0"),
-            ("program.txt", b"\x7fELF\0\0"),
-        ];
-        for (name, content) in foreign {
-            let path = root.path().join(name);
-            fs::write(&path, content).unwrap();
-            let read: Vec<_> = Documents::new(vec![path], None).collect();
-            assert_eq!(read.len(), 1, "{name}");
-            let why = &read[0].as_ref().unwrap_err().why;
-            assert!(why.starts_with("looks like ") && why.contains("NDJSON"), "{name}: {why}");
-        }
+        let (table, program) = (root.path().join("table.csv"), root.path().join("program"));
+        fs::write(&table, "id,text\n1,a text\n").unwrap();
+        fs::write(&program, b"\x7fELF\0\0").unwrap();
+        let paths = vec![table.clone(), program];
+        let documents = read(paths.clone(), Format::Document);
+        assert_eq!(documents[0], table.display().to_string());
+        assert!(documents[1].starts_with("looks like a binary file"), "{documents:?}");
+        assert_eq!(read(vec![table.clone()], Format::Lines), ["", ""]);
+        assert_eq!(read(vec![table], ReadOptions::default()), ["1"]);
+    }
 
-        let path = root.path().join(csv.0);
-        let read: Vec<_> = Documents::new(vec![path], Some(Format::Document)).collect();
-        assert!(read[0].is_ok(), "an explicit format wins");
+    #[test]
+    fn patterns_are_expanded_in_order_unless_a_file_has_their_name() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for name in ["b.csv", "a.csv", "c.txt", "[d].txt"] {
+            fs::write(at(name), "").unwrap();
+        }
+        let paths = vec![at("*.csv"), at("[d].txt"), at("*.parquet"), at("c.???")];
+        let expected = ["a.csv", "b.csv", "[d].txt", "*.parquet", "c.txt"].map(at);
+        assert_eq!(expand(paths), expected);
     }
 
     #[test]
@@ -231,7 +226,7 @@ mod tests {
         fs::write(at("dump.txt"), "{\"url\": \"u\", \"text\": \"t\"}\n").unwrap();
         fs::write(at("hashes.txt"), "00000000000000ff\ta\n").unwrap();
         let whys = |paths: Vec<PathBuf>| {
-            let bad = Documents::new(paths, None).filter_map(Result::err);
+            let bad = Documents::new(paths, ReadOptions::default()).filter_map(Result::err);
             bad.map(|bad| bad.why).collect::<Vec<_>>()
         };
         let [dump, hashes] = &whys(vec![at("dump.txt"), at("hashes.txt")])[..] else { panic!() };
@@ -239,7 +234,7 @@ mod tests {
         assert!(hashes.contains("--format hex"), "{hashes}");
         assert_eq!(whys(vec![root.path().join("folder")]), [dump.as_str(), hashes.as_str()]);
 
-        let mut hex = Documents::new(vec![at("hashes.txt")], Some(Format::Hex));
+        let mut hex = Documents::new(vec![at("hashes.txt")], Format::Hex);
         assert_eq!(hex.next().unwrap().unwrap().id.as_deref(), Some("a"));
     }
 
@@ -248,7 +243,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("dump");
         fs::write(&path, "\u{feff}{\"id\": \"a\", \"text\": \"t\"}\n").unwrap();
-        let mut read = Documents::new(vec![path], None);
+        let mut read = Documents::new(vec![path], ReadOptions::default());
         assert_eq!(read.next().unwrap().unwrap().id.as_deref(), Some("a"));
     }
 
@@ -258,7 +253,7 @@ mod tests {
         for name in ["a.txt", "a.ndjson", "a"] {
             let path = root.path().join(name);
             fs::write(&path, "").unwrap();
-            assert_eq!(Documents::new(vec![path], None).count(), 0, "{name}");
+            assert_eq!(Documents::new(vec![path], ReadOptions::default()).count(), 0, "{name}");
         }
     }
 
@@ -267,7 +262,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("dump.json");
         fs::write(&path, "{\"text\": \"a\"}\n{\"text\": \"b\"}\n").unwrap();
-        assert_eq!(Documents::new(vec![path], None).flatten().count(), 2);
+        assert_eq!(Documents::new(vec![path], ReadOptions::default()).flatten().count(), 2);
     }
 
     #[test]
@@ -280,7 +275,7 @@ mod tests {
         fs::write(at("folder/c.txt"), "text").unwrap();
         let paths = ["a.hex", "missing", "b.ndjson", "folder"].map(at).to_vec();
 
-        let read: Vec<_> = Documents::new(paths, None).collect();
+        let read: Vec<_> = Documents::new(paths, ReadOptions::default()).collect();
 
         assert_eq!(read.len(), 4);
         assert!(matches!(read[0].as_ref().unwrap().body, Body::Fingerprint(_)));

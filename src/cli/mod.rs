@@ -60,7 +60,7 @@ struct Cli {
 enum Command {
     /// Run the service
     Serve(serve::Args),
-    /// Store many documents: NDJSON, lines of hex, folders of text and HTML
+    /// Store many documents: WARC, Parquet, CSV, NDJSON, hex, folders of text and HTML
     Import(commands::import::Args),
     /// Ask a running service what is stored near a document
     Query(query::Args),

@@ -54,6 +54,12 @@ const WORDS: &[&[u8]] = &[
     b"[server]\n",
     b"listen = ",
     b"_max = ",
+    b"WARC/1.0\r\n",
+    b"Content-Length: ",
+    b"\r\n\r\n",
+    b"\"\"",
+    b"},{",
+    b"PAR1",
 ];
 
 /// The kept inputs of a target, in order.
@@ -156,4 +162,17 @@ macro_rules! targets {
     };
 }
 
-targets!(journal, record, sealed, image, export, json, ndjson, html, charset, configuration);
+targets!(
+    journal,
+    record,
+    sealed,
+    image,
+    export,
+    json,
+    ndjson,
+    html,
+    charset,
+    configuration,
+    records,
+    parquet
+);

@@ -70,7 +70,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "text",
         ],
     ),
-    ("bulk", &["fingerprint", "lines", "recipe", "text"]),
+    ("bulk", &["fingerprint", "recipe", "text"]),
     // Floor 4: the outside.
     (
         "http",

@@ -110,7 +110,7 @@ fn print_analysis(
 fn print_lines(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<()> {
     let method = args.method.method()?;
     let (mut lines, mut failed) = (0_u64, 0_u64);
-    for entry in Documents::new(files.to_vec(), Some(Format::Ndjson)) {
+    for entry in Documents::new(files.to_vec(), Format::Ndjson) {
         lines += 1;
         let analysed = entry.map_err(anyhow::Error::from).and_then(|entry| {
             let analysis = document::analyse(&entry.body, method)

@@ -4,27 +4,35 @@
 //! the other, so that they take effect in the order of the files (the later of two documents with
 //! one id stays). Memory is a few batches, whatever the input; `--groups` adds a name for each
 //! document that has a near-duplicate.
+//!
+//! How the fields of files are understood goes to standard error before the first of their documents
+//! is stored.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::bulk::{Documents, Format, bytes_total};
+use crate::bulk::{Documents, bytes_total, expand};
 use crate::cli::client::{Client, Credentials, DEFAULT_SERVER};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::import::batch::{Batch, batches};
 use crate::cli::import::directory::Directory;
 use crate::cli::import::groups::Groups;
-use crate::cli::import::options::Options;
+use crate::cli::import::interrupt::Interrupt;
+use crate::cli::import::options::{OnError, Options, Reading};
 use crate::cli::import::progress::Progress;
 use crate::cli::import::sink::{Destination, Sink};
 use crate::cli::import::summary::Summary;
 
 /// How many batches wait while one is being stored.
 const BATCHES_WAITING_MAX: usize = 2;
+
+/// How often the import looks for Ctrl-C while it waits for its input.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The exit code of a run that found nothing to import.
 const NOTHING_READ: u8 = 3;
@@ -34,7 +42,7 @@ const USAGE: u8 = 2;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every document was read and stored, or was found to be a duplicate or present already
-  1  some documents failed, or the import could not go on
+  1  some documents failed, or the import was interrupted or could not go on
   2  the command line makes no sense
   3  nothing was read: the files are empty, or the folders contain no documents";
 
@@ -46,13 +54,19 @@ Exit codes:
     group = clap::ArgGroup::new("checking").args(["check", "groups"]).multiple(true),
 )]
 pub(crate) struct Args {
-    /// Files and folders; - is standard input. In folders, texts, HTML, manual pages and NDJSON
-    /// files are read
+    /// Files, folders and patterns ('*.warc.gz'); - is standard input. NDJSON, JSON arrays, CSV, TSV,
+    /// Parquet, WARC and WET, lines of hex, texts, HTML and manual pages; compressed with gzip, zstd,
+    /// bzip2, xz or not
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// The format of the files, whatever their names and first bytes say
-    #[arg(long, value_enum)]
-    format: Option<Format>,
+    #[command(flatten)]
+    reading: Reading,
+    /// What to do about a record that cannot be read or stored
+    #[arg(long, value_enum, default_value_t = OnError::Skip)]
+    on_error: OnError,
+    /// Read everything and report what fails, but store nothing
+    #[arg(long, conflicts_with_all = ["data", "groups", "check"])]
+    dry_run: bool,
     /// The service to store them in
     #[arg(
         long,
@@ -82,59 +96,115 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
         args.options.check = true;
         args.options.limit = 10;
     }
-    if args.format.is_some()
+    if args.reading.format().is_some()
         && let Some(folder) = args.paths.iter().find(|path| path.is_dir())
     {
         let what = format!("--format is for files, and {} is a folder", folder.display());
         let next = "leave out --format, or name the files";
         return Err(ErrorReport::new(what, next).with_code(USAGE).into());
     }
+    args.paths = expand(args.paths);
     let total = bytes_total(&args.paths)?;
+    let interrupt = Interrupt::listen()?;
     let sink = open(&args)?;
-    let documents = Documents::new(args.paths, args.format);
-    let mut progress = Progress::new(total, documents.bytes_read());
-    let mut summary = Summary::new(args.options.id_from);
-    let mut groups = args.groups.map(|_| Groups::default());
-
-    let (sender, received) = mpsc::sync_channel(BATCHES_WAITING_MAX);
-    let reader = thread::spawn(move || {
-        for batch in batches(documents) {
-            if sender.send(batch).is_err() {
-                // The other side has stopped storing, and reports why.
-                return;
-            }
-        }
-    });
-    let outcome = received.iter().try_for_each(|batch: Batch| {
-        let replies = sink.store(&batch.documents)?;
-        summary.add(&batch, &replies);
-        if let Some(groups) = &mut groups {
-            groups.add(&batch.documents, &replies);
-        }
-        progress.at(summary.read());
-        anyhow::Ok(())
-    });
+    let documents = Documents::new(args.paths, args.reading);
+    let mut import = Import {
+        progress: Progress::new(total, documents.records().bytes_read()),
+        summary: if args.dry_run {
+            Summary::of_dry_run()
+        } else {
+            Summary::new(args.options.id_from)
+        },
+        groups: args.groups.map(|_| Groups::default()),
+        on_error: args.on_error,
+        interrupt,
+    };
+    let (batches, reader) = read(documents, args.on_error);
+    let outcome = import.store(&batches, &sink);
+    drop(batches);
     if outcome.is_ok() {
         // After a failure the reader may block on standard input; the process ends without it.
-        reader.join().expect("the reader does not panic");
+        let documents = reader.join().expect("the reader does not panic");
+        import.summary.leave_out(documents.records().left_out());
     }
     sink.finish();
-    progress.end();
+    import.progress.end();
 
-    write!(out, "{summary}")?;
-    if let (Some(groups), Some(count)) = (groups, args.groups) {
+    write!(out, "{}", import.summary)?;
+    if let (Some(groups), Some(count)) = (import.groups, args.groups) {
         groups.print(count, out)?;
     }
     outcome?;
-    verdict(&summary)
+    verdict(&import.summary)
+}
+
+/// Reads documents on a thread of its own, which returns them when it has read all, or when the
+/// receiver is gone.
+fn read(
+    mut documents: Documents,
+    on_error: OnError,
+) -> (Receiver<Batch>, thread::JoinHandle<Documents>) {
+    let (sender, received) = mpsc::sync_channel(BATCHES_WAITING_MAX);
+    let reader = thread::spawn(move || {
+        for batch in batches(&mut documents, on_error) {
+            if sender.send(batch).is_err() {
+                // The other side has stopped storing, and reports why.
+                break;
+            }
+        }
+        documents
+    });
+    (received, reader)
+}
+
+/// An import that is running.
+struct Import {
+    progress: Progress,
+    summary: Summary,
+    groups: Option<Groups>,
+    on_error: OnError,
+    interrupt: Interrupt,
+}
+
+impl Import {
+    /// Stores batches to the last one. An error means that the import ended before that.
+    fn store(&mut self, received: &Receiver<Batch>, sink: &Sink) -> Result<()> {
+        loop {
+            let received = received.recv_timeout(INTERRUPT_INTERVAL);
+            if self.interrupt.is_noted() {
+                let what = "the import was interrupted";
+                let next = "repeat it: documents with an id that are already there are not stored \
+                            twice";
+                return Err(ErrorReport::new(what, next).into());
+            }
+            let batch = match received {
+                Ok(batch) => batch,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            for note in &batch.notes {
+                self.progress.say(note);
+            }
+            let replies = sink.store(&batch.documents)?;
+            self.summary.add(&batch, &replies);
+            if let Some(groups) = &mut self.groups {
+                groups.add(&batch.documents, &replies);
+            }
+            self.progress.at(self.summary.read());
+            if self.on_error == OnError::Stop && self.summary.failed() > 0 {
+                let what = "the import stopped at a document that failed";
+                let next = "correct it and repeat the import, or pass --on-error skip";
+                return Err(ErrorReport::new(what, next).into());
+            }
+        }
+    }
 }
 
 /// An error if not every document that was read is stored, or if there was none.
 fn verdict(summary: &Summary) -> Result<()> {
     match (summary.read(), summary.failed()) {
         (0, _) => {
-            let next = "name files with documents, or folders with texts, HTML, manual pages or \
-                        NDJSON files";
+            let next = "name files with documents, or folders with such files";
             Err(ErrorReport::new("nothing was read", next).with_code(NOTHING_READ).into())
         }
         (_, 0) => Ok(()),
@@ -148,7 +218,9 @@ fn verdict(summary: &Summary) -> Result<()> {
 }
 
 fn open(args: &Args) -> Result<Sink> {
-    let destination = if let Some(data) = &args.data {
+    let destination = if args.dry_run {
+        Destination::Nowhere
+    } else if let Some(data) = &args.data {
         Destination::Directory(Directory::open(data, args.config.as_deref())?)
     } else {
         let client = Client::new(&args.server, &args.credentials)?;

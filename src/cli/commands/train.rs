@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 fn sample(files: &[PathBuf]) -> Result<Sample> {
     let mut sample: Option<(u16, Sample)> = None;
     let mut seen = 0;
-    for entry in Documents::new(files.to_vec(), Some(Format::Ndjson)) {
+    for entry in Documents::new(files.to_vec(), Format::Ndjson) {
         let entry = entry?;
         let Body::Vector(vector) = &entry.body else {
             bail!("{}: the document has no `vector`", entry.place);

@@ -2,6 +2,7 @@
 
 use std::iter;
 
+use super::options::OnError;
 use crate::bulk::{BadEntry, Body, Documents, Entry};
 
 /// The maximum number of documents in a batch.
@@ -16,23 +17,34 @@ pub(crate) struct Batch {
     pub(crate) documents: Vec<Entry>,
     /// The entries among them that are no documents.
     pub(crate) bad: Vec<BadEntry>,
+    /// How the files that were opened meanwhile are understood.
+    pub(crate) notes: Vec<String>,
 }
 
-/// Cuts a stream of documents into batches.
-pub(crate) fn batches(mut documents: Documents) -> impl Iterator<Item = Batch> {
+/// Cuts a stream of documents into batches. With `OnError::Stop` the first bad entry is the last
+/// item of the last batch.
+pub(crate) fn batches(documents: &mut Documents, on_error: OnError) -> impl Iterator<Item = Batch> {
+    let mut is_over = false;
     iter::from_fn(move || {
         let mut batch = Batch::default();
         let mut bytes = 0;
-        while bytes < BYTES_MAX && batch.documents.len() + batch.bad.len() < DOCUMENTS_MAX {
+        while !is_over
+            && bytes < BYTES_MAX
+            && batch.documents.len() + batch.bad.len() < DOCUMENTS_MAX
+        {
             match documents.next() {
                 Some(Ok(document)) => {
                     bytes += content_bytes(&document);
                     batch.documents.push(document);
                 }
-                Some(Err(bad)) => batch.bad.push(bad),
+                Some(Err(bad)) => {
+                    batch.bad.push(bad);
+                    is_over = on_error == OnError::Stop;
+                }
                 None => break,
             }
         }
+        batch.notes = documents.records().notes();
         Some(batch).filter(|batch| !batch.documents.is_empty() || !batch.bad.is_empty())
     })
 }
@@ -57,6 +69,7 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 
     use super::*;
+    use crate::bulk::ReadOptions;
 
     #[test]
     fn a_batch_is_full_by_number_or_by_bytes_and_nothing_is_lost() {
@@ -68,12 +81,25 @@ mod tests {
         std::fs::write(&large, line.repeat(3)).unwrap();
 
         let sizes = |path| {
-            batches(Documents::new(vec![path], None))
+            batches(&mut Documents::new(vec![path], ReadOptions::default()), OnError::Skip)
                 .map(|batch| batch.documents.len())
                 .collect::<Vec<_>>()
         };
 
         assert_eq!(sizes(many), [256, 256, 88]);
         assert_eq!(sizes(large), [2, 1]);
+    }
+
+    #[test]
+    fn batches_end_at_the_first_bad_entry_if_they_are_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.hex");
+        std::fs::write(&path, "00000000000000ff\nbad\n00000000000000ff\nbad\n").unwrap();
+        for (on_error, expected) in [(OnError::Skip, (2, 2)), (OnError::Stop, (1, 1))] {
+            let mut documents = Documents::new(vec![path.clone()], ReadOptions::default());
+            let read: Vec<Batch> = batches(&mut documents, on_error).collect();
+            let counts = (read[0].documents.len(), read[0].bad.len());
+            assert_eq!((read.len(), counts), (1, expected), "{on_error:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 pub(super) mod batch;
 pub(super) mod directory;
 pub(super) mod groups;
+pub(super) mod interrupt;
 pub(super) mod options;
 pub(super) mod progress;
 pub(super) mod sink;

@@ -4,13 +4,15 @@ use std::num::NonZero;
 
 use clap::builder::NonEmptyStringValueParser;
 
+use crate::bulk::{BodyKind, Format, Mapping, ReadOptions};
+
 /// How each document is stored.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// The namespace of documents whose line names none; the default one without it
+    /// The namespace of documents whose record names none; the default one without it
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) namespace: Option<String>,
-    /// Forget documents after this time, if their line does not say when
+    /// Forget documents after this time, if their record does not say when
     #[arg(long, value_name = "SECONDS")]
     pub(crate) expires_in: Option<NonZero<u64>>,
     /// Make ids for documents without one. A document without an id that is imported again is
@@ -49,4 +51,70 @@ pub(crate) enum OnDuplicate {
     Skip,
     /// It is stored as well
     Insert,
+}
+
+/// Which fields of records are what, and how files are read.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Fields and formats")]
+pub(crate) struct Reading {
+    /// The format of the files, whatever their names and first bytes say
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The field or column with the id [found: id, url, uri, warc-target-uri]. A path of names with
+    /// dots between them leads into objects: meta.url
+    #[arg(long, value_name = "FIELD")]
+    id: Option<String>,
+    /// The field with the text [found: text, content, body, `raw_content`]
+    #[arg(long, value_name = "FIELD", group = "content")]
+    text: Option<String>,
+    /// The field with HTML [found: html]
+    #[arg(long, value_name = "FIELD", group = "content")]
+    html: Option<String>,
+    /// The field with a dense vector, an array of numbers [found: vector]
+    #[arg(long, value_name = "FIELD", group = "content")]
+    vector: Option<String>,
+    /// The field with a fingerprint, 16 hex digits or an integer [found: fingerprint]
+    #[arg(long, value_name = "FIELD", group = "content")]
+    fingerprint: Option<String>,
+    /// The field with the namespace of each document [found: namespace]
+    #[arg(long, value_name = "FIELD")]
+    namespace_field: Option<String>,
+    /// The fields that are kept as metadata [found: metadata, an object]
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    metadata: Vec<String>,
+}
+
+impl Reading {
+    /// The format that the command line names.
+    pub(crate) const fn format(&self) -> Option<Format> {
+        self.format
+    }
+}
+
+impl From<Reading> for ReadOptions {
+    fn from(reading: Reading) -> Self {
+        let body = [
+            (BodyKind::Text, reading.text),
+            (BodyKind::Html, reading.html),
+            (BodyKind::Vector, reading.vector),
+            (BodyKind::Fingerprint, reading.fingerprint),
+        ];
+        let body = body.into_iter().find_map(|(kind, field)| Some((kind, field?)));
+        let mapping = Mapping {
+            id: reading.id,
+            body,
+            namespace: reading.namespace_field,
+            metadata: reading.metadata,
+        };
+        Self { format: reading.format, mapping, keep_raw: false }
+    }
+}
+
+/// What follows when a record cannot be read or stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnError {
+    /// It is counted and reported, and the import goes on
+    Skip,
+    /// The import ends; what was before it is stored
+    Stop,
 }

@@ -48,6 +48,14 @@ impl Progress {
         }
     }
 
+    /// Prints a line above the bar.
+    pub(crate) fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
+        }
+    }
+
     /// Removes the bar; the summary follows.
     pub(crate) fn end(self) {
         if let Some(bar) = self.bar {

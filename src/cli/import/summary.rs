@@ -1,5 +1,6 @@
 //! The summary of an import: the outcomes in numbers, and the first reasons of failures.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use indicatif::HumanCount;
@@ -25,6 +26,11 @@ pub(crate) struct Summary {
     failed: u64,
     without_id: u64,
     ids_are_made: bool,
+    is_dry_run: bool,
+    /// Where the first document is that replaced another one.
+    first_replaced: Option<String>,
+    /// What was no document: its name in the plural, and how much of it.
+    left_out: BTreeMap<&'static str, u64>,
     reasons: Vec<Reason>,
 }
 
@@ -39,6 +45,16 @@ impl Summary {
     /// Of an import that leaves documents without an id to the service, or asks it to make one.
     pub(crate) fn new(id_from: Option<IdFrom>) -> Self {
         Self { ids_are_made: id_from.is_some(), ..Self::default() }
+    }
+
+    /// The same, of an import that stores nothing.
+    pub(crate) fn of_dry_run() -> Self {
+        Self { is_dry_run: true, ..Self::default() }
+    }
+
+    /// Sets what was no document.
+    pub(crate) fn leave_out(&mut self, left_out: BTreeMap<&'static str, u64>) {
+        self.left_out = left_out;
     }
 
     /// The number of documents and bad entries.
@@ -57,7 +73,12 @@ impl Summary {
         }
         for (document, reply) in batch.documents.iter().zip(replies) {
             match reply {
-                Ok(reply) => self.count(reply, document.has_id()),
+                Ok(reply) => {
+                    self.count(reply, document.has_id());
+                    if reply.outcome == "replaced" && self.first_replaced.is_none() {
+                        self.first_replaced = Some(document.place.to_string());
+                    }
+                }
                 Err(why) => self.fail(why, document.place.to_string()),
             }
         }
@@ -94,16 +115,32 @@ impl fmt::Display for Summary {
             writeln!(f, "{name:<18}{:>12}", HumanCount(count).to_string())
         };
         row("documents read", self.read)?;
-        row("stored now", self.stored)?;
-        row("near-duplicates", self.duplicates)?;
-        row("already present", self.already_present)?;
-        row("replaced", self.replaced)?;
-        row("refreshed", self.refreshed)?;
+        if !self.is_dry_run {
+            row("stored now", self.stored)?;
+            row("near-duplicates", self.duplicates)?;
+            row("already present", self.already_present)?;
+            row("replaced", self.replaced)?;
+            row("refreshed", self.refreshed)?;
+        }
         row("failed", self.failed)?;
         let mut shown: Vec<&Reason> = self.reasons.iter().collect();
         shown.sort_by_key(|reason| std::cmp::Reverse(reason.count));
         for Reason { why, count, first } in shown.into_iter().take(REASONS_SHOWN_MAX) {
             writeln!(f, "{:>12} x {why}; first: {first}", HumanCount(*count).to_string())?;
+        }
+        for (what, count) in &self.left_out {
+            writeln!(f, "{:>12} x left out: {what}", HumanCount(*count).to_string())?;
+        }
+        if let Some(first) = &self.first_replaced {
+            writeln!(
+                f,
+                "{} of these documents have an id that was stored already with other content, and \
+                 replaced it; first: {first}",
+                HumanCount(self.replaced)
+            )?;
+        }
+        if self.is_dry_run {
+            writeln!(f, "a dry run: nothing was stored")?;
         }
         if self.without_id > 0 {
             let (count, were) = match self.without_id {
@@ -125,7 +162,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::bulk::{BadEntry, Place};
+    use crate::bulk::{BadEntry, Place, Position};
 
     fn reply(outcome: &str, stored: bool) -> Reply {
         Reply { outcome: outcome.to_owned(), stored, ..Reply::default() }
@@ -157,10 +194,13 @@ mod tests {
     fn every_entry_is_counted_once_and_equal_reasons_together() {
         let mut summary = Summary::default();
         let bad = |line| BadEntry {
-            place: Place { path: Path::new("a.hex").into(), line: Some(line) },
+            place: Place {
+                path: Path::new("a.hex").into(),
+                record: Some(Position { unit: "line", number: line, offset: Some(34) }),
+            },
             why: "is no hex".to_owned(),
         };
-        let batch = Batch { documents: Vec::new(), bad: vec![bad(3), bad(4)] };
+        let batch = Batch { documents: Vec::new(), bad: vec![bad(3), bad(4)], notes: Vec::new() };
         summary.add(&batch, &[]);
         for (outcome, stored) in [
             ("inserted", true),
@@ -180,7 +220,7 @@ mod tests {
                 "replaced                     0\n",
                 "refreshed                    1\n",
                 "failed                       2\n",
-                "           2 x is no hex; first: a.hex line 3\n",
+                "           2 x is no hex; first: a.hex line 3 (byte 34)\n",
             )
         );
     }

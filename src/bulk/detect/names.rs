@@ -6,7 +6,7 @@ use super::foreign;
 
 /// The content of files with a name like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::bulk) enum Kind {
     /// Plain text or Markdown.
     Text,
     /// HTML.
@@ -15,8 +15,16 @@ pub(super) enum Kind {
     Manual,
     /// A JSON object a line.
     Ndjson,
-    /// JSON: either NDJSON or one document, which is refused.
+    /// JSON: an array, NDJSON, or one document, which is refused.
     Json,
+    /// Comma-separated values.
+    Csv,
+    /// Tab-separated values.
+    Tsv,
+    /// Parquet.
+    Parquet,
+    /// A web archive.
+    Warc,
     /// A fingerprint of 16 hex digits a line.
     Hex,
     /// A format that no reader understands; its name, for people.
@@ -24,6 +32,9 @@ pub(super) enum Kind {
     /// No name that is known; in a folder such a file is skipped.
     Other,
 }
+
+/// Extensions of compressed files, whose own extension is in front of it.
+const COMPRESSED: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
 
 /// Names of documents without an extension, or with an unusual one.
 const WELL_KNOWN: [&str; 10] = [
@@ -44,19 +55,24 @@ const PROGRAMS: [&str; 13] =
     ["c", "cc", "cpp", "css", "go", "h", "java", "js", "pl", "py", "rs", "sh", "ts"];
 
 impl Kind {
-    /// The kind of the file at `path`. A final `.gz` is ignored.
-    pub(super) fn of(path: &Path) -> Self {
+    /// The kind of the file at `path`. An extension of [`COMPRESSED`] is ignored.
+    pub(in crate::bulk) fn of(path: &Path) -> Self {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return Self::Other;
         };
         let lower = name.to_ascii_lowercase();
-        let lower = lower.strip_suffix(".gz").unwrap_or(&lower);
+        let bare = COMPRESSED.iter().find_map(|extension| lower.strip_suffix(extension));
+        let lower = bare.unwrap_or(&lower);
         let extension = lower.rsplit_once('.').map_or("", |(_, extension)| extension);
         match extension {
             "txt" | "text" | "md" | "markdown" | "rst" => Self::Text,
             "html" | "htm" | "xhtml" => Self::Html,
             "ndjson" | "jsonl" => Self::Ndjson,
             "json" => Self::Json,
+            "csv" => Self::Csv,
+            "tsv" | "tab" => Self::Tsv,
+            "parquet" | "pq" => Self::Parquet,
+            "warc" | "wet" | "wat" => Self::Warc,
             "hex" => Self::Hex,
             _ if let Some(format) = foreign::by_extension(extension) => Self::Foreign(format),
             _ if is_manual_section(extension) && below_man(path) => Self::Manual,
@@ -110,9 +126,13 @@ mod tests {
             ("a/data.json", Kind::Json),
             ("a/dump.jsonl.gz", Kind::Ndjson),
             ("a/fingerprints.HEX", Kind::Hex),
-            ("a/table.CSV", Kind::Foreign("CSV")),
-            ("a/crawl.warc.gz", Kind::Foreign("a web archive (WARC)")),
-            ("a/notes.txt.zst", Kind::Foreign("Zstandard data")),
+            ("a/table.CSV", Kind::Csv),
+            ("a/table.tsv.bz2", Kind::Tsv),
+            ("a/rows.parquet", Kind::Parquet),
+            ("a/crawl.warc.gz", Kind::Warc),
+            ("a/crawl.warc.wet.zst", Kind::Warc),
+            ("a/notes.txt.xz", Kind::Text),
+            ("a/notes.txt.lz4", Kind::Foreign("compressed data")),
             ("a/changelog.pdf", Kind::Foreign("PDF")),
             ("a/program.rs", Kind::Other),
         ] {

@@ -3,18 +3,11 @@
 //! Read as text, such a file would be stored as a single meaningless document, so it is refused.
 
 /// The name of a format, and the extensions of its files.
-const EXTENSIONS: [(&str, &[&str]); 14] = [
-    ("CSV", &["csv"]),
-    ("TSV", &["tsv"]),
-    ("a web archive (WARC)", &["warc", "wet", "wat", "arc"]),
-    ("Parquet", &["parquet"]),
+const EXTENSIONS: [(&str, &[&str]); 7] = [
     ("Arrow", &["arrow", "feather"]),
     ("Avro", &["avro"]),
     ("ORC", &["orc"]),
-    ("Zstandard data", &["zst", "zstd"]),
-    ("bzip2 data", &["bz2"]),
-    ("xz data", &["xz", "lzma"]),
-    ("compressed data", &["lz4", "br", "sz", "lzo", "z"]),
+    ("compressed data", &["lzma", "lz4", "br", "sz", "lzo", "z"]),
     ("an archive", &["zip", "tar", "tgz", "tbz2", "txz", "7z", "rar", "jar"]),
     ("PDF", &["pdf"]),
     (
@@ -24,15 +17,12 @@ const EXTENSIONS: [(&str, &[&str]); 14] = [
 ];
 
 /// The name of a format, and the first bytes of its files.
-const MAGIC: [(&str, &[u8]); 12] = [
-    ("a web archive (WARC)", b"WARC/"),
-    ("Parquet", b"PAR1"),
+const MAGIC: [(&str, &[u8]); 9] = [
+    ("a web archive of the old format ARC", b"filedesc://"),
     ("Arrow", b"ARROW1"),
     ("Avro", b"Obj\x01"),
     ("ORC", b"ORC\x0a"),
-    ("Zstandard data", b"\x28\xb5\x2f\xfd"),
-    ("bzip2 data", b"BZh"),
-    ("xz data", b"\xfd7zXZ\0"),
+    ("LZ4 data", b"\x04\x22\x4d\x18"),
     ("an archive", b"PK\x03\x04"),
     ("an archive", b"7z\xbc\xaf\x27\x1c"),
     ("PDF", b"%PDF-"),
@@ -45,20 +35,22 @@ pub(super) fn by_extension(extension: &str) -> Option<&'static str> {
 }
 
 /// The format of a file that begins with these bytes.
-pub(super) fn by_content(head: &[u8]) -> Option<&'static str> {
+pub(in crate::bulk) fn by_content(head: &[u8]) -> Option<&'static str> {
     let known = MAGIC.iter().find(|(_, magic)| head.starts_with(magic));
-    known.map(|(format, _)| *format).or_else(|| is_binary(head).then_some("a binary file"))
+    let is_binary =
+        || is_binary(head) && ![&b"PAR1"[..], b"WARC/"].iter().any(|magic| head.starts_with(magic));
+    known.map(|(format, _)| *format).or_else(|| is_binary().then_some("a binary file"))
 }
 
 /// Whether there is a NUL byte near the start. UTF-16 has them too, but begins with its byte order
 /// mark.
-pub(super) fn is_binary(head: &[u8]) -> bool {
+pub(in crate::bulk) fn is_binary(head: &[u8]) -> bool {
     let utf16 = head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]);
     !utf16 && head.iter().take(8 << 10).any(|&byte| byte == 0)
 }
 
 /// Why a file of this format is refused, and the remedy.
-pub(super) fn refusal(format: &str) -> String {
+pub(in crate::bulk) fn refusal(format: &str) -> String {
     format!(
         "looks like {format}, which cannot be imported; convert it to NDJSON, with one \
          {{\"id\": \"...\", \"text\": \"...\"}} a line"
@@ -66,8 +58,25 @@ pub(super) fn refusal(format: &str) -> String {
 }
 
 /// Why a file with the name of a text and such lines is refused.
-pub(super) fn misnamed(lines: &str) -> String {
+pub(in crate::bulk) fn text_of_lines(lines: &str) -> String {
     format!("is named like a text and looks like {lines}, or as one text with --format document")
+}
+
+/// Why a file with the name of one format and the content of another is refused.
+pub(super) fn misnamed(name: &str, format: &str) -> String {
+    format!("is named like {name}, and looks like {format}; import it with --format {format}")
+}
+
+/// Why a file without what begins all files of its name is refused.
+pub(super) fn unlike(name: &str, why: &str) -> String {
+    format!("is named like {name}, and is none: {why}; name its format with --format")
+}
+
+/// Why a file whose format nothing shows is refused.
+pub(super) fn unknown() -> String {
+    "its format is not recognised; name it with --format csv, --format lines (a text a line), \
+     --format document (one text) or another one"
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -77,9 +86,8 @@ mod tests {
     #[test]
     fn a_format_is_recognised_by_its_first_bytes() {
         for (head, format) in [
-            (&b"WARC/1.0\r\nWARC-Type: conversion\r\n"[..], Some("a web archive (WARC)")),
-            (b"PAR1\x15\x04", Some("Parquet")),
-            (b"\x28\xb5\x2f\xfd\x04", Some("Zstandard data")),
+            (&b"filedesc://a.arc 0.0.0.0"[..], Some("a web archive of the old format ARC")),
+            (b"PAR1\x15\0\x15", None),
             (b"%PDF-1.7\n", Some("PDF")),
             (b"\x7fELF\x02\0", Some("a binary file")),
             (b"\xff\xfeh\0i\0", None),

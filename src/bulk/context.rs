@@ -1,0 +1,182 @@
+//! What applies to all files of a run, and what is said about them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use super::entry::{
+    Body, DOCUMENT_BYTES_MAX, Entry, Item, Other, Parsed, Place, Position, Raw, Record,
+};
+use super::mapping::{self, Fields, Mapping, shortened};
+
+/// The most files whose understanding is explained; all files of one kind count once.
+const NOTES_MAX: usize = 20;
+/// How much of a document is shown.
+const CHARS_SHOWN_MAX: usize = 60;
+
+/// What applies to all files of a run.
+#[derive(Debug, Default)]
+pub(super) struct Context {
+    pub(super) mapping: Mapping,
+    /// Whether records come with their bytes.
+    pub(super) keep_raw: bool,
+    said: Mutex<Said>,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    notes: Vec<String>,
+    explained: HashSet<String>,
+    left_out: BTreeMap<&'static str, u64>,
+}
+
+impl Context {
+    pub(super) fn new(mapping: Mapping, keep_raw: bool) -> Arc<Self> {
+        Arc::new(Self { mapping, keep_raw, said: Mutex::default() })
+    }
+
+    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is to say since the last call.
+    pub(super) fn notes(&self) -> Vec<String> {
+        std::mem::take(&mut self.said().notes)
+    }
+
+    /// How many records of each kind were no documents.
+    pub(super) fn left_out(&self) -> BTreeMap<&'static str, u64> {
+        self.said().left_out.clone()
+    }
+
+    pub(super) fn leave_out(&self, what: &'static str) {
+        *self.said().left_out.entry(what).or_default() += 1;
+    }
+
+    /// Explains the fields of a file once for all files that have the same, with its first document.
+    fn explain(&self, file: &Path, format: &str, mapping: &str, first: &Parsed) {
+        let mut said = self.said();
+        if said.explained.len() < NOTES_MAX && said.explained.insert(format!("{format} {mapping}"))
+        {
+            let name = if file == Path::new("-") {
+                "standard input".to_owned()
+            } else {
+                file.display().to_string()
+            };
+            said.notes.push(format!("{name}: {format}; {mapping}"));
+            said.notes.push(format!("  its first document: {}", described(first)));
+        }
+    }
+}
+
+/// A document in a few words.
+fn described(document: &Parsed) -> String {
+    let id = match &document.id {
+        Some(id) => format!("id {:?}", shortened(id, CHARS_SHOWN_MAX)),
+        None => "no id".to_owned(),
+    };
+    let text = |what: &str, text: &str| {
+        let length = text.chars().count();
+        format!("{what} of {length} characters {:?}", shortened(text, CHARS_SHOWN_MAX))
+    };
+    let body = match &document.body {
+        Body::Text(content) => text("text", content),
+        Body::Html(content) => text("HTML", content),
+        Body::Features(features) => format!("{} features", features.len()),
+        Body::Vector(vector) => format!("vector of {} dimensions", vector.len()),
+        Body::Fingerprint(fingerprint) => format!("fingerprint {fingerprint}"),
+    };
+    format!("{id}, {body}")
+}
+
+/// A file of many records that is being read.
+pub(super) struct File {
+    pub(super) context: Arc<Context>,
+    path: Arc<Path>,
+    /// The format, for people.
+    format: &'static str,
+    /// What its records are called.
+    unit: &'static str,
+    is_explained: bool,
+}
+
+impl File {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        path: &Path,
+        format: &'static str,
+        unit: &'static str,
+    ) -> Self {
+        Self { context: Arc::clone(context), path: path.into(), format, unit, is_explained: false }
+    }
+
+    /// The place of a record.
+    pub(super) fn place(&self, number: u64, offset: Option<u64>) -> Place {
+        let record = Some(Position { unit: self.unit, number, offset });
+        Place { path: Arc::clone(&self.path), record }
+    }
+
+    /// The document that a record with fields is.
+    pub(super) fn document(&mut self, place: Place, raw: Raw, fields: &dyn Fields) -> Item {
+        let parsed = mapping::assemble(fields, &self.context.mapping);
+        if !self.is_explained
+            && let Ok(first) = &parsed
+            && let Some(mapping) = mapping::explain(fields, &self.context.mapping)
+        {
+            self.is_explained = true;
+            self.context.explain(&self.path, self.format, &mapping, first);
+        }
+        self.parsed(place, raw, parsed)
+    }
+
+    /// The document that a record was parsed to.
+    pub(super) fn parsed(&self, place: Place, raw: Raw, parsed: Result<Parsed, String>) -> Item {
+        match parsed {
+            Err(why) => Err(place.bad(why)),
+            Ok(Parsed { body: Body::Text(text) | Body::Html(text), .. })
+                if text.len() > DOCUMENT_BYTES_MAX =>
+            {
+                Err(place.bad(too_long()))
+            }
+            Ok(Parsed { id, body, passed }) => {
+                let raw = if self.context.keep_raw { raw } else { Raw::None };
+                Ok(Record::Document(Entry { place, raw, id, body, passed }))
+            }
+        }
+    }
+
+    /// A record that is no document.
+    pub(super) fn other(&self, place: Place, raw: Bytes, what: &'static str) -> Record {
+        let raw = if self.context.keep_raw { Raw::Bytes(raw) } else { Raw::None };
+        Record::Other(Other { place, raw, what })
+    }
+}
+
+/// Why a record above the limit is refused.
+pub(super) fn too_long() -> String {
+    format!("longer than {DOCUMENT_BYTES_MAX} bytes")
+}
+
+/// How much may be read a second time to find where the records behind a broken one begin.
+pub(super) struct Budget(usize);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(8 * DOCUMENT_BYTES_MAX)
+    }
+}
+
+impl Budget {
+    /// Whether this many bytes may be read again.
+    pub(super) fn allows(&mut self, bytes: usize) -> bool {
+        match self.0.checked_sub(bytes) {
+            Some(left) => {
+                self.0 = left;
+                true
+            }
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! One reader a format. Each takes a source and yields records.
+
+pub(super) mod array;
+pub(super) mod document;
+pub(super) mod hex;
+pub(super) mod lines;
+mod manual;
+pub(super) mod parquet;
+pub(super) mod table;
+pub(super) mod warc;

@@ -1,0 +1,63 @@
+//! Header lines, `Name: value`, of records of web archives and of HTTP.
+
+use std::borrow::Cow;
+
+use memchr::memchr;
+
+/// The header lines behind the first line.
+pub(super) struct Headers<'a> {
+    first: Cow<'a, str>,
+    lines: Vec<(&'a str, Cow<'a, str>)>,
+}
+
+impl<'a> Headers<'a> {
+    /// Reads what it can. A line that begins with white space continues the one before it.
+    pub(super) fn parse(header: &'a [u8]) -> Self {
+        let mut lines = header.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+        let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
+        let mut parsed: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(12);
+        for line in lines {
+            if line.first().is_some_and(u8::is_ascii_whitespace) {
+                if let Some((_, value)) = parsed.last_mut() {
+                    let more = String::from_utf8_lossy(line.trim_ascii());
+                    *value = Cow::Owned(format!("{value} {more}"));
+                }
+            } else if let Some(colon) = memchr(b':', line)
+                && let Ok(name) = str::from_utf8(line[..colon].trim_ascii())
+            {
+                parsed.push((name, String::from_utf8_lossy(line[colon + 1..].trim_ascii())));
+            }
+        }
+        Self { first, lines: parsed }
+    }
+
+    /// The first line: a version, or the status of a response.
+    pub(super) fn first(&self) -> &str {
+        &self.first
+    }
+
+    /// The first value of a name, whatever the case of its letters.
+    pub(super) fn get(&self, name: &str) -> Option<Cow<'_, str>> {
+        let mut lines = self.lines.iter();
+        let (_, value) = lines.find(|(own, _)| own.eq_ignore_ascii_case(name))?;
+        Some(Cow::Borrowed(value))
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(|(name, _)| *name)
+    }
+}
+
+/// The length of a header with the blank line that ends it; the bytes before `from` have no end.
+pub(super) fn end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(found) = memchr(b'\n', &bytes[at..]) {
+        at += found + 1;
+        match &bytes[at..] {
+            [b'\n', ..] => return Some(at + 1),
+            [b'\r', b'\n', ..] => return Some(at + 2),
+            _ => {}
+        }
+    }
+    None
+}

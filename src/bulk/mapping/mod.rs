@@ -1,0 +1,252 @@
+//! Which fields of a record become the parts of a document.
+//!
+//! The command line names fields ([`Mapping`]), or the usual names are found: first those of the
+//! HTTP API, then those that other programs write ([`IDS`], [`TEXTS`]). A field that would be an id
+//! under another name is never dropped silently ([`OTHER_IDS`]).
+//!
+//! The readers of formats with named fields implement [`Fields`]; this module knows no format.
+
+mod fields;
+mod json;
+mod values;
+
+use super::entry::Parsed;
+
+pub use fields::{BodyKind, Mapping};
+pub(super) use fields::{Fields, Value, shortened};
+pub(super) use json::{JsonFields, within};
+pub use values::{parse_features, parse_vector};
+
+/// Names under which an id is found, the most telling first.
+const IDS: [&str; 4] = ["id", "url", "uri", "warc-target-uri"];
+/// The names that the HTTP API gives to the content of a document, of which a record has one.
+const BODIES: [(&str, BodyKind); 5] = [
+    ("text", BodyKind::Text),
+    ("html", BodyKind::Html),
+    ("features", BodyKind::Features),
+    ("vector", BodyKind::Vector),
+    ("fingerprint", BodyKind::Fingerprint),
+];
+/// Names under which a text is found if the record has none of [`BODIES`].
+const TEXTS: [&str; 3] = ["content", "body", "raw_content"];
+/// Fields that the service takes as they are.
+const PASSED: [&str; 4] = ["namespace", "metadata", "expires_in", "expires_at"];
+/// Names that other programs give to the id of a document. They are too doubtful to be found, and
+/// too likely ids to be dropped.
+const OTHER_IDS: [&str; 12] = [
+    "link",
+    "href",
+    "key",
+    "_id",
+    "uid",
+    "uuid",
+    "guid",
+    "doc_id",
+    "docid",
+    "docno",
+    "document_id",
+    "page_id",
+];
+
+/// The fields that were chosen: their names, and what they hold.
+struct Choice<'a> {
+    id: Option<(&'a str, Value<'a>)>,
+    body: (BodyKind, &'a str, Value<'a>),
+}
+
+/// Makes the parts of a document of a record.
+///
+/// # Errors
+/// A field that the document needs is missing, or cannot be what it is to be; the error names it.
+pub(super) fn assemble(fields: &dyn Fields, mapping: &Mapping) -> Result<Parsed, String> {
+    let Choice { id, body: (kind, name, value) } = choose(fields, mapping)?;
+    let mut passed = Vec::new();
+    if let Some(namespace) = passed_field(fields, mapping.namespace.as_deref(), "namespace")? {
+        passed.push(("namespace", namespace));
+    }
+    if mapping.metadata.is_empty() {
+        passed.extend(passed_field(fields, None, "metadata")?.map(|json| ("metadata", json)));
+    } else {
+        passed.push(("metadata", metadata(fields, &mapping.metadata)?));
+    }
+    for name in ["expires_in", "expires_at"] {
+        passed.extend(passed_field(fields, None, name)?.map(|json| (name, json)));
+    }
+    let id = match id {
+        None => None,
+        Some((name, value)) => match values::id(name, value)? {
+            values::Id::Is(id) => Some(id),
+            values::Id::IsMade(how) => {
+                passed.push(("id", how.into()));
+                None
+            }
+        },
+    };
+    let body = values::body(kind, value).map_err(|why| format!("`{name}` {why}"))?;
+    Ok(Parsed { id, body, passed })
+}
+
+fn choose<'a>(fields: &'a dyn Fields, mapping: &'a Mapping) -> Result<Choice<'a>, String> {
+    let body = match &mapping.body {
+        Some((kind, path)) => match fields.get(path)? {
+            Some(value) => (*kind, path.as_str(), value),
+            None => return Err(missing(path)),
+        },
+        None => found_body(fields)?,
+    };
+    let id = match &mapping.id {
+        Some(path) => match fields.get(path)? {
+            Some(value) => Some((path.as_str(), value)),
+            None => return Err(missing(path)),
+        },
+        None => found_id(fields)?,
+    };
+    Ok(Choice { id, body })
+}
+
+fn missing(path: &str) -> String {
+    format!("has no field `{path}`, or it is empty")
+}
+
+/// The first of [`IDS`] that the record has.
+fn found_id(fields: &dyn Fields) -> Result<Option<(&str, Value<'_>)>, String> {
+    for id in IDS {
+        if let Some(found) = find(fields, id)? {
+            return Ok(Some(found));
+        }
+    }
+    for id in OTHER_IDS {
+        if let Some((name, _)) = find(fields, id)? {
+            return Err(format!(
+                "has no `id`, and `{name}` may be one: pass --id {name}, or --id with another \
+                 field"
+            ));
+        }
+    }
+    Ok(None)
+}
+
+/// The one of [`BODIES`] that the record has, or else the first of [`TEXTS`].
+fn found_body(fields: &dyn Fields) -> Result<(BodyKind, &str, Value<'_>), String> {
+    let mut found = None;
+    for (name, kind) in BODIES {
+        if let Some((name, value)) = find(fields, name)? {
+            if let Some((_, other, _)) = found {
+                return Err(format!(
+                    "has both `{other}` and `{name}`: pass --{other} {other} to use the first"
+                ));
+            }
+            found = Some((kind, name, value));
+        }
+    }
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    for name in TEXTS {
+        if let Some((name, value)) = find(fields, name)? {
+            return Ok((BodyKind::Text, name, value));
+        }
+    }
+    let names: Vec<_> = fields.names();
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Err(format!(
+        "has no text: none of text, html, features, vector, fingerprint, {}; name the field with \
+         --text, --html, --vector or --fingerprint. Its fields: {}",
+        TEXTS.join(", "),
+        shortened(&names, NAMES_SHOWN_MAX)
+    ))
+}
+
+const NAMES_SHOWN_MAX: usize = 200;
+
+/// An outermost field by its name, whatever the case of its letters.
+fn find<'a>(fields: &'a dyn Fields, name: &str) -> Result<Option<(&'a str, Value<'a>)>, String> {
+    let Some(own) = fields.spelt(name) else { return Ok(None) };
+    Ok(fields.get(own)?.map(|value| (own, value)))
+}
+
+/// The JSON of a field that the service takes as it is.
+fn passed_field(
+    fields: &dyn Fields,
+    path: Option<&str>,
+    name: &str,
+) -> Result<Option<Box<str>>, String> {
+    match fields.get(path.unwrap_or(name))? {
+        // A namespace of a column of numbers is the string of its digits.
+        Some(Value::Json(json)) if path.is_some() && !json.starts_with(['{', '[']) => {
+            Ok(Some(values::quoted(&json).into()))
+        }
+        Some(value) => Ok(Some(values::json(value, name == "namespace").into())),
+        None => path.map_or(Ok(None), |path| Err(missing(path))),
+    }
+}
+
+/// An object of the fields at these paths; a field that the record lacks is left out.
+fn metadata(fields: &dyn Fields, paths: &[String]) -> Result<Box<str>, String> {
+    let mut object = String::from("{");
+    for path in paths {
+        if let Some(value) = fields.get(path)? {
+            let comma = if object.len() > 1 { "," } else { "" };
+            let is_text = matches!(value, Value::Cell(_));
+            let (name, json) = (values::quoted(path), values::json(value, is_text));
+            object.extend([comma, &name, ":", &json]);
+        }
+    }
+    object.push('}');
+    Ok(object.into())
+}
+
+/// How a record is understood, for people: the fields that are taken, and those that are left.
+/// `None` if it is no document.
+pub(super) fn explain(fields: &dyn Fields, mapping: &Mapping) -> Option<String> {
+    let Choice { id, body: (kind, body, _) } = choose(fields, mapping).ok()?;
+    let part = match kind {
+        BodyKind::Text => "text",
+        BodyKind::Html => "html",
+        BodyKind::Features => "features",
+        BodyKind::Vector => "vector",
+        BodyKind::Fingerprint => "fingerprint",
+    };
+    let id = id.map(|(name, _)| name);
+    let mut taken = vec![id.map_or("no id".to_owned(), |id| format!("id from `{id}`"))];
+    taken.push(format!("{part} from `{body}`"));
+    if let Some(namespace) = &mapping.namespace {
+        taken.push(format!("namespace from `{namespace}`"));
+    }
+    if !mapping.metadata.is_empty() {
+        taken.push(format!("metadata from `{}`", mapping.metadata.join("`, `")));
+    }
+    let named = [mapping.id.as_deref(), mapping.namespace.as_deref(), Some(body), id];
+    let named: Vec<&str> =
+        named.into_iter().flatten().chain(mapping.metadata.iter().map(String::as_str)).collect();
+    let is_taken = |name: &str| {
+        let within =
+            |path: &&str| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        PASSED.contains(&name) || named.contains(&name) || named.iter().any(within)
+    };
+    let left: Vec<_> = fields.names().into_iter().filter(|name| !is_taken(name)).collect();
+    let mut mapping = taken.join(", ");
+    if !left.is_empty() {
+        mapping.push_str("; not imported: ");
+        mapping.push_str(&shortened(&left.join(", "), NAMES_SHOWN_MAX));
+    }
+    Some(mapping)
+}
+
+/// Whether a record may need its outermost field of this name.
+pub(super) fn is_wanted(name: &str, mapping: &Mapping) -> bool {
+    let body = mapping.body.as_ref().map(|(_, path)| path);
+    let mut paths = [mapping.id.as_ref(), body, mapping.namespace.as_ref()]
+        .into_iter()
+        .flatten()
+        .chain(&mapping.metadata);
+    let leads_to = |path: &String| {
+        path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let bodies = BODIES.iter().map(|(name, _)| name);
+    let mut found = IDS.iter().chain(&OTHER_IDS).chain(&TEXTS).chain(&PASSED).chain(bodies);
+    paths.any(leads_to) || found.any(|known| name.eq_ignore_ascii_case(known))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Ctrl-C and SIGTERM: an import ends after the batch that is being stored, with its summary.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The exit code of a process that a second Ctrl-C ends, as shells count it.
+const INTERRUPTED: i32 = 130;
+
+/// Whether the user wants the import to end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Listens for signals from now on. The first one is noted, the second one ends the process.
+    ///
+    /// # Errors
+    /// The process cannot listen for signals.
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        let interrupt = Self::default();
+        let noted = interrupt.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let (mut interrupts, mut terminations) = runtime.block_on(async {
+            let interrupts = signal(SignalKind::interrupt())?;
+            Ok::<_, std::io::Error>((interrupts, signal(SignalKind::terminate())?))
+        })?;
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            runtime.block_on(async move {
+                for _ in 0..2 {
+                    tokio::select! {
+                        _ = interrupts.recv() => {}
+                        _ = terminations.recv() => {}
+                    }
+                    if noted.0.swap(true, Ordering::Relaxed) {
+                        end();
+                    }
+                    eprintln!("ending after this batch; once more to end at once");
+                }
+            });
+        })?;
+        Ok(interrupt)
+    }
+
+    /// Whether a signal came.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[expect(clippy::exit, reason = "what is being stored may wait for a service that does not reply")]
+fn end() {
+    std::process::exit(INTERRUPTED);
+}
