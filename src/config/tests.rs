@@ -178,10 +178,12 @@ fn every_key_has_an_effect() {
     assert_eq!((tls.certificate.to_str(), tls.key.to_str()), (Some("110"), Some("111")));
     let names = settings(&[("NEARPRINT_SERVER__HOST_NAMES", "a.example")]).unwrap().http.host_names;
     assert_eq!(names, "a.example".parse().unwrap());
+    let model = [("NEARPRINT_DATA__RECIPE", "spectral-8"), ("NEARPRINT_DATA__MODEL_FILE", "112")];
+    assert_eq!(settings(&model).unwrap().engine.model_file.as_deref(), Some(Path::new("112")));
     // Keys that are seen together; the list names all others of the file.
     let in_file = toml::from_str::<toml::Table>(DEFAULT_TOML).unwrap();
     let in_file: usize = in_file.values().map(|keys| keys.as_table().unwrap().len()).sum();
-    assert_eq!(in_file, keys.len() - 3 + 7, "a key without a test");
+    assert_eq!(in_file, keys.len() - 3 + 8, "a key without a test");
 }
 
 #[test]

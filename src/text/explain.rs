@@ -14,9 +14,9 @@ use crate::text::analysis::{Analysis, Wanted};
 use crate::text::features::normalise::normalise;
 use crate::text::hashing::simhash::SimHash;
 use crate::text::recipes::dispatch::{NoFingerprint, walk_features};
+use crate::text::recipes::vectors::sums;
 use crate::text::recipes::{keywords, weighted};
 use crate::text::source::{Method, Source, analyse};
-use crate::text::vectors::dispatch::sums;
 
 /// At most this many features of a document are named.
 pub const HEAVIEST_MAX: usize = 20;

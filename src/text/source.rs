@@ -7,8 +7,8 @@ use crate::text::analysis::{Analysis, Wanted};
 use crate::text::html::text_of_html;
 use crate::text::main_text::main_text_of_html;
 use crate::text::recipes::dispatch::{NoFingerprint, analyse_by};
+use crate::text::recipes::vectors::analyse_vector;
 use crate::text::recipes::weighted::analyse_features;
-use crate::text::vectors::dispatch::analyse_vector;
 use crate::text::vectors::spectral::SpectralModel;
 
 /// A document before its analysis.

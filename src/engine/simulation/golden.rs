@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::rig::{self, ENTROPY, commit_one, options};
+use super::rig::{ENTROPY, commit_one, options};
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Sequence};
 use crate::engine::background::snapshot::snapshots::Snapshots;
 use crate::engine::directory_file::DirectoryFile;
@@ -102,7 +102,7 @@ fn snapshot(core: &mut Core, snapshots: &mut Snapshots) {
 }
 
 pub(super) fn sweep(core: &Core, snapshots: &Snapshots) -> Result<(), StorageError> {
-    rig::sweep(core, snapshots, 2_000, &mut |_| {})
+    super::sweep::sweep(core, snapshots, 2_000, &mut |_| {})
 }
 
 /// The directory as today's code writes it.

@@ -15,4 +15,5 @@ mod repair;
 mod rig;
 mod snapshots;
 mod stored;
+mod sweep;
 mod threads;

@@ -10,9 +10,8 @@ use futures_util::FutureExt as _;
 
 use super::draw::{NAMESPACES, batch, document, fingerprint, id, namespace};
 use super::stored::{check_stored, has_record};
+use super::sweep::sweep;
 use crate::document::{Document, Namespace, Packed, Sequence};
-use crate::engine::background::needed::Needed;
-use crate::engine::background::reclaimer::keep_needed;
 use crate::engine::background::snapshot::snapshots::Snapshots;
 use crate::engine::error::Refused;
 use crate::engine::open::recovery::{Recovered, recover};
@@ -43,7 +42,7 @@ use crate::machine::search::{PackedSearch, Probe};
 use crate::recipe::Recipe;
 use crate::sketch::MinResemblance;
 use crate::storage::simulated::Dice;
-use crate::storage::{Disk, Records, SimulatedDisk, StorageError, Sweep, SweepRange};
+use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
 
 /// The maximum number of groups in a life. Many lives end earlier, by a crash.
 const GROUPS_A_LIFE: usize = 30;
@@ -280,7 +279,10 @@ impl Rig {
     }
 
     /// Replaces the snapshots, as after merges that have dropped much.
-    pub(super) fn retake(&mut self) -> Result<(), StorageError> {
+    fn retake(&mut self) -> Result<(), StorageError> {
+        if self.core.view().sequence() == Sequence::ZERO {
+            return Ok(());
+        }
         let Durable { view, jobs } = self.core.freeze()?;
         self.history.synced = view.sequence();
         self.settle();
@@ -584,28 +586,4 @@ pub(super) fn commit_one<C: Command>(core: &mut Core, command: C) -> Result<C::R
     let (write, pending) = queued(command, BEGIN_S * 1_000);
     commit(core, vec![write]).unwrap();
     pending.wait().now_or_never().expect("it is answered")
-}
-
-/// Sweeps what both snapshots cover; `each` receives the bytes that each pack has reclaimed.
-pub(super) fn sweep(
-    core: &Core,
-    snapshots: &Snapshots,
-    pack_bytes: u64,
-    each: &mut dyn FnMut(u64),
-) -> Result<(), StorageError> {
-    let next = snapshots.covered_by_both().next().get();
-    let mut range = SweepRange { from: 1, next, pack_bytes };
-    let state = core.state();
-    let needed = Needed::new(&state, core.machine().id_secret());
-    while let Sweep::UpTo { next, freed } = core.reclaimer().sweep(
-        range,
-        &mut |record, keep| {
-            keep_needed(&needed, record, keep);
-        },
-        &mut |_| true,
-    )? {
-        range.from = next;
-        each(freed);
-    }
-    Ok(())
 }

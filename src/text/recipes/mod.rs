@@ -7,5 +7,6 @@ pub(crate) mod dispatch;
 pub(crate) mod keywords;
 pub(crate) mod np1;
 pub(crate) mod textrank;
+pub(crate) mod vectors;
 pub(crate) mod weighted;
 pub(crate) mod words;

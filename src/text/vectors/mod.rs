@@ -6,7 +6,6 @@
 //! All sums have one order and only exact products, so a fingerprint is the same on every machine.
 //! `docs/recipes.md` defines the recipes so that they can be repeated in any language.
 
-pub(crate) mod dispatch;
 mod eigen;
 pub(crate) mod hyperplanes;
 pub(crate) mod spectral;
