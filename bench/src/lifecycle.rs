@@ -2,7 +2,7 @@
 //! given back.
 //!
 //! First an index of one namespace, and one of as many documents in namespaces of ten: memory and
-//! look-ups. Then an engine on a disk: a stream of all documents, a purge with look-ups beside it,
+//! look-ups. Then an engine on a disk: a stream of all documents, a purge with look-ups during it,
 //! documents that expire; after each removal, what is left of memory and disk.
 
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ const DELTA_EVENTS: usize = 32_768;
 /// Documents of a stream that are taken at one time.
 const TAKEN: usize = 4_096;
 /// A removal and its reclaiming that take longer have failed.
-const PATIENCE: Duration = Duration::from_mins(20);
+const DEADLINE: Duration = Duration::from_mins(20);
 
 /// The arguments of `bench lifecycle`.
 #[derive(Debug, clap::Args)]
@@ -204,7 +204,7 @@ fn purge(
                 ended = now.map(|now| (now, begun.ns()));
             }
         }
-        ended.is_none() && begun.elapsed() < PATIENCE
+        ended.is_none() && begun.elapsed() < DEADLINE
     })?;
     let (job, ns) = ended.context("the purge has not ended in time")?;
     ensure!(job.removed == count, "{} documents were removed, not {count}", job.removed);
@@ -245,7 +245,7 @@ fn expire(driven: &Driven, stored: &Stored, report: &mut Report) -> Result<()> {
     let begun = Stopwatch::start();
     let expires_ms = expiry.map_or(0, |expiry| u64::from(expiry.second()) * 1_000);
     while driven.engine.stats().documents > 0 {
-        ensure!(begun.elapsed() < PATIENCE, "expired documents are still stored");
+        ensure!(begun.elapsed() < DEADLINE, "expired documents are still stored");
         pause(Duration::from_millis(100));
     }
     let ms = Engine::now_ms().saturating_sub(expires_ms);
@@ -266,7 +266,7 @@ fn given_back(
     loop {
         driven.settle()?;
         let now = disk_bytes(directory)?;
-        if now >= last || begun.elapsed() > PATIENCE {
+        if now >= last || begun.elapsed() > DEADLINE {
             break;
         }
         last = now;

@@ -1,6 +1,6 @@
 //! Touches: how often a stored document was named as the original of a duplicate, and when last.
 //!
-//! A counter beside the state: no verdict depends on it, and it is not journaled. Snapshots contain
+//! A counter outside that state: no verdict depends on it, and it is not journaled. Snapshots contain
 //! it, so a crash loses what was counted since the last one. The writer counts; the documents are
 //! spread over parts with a lock each, so a list never makes the writer wait for long.
 //!

@@ -4,7 +4,7 @@
 //! memory. The order makes a crash harmless at every point:
 //!
 //! 1. The journal is opened, which makes everything that is replayed durable.
-//! 2. The new index is written as a snapshot beside those of the distance in force, which ignore it.
+//! 2. The new index is written as a snapshot next to those of the distance in force, which ignore it.
 //! 3. The file `directory` is replaced. From here on the new distance is in force.
 //! 4. The snapshots of the old distance are removed. The next snapshot does it if a crash comes
 //!    first.

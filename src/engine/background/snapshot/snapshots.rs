@@ -264,7 +264,7 @@ impl Snapshots {
     }
 
     /// Writes a snapshot of these parts for the maximum distance of `directory`, which is not in
-    /// force yet, beside those of the distance that is.
+    /// force yet, next to those of the distance that is.
     ///
     /// # Errors
     /// [`StorageError`]; what was written so far stays, until [`Self::remove_others`].
