@@ -1,7 +1,7 @@
 //! Touches: how often a stored document was named as the original of a duplicate, and when last.
 //!
-//! A counter outside that state: no verdict depends on it, and it is not journaled. Snapshots contain
-//! it, so a crash loses what was counted since the last one. The writer counts; the documents are
+//! No verdict depends on these counts, and they are not journaled. Snapshots contain
+//! them, so a crash loses what was counted since the last one. The writer counts; the documents are
 //! spread over parts with a lock each, so a list never makes the writer wait for long.
 //!
 //! A document takes about 40 bytes. When a part is full, the half of its documents with the fewest
