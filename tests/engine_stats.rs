@@ -26,8 +26,11 @@ async fn millions_are_told_apart_later() {
     let stats = engine.stats();
     assert_eq!(stats.documents, STORED + TWICE);
     assert!(stats.fingerprints == 0 && stats.uncounted >= STORED, "{stats:?}");
-    // A snapshot contains the number.
-    engine.snapshot().await.unwrap();
+    // A snapshot contains the number. Segments that were merged while it was counted are counted
+    // again by the next one.
+    while engine.stats().uncounted > 0 {
+        engine.snapshot().await.unwrap();
+    }
     let stats = engine.stats();
     assert_eq!((stats.fingerprints, stats.uncounted), (STORED, 0));
     engine.close();
