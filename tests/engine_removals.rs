@@ -53,6 +53,14 @@ async fn store(engine: &Engine, namespace: &Option<Namespace>, numbers: std::ops
     }
 }
 
+/// The bytes of the files of snapshots.
+fn snapshot_bytes(directory: &Path) -> u64 {
+    let files = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
+    let parts = files.filter(|file| file.path().extension().is_some_and(|end| end == "seg"));
+    // A file may be removed while this looks.
+    parts.map(|file| file.metadata().map_or(0, |metadata| metadata.len())).sum()
+}
+
 async fn insert(engine: &Engine, id: &str, number: u64) {
     let id = Some(DocumentId::new(id).unwrap());
     let document = Document { id, ..Document::bare(spread(number)) };
@@ -274,5 +282,25 @@ async fn all_documents_of_a_fingerprint_are_reached_by_pages() {
     }
     let expected: Vec<_> = (0..57).map(|number| format!("copy {number}")).collect();
     assert_eq!(ids, expected);
+    close(engine);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_gives_back_the_files_of_both_snapshots() {
+    const MANY: u64 = 3_000_000;
+    // Below this, a snapshot is not worth replacing; the rest is the state.
+    const SMALL: u64 = 9 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { delta_events: 32_768, ..common::options(directory.path()) };
+    let engine = Engine::open(options).unwrap();
+    store(&engine, &None, 0..MANY / 2).await;
+    engine.snapshot().await.unwrap();
+    store(&engine, &None, MANY / 2..MANY).await;
+    engine.snapshot().await.unwrap();
+    let before = snapshot_bytes(directory.path());
+    assert!(before > 2 * SMALL, "{before}");
+    let purge = purge_of(Reach::All);
+    ended(&engine, &engine.begin_purge(purge).await.unwrap()).await;
+    until("it is given back", || snapshot_bytes(directory.path()) < SMALL).await;
     close(engine);
 }

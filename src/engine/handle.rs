@@ -139,7 +139,7 @@ impl Engine {
             settle,
             last_ms: clock::now_ms(),
             last_failed: false,
-            last_index_bytes: shared.published.load().view.settled_bytes(),
+            kept_index_bytes: [shared.published.load().view.settled_bytes(); 2],
         };
         let reclaimer = core.reclaimer();
         let writer = Writer::new(core, new_shared(), inbox);

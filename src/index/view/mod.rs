@@ -360,8 +360,7 @@ impl View {
         }
     }
 
-    /// Memory of segments and secondary tables, in bytes: about the size of their files in a
-    /// snapshot.
+    /// Memory of segments and secondary tables, in bytes.
     pub fn settled_bytes(&self) -> u64 {
         let segments: u64 = self.segments.iter().map(|segment| segment.bytes().total()).sum();
         segments + self.secondary_tables_bytes()

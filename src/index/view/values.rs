@@ -79,6 +79,15 @@ pub struct Parts {
     pub times: Times,
 }
 
+impl Parts {
+    /// Memory of segments and secondary tables, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let segments: u64 = self.segments.iter().map(|segment| segment.bytes().total()).sum();
+        let tables = self.secondary_tables.iter().map(|other| other.table.bytes() as u64);
+        segments + tables.sum::<u64>()
+    }
+}
+
 /// The parts of a document other than its fingerprint.
 #[derive(Debug, Clone, Default)]
 pub struct Put {

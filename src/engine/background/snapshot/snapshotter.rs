@@ -25,9 +25,9 @@ use crate::storage::{Disk, StorageError};
 
 /// How often it checks whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// If the index has become smaller by this since the last snapshot, and has halved, the files of the
-/// snapshot are worth replacing.
-const SHRUNK_BYTES_MIN: u64 = 16 << 20;
+/// If the index has become smaller by this since a kept snapshot, and has halved, the files of both
+/// are worth replacing.
+const SHRUNK_BYTES_MIN: u64 = 4 << 20;
 
 /// Takes snapshots on request or when they are due.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ pub(crate) struct Snapshotter {
     pub(crate) settle: Sender<SettleRequest>,
     pub(crate) last_ms: u64,
     pub(crate) last_failed: bool,
-    /// The bytes of the segments and tables in the last snapshot.
-    pub(crate) last_index_bytes: u64,
+    /// The bytes of the segments and tables in the kept snapshots, newest first.
+    pub(crate) kept_index_bytes: [u64; 2],
 }
 
 /// A request to the snapshotter.
@@ -69,16 +69,18 @@ impl Snapshotter {
                 Err(RecvTimeoutError::Timeout) => {
                     self.check_disk();
                     if self.is_due() {
-                        let taken = match self.unsaved_changes() {
-                            0 if self.has_shrunk() => self.retake_snapshot(),
-                            0 => self.repeat_snapshot(),
-                            _ => self.take_snapshot(),
+                        let taken = if self.has_shrunk() {
+                            self.retake_snapshot()
+                        } else if self.is_unsaved() {
+                            self.take_snapshot()
+                        } else {
+                            self.repeat_snapshot()
                         };
                         self.last_failed = taken.is_none();
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    if self.shared.life() != Life::Failed && self.unsaved_changes() > 0 {
+                    if self.shared.life() != Life::Failed && self.is_unsaved() {
                         self.take_snapshot();
                     }
                     return;
@@ -123,31 +125,49 @@ impl Snapshotter {
         let (older, now) = (self.snapshots.covered_by_both(), self.sequence());
         let blocks_reclaim = older < now && reclaimer::is_snapshot_due(&self.shared, older);
         // A failed snapshot is retried after the interval, not at every check.
-        let is_wasteful = unsaved == 0 && self.has_shrunk();
-        ((many || blocks_reclaim || is_wasteful) && !self.last_failed)
-            || (unsaved > 0 && waited >= options.snapshot_interval_ms)
+        ((many || blocks_reclaim || self.has_shrunk()) && !self.last_failed)
+            || (self.is_unsaved() && waited >= options.snapshot_interval_ms)
     }
 
-    /// Whether merges have dropped most of what the last snapshot has files of, as after a purge.
+    /// Whether the newest snapshot lacks a change, or a count of duplicates.
+    fn is_unsaved(&self) -> bool {
+        self.unsaved_changes() > 0 || self.shared.touches.is_unsaved()
+    }
+
+    /// Whether merges have dropped most of what a kept snapshot has files of, as after a purge.
     fn has_shrunk(&self) -> bool {
         let now = self.shared.published.load().view.settled_bytes();
-        now.max(SHRUNK_BYTES_MIN) <= self.last_index_bytes / 2
+        self.kept_index_bytes.iter().any(|kept| now.max(SHRUNK_BYTES_MIN) <= kept / 2)
     }
 
     /// Takes a snapshot of everything published so far; `None` if that failed, which is logged.
     fn take_snapshot(&mut self) -> Option<SnapshotInfo> {
-        self.write_snapshot(Snapshots::take)
+        // A second snapshot of the same changes has the same name, and only the counts differ.
+        if self.unsaved_changes() == 0 && self.shared.touches.is_unsaved() {
+            return self.retake_snapshot();
+        }
+        let [newest, _] = self.kept_index_bytes;
+        let known = self.snapshots.list().first().map(|newest| newest.sequence);
+        let (taken, bytes) = self.write_snapshot(Snapshots::take)?;
+        if known != Some(taken.sequence) {
+            self.kept_index_bytes = [bytes, newest];
+        }
+        Some(taken)
     }
 
-    /// Writes the kept snapshots anew from the parts that are in memory now.
+    /// Replaces both kept snapshots: otherwise the older one would keep its files until the next
+    /// snapshot, which may be the last change away.
     fn retake_snapshot(&mut self) -> Option<SnapshotInfo> {
-        self.write_snapshot(Snapshots::retake)
+        let (taken, bytes) = self.write_snapshot(Snapshots::retake)?;
+        self.kept_index_bytes = [bytes; 2];
+        Some(taken)
     }
 
+    /// Writes everything published so far; also returns the bytes of its segments and tables.
     fn write_snapshot(
         &mut self,
         write: impl FnOnce(&mut Snapshots, Parts, &Arc<Jobs>, u64) -> Result<SnapshotInfo, StorageError>,
-    ) -> Option<SnapshotInfo> {
+    ) -> Option<(SnapshotInfo, u64)> {
         let shared = Arc::clone(&self.shared);
         let _turn = shared.snapshot_merge_lock.blocking_lock();
         let begun = clock::now();
@@ -156,10 +176,10 @@ impl Snapshotter {
         self.shared.wake_flusher();
         let (parts, jobs) = settled.blocking_recv().ok()?.parts();
         self.last_ms = clock::now_ms();
-        self.snapshots.keep_touches(shared.touches.cleaned(&shared.published.load().view));
-        self.last_index_bytes = shared.published.load().view.settled_bytes();
+        self.snapshots.keep_touches(shared.touches.for_snapshot(&shared.published.load().view));
+        let bytes = parts.bytes();
         let taken = write(&mut self.snapshots, parts, &jobs, self.last_ms);
-        self.report(taken, begun)
+        self.report(taken, begun).map(|taken| (taken, bytes))
     }
 
     /// Writes the newest snapshot's manifest a second time.
