@@ -241,6 +241,125 @@ fn a_job_that_does_not_end_well_is_an_error() {
     }
 }
 
+fn groups_job(state: &str, more: &str) -> String {
+    format!(
+        "{{\"job\": 7, \"state\": \"{state}\", \"progress\": 0.5, \"groups\": 1, \
+         \"documents\": 3{more}}}"
+    )
+}
+
+#[test]
+fn groups_are_awaited_listed_and_removed() {
+    let oldest =
+        r#"{"sequence": 1, "fingerprint": "00000000000000ff", "id": "a", "stored_at_ms": 0}"#;
+    let found = format!(
+        r#", "found": [{{"group": 0, "size": 3, "namespace": "x", "oldest": {oldest}}}], "next": null"#
+    );
+    let documents = format!(
+        r#"{{"documents": [{oldest}, {{"sequence": 2, "fingerprint": "00000000000000fe", "gone": true}}], "next": "2"}}"#
+    );
+    let replies = [
+        reply("202 Accepted", &groups_job("waiting", "")),
+        reply("200 OK", &groups_job("done", "")),
+        reply("200 OK", &groups_job("done", &found)),
+        reply("200 OK", &documents),
+        reply("200 OK", &groups_job("done", "")),
+    ];
+    let arguments =
+        ["groups", "--distance", "2", "--all-namespaces", "--limit", "5", "--members", "2"];
+    let (output, requests) = Service::with(&replies).run(&arguments);
+    let lines: Vec<Vec<&str>> =
+        out(&output).lines().map(|line| line.split_whitespace().collect()).collect();
+    let stored = "1970-01-01T00:00:00Z";
+    assert_eq!(
+        lines,
+        [
+            vec!["group", "documents", "namespace", "fingerprint", "stored", "oldest"],
+            vec!["0", "3", "x", "00000000000000ff", stored, "a"],
+            vec![],
+            vec!["group", "0"],
+            vec!["00000000000000ff", stored, "a"],
+            vec!["00000000000000fe", "(gone)"],
+            vec![],
+            vec!["1", "groups,", "3", "documents", "in", "them"],
+        ],
+        "{}",
+        err(&output)
+    );
+    assert_eq!(
+        requests,
+        [
+            "POST /v1/groups\n{\"distance\":2,\"all_namespaces\":true,\"size_min\":2}",
+            "GET /v1/groups/7?limit=1",
+            "GET /v1/groups/7?limit=5",
+            "GET /v1/groups/7/0?limit=2",
+            "DELETE /v1/groups/7",
+        ]
+    );
+}
+
+#[test]
+fn groups_that_fail_are_an_error() {
+    let failed = groups_job("failed", ", \"error\": \"they need 9 GB\"");
+    let output = Service::with(&[reply("202 Accepted", &failed)]).run(&["groups"]).0;
+    assert_eq!((code(&output), out(&output)), (1, ""));
+    assert!(err(&output).contains("they need 9 GB"), "{}", err(&output));
+}
+
+#[test]
+fn interrupted_groups_are_removed() {
+    let running = reply("200 OK", &groups_job("running", ""));
+    let looks = [reply("202 Accepted", &groups_job("running", "")), running.clone()];
+    let service = Service::with(&looks);
+    let mut groups = service.begin(&["groups"]);
+    // It has begun to look, so it listens for signals; it looks until it gets one.
+    let address = service.address;
+    service.requests.join().unwrap();
+    let rest = TcpListener::bind(address).expect("the port is free again");
+    kill_process(Pid::from_child(&groups), Signal::INT).unwrap();
+    loop {
+        let (mut stream, _) = rest.accept().expect("a connection");
+        let request = read_request(&mut stream);
+        drop(stream.write_all(running.as_bytes()));
+        if request == "DELETE /v1/groups/7" {
+            break;
+        }
+    }
+    assert_eq!(groups.wait().unwrap().code(), Some(130));
+    let mut message = String::new();
+    groups.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert!(message.contains("the job was removed"), "{message}");
+}
+
+#[test]
+fn originals_are_read_page_by_page() {
+    let page = |id: &str, next: &str| {
+        let original = format!(
+            r#"{{"id": "{id}", "fingerprint": "00000000000000ff", "stored_at_ms": 0, "duplicates": 1200, "last_duplicate_at_ms": 0}}"#
+        );
+        reply("200 OK", &format!(r#"{{"originals": [{original}], "next": {next}}}"#))
+    };
+    let pages = [page("login", "\"x/1\""), page("\\u001b", "null")];
+    let (output, requests) = Service::with(&pages).run(&["originals", "--recent"]);
+    let lines: Vec<Vec<&str>> =
+        out(&output).lines().map(|line| line.split_whitespace().collect()).collect();
+    let time = "1970-01-01T00:00:00Z";
+    assert_eq!(
+        lines[1..],
+        ["login", "\\u{1b}"].map(|id| vec!["1,200", time, time, "00000000000000ff", id])
+    );
+    assert_eq!(
+        requests,
+        [
+            "GET /v1/originals?order=recent&limit=20",
+            "GET /v1/originals?order=recent&limit=19&after=x%2F1",
+        ]
+    );
+    let none = [reply("200 OK", r#"{"originals": [], "next": null}"#)];
+    let output = Service::with(&none).run(&["originals"]).0;
+    assert_eq!(out(&output), "no document was the original of a duplicate\n");
+}
+
 #[test]
 fn jobs_are_listed_and_cancelled() {
     let all = job("running", ", \"all_namespaces\": true, \"prefix\": \"x\"");

@@ -9,6 +9,7 @@
 //! stays.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::document::Sequence;
@@ -38,6 +39,8 @@ pub(crate) struct Touches {
     parts: Vec<Mutex<HashMap<Sequence, Count>>>,
     /// The number of documents of a part.
     part_max: usize,
+    /// Whether a document was named since the last snapshot.
+    is_unsaved: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +54,8 @@ impl Touches {
     /// Counts for this many documents, about; 0 counts nothing.
     pub(crate) fn new(documents_max: usize, known: impl IntoIterator<Item = Touch>) -> Self {
         let parts = (0..PARTS).map(|_| Mutex::default()).collect();
-        let touches = Self { parts, part_max: documents_max.div_ceil(PARTS) };
+        let part_max = documents_max.div_ceil(PARTS);
+        let touches = Self { parts, part_max, is_unsaved: AtomicBool::new(false) };
         for touch in known {
             touches.add(touch);
         }
@@ -61,6 +65,12 @@ impl Touches {
     /// Counts that a document was named.
     pub(crate) fn touch(&self, sequence: Sequence, masked: Fingerprint, now_s: u32) {
         self.add(Touch { sequence, masked, duplicates: 1, last_s: now_s });
+        self.is_unsaved.store(self.part_max > 0, Ordering::Relaxed);
+    }
+
+    /// Whether the last snapshot lacks some.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        self.is_unsaved.load(Ordering::Relaxed)
     }
 
     fn add(&self, touch: Touch) {
@@ -96,9 +106,11 @@ impl Touches {
         all
     }
 
-    /// Forgets the documents that a view no longer has, of those that it had; returns the counts that
-    /// are left, by sequence. About 1 us for each count.
-    pub(crate) fn cleaned(&self, view: &View) -> Vec<Touch> {
+    /// The counts for a snapshot, by sequence. Forgets the documents that a view no longer has, of
+    /// those that it had. About 1 us for each count.
+    pub(crate) fn for_snapshot(&self, view: &View) -> Vec<Touch> {
+        // What is counted from here on may be missing.
+        self.is_unsaved.store(false, Ordering::Relaxed);
         let mut left = Vec::new();
         for touch in self.all() {
             // What is newer than the view is for the next time.

@@ -101,6 +101,31 @@ fn pairs_that_sketches_refute_do_not_count() {
 }
 
 #[test]
+fn two_sketches_refute_a_pair_within_the_distance() {
+    let server = Server::start();
+    let one = text(1, 300);
+    server.insert_all([json!({"id": "one", "text": one})]);
+    let fingerprint = |text: &str| {
+        let reply = server.post("/v1/fingerprint", &json!({"text": text})).json();
+        u64::from_str_radix(reply["fingerprint"].as_str().unwrap(), 16).unwrap()
+    };
+    let first = fingerprint(&one);
+    // Some words of the other text in place of the last ones.
+    let words: Vec<&str> = one.split(' ').collect();
+    let edited = (1..40).rev().find_map(|count| {
+        let kept = words[..words.len() - count].join(" ");
+        let edited = format!("{kept} {}", text(2, count));
+        let apart = (fingerprint(&edited) ^ first).count_ones();
+        (1..=3).contains(&apart).then_some(edited)
+    });
+    server.insert_all([json!({"id": "other", "text": edited.unwrap()})]);
+    let of = |request| ids(&server, &found(&server, &request)).len();
+    assert_eq!(of(json!({"min_similarity": 0.5})), 1);
+    assert_eq!(of(json!({"min_similarity": 1.0})), 0);
+    assert_eq!(of(json!({"verified": false})), 1);
+}
+
+#[test]
 fn groups_and_documents_come_by_pages() {
     let server = Server::start();
     for group in 0..5_u64 {

@@ -94,6 +94,19 @@ fn counts_of_removed_documents_go_and_the_others_survive_a_restart() {
 }
 
 #[test]
+fn counts_survive_a_restart_when_nothing_else_has_changed() {
+    let server = touched().restarted();
+    check(&server, &json!({"fingerprint": hex(1)}), 1);
+    let server = server.restarted();
+    assert_eq!(listed(&server, ""), of(&[("b", 3), ("a", 2)]));
+    check(&server, &json!({"fingerprint": hex(1)}), 1);
+    // On request, too.
+    server.post("/v1/snapshots", &json!({})).json();
+    let server = server.restarted();
+    assert_eq!(listed(&server, ""), of(&[("a", 3), ("b", 3)]));
+}
+
+#[test]
 fn the_limit_forgets_and_0_counts_nothing() {
     let server = Server::with(|config| config.originals.counted_max = 0);
     server.insert("a", &hex(0));

@@ -108,6 +108,10 @@ fn options_that_packed_replies_cannot_honour_are_refused() {
     let server = Server::start();
     let reply = server.post_packed("/v1/check-and-insert/batch?on_duplicate=insert", &[], &[1]);
     assert_eq!(reply.problem_at().2, "on_duplicate");
+    let reply = server.post_packed("/v1/check-and-insert/batch?touch=true", &[], &[1]);
+    assert_eq!(reply.problem_at().2, "touch");
+    let reply = server.post_packed("/v1/check-and-insert/batch?touch=false", &[], &[1]);
+    assert_eq!(reply.status, 200);
     let reply = server.post_packed("/v1/query/batch?distance=9", &[], &[1]);
     assert_eq!(reply.problem(), (400, "distance_above_max".to_owned()));
     let reply = server.post_packed("/v1/fingerprint/batch", &[], &[1]);

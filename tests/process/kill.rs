@@ -7,6 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::json;
+
 use crate::load::{answered, compare, pause, under_load, workers};
 use crate::random::{self, Random};
 use crate::server::Server;
@@ -23,6 +25,9 @@ fn killed(workers: Vec<Worker>, data: &Path, random: &mut Random) -> Vec<Worker>
     let server = Server::start(data);
     under_load(workers, &server, |server| {
         pause(50 + random.below(250));
+        // What has not ended leaves nothing behind.
+        let begun = server.client().post("/v1/groups", &json!({"all_namespaces": true}));
+        begun.expect("the server runs");
         server.kill();
     })
 }

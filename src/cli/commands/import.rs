@@ -105,7 +105,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
     }
     args.paths = expand(args.paths);
     let total = bytes_total(&args.paths)?;
-    let interrupt = Interrupt::listen()?;
+    let interrupt = Interrupt::listen("ending after this batch")?;
     let sink = open(&args)?;
     let documents = Documents::new(args.paths, args.reading);
     let mut import = Import {

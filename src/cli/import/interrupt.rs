@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: an import ends after the batch that is being stored, with its summary.
+//! Ctrl-C and SIGTERM: a command ends what it is doing in good order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,16 +9,17 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The exit code of a process that a second Ctrl-C ends, as shells count it.
 const INTERRUPTED: i32 = 130;
 
-/// Whether the user wants the import to end.
+/// Whether the user wants the command to end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens for signals from now on. The first one is noted, the second one ends the process.
+    /// Listens for signals from now on. The first one is noted and answered with a message, the
+    /// second one ends the process.
     ///
     /// # Errors
     /// The process cannot listen for signals.
-    pub(crate) fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen(message: &'static str) -> std::io::Result<Self> {
         let interrupt = Self::default();
         let noted = interrupt.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
@@ -36,7 +37,7 @@ impl Interrupt {
                     if noted.0.swap(true, Ordering::Relaxed) {
                         end();
                     }
-                    eprintln!("ending after this batch; once more to end at once");
+                    eprintln!("{message}; once more to end at once");
                 }
             });
         })?;

@@ -65,6 +65,9 @@ pub(crate) async fn run(
         Operation::CheckAndInsert if batch.options.on_duplicate.is_some() => {
             Err(Problem::invalid("on_duplicate", ONLY_NDJSON))
         }
+        Operation::CheckAndInsert if batch.options.touch == Some(true) => {
+            Err(Problem::invalid("touch", "Packed fingerprints are never counted as duplicates."))
+        }
         Operation::Query | Operation::CheckAndInsert => {
             refuse_ids(&batch, ONLY_NDJSON)?;
             let query = PackedQuery { namespace, criteria: options.criteria };

@@ -17,10 +17,13 @@ use crate::cli::client::{self, Client, ServiceArgs};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::import::directory::Directory;
+use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::times;
 
+/// The exit code of a process that an interrupt ended.
+const INTERRUPTED: u8 = 130;
 /// The time between two looks at the job: short at first, as many jobs end at once.
 const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 /// The steps of the progress bar.
@@ -171,8 +174,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 }
 
 fn find_and_show(args: &Args, source: &Source, out: &mut dyn Write) -> Result<()> {
-    let job = watch(source, source.post("/v1/groups", &request(args))?)?;
+    let interrupt = Interrupt::listen("removing the job")?;
+    let job: Job = source.post("/v1/groups", &request(args))?;
     let path = format!("/v1/groups/{}", job.number);
+    let job = watch(source, job, &interrupt)?;
+    if interrupt.is_noted() {
+        drop(source.delete::<Value>(&path)?);
+        let what = "interrupted; the job was removed";
+        return Err(ErrorReport::new(what, "run it again").with_code(INTERRUPTED).into());
+    }
     if job.state != "done" {
         let why = anyhow::anyhow!(job.error.unwrap_or(job.state));
         let next = "the log of the service may say more";
@@ -236,14 +246,14 @@ fn members(source: &Source, path: &str, count: u64) -> Result<Vec<Document>> {
     Ok(documents)
 }
 
-/// Shows the progress of a job until it has ended.
+/// Shows the progress of a job until it has ended, or the user ends the command.
 #[expect(clippy::cast_sign_loss, reason = "the progress is not negative")]
-fn watch(source: &Source, mut job: Job) -> Result<Job> {
+fn watch(source: &Source, mut job: Job, interrupt: &Interrupt) -> Result<Job> {
     let template = "{bar:30} {percent:>3}%  {msg}";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     let bar = ProgressBar::new(STEPS).with_style(style.progress_chars("=> "));
     let [mut pause, pause_max] = LOOKS;
-    while job.state == "waiting" || job.state == "running" {
+    while (job.state == "waiting" || job.state == "running") && !interrupt.is_noted() {
         bar.set_message(job.state.clone());
         client::wait(pause);
         pause = (pause * 2).min(pause_max);
