@@ -191,8 +191,16 @@ fn the_published_vectors_come_out() {
 }
 
 /// The recipes other than `np1`, as the vectors name them.
-const RECIPES: [&str; 6] =
-    ["np1-5", "words-1", "words-3", "words-1-stop", "keywords-11", "keywords-22-w5"];
+const RECIPES: [&str; 8] = [
+    "np1-5",
+    "words-1",
+    "words-3",
+    "words-1-stop",
+    "keywords-11",
+    "keywords-22-w5",
+    "textrank-11",
+    "textrank-22-w5",
+];
 
 #[test]
 fn the_vectors_of_the_other_recipes_come_out() {

@@ -15,7 +15,7 @@ use axum::http::Request;
 use nearprint::access::{self, Access};
 use nearprint::bulk::{self, BadEntry, Entry, Format, Other, Raw, ReadOptions, Records};
 use nearprint::config::{Config, ConfigError, Sources};
-use nearprint::engine::{Durability, Engine, Options};
+use nearprint::engine::{Durability, Engine, Options, StateFile};
 use nearprint::fingerprint::Distance;
 use nearprint::http::{self, Service};
 use nearprint::index::image;
@@ -24,9 +24,10 @@ use nearprint::machine::change::Record;
 use nearprint::storage::export::read_export;
 use nearprint::storage::scan;
 use nearprint::storage::{Disk, FileKind, Identity, Journal, SealedReader};
-use nearprint::text::{self, Extract, Method, Source, Wanted};
+use nearprint::text::{self, Extract, Method, Source, SpectralModel, Wanted};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
+use xxhash_rust::xxh3::xxh3_128;
 
 use memory::MemoryDisk;
 
@@ -39,6 +40,8 @@ pub const TARGETS: &[Target] = &[
     ("record", record),
     ("sealed", sealed),
     ("image", image),
+    ("state", state),
+    ("model", model),
     ("export", export),
     ("json", json),
     ("ndjson", ndjson),
@@ -108,6 +111,29 @@ pub fn image(bytes: &[u8]) {
             drop(image::read_table(&mut body, &plans.large));
         }
     }
+}
+
+/// The body of a snapshot's file of namespaces, times, jobs and originals: what is read is written
+/// as something that reads the same.
+pub fn state(bytes: &[u8]) {
+    let written = |state: &StateFile| {
+        let mut written = Vec::new();
+        state.write(&mut written).expect("memory has room");
+        written
+    };
+    let Ok(state) = StateFile::read(&mut &bytes[..]) else { return };
+    let first = written(&state);
+    let again = StateFile::read(&mut &first[..]).expect("it was just written");
+    assert_eq!(written(&again), first);
+}
+
+/// A model file without its checksum: what is read is written with the same bytes.
+pub fn model(body: &[u8]) {
+    let file = [body, &xxh3_128(body).to_le_bytes()].concat();
+    if let Ok(model) = SpectralModel::from_bytes(&file) {
+        assert_eq!(model.to_bytes(), file);
+    }
+    drop(SpectralModel::from_bytes(body));
 }
 
 /// A service over an empty directory of its own; both last as long as the process.

@@ -43,6 +43,8 @@ pub(crate) mod touches;
 mod simulation;
 
 pub use crate::engine::background::snapshot::snapshots::Export;
+#[doc(hidden)]
+pub use crate::engine::background::snapshot::state_file::StateFile;
 pub use crate::engine::groups::jobs::{
     GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, MemberInfo,
 };

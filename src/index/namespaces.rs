@@ -48,6 +48,8 @@ impl NamespaceNumber {
     }
 }
 
+/// The largest number, sequence and count of documents that an entry can have.
+pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
 /// A leaf with more entries is split in two.
 const LEAF_MAX: usize = 128;
 
@@ -259,7 +261,7 @@ impl Packed {
 
 impl U48 {
     fn of(number: u64) -> Self {
-        debug_assert!(number < 1 << 48, "48 bits outlast any disk");
+        debug_assert!(number <= NUMBER_MAX, "48 bits outlast any disk");
         Self([number as u16, (number >> 16) as u16, (number >> 32) as u16])
     }
 

@@ -167,6 +167,8 @@ targets!(
     record,
     sealed,
     image,
+    state,
+    model,
     export,
     json,
     ndjson,

@@ -101,32 +101,50 @@ fn encoded(record: &Record) -> Vec<u8> {
     bytes
 }
 
-/// The bodies of the segments and tables of a small snapshot.
-fn images() -> Vec<Vec<u8>> {
+/// The bodies of the parts of a small snapshot: of segments and tables, and of the state.
+fn parts() -> [Vec<Vec<u8>>; 2] {
     let folder = tempfile::tempdir().expect("the disk has space");
     let options = Options { delta_events: 64, ..common::options(folder.path()) };
     let runtime = tokio::runtime::Runtime::new().expect("there are threads");
     let engine = Engine::open(options).expect("an empty directory opens");
     runtime.block_on(async {
         let bits = (0..40).map(|bits| Fingerprint::new(bits << 40 | bits));
-        let fingerprints: Vec<_> = bits.collect();
-        let packed = engine.begin_insert_packed(fingerprints, Admission::Wait).await;
-        packed.expect("it has its place").wait().await.expect("it is stored");
+        let namespace = Some(Namespace::new("news").expect("short"));
+        for namespace in [None, namespace] {
+            let fingerprints: Vec<_> = bits.clone().collect();
+            let packed = Packed { namespace, expiry: None, fingerprints };
+            let packed = engine.begin_insert_packed(packed, Admission::Wait).await;
+            packed.expect("it has its place").wait().await.expect("it is stored");
+        }
+        let prefix = Some("https://".into());
+        let purge = Purge { reach: Reach::All, prefix, stored_before_ms: Some(7), dry_run: true };
+        engine.begin_purge(purge).await.expect("there is room");
         engine.snapshot().await.expect("it is taken");
     });
     engine.close();
     let disk = RealDisk::open(folder.path()).expect("it is there");
     let directory = SealedReader::open_first(&disk, "directory", FileKind(1)).expect("it is whole");
     let names = disk.list().expect("it is there");
-    let parts = names.iter().filter(|name| name.contains(".seg"));
-    let image = |name: &String| {
-        // The first byte says which of the two it is, as the target wants it.
-        let (kind, first) = if name.starts_with("segment") { (5, 0) } else { (6, 1) };
+    let body = |name: &String, kind: u32| {
         let reader = SealedReader::open(&disk, name, FileKind(kind), &directory.identity());
-        let body = reader.and_then(|mut reader| reader.read_rest(1 << 20)).expect("it is whole");
-        [vec![first], body].concat()
+        reader.and_then(|mut reader| reader.read_rest(1 << 20)).expect("it is whole")
     };
-    parts.map(image).collect()
+    let (mut images, mut states) = (Vec::new(), Vec::new());
+    for name in names.iter().filter(|name| name.contains(".seg")) {
+        // The first byte says which of the two it is, as the target wants it.
+        match name.split('-').next() {
+            Some("segment") => images.push([vec![0], body(name, 5)].concat()),
+            Some("table") => images.push([vec![1], body(name, 6)].concat()),
+            _ => states.push(body(name, 9)),
+        }
+    }
+    [images, states]
+}
+
+/// The stored model file without its checksum.
+fn model() -> Vec<u8> {
+    let file = include_bytes!("../fixtures/storage/model-v1");
+    file[..file.len() - 16].to_vec()
 }
 
 /// Every input with the path of its file below `fuzz/corpus`.
@@ -142,7 +160,10 @@ pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
         inputs.into_iter().enumerate().map(move |(at, bytes)| (format!("{name}/{at}"), bytes))
     };
     all.extend(numbered("record", records()));
-    all.extend(numbered("image", images()));
+    let [images, states] = parts();
+    all.extend(numbered("image", images));
+    all.extend(numbered("state", states));
+    all.push(("model/small".to_owned(), model()));
     all.push((
         "export/fixture".to_owned(),
         include_bytes!("../fixtures/storage/export-v1").to_vec(),

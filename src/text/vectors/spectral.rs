@@ -286,6 +286,9 @@ impl std::fmt::Debug for SpectralModel {
 mod tests {
     #![expect(clippy::cast_precision_loss, reason = "counts of a test are small")]
 
+    use std::fs;
+    use std::path::PathBuf;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -305,6 +308,33 @@ mod tests {
             quantiles
         });
         SpectralModel::new(&weights, quantiles.collect()).unwrap()
+    }
+
+    fn fixture() -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/storage/model-v1")
+    }
+
+    /// A model of version 1 is read for ever, and its fingerprints, which a plain program computed
+    /// from the file, stay the same.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "tests read their own files")]
+    fn the_model_of_version_1_is_read_written_and_used() {
+        let stored = fs::read(fixture()).unwrap();
+        let read = SpectralModel::from_bytes(&stored).unwrap();
+        assert_eq!(read.to_bytes(), stored);
+        let bits = |vector: [f32; 6]| {
+            let sums = read.sums(&vector).into_iter().enumerate();
+            sums.fold(0_u64, |bits, (bit, sum)| bits | u64::from(sum > 0.0) << bit)
+        };
+        assert_eq!(bits([1.0, 0.0, 0.0, 0.0, 0.0, 0.0]), 0xf409_dbd0_97b3_3607);
+        assert_eq!(bits([0.3, -0.2, 0.5, 0.1, -0.7, 0.4]), 0xf7d6_5df4_b2ef_acb3);
+    }
+
+    #[test]
+    #[ignore = "writes into tests/fixtures"]
+    #[expect(clippy::disallowed_methods, reason = "tests write their own files")]
+    fn the_model_of_today_is_stored() {
+        fs::write(fixture(), model(6, 3).to_bytes()).unwrap();
     }
 
     /// The definition: cosines in double precision, one bit after the other.

@@ -3,4 +3,4 @@
 pub(crate) mod manifest;
 pub(crate) mod snapshots;
 pub(crate) mod snapshotter;
-mod state_file;
+pub(crate) mod state_file;

@@ -12,7 +12,7 @@ use crate::engine::touches::Touch;
 use crate::fingerprint::Fingerprint;
 use crate::index::levels::ids::IdKey;
 use crate::index::namespaces::NamespaceNumber;
-use crate::index::namespaces::{NamespaceEntry, Namespaces};
+use crate::index::namespaces::{NUMBER_MAX, NamespaceEntry, Namespaces};
 use crate::index::times::Times;
 use crate::machine::change::{Change, Record};
 use crate::machine::jobs::{Job, JobState, Jobs};
@@ -24,7 +24,7 @@ const JOB_BYTES_MAX: u64 = 8 << 10;
 
 /// What a snapshot has besides segments and tables.
 #[derive(Debug, Clone)]
-pub(crate) struct StateFile {
+pub struct StateFile {
     /// The namespaces with documents.
     pub(crate) namespaces: Namespaces,
     /// When changes were made.
@@ -41,7 +41,7 @@ impl StateFile {
     ///
     /// # Errors
     /// Those of the sink.
-    pub(crate) fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, sink: &mut dyn Write) -> io::Result<()> {
         let Self { namespaces, times, jobs, touches } = self;
         write_numbers([namespaces.last_number(), namespaces.len() as u64], sink)?;
         for NamespaceEntry { key, number, named_by, documents } in namespaces.iter() {
@@ -69,12 +69,15 @@ impl StateFile {
     ///
     /// # Errors
     /// Those of the source, and `InvalidData` where the bytes are no such file.
-    pub(crate) fn read(source: &mut dyn Read) -> io::Result<Self> {
+    pub fn read(source: &mut dyn Read) -> io::Result<Self> {
         let [last_number, count] = read_numbers(source)?;
         let mut entries = Vec::new();
         for _ in 0..count {
             let [high, low, number, named_by, documents] = read_numbers(source)?;
             let low = u32::try_from(low).map_err(|_| invalid())?;
+            if [number, named_by, documents].iter().any(|&number| number > NUMBER_MAX) {
+                return Err(invalid());
+            }
             entries.push(NamespaceEntry {
                 key: IdKey { high, low },
                 number: NamespaceNumber::new(number),
