@@ -93,6 +93,8 @@ pub mod cli;
 #[doc(hidden)]
 pub mod config;
 #[doc(hidden)]
+pub mod dedup;
+#[doc(hidden)]
 pub mod http;
 #[doc(hidden)]
 pub mod machine;

@@ -98,6 +98,19 @@ pub enum Body {
     Fingerprint(Fingerprint),
 }
 
+impl Body {
+    /// The bytes of its content, about as many as in its file.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Html(text) => text.len(),
+            Self::Features(features) => features.iter().map(|(token, _)| token.len() + 8).sum(),
+            // The longest number has 24 characters.
+            Self::Vector(vector) => 25 * vector.len(),
+            Self::Fingerprint(_) => 16,
+        }
+    }
+}
+
 /// An entry that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {why}")]

@@ -11,7 +11,7 @@ use super::folder::{self, Folder};
 use super::formats::table;
 use super::mapping::Mapping;
 use super::reader::{Items, Opener};
-use super::source::{BytesRead, decompressed};
+use super::source::{self, BytesRead, decompressed};
 
 /// How files are read.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +27,19 @@ pub struct ReadOptions {
 impl From<Format> for ReadOptions {
     fn from(format: Format) -> Self {
         Self { format: Some(format), ..Self::default() }
+    }
+}
+
+impl Format {
+    /// The format of a file, by its content or else its name.
+    ///
+    /// # Errors
+    /// The file cannot be read, or no reader understands it.
+    pub fn of_file(path: &Path) -> Result<Self, BadEntry> {
+        let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
+        let mut source = source::open(path, &BytesRead::default()).map_err(|error| bad(&error))?;
+        let head = source.fill_buf().map_err(|error| bad(&error))?;
+        Self::of(path, head).map_err(|why| bad(&why))
     }
 }
 

@@ -40,6 +40,7 @@ pub use entry::{
     BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Other, Passed, Place, Position, Raw, Record,
 };
 pub use formats::document::read_document;
+pub use formats::table::{HEADERS, delimiter};
 pub use input::{Documents, ReadOptions, Records, bytes_total, expand};
 pub use mapping::{BodyKind, Mapping, parse_features, parse_vector};
 pub use source::BytesRead;

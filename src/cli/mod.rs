@@ -2,7 +2,7 @@
 //!
 //! Results go to standard output, everything else to standard error. An error says what failed,
 //! why, and what to do next ([`error_report`]). The exit code is 0 when the command succeeded, 1
-//! when it failed, 2 for a wrong command line; `import` also has 3.
+//! when it failed, 2 for a wrong command line; `import` and `dedup` also have 3.
 //!
 //! Only this module prints and uses `anyhow`. Tested by `tests/cli_commands.rs` on the real binary.
 
@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::directory::{reindex, repair};
+use commands::files::dedup;
 use commands::stored::{groups, jobs, list, namespaces, originals, purge};
 use commands::{
     check_config, compare, fingerprint, health, inspect, plan, query, serve, snapshot, token, train,
@@ -41,6 +42,7 @@ nearprint finds near-duplicate documents: texts whose 64-bit SimHash fingerprint
 
   nearprint serve                     start the service on 127.0.0.1:7878, data in ./nearprint-data
   nearprint import --check FOLDER     store the texts of a folder, and see which are near-duplicates
+  nearprint dedup IN -o OUT           the unique documents of files, without a service
   nearprint query FILE                what is stored that is nearly this text?
   nearprint compare A B               how far apart are two texts?
   nearprint help                      everything else
@@ -61,7 +63,9 @@ enum Command {
     /// Run the service
     Serve(serve::Args),
     /// Store many documents: WARC, Parquet, CSV, NDJSON, hex, folders of text and HTML
-    Import(commands::import::Args),
+    Import(commands::files::import::Args),
+    /// Copy the unique documents of files: WARC, Parquet, CSV, NDJSON, hex; no service is needed
+    Dedup(dedup::Args),
     /// Ask a running service what is stored near a document
     Query(query::Args),
     /// List the documents of a running service, one JSON object a line
@@ -132,7 +136,8 @@ fn run(command: Command) -> anyhow::Result<()> {
             drop(out);
             return serve::run(args);
         }
-        Command::Import(args) => commands::import::run(args, &mut out),
+        Command::Import(args) => commands::files::import::run(args, &mut out),
+        Command::Dedup(args) => dedup::run(args, &mut out),
         Command::Query(args) => query::run(&args, &mut out),
         Command::List(args) => list::run(&args, &mut out),
         Command::Namespaces(args) => namespaces::run(&args, &mut out),

@@ -71,6 +71,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         ],
     ),
     ("bulk", &["fingerprint", "recipe", "text"]),
+    ("dedup", &["bulk", "document", "fingerprint", "index", "machine", "sketch", "text"]),
     // Floor 4: the outside.
     (
         "http",
@@ -98,6 +99,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "access",
             "bulk",
             "config",
+            "dedup",
             "document",
             "engine",
             "fingerprint",

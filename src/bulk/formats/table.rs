@@ -16,7 +16,7 @@ use crate::bulk::mapping::{Fields, Value};
 use crate::bulk::source::Window;
 
 /// What the first record of a table is.
-pub(in crate::bulk) const HEADERS: &str = "headers of tables";
+pub const HEADERS: &str = "headers of tables";
 /// The most columns of a table.
 const COLUMNS_MAX: usize = 1 << 16;
 
@@ -286,7 +286,7 @@ impl Iterator for Table {
 }
 
 /// The delimiter of a file that is named like CSV: the comma, unless its first line has none.
-pub(in crate::bulk) fn delimiter(head: &[u8]) -> u8 {
+pub fn delimiter(head: &[u8]) -> u8 {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let mut likely = [b',', b';', b'\t'].into_iter();
     likely.find(|delimiter| line.contains(delimiter)).unwrap_or(b',')

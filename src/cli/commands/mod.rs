@@ -3,9 +3,9 @@
 pub(crate) mod check_config;
 pub(crate) mod compare;
 pub(crate) mod directory;
+pub(crate) mod files;
 pub(crate) mod fingerprint;
 pub(crate) mod health;
-pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod plan;
 pub(crate) mod query;

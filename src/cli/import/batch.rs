@@ -3,7 +3,7 @@
 use std::iter;
 
 use super::options::OnError;
-use crate::bulk::{BadEntry, Body, Documents, Entry};
+use crate::bulk::{BadEntry, Documents, Entry};
 
 /// The maximum number of documents in a batch.
 const DOCUMENTS_MAX: usize = 256;
@@ -51,17 +51,7 @@ pub(crate) fn batches(documents: &mut Documents, on_error: OnError) -> impl Iter
 
 fn content_bytes(document: &Entry) -> usize {
     let passed: usize = document.passed.iter().map(|(_, json)| json.len()).sum();
-    passed + body_bytes(&document.body)
-}
-
-fn body_bytes(body: &Body) -> usize {
-    match body {
-        Body::Text(text) | Body::Html(text) => text.len(),
-        Body::Features(features) => features.iter().map(|(token, _)| token.len() + 8).sum(),
-        // The longest number has 24 characters.
-        Body::Vector(vector) => 25 * vector.len(),
-        Body::Fingerprint(_) => 16,
-    }
+    passed + document.body.bytes()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The parts of `nearprint import`, which `commands/import.rs` puts together.
+//! The parts of `nearprint import`, which `commands/files/import.rs` puts together.
 
 pub(super) mod batch;
 pub(super) mod directory;

@@ -54,7 +54,7 @@ pub(crate) enum OnDuplicate {
 }
 
 /// Which fields of records are what, and how files are read.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Fields and formats")]
 pub(crate) struct Reading {
     /// The format of the files, whatever their names and first bytes say

@@ -1,0 +1,176 @@
+//! The second pass: every record again, and those that stay are written.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crate::bulk::{Format, Other, Raw, Record, Records};
+use crate::dedup::choice::{Choice, Fate};
+use crate::dedup::output::{Mark, Output};
+use crate::dedup::scan::{Scanned, Watcher};
+use crate::fingerprint::Distance;
+
+/// Why there is no copy.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// The files are not those of the first pass.
+    #[error("{0} has changed since it was read first")]
+    Changed(String),
+    /// A record cannot be copied.
+    #[error("{0}: {1}")]
+    Record(String, &'static str),
+    /// The copy cannot be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+    /// The user wants no more.
+    #[error("it was interrupted")]
+    Interrupted,
+}
+
+/// What was copied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Documents that stay.
+    pub documents: u64,
+    /// Records that are no documents, which always stay.
+    pub others: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// The size of each file, and when it was changed last.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stamps(Vec<(PathBuf, u64, Option<SystemTime>)>);
+
+impl Stamps {
+    /// Of these files.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn of(paths: &[PathBuf]) -> io::Result<Self> {
+        let stamp = |path: &PathBuf| {
+            let metadata = path.metadata()?;
+            Ok((path.clone(), metadata.len(), metadata.modified().ok()))
+        };
+        paths.iter().map(stamp).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().map(|(_, bytes, _)| bytes).sum()
+    }
+
+    /// Fails unless the files are as they were.
+    ///
+    /// # Errors
+    /// [`CopyError::Changed`].
+    pub fn check(&self) -> Result<(), CopyError> {
+        for (path, bytes, modified) in &self.0 {
+            let now = path.metadata()?;
+            if (now.len(), now.modified().ok()) != (*bytes, *modified) {
+                return Err(CopyError::Changed(path.display().to_string()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The second pass.
+#[derive(Debug, Clone, Copy)]
+pub struct Copy<'a> {
+    /// What the first pass found.
+    pub scanned: &'a Scanned,
+    /// What becomes of every document.
+    pub choice: &'a Choice,
+    /// All documents are written, and each says what it duplicates.
+    pub is_marked: bool,
+}
+
+impl Copy<'_> {
+    /// Writes what stays.
+    ///
+    /// # Errors
+    /// [`CopyError`]; the output must be abandoned.
+    pub fn write(
+        self,
+        records: &mut Records,
+        output: &mut Output,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Copied, CopyError> {
+        let (mut copied, mut document) = (Copied::default(), 0_u32);
+        for record in records {
+            match record {
+                // It was reported by the first pass, and is no document.
+                Err(_) => {}
+                Ok(Record::Other(other)) => copied.others += u64::from(copy_other(&other, output)?),
+                Ok(Record::Document(entry)) => {
+                    let place = || entry.place.to_string();
+                    if document as usize == self.scanned.len() {
+                        return Err(CopyError::Changed(place()));
+                    }
+                    let fate = self.choice.fate(document);
+                    if self.is_marked || fate.is_none_or(|fate| fate.stays) {
+                        let mark = self.mark(document, fate)?;
+                        match &entry.raw {
+                            Raw::Bytes(raw) => output.record(raw, mark.as_ref())?,
+                            Raw::Row(batch, row) => output.row(batch, *row, mark)?,
+                            Raw::None => return Err(CopyError::Record(place(), TOO_LONG)),
+                        }
+                        copied.documents += 1;
+                    }
+                    document += 1;
+                    if document.is_multiple_of(1_024) {
+                        watcher.at(document.into());
+                        if !watcher.goes_on() {
+                            return Err(CopyError::Interrupted);
+                        }
+                    }
+                }
+            }
+        }
+        if document as usize != self.scanned.len() {
+            return Err(CopyError::Changed("a file".to_owned()));
+        }
+        Ok(copied)
+    }
+
+    fn mark(self, document: u32, fate: Option<Fate>) -> io::Result<Option<Mark>> {
+        if !self.is_marked {
+            return Ok(None);
+        }
+        let Some(Fate { group, original, .. }) = fate else { return Ok(Some(Mark::default())) };
+        let group = Some(group + 1);
+        if original == document {
+            return Ok(Some(Mark { group, ..Mark::default() }));
+        }
+        Ok(Some(Mark {
+            duplicate_of: Some(self.scanned.name(original).into()),
+            distance: self.scanned.distance(document, original).map(Distance::get),
+            similarity: self.scanned.similarity(document, original)?,
+            group,
+        }))
+    }
+}
+
+/// Whether a record was written that is no document.
+fn copy_other(other: &Other, output: &mut Output) -> Result<bool, CopyError> {
+    match &other.raw {
+        Raw::Bytes(header) if other.what == crate::bulk::HEADERS => output.header(header)?,
+        Raw::Bytes(raw) => {
+            output.record(raw, None)?;
+            return Ok(true);
+        }
+        Raw::None | Raw::Row(..) => {
+            return Err(CopyError::Record(other.place.to_string(), TOO_LONG));
+        }
+    }
+    Ok(false)
+}
+
+/// Why a record has no bytes.
+const TOO_LONG: &str = "the record is longer than 8 MiB, so it cannot be copied";
+
+/// Whether records of a format can say what they duplicate.
+pub const fn has_fields(format: Format) -> bool {
+    matches!(format, Format::Ndjson | Format::Json | Format::Csv | Format::Tsv | Format::Parquet)
+}

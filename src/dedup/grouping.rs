@@ -1,0 +1,222 @@
+//! The groups of connected near-duplicates, from an index in memory.
+//!
+//! The index is a [`View`], the documents are its changes, and [`Search`] joins the pairs: those of a
+//! service would be the same.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use crate::dedup::scan::Scanned;
+use crate::document::{Namespace, Sequence};
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::compaction::policy::Load;
+use crate::index::groups::{Judge, Pair, Search};
+use crate::index::namespaces::NamespaceNumber;
+use crate::index::permutation::Permutation;
+use crate::index::plan::SMALL_MAX;
+use crate::index::scope::{NamespaceKey, Scope};
+use crate::index::view::{Expired, Put, Selection, Shape, View};
+use crate::machine::groups::{Compared, joins};
+use crate::machine::search::DOCUMENTS_COMPARED_MAX;
+use crate::sketch::MinResemblance;
+
+/// Changes of a delta. Nothing looks up meanwhile, so large ones are best.
+const DELTA_EVENTS: usize = 1 << 18;
+/// Nobody chooses the fingerprints and sees the answers of one process, so these need no secret.
+const SEED: u64 = 1;
+const SECRET: [u8; 16] = *b"nearprint dedup ";
+/// Fingerprints whose sketches each thread keeps.
+const KEPT: usize = 4_096;
+
+/// What counts as a near-duplicate.
+#[derive(Debug, Clone, Copy)]
+pub struct Criteria {
+    /// The largest distance of two fingerprints.
+    pub distance: Distance,
+    /// What two sketches must reach; `None` does not compare them.
+    pub min_resemblance: Option<MinResemblance>,
+    /// Threads that search.
+    pub threads: usize,
+}
+
+/// The groups: of each the numbers of its documents, ascending. The largest group comes first; of
+/// the same size, the one with the first document.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Groups(pub Vec<Vec<u32>>);
+
+/// An index of all documents with a fingerprint.
+#[derive(Debug)]
+struct Index {
+    view: View,
+    /// For each change of the view, counted from 0, its document. Empty if they are the same.
+    documents: Vec<u32>,
+}
+
+impl Groups {
+    /// Finds the groups of at least two documents. `watch` receives how many pieces of the
+    /// search are done, and how many there are, and says whether to go on. If not, the groups are not
+    /// complete.
+    ///
+    /// # Errors
+    /// The temporary file of sketches cannot be read.
+    pub fn of(
+        scanned: &Scanned,
+        criteria: Criteria,
+        watch: &(dyn Fn(u64, u64) -> bool + Sync),
+    ) -> io::Result<Self> {
+        let index = Index::of(scanned, criteria.distance);
+        let selection = Selection {
+            namespace: None,
+            after: Sequence::ZERO,
+            upto: index.view.sequence(),
+            expired: Expired::Not(0),
+        };
+        let search = Search::begin(&index.view, selection, criteria.distance);
+        let threshold = criteria.min_resemblance.filter(|_| scanned.spill.is_some());
+        let judge = || SpillJudge { index: &index, scanned, threshold, kept: HashMap::new() };
+        run(&search, criteria.threads, judge, watch)?;
+        let found = search.finish(2);
+        let documents = |group| {
+            let members = found.members(group).iter();
+            members.map(|member| index.document(member.sequence)).collect()
+        };
+        Ok(Self(found.all().iter().map(documents).collect()))
+    }
+}
+
+/// Runs all pieces of a search on some threads, of which this is one.
+fn run<'a>(
+    search: &Search<'_>,
+    threads: usize,
+    judge: impl Fn() -> SpillJudge<'a> + Sync,
+    watch: &(dyn Fn(u64, u64) -> bool + Sync),
+) -> io::Result<()> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let is_over = AtomicBool::new(false);
+    let work = || {
+        let mut judge = judge();
+        while !is_over.load(Ordering::Relaxed) {
+            let piece = next.fetch_add(1, Ordering::Relaxed);
+            if piece >= search.pieces() {
+                return;
+            }
+            if let Err(error) = search.piece(piece, &mut judge) {
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                is_over.store(true, Ordering::Relaxed);
+            }
+            if !watch(piece as u64 + 1, search.pieces() as u64) {
+                is_over.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+impl Index {
+    fn of(scanned: &Scanned, distance: Distance) -> Self {
+        let mut view = View::new(Shape {
+            distance_max: distance,
+            delta_events: DELTA_EVENTS,
+            small_max: SMALL_MAX,
+            permutation: Arc::new(Permutation::from_secret(SEED)),
+        });
+        // The number of a namespace is as good as its name here, and never too long.
+        let key = |number: usize| {
+            let name = Namespace::new(number.to_string()).expect("digits are a name");
+            (number > 0).then(|| NamespaceKey::of(&name, &SECRET))
+        };
+        let keys: Vec<Option<NamespaceKey>> = (0..scanned.all_namespaces.len()).map(key).collect();
+        let mut documents = Vec::new();
+        for (document, fingerprint) in scanned.fingerprints.iter().enumerate() {
+            let Some(fingerprint) = *fingerprint else {
+                if documents.is_empty() {
+                    documents.extend(0..document as u32);
+                }
+                continue;
+            };
+            let namespace = scanned.namespaces.get(document).map_or(0, |&number| number as usize);
+            view.put(fingerprint, Put { namespace: keys[namespace], ..Put::default() });
+            if !documents.is_empty() || view.sequence().get() != document as u64 + 1 {
+                documents.push(document as u32);
+            }
+            if document % DELTA_EVENTS == 0 {
+                settle(&mut view, Load::Writing);
+            }
+        }
+        view.rotate();
+        settle(&mut view, Load::Idle);
+        Self { view, documents }
+    }
+
+    fn document(&self, change: Sequence) -> u32 {
+        let at = change.get() - 1;
+        self.documents.get(at as usize).copied().unwrap_or(at as u32)
+    }
+}
+
+fn settle(view: &mut View, load: Load) {
+    while let Some(work) = view.next_flush().or_else(|| view.next_merge(load)) {
+        view.complete(work);
+    }
+}
+
+/// Decides which pairs join, by their sketches, for one thread.
+struct SpillJudge<'a> {
+    index: &'a Index,
+    scanned: &'a Scanned,
+    /// `None` joins every pair.
+    threshold: Option<MinResemblance>,
+    kept: HashMap<(Fingerprint, NamespaceNumber), Arc<Compared>>,
+}
+
+impl SpillJudge<'_> {
+    fn compared(
+        &mut self,
+        masked: Fingerprint,
+        namespace: NamespaceNumber,
+    ) -> io::Result<Arc<Compared>> {
+        if let Some(kept) = self.kept.get(&(masked, namespace)) {
+            return Ok(Arc::clone(kept));
+        }
+        if self.kept.len() >= KEPT {
+            self.kept.clear();
+        }
+        // The fingerprint has the mask of its namespace already.
+        let scope = Scope { namespace, mask: 0, now_s: 0, since: Sequence::ZERO };
+        let mut compared = Compared::default();
+        let postings = self.index.view.documents_of(masked, scope).take(DOCUMENTS_COMPARED_MAX);
+        for posting in postings {
+            let document = self.index.document(posting.sequence) as usize;
+            let Some(spill) = &self.scanned.spill else { break };
+            let evidence = spill.get(document)?;
+            let Some(sketch) = evidence.sketch else { continue };
+            let is_first = compared.sketches.is_empty();
+            compared.is_short = evidence.is_short && (is_first || compared.is_short);
+            compared.sketches.push(sketch);
+        }
+        let compared = Arc::new(compared);
+        self.kept.insert((masked, namespace), Arc::clone(&compared));
+        Ok(compared)
+    }
+}
+
+impl Judge for SpillJudge<'_> {
+    type Error = io::Error;
+
+    fn joins(&mut self, pair: &Pair) -> io::Result<bool> {
+        let Some(threshold) = self.threshold else { return Ok(true) };
+        let [one, other] = pair.masked;
+        let one = self.compared(one, pair.namespace)?;
+        let other = self.compared(other, pair.namespace)?;
+        Ok(joins(&one, &other, pair.distance, threshold))
+    }
+}

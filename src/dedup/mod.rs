@@ -1,0 +1,26 @@
+//! Near-duplicates of files: which records stay, and their copies, without a service.
+//!
+//! ```text
+//!   scan        reads every document: fingerprint, sketch, and what the choice needs    first pass
+//!   grouping    the groups of connected near-duplicates, from an index in memory
+//!   choice      which document of each group stays
+//!   copy        reads every record again, and writes those that stay               second pass
+//! ```
+//!
+//! The files are read twice because the record that stays may come after those that go, and because
+//! texts need not fit in memory: a document takes about 100 bytes while groups are searched, and its
+//! sketch lies in a temporary file. A document without a fingerprint (no letter or number in it)
+//! stays.
+//!
+//! The copy is written to `OUT.partial` and renamed once it is whole and on the disk, so after a
+//! crash there is the whole of it or none.
+//!
+//! Tested by `tests/dedup_command.rs` against the comparison of all pairs.
+
+pub mod choice;
+pub mod copy;
+pub mod grouping;
+pub mod output;
+pub mod report;
+pub mod scan;
+mod spill;

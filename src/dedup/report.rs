@@ -1,0 +1,108 @@
+//! What was found, for people and for scripts.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::dedup::choice::Choice;
+use crate::dedup::grouping::Groups;
+use crate::dedup::scan::Scanned;
+
+/// Groups that a summary names.
+const LARGEST: usize = 5;
+
+/// What a run has found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Documents that were read.
+    pub documents: u64,
+    /// Those of them that have no fingerprint, and stay.
+    pub without_fingerprint: u64,
+    /// Records that could not be read, and are not in the copy.
+    pub failed: u64,
+    /// Groups of near-duplicates.
+    pub groups: u64,
+    /// Documents in groups.
+    pub in_groups: u64,
+    /// Documents that stay.
+    pub kept: u64,
+    /// Documents that go.
+    pub dropped: u64,
+    /// Bytes of content of all documents.
+    pub content_bytes: u64,
+    /// Bytes of content of those that go.
+    pub dropped_bytes: u64,
+    /// The largest groups.
+    pub largest: Vec<Largest>,
+}
+
+/// A large group.
+#[derive(Debug, Serialize)]
+pub struct Largest {
+    /// How many documents it has.
+    pub documents: u64,
+    /// The document that stands for it, if names were kept.
+    pub original: Option<Box<str>>,
+}
+
+/// A group in the file of groups.
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    group: usize,
+    original: &'a str,
+    documents: Vec<&'a str>,
+}
+
+impl Report {
+    /// Of all documents.
+    pub fn of(scanned: &Scanned, groups: &Groups, choice: &Choice) -> Self {
+        let bytes = |documents: &mut dyn Iterator<Item = u32>| {
+            documents.map(|of| u64::from(scanned.lengths[of as usize])).sum()
+        };
+        let in_groups: u64 = groups.0.iter().map(|group| group.len() as u64).sum();
+        let members = groups.0.iter().flatten().copied();
+        let gone = members.filter(|&of| choice.fate(of).is_some_and(|fate| !fate.stays));
+        let gone: Vec<u32> = gone.collect();
+        let largest = groups.0.iter().zip(choice.originals()).take(LARGEST);
+        let documents = scanned.len() as u64;
+        Self {
+            documents,
+            without_fingerprint: scanned.fingerprints.iter().filter(|f| f.is_none()).count() as u64,
+            failed: scanned.bad_count,
+            groups: groups.0.len() as u64,
+            in_groups,
+            kept: documents - gone.len() as u64,
+            dropped: gone.len() as u64,
+            content_bytes: bytes(&mut (0..scanned.len() as u32)),
+            dropped_bytes: bytes(&mut gone.iter().copied()),
+            largest: largest
+                .map(|(group, &original)| Largest {
+                    documents: group.len() as u64,
+                    original: scanned.names.get(original as usize).cloned(),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Writes all groups, one JSON object a line.
+///
+/// # Errors
+/// Those of the sink.
+pub fn write_groups(
+    scanned: &Scanned,
+    groups: &Groups,
+    choice: &Choice,
+    sink: &mut dyn Write,
+) -> io::Result<()> {
+    for (number, (group, &original)) in groups.0.iter().zip(choice.originals()).enumerate() {
+        let listed = Listed {
+            group: number + 1,
+            original: scanned.name(original),
+            documents: group.iter().map(|&of| scanned.name(of)).collect(),
+        };
+        serde_json::to_writer(&mut *sink, &listed)?;
+        sink.write_all(b"\n")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! The first pass: one thread reads, the others make fingerprints, in the order of the files.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::bulk::{BadEntry, Body, Documents, Entry};
+use crate::dedup::spill::{Spill, SpillWriter};
+use crate::fingerprint::Fingerprint;
+use crate::sketch::Sketch;
+use crate::text::{self, Method, Source, Wanted};
+
+/// A batch is full at this many documents, or bytes of content.
+const BATCH_DOCUMENTS: usize = 512;
+const BATCH_BYTES: usize = 1 << 20;
+/// Batches that wait for each thread.
+const BATCHES_WAITING: usize = 2;
+
+/// What the first pass is to find out.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "wishes do not depend on each other")]
+pub struct Wishes {
+    /// How texts become fingerprints.
+    pub method: Method,
+    /// Whether sketches are compared.
+    pub sketches: bool,
+    /// Whether the names of documents are kept: 24 bytes and the name for each.
+    pub names: bool,
+    /// Whether the metadata of a document is the number by which it is chosen.
+    pub scores: bool,
+    /// Threads that make fingerprints.
+    pub threads: usize,
+    /// The first entry that cannot be read ends the pass.
+    pub stops_at_errors: bool,
+}
+
+/// What the first pass found, by document, counted from 0 in the order of the files.
+#[derive(Debug, Default)]
+pub struct Scanned {
+    /// `None` for a document without one.
+    pub(super) fingerprints: Vec<Option<Fingerprint>>,
+    /// The bytes of the content; more than 4 GiB count as that.
+    pub(super) lengths: Vec<u32>,
+    /// The number by which documents are chosen; empty unless it was wanted.
+    pub(super) scores: Vec<f64>,
+    /// Empty unless they were wanted.
+    pub(super) names: Vec<Box<str>>,
+    /// Which of the namespaces it is in; empty if no document has one.
+    pub(super) namespaces: Vec<u32>,
+    /// All namespaces; the first is that of documents without one.
+    pub(super) all_namespaces: Vec<Box<str>>,
+    pub(super) spill: Option<Spill>,
+    /// The entries that could not be read.
+    pub bad: Vec<BadEntry>,
+    /// How many there were; only the first ones are kept.
+    pub bad_count: u64,
+}
+
+/// Bad entries that are kept.
+const BAD_KEPT: usize = 10;
+
+/// A document after its analysis.
+struct Analysed {
+    fingerprint: Option<Fingerprint>,
+    is_short: bool,
+    sketch: Option<Box<Sketch>>,
+    length: u32,
+    name: Option<Box<str>>,
+    namespace: Option<Box<str>>,
+    score: f64,
+}
+
+/// Some items of the input in their order.
+#[derive(Default)]
+struct Batch {
+    number: u64,
+    entries: Vec<Entry>,
+    bad: Vec<BadEntry>,
+    notes: Vec<String>,
+}
+
+struct Done {
+    number: u64,
+    documents: Vec<Analysed>,
+    bad: Vec<BadEntry>,
+    notes: Vec<String>,
+}
+
+/// What is said while documents are read.
+pub trait Watcher {
+    /// This many documents were read so far.
+    fn at(&mut self, documents: u64);
+
+    /// How a file is understood.
+    fn note(&mut self, note: &str);
+
+    /// Whether to go on.
+    fn goes_on(&self) -> bool;
+}
+
+impl Scanned {
+    /// Reads all documents.
+    ///
+    /// # Errors
+    /// The temporary file cannot be written.
+    pub fn of(
+        documents: &mut Documents,
+        wishes: Wishes,
+        watcher: &mut dyn Watcher,
+    ) -> io::Result<Self> {
+        let mut scanned = Self { all_namespaces: vec!["".into()], ..Self::default() };
+        let mut spill = SpillWriter::default();
+        let (to_workers, batches) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
+        let (to_collector, done) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
+        let (batches, is_over) = (Mutex::new(batches), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let reading = Reading { stops_at_errors: wishes.stops_at_errors, is_over: &is_over };
+            scope.spawn(move || reading.run(documents, &to_workers));
+            for _ in 0..wishes.threads {
+                let (batches, to_collector) = (&batches, to_collector.clone());
+                scope.spawn(move || analyse_all(batches, wishes, &to_collector));
+            }
+            drop(to_collector);
+            let collected = scanned.collect(&done, &mut spill, watcher);
+            // If that has ended early, so do the threads: when nobody takes what they have.
+            drop(done);
+            is_over.store(true, Ordering::Relaxed);
+            batches.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(drop);
+            collected
+        })?;
+        scanned.spill = spill.finish()?;
+        Ok(scanned)
+    }
+
+    /// The number of documents.
+    pub fn len(&self) -> usize {
+        self.fingerprints.len()
+    }
+
+    /// Whether there is no document.
+    pub fn is_empty(&self) -> bool {
+        self.fingerprints.is_empty()
+    }
+
+    fn collect(
+        &mut self,
+        done: &Receiver<Done>,
+        spill: &mut SpillWriter,
+        watcher: &mut dyn Watcher,
+    ) -> io::Result<()> {
+        let mut waiting: BTreeMap<u64, Done> = BTreeMap::new();
+        let mut namespaces: HashMap<Box<str>, u32> = HashMap::new();
+        let mut next = 0;
+        for batch in done {
+            waiting.insert(batch.number, batch);
+            while let Some(batch) = waiting.remove(&next) {
+                next += 1;
+                batch.notes.iter().for_each(|note| watcher.note(note));
+                self.bad_count += batch.bad.len() as u64;
+                let room = BAD_KEPT.saturating_sub(self.bad.len());
+                self.bad.extend(batch.bad.into_iter().take(room));
+                for document in batch.documents {
+                    spill.add(document.is_short, document.sketch.as_deref())?;
+                    self.add(document, &mut namespaces);
+                }
+                watcher.at(self.len() as u64);
+            }
+            if !watcher.goes_on() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, document: Analysed, namespaces: &mut HashMap<Box<str>, u32>) {
+        if let Some(name) = document.namespace {
+            let next = self.all_namespaces.len() as u32;
+            let number = *namespaces.entry(name).or_insert_with_key(|name| {
+                self.all_namespaces.push(name.clone());
+                next
+            });
+            self.namespaces.resize(self.len(), 0);
+            self.namespaces.push(number);
+        } else if !self.namespaces.is_empty() {
+            self.namespaces.push(0);
+        }
+        self.fingerprints.push(document.fingerprint);
+        self.lengths.push(document.length);
+        if !document.score.is_nan() || !self.scores.is_empty() {
+            self.scores.resize(self.len() - 1, f64::NAN);
+            self.scores.push(document.score);
+        }
+        self.names.extend(document.name);
+    }
+}
+
+/// The thread that reads.
+struct Reading<'a> {
+    stops_at_errors: bool,
+    is_over: &'a AtomicBool,
+}
+
+impl Reading<'_> {
+    fn run(&self, documents: &mut Documents, sender: &SyncSender<Batch>) {
+        for number in 0.. {
+            let mut batch = Batch { number, ..Batch::default() };
+            let is_last = self.fill(&mut batch, documents);
+            batch.notes = documents.records().notes();
+            // The other side may have ended.
+            if sender.send(batch).is_err() || is_last {
+                return;
+            }
+        }
+    }
+
+    /// Whether there is no further batch.
+    fn fill(&self, batch: &mut Batch, documents: &mut Documents) -> bool {
+        let mut bytes = 0;
+        while bytes < BATCH_BYTES && batch.entries.len() + batch.bad.len() < BATCH_DOCUMENTS {
+            match documents.next() {
+                Some(Ok(entry)) => {
+                    bytes += entry.body.bytes();
+                    batch.entries.push(entry);
+                }
+                Some(Err(bad)) => {
+                    batch.bad.push(bad);
+                    if self.stops_at_errors {
+                        return true;
+                    }
+                }
+                None => return true,
+            }
+        }
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+fn analyse_all(batches: &Mutex<Receiver<Batch>>, wishes: Wishes, sender: &SyncSender<Done>) {
+    loop {
+        let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Batch { number, entries, bad, notes }) = next else { return };
+        let documents = entries.into_iter().map(|entry| analysed(entry, wishes)).collect();
+        if sender.send(Done { number, documents, bad, notes }).is_err() {
+            return;
+        }
+    }
+}
+
+fn analysed(entry: Entry, wishes: Wishes) -> Analysed {
+    let passed = |wanted: &str| {
+        entry.passed.iter().find(|(field, _)| *field == wanted).map(|(_, json)| &**json)
+    };
+    let namespace = passed("namespace").and_then(|json| serde_json::from_str(json).ok());
+    let score = passed("metadata").filter(|_| wishes.scores).and_then(number);
+    let name = wishes.names.then(|| name(&entry));
+    let length = u32::try_from(entry.body.bytes()).unwrap_or(u32::MAX);
+    let (fingerprint, is_short, sketch) = fingerprint(entry.body, wishes);
+    let score = score.unwrap_or(f64::NAN);
+    Analysed { fingerprint, is_short, sketch, length, name, namespace, score }
+}
+
+/// The number in metadata of one field; a text of digits counts.
+fn number(metadata: &str) -> Option<f64> {
+    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(metadata).ok()?;
+    let value = fields.values().next()?;
+    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok()).filter(|number| !number.is_nan())
+}
+
+/// The id, or else the place.
+pub(super) fn name(entry: &Entry) -> Box<str> {
+    let place = &entry.place;
+    entry.id.as_deref().map_or_else(
+        || match place.record {
+            Some(record) => format!("{}:{}", place.path.display(), record.number).into(),
+            None => place.path.display().to_string().into(),
+        },
+        Box::from,
+    )
+}
+
+type Made = (Option<Fingerprint>, bool, Option<Box<Sketch>>);
+
+fn fingerprint(body: Body, wishes: Wishes) -> Made {
+    let source = match body {
+        Body::Text(text) => Source::Text(text.into()),
+        Body::Html(html) => Source::Html(html.into()),
+        Body::Vector(vector) => Source::Vector(vector.into()),
+        Body::Features(features) => {
+            Source::Features(features.into_iter().map(|(token, w)| (token.into(), w)).collect())
+        }
+        Body::Fingerprint(fingerprint) => return (Some(fingerprint), false, None),
+    };
+    let wanted = Wanted { sketch: wishes.sketches, features: false };
+    match text::analyse(&source, wishes.method, wanted) {
+        Ok(analysis) => (Some(analysis.fingerprint), analysis.short, analysis.sketch),
+        Err(_) => (None, false, None),
+    }
+}

@@ -1,0 +1,89 @@
+//! Sketches in a temporary file, because few of them are ever compared.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::FileExt as _;
+
+use crate::sketch::Sketch;
+
+/// A flag, and the sketch if there is one.
+const BYTES: usize = 1 + Sketch::BYTES;
+const IS_SHORT: u8 = 1;
+const HAS_SKETCH: u8 = 2;
+
+/// What is known of the text of a document.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Evidence {
+    pub(super) is_short: bool,
+    pub(super) sketch: Option<Sketch>,
+}
+
+/// Writes the evidence of one document after the other. There is no file until the first sketch.
+#[derive(Debug, Default)]
+pub(super) struct SpillWriter {
+    file: Option<BufWriter<File>>,
+    documents: u64,
+}
+
+/// Reads the evidence of any document. The file has no name, and ends with the process.
+#[derive(Debug)]
+pub(super) struct Spill(File);
+
+impl SpillWriter {
+    pub(super) fn add(&mut self, is_short: bool, sketch: Option<&Sketch>) -> io::Result<()> {
+        let before = self.documents;
+        self.documents += 1;
+        if self.file.is_none() && sketch.is_some() {
+            // What was skipped reads as zeros, and takes no space.
+            let mut file = tempfile::tempfile()?;
+            file.seek(SeekFrom::Start(before * BYTES as u64))?;
+            self.file = Some(BufWriter::with_capacity(1 << 20, file));
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let mut bytes = [0; BYTES];
+        bytes[0] = if is_short { IS_SHORT } else { 0 };
+        if let Some(sketch) = sketch {
+            bytes[0] |= HAS_SKETCH;
+            bytes[1..].copy_from_slice(&sketch.to_bytes());
+        }
+        file.write_all(&bytes)
+    }
+
+    /// `None` if no document has a sketch.
+    pub(super) fn finish(self) -> io::Result<Option<Spill>> {
+        let file = self.file.map(BufWriter::into_inner).transpose();
+        file.map(|file| file.map(Spill)).map_err(io::IntoInnerError::into_error)
+    }
+}
+
+impl Spill {
+    /// The evidence of a document, counted from 0. Before the first sketch, no document is short.
+    pub(super) fn get(&self, document: usize) -> io::Result<Evidence> {
+        let mut bytes = [0; BYTES];
+        self.0.read_exact_at(&mut bytes, (document * BYTES) as u64)?;
+        let sketch = bytes.last_chunk().filter(|_| bytes[0] & HAS_SKETCH != 0);
+        Ok(Evidence { is_short: bytes[0] & IS_SHORT != 0, sketch: sketch.map(Sketch::from_bytes) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sketch::BINS;
+
+    #[test]
+    fn what_was_added_is_read_in_any_order() {
+        assert!(SpillWriter::default().finish().unwrap().is_none());
+        let sketch = |code| Sketch::from_codes(&[code; BINS]);
+        let mut writer = SpillWriter::default();
+        writer.add(true, None).unwrap();
+        writer.add(false, Some(&sketch(2))).unwrap();
+        writer.add(true, Some(&sketch(3))).unwrap();
+        let spill = writer.finish().unwrap().unwrap();
+        let got = |document| spill.get(document).map(|e| (e.is_short, e.sketch)).unwrap();
+        assert_eq!(got(2), (true, Some(sketch(3))));
+        assert_eq!(got(0), (false, None));
+        assert_eq!(got(1), (false, Some(sketch(2))));
+        assert!(spill.get(3).is_err());
+    }
+}
