@@ -30,7 +30,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::directory::{reindex, repair};
 use commands::files::dedup;
-use commands::stored::{groups, jobs, list, namespaces, originals, purge};
+use commands::stored::{export, groups, jobs, list, namespaces, originals, purge};
 use commands::{
     check_config, compare, fingerprint, health, inspect, plan, query, serve, snapshot, token, train,
 };
@@ -70,6 +70,8 @@ enum Command {
     Query(query::Args),
     /// List the documents of a running service, one JSON object a line
     List(list::Args),
+    /// Write the stored documents to a file of NDJSON, CSV or Parquet
+    Export(export::Args),
     /// List the namespaces of a running service, and how many documents each has
     Namespaces(namespaces::Args),
     /// Show groups of near-duplicates, of a running service or a stopped directory
@@ -140,6 +142,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Dedup(args) => dedup::run(args, &mut out),
         Command::Query(args) => query::run(&args, &mut out),
         Command::List(args) => list::run(&args, &mut out),
+        Command::Export(args) => export::run(&args, &mut out),
         Command::Namespaces(args) => namespaces::run(&args, &mut out),
         Command::Groups(args) => groups::run(&args, &mut out),
         Command::Originals(args) => originals::run(&args, &mut out),

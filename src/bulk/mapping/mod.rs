@@ -176,6 +176,10 @@ fn passed_field(
         Some(Value::Json(json)) if path.is_some() && !json.starts_with(['{', '[']) => {
             Ok(Some(values::quoted(&json).into()))
         }
+        // Tables that have no objects, as Parquet written by an export, keep them as text.
+        Some(Value::Text(text)) if name == "metadata" => {
+            Ok(Some(values::json(Value::Cell(text), false).into()))
+        }
         Some(value) => Ok(Some(values::json(value, name == "namespace").into())),
         None => path.map_or(Ok(None), |path| Err(missing(path))),
     }

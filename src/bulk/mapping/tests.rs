@@ -136,6 +136,8 @@ fn what_the_service_keeps_with_a_document_is_passed_on_as_it_is() {
     let expected =
         [("namespace", "7"), ("metadata", r#"{"n": 1.50, "n": 2}"#), ("expires_in", "60")];
     assert_eq!(passed, expected.map(|(name, json)| (name, json.into())));
+    let text = br#"{"text": "t", "metadata": "{\"n\": 1}"}"#;
+    assert_eq!(parse(text).unwrap().passed, [("metadata", r#"{"n": 1}"#.into())]);
 }
 
 #[test]

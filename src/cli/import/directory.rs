@@ -1,13 +1,15 @@
 //! The batch routes of a service on a data directory, in this process and without a socket.
 
 use std::convert::Infallible;
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, HOST};
 use axum::http::{Request, StatusCode};
+use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
@@ -108,7 +110,44 @@ impl Directory {
         })
     }
 
+    /// Gets lines of JSON as they come.
+    pub(crate) fn get_ndjson(&self, path: &str) -> Result<Lines<'_>> {
+        let request = Request::get(path)
+            .header(HOST, "localhost")
+            .header(ACCEPT, "application/x-ndjson")
+            .body(Body::empty())?;
+        self.runtime.block_on(async {
+            let Ok(response) = self.router.clone().oneshot(request).await;
+            let status = response.status();
+            let body = response.into_body();
+            if status.is_success() {
+                return Ok(Lines { runtime: &self.runtime, body, frame: Bytes::new() });
+            }
+            let problem: Problem = serde_json::from_slice(&body.collect().await?.to_bytes())?;
+            bail!("{problem}");
+        })
+    }
+
     pub(crate) fn close(&self) {
         self.engine.close();
+    }
+}
+
+/// The body of a reply that is read as it comes.
+pub(crate) struct Lines<'a> {
+    runtime: &'a Runtime,
+    body: Body,
+    frame: Bytes,
+}
+
+impl Read for Lines<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.frame.is_empty() {
+            let Some(frame) = self.runtime.block_on(self.body.frame()) else { return Ok(0) };
+            self.frame = frame.map_err(io::Error::other)?.into_data().unwrap_or_default();
+        }
+        let count = buffer.len().min(self.frame.len());
+        buffer[..count].copy_from_slice(&self.frame.split_to(count));
+        Ok(count)
     }
 }

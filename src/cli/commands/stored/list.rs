@@ -35,7 +35,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
-    let mut lines = args.service.client()?.get_ndjson(&path(args))?;
+    let path = path(&args.selection, [args.metadata, args.sketch]);
+    let mut lines = args.service.client()?.get_ndjson(&path)?;
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
     let end = copy_lines(&mut lines, args.limit.unwrap_or(u64::MAX), &mut out)?;
     out.flush()?;
@@ -44,12 +45,13 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Err(ErrorReport::new("the list is not complete", next).because(why).into())
 }
 
-fn path(args: &Args) -> String {
-    let include: Vec<&str> = [("metadata", args.metadata), ("sketch", args.sketch)]
+/// The path of a stream of documents, with metadata and with sketches or without.
+pub(super) fn path(selection: &Selection, [metadata, sketch]: [bool; 2]) -> String {
+    let include: Vec<&str> = [("metadata", metadata), ("sketch", sketch)]
         .into_iter()
         .filter_map(|(part, is_wanted)| is_wanted.then_some(part))
         .collect();
-    let Selection { namespace, all_namespaces, prefix } = &args.selection;
+    let Selection { namespace, all_namespaces, prefix } = selection;
     client::path(
         "/v1/documents",
         &[
@@ -63,7 +65,7 @@ fn path(args: &Args) -> String {
 
 /// How a stream of lines ended.
 #[derive(Debug)]
-enum End {
+pub(super) enum End {
     /// With its last line, or the last that is wanted.
     Whole,
     /// Before that.
@@ -72,12 +74,21 @@ enum End {
 
 /// Copies at most `limit` lines. An error is one of `out`.
 fn copy_lines(lines: &mut dyn BufRead, limit: u64, out: &mut dyn Write) -> io::Result<End> {
+    each_line(lines, limit, &mut |line| out.write_all(line))
+}
+
+/// Passes at most `limit` lines on, with their ends. An error is one of `take`.
+pub(super) fn each_line(
+    lines: &mut dyn BufRead,
+    limit: u64,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<End> {
     let mut line = Vec::new();
     for _ in 0..limit {
         line.clear();
         match lines.read_until(b'\n', &mut line) {
             Ok(0) => break,
-            Ok(_) if line.ends_with(b"\n") && !line.starts_with(ERROR) => out.write_all(&line)?,
+            Ok(_) if line.ends_with(b"\n") && !line.starts_with(ERROR) => take(&line)?,
             Ok(_) => return Ok(End::CutOff(reason(&line))),
             Err(error) => return Ok(End::CutOff(error.into())),
         }

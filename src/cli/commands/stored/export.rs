@@ -1,0 +1,126 @@
+//! `export`: the stored documents as a file of NDJSON, CSV or Parquet.
+//!
+//! The documents come as the stream of `GET /v1/documents`, from a service or from a directory that
+//! is opened in this process. Memory is a few thousand documents, whatever their number.
+
+use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+
+use super::list::{self, End};
+use super::rows::{Format, Rows};
+use super::selection::Selection;
+use crate::cli::client::ServiceArgs;
+use crate::cli::error_report::ErrorReport;
+use crate::cli::import::directory::Directory;
+use crate::cli::measure::numbers::count;
+
+/// The exit code of a wrong command line.
+const USAGE: u8 = 2;
+/// Documents between two movements of the progress.
+const SHOWN_EVERY: u64 = 4_096;
+
+/// The arguments of `export`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file; - is the standard output. It is there when it is whole. A name that ends with .gz or
+    /// .zst compresses NDJSON and CSV
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// The format [default: by the name of the file, or ndjson]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    #[command(flatten)]
+    selection: Selection,
+    /// With their metadata
+    #[arg(long)]
+    metadata: bool,
+    /// With the sketches that verify hits
+    #[arg(long)]
+    sketch: bool,
+    /// A data directory that no service uses, instead of a service
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["server", "token", "ca_file"])]
+    data: Option<PathBuf>,
+    /// The configuration file of the directory
+    #[arg(long, value_name = "FILE", requires = "data")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let format = args.format.unwrap_or_else(|| Format::of(&args.output));
+    let is_stdout = args.output == Path::new("-");
+    if is_stdout && format == Format::Parquet {
+        let next = "name a file, or use --format ndjson or csv";
+        let what = "Parquet is written to files only";
+        return Err(ErrorReport::new(what, next).with_code(USAGE).into());
+    }
+    let path = list::path(&args.selection, [args.metadata, args.sketch]);
+    let Some(data) = &args.data else {
+        let mut lines = args.service.client()?.get_ndjson(&path)?;
+        return export(args, format, &mut lines, out);
+    };
+    // A name that is mistyped must not become a new directory.
+    if !data.is_dir() {
+        let what = format!("there is no data directory {}", data.display());
+        return Err(ErrorReport::new(what, "look at the name").into());
+    }
+    let directory = Directory::open(data, args.config.as_deref())?;
+    let exported = directory
+        .get_ndjson(&path)
+        .and_then(|lines| export(args, format, &mut io::BufReader::new(lines), out));
+    directory.close();
+    exported
+}
+
+fn export(args: &Args, format: Format, lines: &mut dyn BufRead, out: &mut dyn Write) -> Result<()> {
+    let progress = ProgressBar::new_spinner();
+    let columns = [args.metadata, args.sketch];
+    if args.output == Path::new("-") {
+        let mut rows = Rows::to(out, format, columns)?;
+        let documents = copy(lines, &mut rows, &progress)?;
+        rows.finish()?;
+        eprintln!("{} documents", count(documents));
+        return Ok(());
+    }
+    let file = args.output.display();
+    let mut rows = Rows::create(&args.output, format, columns)
+        .with_context(|| format!("cannot write {file}"))?;
+    let copied = copy(lines, &mut rows, &progress);
+    progress.finish_and_clear();
+    match copied {
+        Ok(documents) => {
+            let bytes = rows.finish().with_context(|| format!("cannot write {file}"))?;
+            writeln!(out, "{file}: {} documents, {} bytes", count(documents), count(bytes))?;
+            Ok(())
+        }
+        Err(error) => {
+            rows.abandon();
+            Err(error)
+        }
+    }
+}
+
+/// Copies all documents, and returns their number.
+fn copy(lines: &mut dyn BufRead, rows: &mut Rows<'_>, progress: &ProgressBar) -> Result<u64> {
+    let mut documents = 0;
+    let end = list::each_line(lines, u64::MAX, &mut |line| {
+        rows.add(line)?;
+        documents += 1;
+        if documents % SHOWN_EVERY == 0 {
+            progress.set_message(format!("{} documents", count(documents)));
+            progress.tick();
+        }
+        Ok(())
+    })?;
+    match end {
+        End::Whole => Ok(documents),
+        End::CutOff(why) => {
+            let next = "look at the log of the service, and export again; --prefix exports a part";
+            Err(ErrorReport::new("the export is not complete", next).because(why).into())
+        }
+    }
+}
