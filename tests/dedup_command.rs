@@ -143,8 +143,11 @@ fn a_marked_copy_says_what_each_document_duplicates() {
     let folder = folder();
     let lines = lines();
     write(folder.path(), "in.jsonl", of(&lines, &[0, 1, 2, 3]));
-    let arguments = ["in.jsonl", "-o", "out.jsonl", "--mark", "--groups", "groups.jsonl"];
-    done(folder.path(), &arguments);
+    let files = ["--groups", "groups.jsonl", "--pairs", "pairs.jsonl"];
+    done(folder.path(), &[&["in.jsonl", "-o", "out.jsonl", "--mark"][..], &files].concat());
+    let pair: Value = serde_json::from_str(&read(folder.path(), "pairs.jsonl")).unwrap();
+    assert_eq!([&pair["id_a"], &pair["id_b"]], ["https://a.example/0", "https://a.example/2"]);
+    assert!(pair["similarity"].as_f64().unwrap() > 0.8);
     let marked = read(folder.path(), "out.jsonl");
     let rows: Vec<&str> = marked.lines().collect();
     let own = lines[1].strip_suffix('}').unwrap();
@@ -233,7 +236,17 @@ fn documents_of_different_namespaces_are_not_compared() {
     };
     let all = [(1, "\"x\""), (2, "\"y\""), (3, "\"z\""), (4, "\"x\""), (5, "\"z\"")];
     write(folder.path(), "in.jsonl", all.map(|(id, site)| line(id, site)).concat());
-    done(folder.path(), &["in.jsonl", "-o", "out.jsonl", "--namespace-field", "site"]);
+    let of_sites = ["--namespace-field", "site", "--pairs", "pairs.jsonl"];
+    done(folder.path(), &[&["in.jsonl", "-o", "out.jsonl"][..], &of_sites].concat());
+    let pairs = read(folder.path(), "pairs.jsonl");
+    let ids: Vec<[String; 2]> = pairs
+        .lines()
+        .map(|line| {
+            let pair: Value = serde_json::from_str(line).unwrap();
+            ["id_a", "id_b"].map(|name| pair[name].as_str().unwrap().to_owned())
+        })
+        .collect();
+    assert_eq!(ids, [["1", "4"], ["3", "5"]]);
     let kept = read(folder.path(), "out.jsonl");
     assert_eq!(kept, all[..3].iter().map(|(id, site)| line(*id, site)).collect::<String>());
     done(folder.path(), &["in.jsonl", "-o", "out.jsonl"]);
@@ -364,7 +377,7 @@ proptest! {
         write(folder.path(), "in.jsonl", all.concat());
         let distance = distance.to_string();
         done(folder.path(), &["in.jsonl", "-o", "out.jsonl", "--distance", &distance,
-            "--groups", "groups.jsonl"]);
+            "--groups", "groups.jsonl", "--pairs", "pairs.jsonl"]);
         let first = by_all_pairs(&fingerprints, distance.parse().unwrap());
         let stays = (0..all.len()).filter(|&number| first[number] == number);
         prop_assert_eq!(
@@ -384,5 +397,14 @@ proptest! {
             (group["original"].as_str().unwrap().to_owned(), documents)
         }).collect();
         prop_assert_eq!(found, expected);
+        let pair = |one: usize, other: usize| {
+            let apart = (fingerprints[one] ^ fingerprints[other]).count_ones();
+            (apart <= distance.parse().unwrap()).then(|| format!(
+                "{{\"id_a\":\"{one}\",\"id_b\":\"{other}\",\"distance\":{apart},\"similarity\":null}}\n"
+            ))
+        };
+        let count = fingerprints.len();
+        let pairs = (0..count).flat_map(|one| (one + 1..count).filter_map(move |other| pair(one, other)));
+        prop_assert_eq!(read(folder.path(), "pairs.jsonl"), pairs.collect::<String>());
     }
 }

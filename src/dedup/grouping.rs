@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use crate::dedup::scan::Scanned;
+use crate::dedup::spill::Evidence;
 use crate::document::{Namespace, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
 use crate::index::groups::{Judge, Pair, Search};
+use crate::index::lookup::Lookup;
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permutation;
 use crate::index::plan::SMALL_MAX;
@@ -47,44 +49,140 @@ pub struct Criteria {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Groups(pub Vec<Vec<u32>>);
 
+/// Two near-duplicates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NearPair {
+    /// The two documents, the first one first.
+    pub documents: [u32; 2],
+    /// The distance of their fingerprints.
+    pub distance: Distance,
+    /// The similarity of their texts, 0 to 1, if both have sketches.
+    pub similarity: Option<f64>,
+}
+
 /// An index of all documents with a fingerprint.
 #[derive(Debug)]
-struct Index {
+pub struct Index {
     view: View,
     /// For each change of the view, counted from 0, its document. Empty if they are the same.
     documents: Vec<u32>,
+    /// Of all namespaces of the files.
+    keys: Vec<Option<NamespaceKey>>,
 }
 
-impl Groups {
-    /// Finds the groups of at least two documents. `watch` receives how many pieces of the
-    /// search are done, and how many there are, and says whether to go on. If not, the groups are not
-    /// complete.
+impl Index {
+    /// The groups of at least two documents. `watch` receives how many pieces of the search are done,
+    /// and how many there are, and says whether to go on. If not, the groups are not complete.
     ///
     /// # Errors
     /// The temporary file of sketches cannot be read.
-    pub fn of(
+    pub fn groups(
+        &self,
         scanned: &Scanned,
         criteria: Criteria,
         watch: &(dyn Fn(u64, u64) -> bool + Sync),
-    ) -> io::Result<Self> {
-        let index = Index::of(scanned, criteria.distance);
+    ) -> io::Result<Groups> {
         let selection = Selection {
             namespace: None,
             after: Sequence::ZERO,
-            upto: index.view.sequence(),
+            upto: self.view.sequence(),
             expired: Expired::Not(0),
         };
-        let search = Search::begin(&index.view, selection, criteria.distance);
+        let search = Search::begin(&self.view, selection, criteria.distance);
         let threshold = criteria.min_resemblance.filter(|_| scanned.spill.is_some());
-        let judge = || SpillJudge { index: &index, scanned, threshold, kept: HashMap::new() };
+        let judge = || SpillJudge { index: self, scanned, threshold, kept: HashMap::new() };
         run(&search, criteria.threads, judge, watch)?;
         let found = search.finish(2);
         let documents = |group| {
             let members = found.members(group).iter();
-            members.map(|member| index.document(member.sequence)).collect()
+            members.map(|member| self.document(member.sequence)).collect()
         };
-        Ok(Self(found.all().iter().map(documents).collect()))
+        Ok(Groups(found.all().iter().map(documents).collect()))
     }
+
+    /// Passes on every pair of near-duplicates, by its first and then by its second document. A pair
+    /// of equal fingerprints always counts. Documents with one fingerprint make about half the square
+    /// of their number of pairs.
+    ///
+    /// # Errors
+    /// Those of `take`, and the temporary file of sketches cannot be read.
+    pub fn pairs(
+        &self,
+        scanned: &Scanned,
+        criteria: Criteria,
+        take: &mut dyn FnMut(NearPair) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (mut lookup, permutation) = (Lookup::default(), &self.view.shape().permutation);
+        let (mut near, mut others) = (Vec::new(), Vec::new());
+        for change in 1..=self.view.sequence().get() {
+            let document = self.document(Sequence::new(change));
+            let Some(fingerprint) = scanned.fingerprints[document as usize] else { continue };
+            let (number, mask) = self.namespace(scanned, document);
+            let value = permutation.apply(Fingerprint::new(fingerprint.bits() ^ mask));
+            near.clear();
+            self.view.near_values(&mut lookup, &[value], criteria.distance, &mut |_, value| {
+                near.push(permutation.restore(value));
+            });
+            // A fingerprint may be found in several tables.
+            near.sort_unstable();
+            near.dedup();
+            others.clear();
+            for &masked in &near {
+                let scope = of_namespace(number);
+                let later = self.view.documents_of(masked, scope).map(|posting| posting.sequence);
+                let later = later.filter(|sequence| sequence.get() > change);
+                others.extend(later.map(|sequence| self.document(sequence)));
+            }
+            others.sort_unstable();
+            for &other in &others {
+                if let Some(pair) = judged(scanned, criteria, [document, other])? {
+                    take(pair)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the namespace of a document in the view, and its mask.
+    fn namespace(&self, scanned: &Scanned, document: u32) -> (NamespaceNumber, u64) {
+        let number = scanned.namespaces.get(document as usize).map_or(0, |&number| number as usize);
+        let key = self.keys[number];
+        let known = key.and_then(|key| self.view.namespaces().get(key.key));
+        (
+            known.map_or(NamespaceNumber::DEFAULT, |entry| entry.number),
+            key.map_or(0, |key| key.mask),
+        )
+    }
+}
+
+/// Every document of a namespace; its fingerprints have the mask already.
+fn of_namespace(namespace: NamespaceNumber) -> Scope {
+    Scope { namespace, mask: 0, now_s: 0, since: Sequence::ZERO }
+}
+
+/// The pair, if its sketches do not refute it.
+fn judged(
+    scanned: &Scanned,
+    criteria: Criteria,
+    documents: [u32; 2],
+) -> io::Result<Option<NearPair>> {
+    let [one, other] = documents;
+    let Some(distance) = scanned.distance(one, other) else { return Ok(None) };
+    let Some(spill) = &scanned.spill else {
+        return Ok(Some(NearPair { documents, distance, similarity: None }));
+    };
+    let (one, other) = (spill.get(one as usize)?, spill.get(other as usize)?);
+    let compared = |evidence: &Evidence| Compared {
+        sketches: evidence.sketch.iter().cloned().collect(),
+        is_short: evidence.is_short,
+    };
+    let counts = distance.get() == 0
+        || criteria
+            .min_resemblance
+            .is_none_or(|threshold| joins(&compared(&one), &compared(&other), distance, threshold));
+    let both = one.sketch.zip(other.sketch);
+    let similarity = both.map(|(one, other)| one.resemblance(&other).similarity());
+    Ok(counts.then_some(NearPair { documents, distance, similarity }))
 }
 
 /// Runs all pieces of a search on some threads, of which this is one.
@@ -122,7 +220,8 @@ fn run<'a>(
 }
 
 impl Index {
-    fn of(scanned: &Scanned, distance: Distance) -> Self {
+    /// Of all documents. About a second for ten million.
+    pub fn of(scanned: &Scanned, distance: Distance) -> Self {
         let mut view = View::new(Shape {
             distance_max: distance,
             delta_events: DELTA_EVENTS,
@@ -154,7 +253,7 @@ impl Index {
         }
         view.rotate();
         settle(&mut view, Load::Idle);
-        Self { view, documents }
+        Self { view, documents, keys }
     }
 
     fn document(&self, change: Sequence) -> u32 {
@@ -190,10 +289,9 @@ impl SpillJudge<'_> {
         if self.kept.len() >= KEPT {
             self.kept.clear();
         }
-        // The fingerprint has the mask of its namespace already.
-        let scope = Scope { namespace, mask: 0, now_s: 0, since: Sequence::ZERO };
         let mut compared = Compared::default();
-        let postings = self.index.view.documents_of(masked, scope).take(DOCUMENTS_COMPARED_MAX);
+        let postings = self.index.view.documents_of(masked, of_namespace(namespace));
+        let postings = postings.take(DOCUMENTS_COMPARED_MAX);
         for posting in postings {
             let document = self.index.document(posting.sequence) as usize;
             let Some(spill) = &self.scanned.spill else { break };

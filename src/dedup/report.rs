@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::dedup::choice::Choice;
-use crate::dedup::grouping::Groups;
+use crate::dedup::grouping::{Groups, NearPair};
 use crate::dedup::scan::Scanned;
 
 /// Groups that a summary names.
@@ -105,4 +105,29 @@ pub fn write_groups(
         sink.write_all(b"\n")?;
     }
     Ok(())
+}
+
+/// A pair in the file of pairs.
+#[derive(Debug, Serialize)]
+struct ListedPair<'a> {
+    id_a: &'a str,
+    id_b: &'a str,
+    distance: u8,
+    similarity: Option<f64>,
+}
+
+/// Writes a pair as a JSON object on a line.
+///
+/// # Errors
+/// Those of the sink.
+pub fn write_pair(scanned: &Scanned, pair: NearPair, sink: &mut dyn Write) -> io::Result<()> {
+    let [one, other] = pair.documents;
+    let listed = ListedPair {
+        id_a: scanned.name(one),
+        id_b: scanned.name(other),
+        distance: pair.distance.get(),
+        similarity: pair.similarity,
+    };
+    serde_json::to_writer(&mut *sink, &listed)?;
+    sink.write_all(b"\n")
 }

@@ -21,9 +21,9 @@ use crate::cli::printable::printable;
 use crate::config::Config;
 use crate::dedup::choice::{Choice, Keep};
 use crate::dedup::copy::{Copied, Copy, CopyError, Stamps, has_fields};
-use crate::dedup::grouping::{Criteria, Groups};
+use crate::dedup::grouping::{Criteria, Groups, Index};
 use crate::dedup::output::Output;
-use crate::dedup::report::{Report, write_groups};
+use crate::dedup::report::{Report, write_groups, write_pair};
 use crate::dedup::scan::{Scanned, Watcher, Wishes};
 use crate::fingerprint::Distance;
 use crate::sketch::MinResemblance;
@@ -44,7 +44,7 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXIT_CODES,
-    group = clap::ArgGroup::new("what").args(["output", "groups", "dry_run"]).multiple(true).required(true),
+    group = clap::ArgGroup::new("what").args(["output", "groups", "pairs", "dry_run"]).multiple(true).required(true),
 )]
 pub(crate) struct Args {
     /// Files, folders and patterns ('*.warc.gz'), as for import. They are read twice, so the standard
@@ -61,8 +61,11 @@ pub(crate) struct Args {
     /// Write the groups into this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     groups: Option<PathBuf>,
+    /// Write the pairs into this file, one JSON object a line: `id_a`, `id_b`, `distance`, `similarity`
+    #[arg(long, value_name = "FILE")]
+    pairs: Option<PathBuf>,
     /// Read everything, and write no file
-    #[arg(long, conflicts_with_all = ["output", "groups"])]
+    #[arg(long, conflicts_with_all = ["output", "groups", "pairs"])]
     dry_run: bool,
     /// Which document of a group stays: first, last, longest, max:FIELD (with the largest number in
     /// it), none
@@ -154,11 +157,18 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
         let next = "correct it and run it again, or pass --on-error skip";
         return Err(ErrorReport::new("stopped at a record that cannot be read", next).into());
     }
-    let groups = search(&args, &scanned, &interrupt)?;
+    let index = Index::of(&scanned, args.distance);
+    let groups = search(&args, (&index, &scanned), &interrupt)?;
     let choice = Choice::of(&groups, &scanned, args.keep.keep);
     if let Some(path) = &args.groups {
         write_file(path, &mut |sink| write_groups(&scanned, &groups, &choice, sink))?;
     }
+    if let Some(path) = &args.pairs {
+        write_file(path, &mut |sink| {
+            index.pairs(&scanned, criteria(&args), &mut |pair| write_pair(&scanned, pair, sink))
+        })?;
+    }
+    drop(index);
     let copied = match (&args.output, format) {
         (Some(path), Some(format)) => {
             let copy = Copy { scanned: &scanned, choice: &choice, is_marked: args.mark };
@@ -226,7 +236,7 @@ fn scan(args: &Args, options: ReadOptions, interrupt: &Interrupt) -> Result<Scan
     let wishes = Wishes {
         method: args.method.method()?,
         sketches: MinResemblance::of_similarity(args.min_similarity).is_some(),
-        names: args.mark || args.groups.is_some(),
+        names: args.mark || args.groups.is_some() || args.pairs.is_some(),
         scores: args.keep.field.is_some(),
         threads: threads(args),
         stops_at_errors: args.on_error == OnError::Stop,
@@ -252,7 +262,19 @@ fn interrupted() -> anyhow::Error {
     ErrorReport::new("interrupted", "run it again; it begins anew").into()
 }
 
-fn search(args: &Args, scanned: &Scanned, interrupt: &Interrupt) -> Result<Groups> {
+fn criteria(args: &Args) -> Criteria {
+    Criteria {
+        distance: args.distance,
+        min_resemblance: MinResemblance::of_similarity(args.min_similarity),
+        threads: threads(args),
+    }
+}
+
+fn search(
+    args: &Args,
+    (index, scanned): (&Index, &Scanned),
+    interrupt: &Interrupt,
+) -> Result<Groups> {
     let template = "searching  {bar:30} {percent:>3}%, {eta} left";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     let bar = ProgressBar::new(0).with_style(style.progress_chars("=> "));
@@ -261,12 +283,7 @@ fn search(args: &Args, scanned: &Scanned, interrupt: &Interrupt) -> Result<Group
         bar.set_position(done);
         !interrupt.is_noted()
     };
-    let criteria = Criteria {
-        distance: args.distance,
-        min_resemblance: MinResemblance::of_similarity(args.min_similarity),
-        threads: threads(args),
-    };
-    let groups = Groups::of(scanned, criteria, &watch);
+    let groups = index.groups(scanned, criteria(args), &watch);
     bar.finish_and_clear();
     if interrupt.is_noted() {
         return Err(interrupted());
