@@ -254,6 +254,35 @@ fn documents_of_different_namespaces_are_not_compared() {
 }
 
 #[test]
+fn what_a_collection_has_goes_too() {
+    let folder = folder();
+    let lines = lines();
+    write(folder.path(), "old.jsonl", of(&lines, &[2]));
+    let import = Command::new(env!("CARGO_BIN_EXE_nearprint"))
+        .args(["import", "old.jsonl", "--data", "data"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(import.status.success());
+    write(folder.path(), "in.jsonl", of(&lines, &[0, 1, 2, 3]));
+    let against = ["--against", "data"];
+    done(folder.path(), &[&["in.jsonl", "-o", "out.jsonl"][..], &against].concat());
+    assert_eq!(read(folder.path(), "out.jsonl"), of(&lines, &[1, 3]));
+    let marked = ["in.jsonl", "-o", "marked.jsonl", "--mark", "--json"];
+    let report: Value =
+        serde_json::from_str(&done(folder.path(), &[&marked[..], &against].concat())).unwrap();
+    let number = |name: &str| report[name].as_u64().unwrap();
+    assert_eq!(["in_collection", "groups", "kept", "dropped"].map(number), [2, 0, 2, 2]);
+    let marked = read(folder.path(), "marked.jsonl");
+    let first: Value = serde_json::from_str(marked.lines().next().unwrap()).unwrap();
+    assert_eq!(first["duplicate_of"], "https://a.example/2");
+    assert!(first["group"].is_null() && first["similarity"].as_f64().unwrap() > 0.8);
+    let error = failed(folder.path(), 1, &["in.jsonl", "--dry-run", "--against", "missing"]);
+    assert!(error.contains("no directory missing"), "{error}");
+    assert!(!folder.path().join("missing").exists());
+}
+
+#[test]
 fn what_cannot_be_read_is_reported_and_the_rest_is_copied() {
     let folder = folder();
     let lines = lines();

@@ -84,6 +84,7 @@ pub(super) fn check_credentials_are_sent(
     };
     let (is_sent, advice) = match path.as_slice() {
         ["import"] => (!is_given("data"), "leave out --data"),
+        ["dedup"] => (is_given("against"), "add --against URL"),
         ["snapshot", "export"] => (is_given("server"), "add --server URL"),
         ["health"] => (is_given("url"), "add --url URL"),
         _ => return Ok(()),

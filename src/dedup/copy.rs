@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::bulk::{Format, Other, Raw, Record, Records};
 use crate::dedup::choice::{Choice, Fate};
 use crate::dedup::output::{Mark, Output};
-use crate::dedup::scan::{Scanned, Watcher};
+use crate::dedup::scan::{Known, Scanned, Watcher};
 use crate::fingerprint::Distance;
 
 /// Why there is no copy.
@@ -109,7 +109,8 @@ impl Copy<'_> {
                         return Err(CopyError::Changed(place()));
                     }
                     let fate = self.choice.fate(document);
-                    if self.is_marked || fate.is_none_or(|fate| fate.stays) {
+                    let is_known = self.scanned.known.contains_key(&document);
+                    if self.is_marked || !is_known && fate.is_none_or(|fate| fate.stays) {
                         let mark = self.mark(document, fate)?;
                         match &entry.raw {
                             Raw::Bytes(raw) => output.record(raw, mark.as_ref())?,
@@ -137,6 +138,10 @@ impl Copy<'_> {
     fn mark(self, document: u32, fate: Option<Fate>) -> io::Result<Option<Mark>> {
         if !self.is_marked {
             return Ok(None);
+        }
+        if let Some(Known { name, distance, similarity }) = self.scanned.known.get(&document) {
+            let (duplicate_of, distance) = (Some(name.clone()), Some(*distance));
+            return Ok(Some(Mark { duplicate_of, distance, similarity: *similarity, group: None }));
         }
         let Some(Fate { group, original, .. }) = fate else { return Ok(Some(Mark::default())) };
         let group = Some(group + 1);

@@ -24,6 +24,8 @@ pub struct Report {
     pub groups: u64,
     /// Documents in groups.
     pub in_groups: u64,
+    /// Documents that a collection has, and that go.
+    pub in_collection: u64,
     /// Documents that stay.
     pub kept: u64,
     /// Documents that go.
@@ -62,15 +64,17 @@ impl Report {
         let in_groups: u64 = groups.0.iter().map(|group| group.len() as u64).sum();
         let members = groups.0.iter().flatten().copied();
         let gone = members.filter(|&of| choice.fate(of).is_some_and(|fate| !fate.stays));
-        let gone: Vec<u32> = gone.collect();
+        let gone: Vec<u32> = gone.chain(scanned.known.keys().copied()).collect();
+        let without = scanned.fingerprints.iter().filter(|f| f.is_none()).count();
         let largest = groups.0.iter().zip(choice.originals()).take(LARGEST);
         let documents = scanned.len() as u64;
         Self {
             documents,
-            without_fingerprint: scanned.fingerprints.iter().filter(|f| f.is_none()).count() as u64,
+            without_fingerprint: (without - scanned.known.len()) as u64,
             failed: scanned.bad_count,
             groups: groups.0.len() as u64,
             in_groups,
+            in_collection: scanned.known.len() as u64,
             kept: documents - gone.len() as u64,
             dropped: gone.len() as u64,
             content_bytes: bytes(&mut (0..scanned.len() as u32)),

@@ -53,10 +53,23 @@ pub struct Scanned {
     /// All namespaces; the first is that of documents without one.
     pub(super) all_namespaces: Vec<Box<str>>,
     pub(super) spill: Option<Spill>,
+    /// Documents that a collection has nearly.
+    pub(super) known: BTreeMap<u32, Known>,
     /// The entries that could not be read.
     pub bad: Vec<BadEntry>,
     /// How many there were; only the first ones are kept.
     pub bad_count: u64,
+}
+
+/// A document of a collection that is nearly one of the files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// Its id, or what stands for it.
+    pub name: Box<str>,
+    /// The distance to it.
+    pub distance: u8,
+    /// The similarity to it, 0 to 1, if both are texts that were compared.
+    pub similarity: Option<f64>,
 }
 
 /// Bad entries that are kept.
@@ -133,6 +146,14 @@ impl Scanned {
         })?;
         scanned.spill = spill.finish()?;
         Ok(scanned)
+    }
+
+    /// Takes documents out that a collection has nearly: they go, and are in no group.
+    pub fn take_out(&mut self, known: BTreeMap<u32, Known>) {
+        for &document in known.keys() {
+            self.fingerprints[document as usize] = None;
+        }
+        self.known = known;
     }
 
     /// The number of documents.

@@ -1,5 +1,6 @@
 //! `dedup`: the unique documents of files, without a service.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -9,9 +10,12 @@ use std::thread;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::collection::Collection;
 use crate::bulk::{Documents, Format, ReadOptions, Records, bytes_total, expand};
+use crate::cli::client::Credentials;
 use crate::cli::document::MethodArgs;
 use crate::cli::error_report::ErrorReport;
+use crate::cli::import::batch::batches;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::{OnError, Reading};
 use crate::cli::import::progress::Progress;
@@ -24,7 +28,7 @@ use crate::dedup::copy::{Copied, Copy, CopyError, Stamps, has_fields};
 use crate::dedup::grouping::{Criteria, Groups, Index};
 use crate::dedup::output::Output;
 use crate::dedup::report::{Report, write_groups, write_pair};
-use crate::dedup::scan::{Scanned, Watcher, Wishes};
+use crate::dedup::scan::{Known, Scanned, Watcher, Wishes};
 use crate::fingerprint::Distance;
 use crate::sketch::MinResemblance;
 
@@ -67,6 +71,12 @@ pub(crate) struct Args {
     /// Read everything, and write no file
     #[arg(long, conflicts_with_all = ["output", "groups", "pairs"])]
     dry_run: bool,
+    /// Drop documents, too, that this collection has nearly: the address of a service, with its
+    /// scheme, or the data directory of a stopped one
+    #[arg(long, value_name = "URL|DIR")]
+    against: Option<String>,
+    #[command(flatten)]
+    credentials: Credentials,
     /// Which document of a group stays: first, last, longest, max:FIELD (with the largest number in
     /// it), none
     #[arg(long, value_name = "RULE", default_value = "first")]
@@ -148,7 +158,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
     if let Some(field) = &args.keep.field {
         options.mapping.metadata = vec![field.clone()];
     }
-    let scanned = scan(&args, options.clone(), &interrupt)?;
+    let mut scanned = scan(&args, options.clone(), &interrupt)?;
     let stopped = args.on_error == OnError::Stop && scanned.bad_count > 0;
     for bad in &scanned.bad {
         eprintln!("{bad}");
@@ -156,6 +166,9 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
     if stopped {
         let next = "correct it and run it again, or pass --on-error skip";
         return Err(ErrorReport::new("stopped at a record that cannot be read", next).into());
+    }
+    if let Some(collection) = &args.against {
+        scanned.take_out(known(&args, collection, options.clone(), &interrupt)?);
     }
     let index = Index::of(&scanned, args.distance);
     let groups = search(&args, (&index, &scanned), &interrupt)?;
@@ -262,6 +275,38 @@ fn interrupted() -> anyhow::Error {
     ErrorReport::new("interrupted", "run it again; it begins anew").into()
 }
 
+/// The documents that a collection has nearly, by their numbers.
+fn known(
+    args: &Args,
+    collection: &str,
+    options: ReadOptions,
+    interrupt: &Interrupt,
+) -> Result<BTreeMap<u32, Known>> {
+    let near = (args.distance, args.min_similarity);
+    let collection = Collection::open(collection, &args.credentials, near)?;
+    let mut documents = Documents::new(args.paths.clone(), options);
+    let total = bytes_total(&args.paths)?;
+    let mut progress = Progress::new(total, documents.records().bytes_read());
+    let (mut all, mut number) = (BTreeMap::new(), 0);
+    let mut look_up = || -> Result<()> {
+        for batch in batches(&mut documents, args.on_error) {
+            if interrupt.is_noted() {
+                return Err(interrupted());
+            }
+            for found in collection.find(&batch.documents)? {
+                all.extend(found.map(|known| (number, known)));
+                number += 1;
+            }
+            progress.at(number.into());
+        }
+        Ok(())
+    };
+    let looked_up = look_up();
+    collection.close();
+    progress.end();
+    looked_up.map(|()| all)
+}
+
 fn criteria(args: &Args) -> Criteria {
     Criteria {
         distance: args.distance,
@@ -362,6 +407,10 @@ fn show(report: &Report, copied: Option<(&Args, Copied)>, out: &mut dyn Write) -
         count(report.dropped),
         bytes(report.dropped_bytes)
     )?;
+    if report.in_collection > 0 {
+        let what = "of them are in the collection";
+        writeln!(out, "            {:>14}  {what}", count(report.in_collection))?;
+    }
     writeln!(out, "kept        {:>14}", count(report.kept))?;
     if report.without_fingerprint > 0 {
         let what = "have no letter or number, and stay";
