@@ -27,7 +27,7 @@ use crate::dedup::choice::{Choice, Keep};
 use crate::dedup::copy::{Copied, Copy, CopyError, Stamps, has_fields};
 use crate::dedup::grouping::{Criteria, Groups, Index};
 use crate::dedup::output::Output;
-use crate::dedup::report::{Report, write_groups, write_pair};
+use crate::dedup::report::{Largest, Report, write_groups, write_pair};
 use crate::dedup::scan::{Known, Scanned, Watcher, Wishes};
 use crate::fingerprint::Distance;
 use crate::sketch::MinResemblance;
@@ -223,7 +223,11 @@ fn check(args: &Args) -> Result<Option<Format>> {
             let next = "name the files in it ('FOLDER/*.jsonl'), or use --groups FILE";
             return usage(format!("{shown} is a folder, and has no records to copy"), next);
         }
-        let format = args.reading.format().map_or_else(|| Format::of_file(path), Ok)?;
+        let format = args.reading.format().map_or_else(|| Format::of_file(path), Ok);
+        let format = format.map_err(|bad| {
+            let next = "look at its name; --format names a format that is not found";
+            ErrorReport::new(format!("{shown} cannot be read"), next).because(bad)
+        })?;
         if format == Format::Document {
             let next = "use --groups FILE to see the groups";
             return usage(format!("{shown} is one document, and has no records to copy"), next);
@@ -419,14 +423,7 @@ fn show(report: &Report, copied: Option<(&Args, Copied)>, out: &mut dyn Write) -
     if report.failed > 0 {
         writeln!(out, "failed      {:>14}  could not be read", count(report.failed))?;
     }
-    for (at, largest) in report.largest.iter().enumerate() {
-        let title = if at == 0 { "largest" } else { "" };
-        let name = largest
-            .original
-            .as_deref()
-            .map_or_else(String::new, |name| format!("  near {}", printable(name)));
-        writeln!(out, "{title:<11} {:>14}{name}", count(largest.documents))?;
-    }
+    show_largest(&report.largest, out)?;
     if let Some((Args { output: Some(path), mark, .. }, copied)) = copied {
         let what = if *mark { "marked documents" } else { "documents" };
         writeln!(
@@ -440,6 +437,19 @@ fn show(report: &Report, copied: Option<(&Args, Copied)>, out: &mut dyn Write) -
             let what = "other records, copied as they are";
             writeln!(out, "            {:>14}  {what}", count(copied.others))?;
         }
+    }
+    Ok(())
+}
+
+/// The largest groups, by the names of their documents if these were kept.
+fn show_largest(largest: &[Largest], out: &mut dyn Write) -> io::Result<()> {
+    let sizes: Vec<String> = largest.iter().map(|group| count(group.documents)).collect();
+    if !sizes.is_empty() && largest.iter().all(|group| group.original.is_none()) {
+        return writeln!(out, "the largest groups have {} documents", sizes.join(", "));
+    }
+    for (group, size) in largest.iter().zip(sizes) {
+        let name = group.original.as_deref().unwrap_or_default();
+        writeln!(out, "            {size:>14}  documents are near {}", printable(name))?;
     }
     Ok(())
 }
