@@ -229,6 +229,25 @@ fn three_bits_are_near_unless_the_command_line_says_otherwise() {
 }
 
 #[test]
+fn a_record_that_is_too_long_is_left_out_and_reported() {
+    let folder = folder();
+    let archive = fs::read(fixtures().join("warcio-1.1.warc")).unwrap();
+    let length = 9 << 20;
+    let head = format!(
+        "WARC/1.1\r\nWARC-Type: resource\r\nWARC-Record-ID: <urn:uuid:1>\r\n\
+         WARC-Date: 2026-01-01T00:00:00Z\r\nWARC-Target-URI: https://a.example/big.png\r\n\
+         Content-Type: image/png\r\nContent-Length: {length}\r\n\r\n"
+    );
+    let long = [head.as_bytes(), &vec![7; length], b"\r\n\r\n"].concat();
+    write(folder.path(), "in.warc", [&archive[..], &long, &archive].concat());
+    let arguments = ["in.warc", "-o", "out.warc", "--distance", "0"];
+    let error = failed(folder.path(), 1, &arguments);
+    assert!(error.contains("1 records of more than 8 MiB"), "{error}");
+    let copied = fs::read(folder.path().join("out.warc")).unwrap();
+    assert!(copied.starts_with(&archive) && copied.len() < 2 * archive.len());
+}
+
+#[test]
 fn documents_of_different_namespaces_are_not_compared() {
     let folder = folder();
     let line = |id: u32, site: &str| {

@@ -16,9 +16,6 @@ pub enum CopyError {
     /// The files are not those of the first pass.
     #[error("{0} has changed since it was read first")]
     Changed(String),
-    /// A record cannot be copied.
-    #[error("{0}: {1}")]
-    Record(String, &'static str),
     /// The copy cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
@@ -28,12 +25,16 @@ pub enum CopyError {
 }
 
 /// What was copied.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Documents that stay.
     pub documents: u64,
     /// Records that are no documents, which always stay.
     pub others: u64,
+    /// Records of more than 8 MiB, of which a reader keeps no bytes: they are not copied.
+    pub left_out: u64,
+    /// Where the first of them is.
+    pub first_left_out: Option<String>,
     /// Bytes of the file.
     pub bytes: u64,
 }
@@ -102,7 +103,7 @@ impl Copy<'_> {
             match record {
                 // It was reported by the first pass, and is no document.
                 Err(_) => {}
-                Ok(Record::Other(other)) => copied.others += u64::from(copy_other(&other, output)?),
+                Ok(Record::Other(other)) => copy_other(&other, output, &mut copied)?,
                 Ok(Record::Document(entry)) => {
                     let place = || entry.place.to_string();
                     if document as usize == self.scanned.len() {
@@ -112,12 +113,15 @@ impl Copy<'_> {
                     let is_known = self.scanned.known.contains_key(&document);
                     if self.is_marked || !is_known && fate.is_none_or(|fate| fate.stays) {
                         let mark = self.mark(document, fate)?;
+                        copied.documents += 1;
                         match &entry.raw {
                             Raw::Bytes(raw) => output.record(raw, mark.as_ref())?,
                             Raw::Row(batch, row) => output.row(batch, *row, mark)?,
-                            Raw::None => return Err(CopyError::Record(place(), TOO_LONG)),
+                            Raw::None => {
+                                copied.documents -= 1;
+                                copied.leave_out(place());
+                            }
                         }
-                        copied.documents += 1;
                     }
                     document += 1;
                     if document.is_multiple_of(1_024) {
@@ -157,23 +161,25 @@ impl Copy<'_> {
     }
 }
 
-/// Whether a record was written that is no document.
-fn copy_other(other: &Other, output: &mut Output) -> Result<bool, CopyError> {
+/// Writes a record that is no document.
+fn copy_other(other: &Other, output: &mut Output, copied: &mut Copied) -> io::Result<()> {
     match &other.raw {
-        Raw::Bytes(header) if other.what == crate::bulk::HEADERS => output.header(header)?,
+        Raw::Bytes(header) if other.what == crate::bulk::HEADERS => return output.header(header),
         Raw::Bytes(raw) => {
-            output.record(raw, None)?;
-            return Ok(true);
+            copied.others += 1;
+            return output.record(raw, None);
         }
-        Raw::None | Raw::Row(..) => {
-            return Err(CopyError::Record(other.place.to_string(), TOO_LONG));
-        }
+        Raw::None | Raw::Row(..) => copied.leave_out(other.place.to_string()),
     }
-    Ok(false)
+    Ok(())
 }
 
-/// Why a record has no bytes.
-const TOO_LONG: &str = "the record is longer than 8 MiB, so it cannot be copied";
+impl Copied {
+    fn leave_out(&mut self, place: String) {
+        self.left_out += 1;
+        self.first_left_out.get_or_insert(place);
+    }
+}
 
 /// Whether records of a format can say what they duplicate.
 pub const fn has_fields(format: Format) -> bool {

@@ -10,7 +10,7 @@ mod payload;
 use memchr::memmem;
 
 use crate::bulk::context::{File, too_long};
-use crate::bulk::entry::{DOCUMENT_BYTES_MAX, Item, Place, Raw};
+use crate::bulk::entry::{DOCUMENT_BYTES_MAX, Item, Other, Place, Raw, Record};
 use crate::bulk::mapping::{BodyKind, Fields, Value};
 use crate::bulk::source::Window;
 
@@ -180,7 +180,7 @@ impl Archive {
         self.number += 1;
         self.dropped = content;
         match payload::kind(&Headers::parse(&header)) {
-            payload::Kind::Other(what) => Ok(self.file.other(place, bytes::Bytes::new(), what)),
+            payload::Kind::Other(what) => Ok(Record::Other(Other { place, raw: Raw::None, what })),
             payload::Kind::Response | payload::Kind::Page(_) => Err(place.bad(too_long())),
         }
     }

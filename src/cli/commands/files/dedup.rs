@@ -40,7 +40,7 @@ const USAGE: u8 = 2;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every record was read
-  1  some records could not be read and are not in the copy, or there is no copy
+  1  some records could not be read or copied and are not in the copy, or there is no copy
   2  the command line makes no sense
   3  nothing was read: the files are empty";
 
@@ -196,9 +196,9 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
     } else {
-        show(&report, copied.map(|copied| (&args, copied)), out)?;
+        show(&report, copied.as_ref().map(|copied| (&args, copied)), out)?;
     }
-    verdict(&report)
+    verdict(&report, &copied.unwrap_or_default())
 }
 
 /// The format of the copy; `None` if there is to be none.
@@ -354,7 +354,6 @@ impl Copying<'_> {
             let next = match &error {
                 CopyError::Changed(_) => "run it again when nothing writes to the files",
                 CopyError::Interrupted => "run it again; it begins anew",
-                CopyError::Record(..) => "use --groups FILE, or take the record out",
                 CopyError::Write(_) => "look at its folder, the space there, and its permissions",
             };
             ErrorReport::new(format!("{path} was not written"), next).because(error)
@@ -394,7 +393,7 @@ fn write_file(path: &Path, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<(
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn show(report: &Report, copied: Option<(&Args, Copied)>, out: &mut dyn Write) -> Result<()> {
+fn show(report: &Report, copied: Option<(&Args, &Copied)>, out: &mut dyn Write) -> Result<()> {
     let part = |of: u64, all: u64| 100.0 * ratio(of, all.max(1));
     let dropped = part(report.dropped, report.documents);
     let saved = part(report.dropped_bytes, report.content_bytes);
@@ -454,8 +453,14 @@ fn show_largest(largest: &[Largest], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// An error if not every record was read.
-fn verdict(report: &Report) -> Result<()> {
+/// An error if not every record was read, or copied.
+fn verdict(report: &Report, copied: &Copied) -> Result<()> {
+    if let Some(place) = &copied.first_left_out {
+        let left_out = count(copied.left_out);
+        let what = format!("{left_out} records of more than 8 MiB are not in the copy");
+        let next = "a record has to fit into the memory of a reader; copy them by other means";
+        return Err(ErrorReport::new(format!("{what}; the first is {place}"), next).into());
+    }
     if report.failed == 0 {
         return Ok(());
     }
