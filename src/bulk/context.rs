@@ -112,6 +112,11 @@ impl File {
         Self { context: Arc::clone(context), path: path.into(), format, unit, is_explained: false }
     }
 
+    /// Which fields become the parts of documents.
+    pub(super) fn mapping(&self) -> &Mapping {
+        &self.context.mapping
+    }
+
     /// The place of a record.
     pub(super) fn place(&self, number: u64, offset: Option<u64>) -> Place {
         let record = Some(Position { unit: self.unit, number, offset });

@@ -11,8 +11,8 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
 
 use crate::bulk::context::{Budget, File, too_long};
-use crate::bulk::entry::{DOCUMENT_BYTES_MAX, Item, Place, Raw, Record};
-use crate::bulk::mapping::{Fields, Value};
+use crate::bulk::entry::{BadEntry, DOCUMENT_BYTES_MAX, Item, Place, Raw, Record};
+use crate::bulk::mapping::{self, Fields, Value};
 use crate::bulk::source::Window;
 
 /// What the first record of a table is.
@@ -203,7 +203,15 @@ impl Table {
             return Err(place.bad("is not UTF-8"));
         };
         let row = Row { header, cells, ends: &self.ends[..count] };
-        self.file.document(place, Raw::Bytes(raw), &row)
+        let item = self.file.document(place, Raw::Bytes(raw), &row);
+        match item {
+            // Every record would say the same.
+            Err(BadEntry { place, why }) if !mapping::has_content(header, self.file.mapping()) => {
+                self.is_over = true;
+                Err(BadEntry { place, why: format!("{why}. The rest of the table is not read") })
+            }
+            item => item,
+        }
     }
 
     /// Whether a record has a line end other than the one that completes it.
@@ -417,6 +425,17 @@ mod tests {
         assert_eq!(read[2], "2|two|2,two");
         assert!(read[3].starts_with("f record 3 (byte 116): longer than"), "{read:?}");
         assert_eq!(read[read.len() - 2..], ["4|four|4,four", "5|five|5,five"]);
+    }
+
+    #[test]
+    fn a_table_without_content_is_reported_once() {
+        let items = read("id,price\n1,2\n3,4\n5,6\n", 8);
+        // The header, and the first record.
+        assert_eq!(items.len(), 2, "{items:?}");
+        assert!(items[1].starts_with("f record 1 (byte 9): has no text"), "{items:?}");
+        assert!(items[1].ends_with("The rest of the table is not read"), "{items:?}");
+        // A cell may be empty, and the next one not.
+        check("id,text\n1,\n2,two\n", &["f record 1 (byte 8): has no text", "2|two"]);
     }
 
     #[test]

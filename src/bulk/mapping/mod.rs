@@ -104,6 +104,17 @@ fn choose<'a>(fields: &'a dyn Fields, mapping: &'a Mapping) -> Result<Choice<'a>
     Ok(Choice { id, body })
 }
 
+/// Whether one of these columns can have the content of a document.
+pub(super) fn has_content(columns: &[String], mapping: &Mapping) -> bool {
+    let names = BODIES.iter().map(|(name, _)| *name).chain(TEXTS);
+    match &mapping.body {
+        Some((_, path)) => columns.contains(path),
+        None => names
+            .into_iter()
+            .any(|name| columns.iter().any(|column| column.eq_ignore_ascii_case(name))),
+    }
+}
+
 fn missing(path: &str) -> String {
     format!("has no field `{path}`, or it is empty")
 }
