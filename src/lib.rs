@@ -77,6 +77,7 @@ pub mod recipe;
 pub mod sketch;
 pub mod text;
 
+mod atomic_file;
 mod kernel;
 mod lines;
 

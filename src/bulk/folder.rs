@@ -73,7 +73,7 @@ impl Folder {
 
     fn is_of_records(path: &Path) -> bool {
         // It is opened, and counted, again.
-        let source = source::open(path, &source::BytesRead::default());
+        let source = source::open(path, None, &source::BytesRead::default());
         source.is_ok_and(|mut source| {
             source.fill_buf().is_ok_and(|head| content::certain(head).is_some())
         })
@@ -82,7 +82,8 @@ impl Folder {
     /// Reads a file that is named like a text or a page.
     fn document(&self, path: &Path, kind: Kind) -> Result<Found, BadEntry> {
         let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
-        let mut source = source::open(path, &self.opener.bytes).map_err(|error| bad(&error))?;
+        let mut source =
+            source::open(path, None, &self.opener.bytes).map_err(|error| bad(&error))?;
         let head = source.fill_buf().map_err(|error| bad(&error))?;
         if foreign::is_binary(head) && content::certain(head).is_none() {
             return Ok(Found::Nothing);
@@ -132,6 +133,28 @@ impl Iterator for Folder {
     }
 }
 
+/// The files that [`Folder`] reads, with their formats. Opens each.
+pub(super) fn files(root: &Path) -> impl Iterator<Item = (PathBuf, Format)> {
+    let is_read = |path: &Path| match Kind::of(path) {
+        Kind::Foreign(_) | Kind::Other => false,
+        Kind::Json | Kind::Hex => Folder::is_of_records(path),
+        Kind::Text
+        | Kind::Html
+        | Kind::Manual
+        | Kind::Ndjson
+        | Kind::Csv
+        | Kind::Tsv
+        | Kind::Parquet
+        | Kind::Warc => true,
+    };
+    let files = WalkDir::new(root).sort_by_file_name().into_iter().filter_map(Result::ok);
+    let files = files.filter(|file| file.file_type().is_file()).map(DirEntry::into_path);
+    files.filter(move |path| is_read(path)).filter_map(|path| {
+        let format = Format::of_file(&path, None).ok()?;
+        Some((path, format))
+    })
+}
+
 /// The bytes of all files that [`Folder`] would read. Reads the metadata of each file.
 pub(super) fn bytes(root: &Path) -> u64 {
     let is_read = |file: &DirEntry| {
@@ -161,7 +184,7 @@ mod tests {
 
     fn folder(root: &Path, bytes: BytesRead) -> Folder {
         let context = Context::new(Mapping::default(), false);
-        Folder::new(root.to_path_buf(), Opener { format: None, context, bytes })
+        Folder::new(root.to_path_buf(), Opener { format: None, context, saved_input: None, bytes })
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! The inputs of a command: one stream over files, folders and the standard input.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::context::Context;
 use super::detect::Format;
@@ -22,6 +26,9 @@ pub struct ReadOptions {
     pub mapping: Mapping,
     /// Whether records come with their bytes ([`super::Raw`]).
     pub keep_raw: bool,
+    /// A file with what came from the standard input, which can be read once only. It is read from
+    /// its start each time.
+    pub saved_input: Option<Arc<File>>,
 }
 
 impl From<Format> for ReadOptions {
@@ -35,17 +42,31 @@ impl Format {
     ///
     /// # Errors
     /// The file cannot be read, or no reader understands it.
-    pub fn of_file(path: &Path) -> Result<Self, BadEntry> {
+    pub fn of_file(path: &Path, saved_input: Option<&Arc<File>>) -> Result<Self, BadEntry> {
         let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
-        let mut source = source::open(path, &BytesRead::default()).map_err(|error| bad(&error))?;
+        let source = source::open(path, saved_input, &BytesRead::default());
+        let mut source = source.map_err(|error| bad(&error))?;
         let head = source.fill_buf().map_err(|error| bad(&error))?;
         Self::of(path, head).map_err(|why| bad(&why))
     }
 }
 
+/// How far a stream of records has been read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The number of the path that is being read, counted from 0.
+    pub path: usize,
+    /// How many of its records were read, documents or not; one that cannot be read counts.
+    pub records: u64,
+}
+
 /// The records of several paths, one path after the other, documents or not.
 pub struct Records {
     waiting: VecDeque<PathBuf>,
+    /// Paths that are not waiting any more.
+    opened: usize,
+    /// Records of the last of them that were read.
+    read: u64,
     current: Option<Items>,
     opener: Opener,
 }
@@ -60,8 +81,13 @@ impl Records {
     /// The records of files, folders and `-`, the standard input. Opens nothing yet.
     pub fn new(paths: Vec<PathBuf>, options: ReadOptions) -> Self {
         let context = Context::new(options.mapping, options.keep_raw);
-        let opener = Opener { format: options.format, context, bytes: BytesRead::default() };
-        Self { waiting: paths.into(), current: None, opener }
+        let opener = Opener {
+            format: options.format,
+            context,
+            saved_input: options.saved_input,
+            bytes: BytesRead::default(),
+        };
+        Self { waiting: paths.into(), opened: 0, read: 0, current: None, opener }
     }
 
     /// The records of a stream, compressed or not, as if it were the standard input.
@@ -95,6 +121,42 @@ impl Records {
         self.opener.context.left_out()
     }
 
+    /// How far the records have been read.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { path: self.opened.saturating_sub(1), records: self.read }
+    }
+
+    /// Continues behind a checkpoint of the same paths. Paths that were read to their end are not
+    /// opened; the records of the next one are read again, and dropped.
+    pub fn skip_to(&mut self, checkpoint: Checkpoint) {
+        for path in self.waiting.drain(..checkpoint.path.min(self.waiting.len())) {
+            self.opened += 1;
+            let bytes = bytes_total(&[path]).ok().flatten().unwrap_or(0);
+            self.opener.bytes.add(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        while self.checkpoint() < checkpoint && self.advance().is_some() {}
+    }
+
+    /// The next record, which is not counted by its kind.
+    fn advance(&mut self) -> Option<Result<Record, BadEntry>> {
+        loop {
+            if let Some(item) = self.current.as_mut().and_then(Iterator::next) {
+                self.read += 1;
+                return Some(item);
+            }
+            let path = self.waiting.pop_front()?;
+            (self.opened, self.read) = (self.opened + 1, 0);
+            match self.open(&path) {
+                Ok(items) => self.current = Some(items),
+                Err(bad) => {
+                    self.current = None;
+                    self.read = 1;
+                    return Some(Err(bad));
+                }
+            }
+        }
+    }
+
     fn open(&self, path: &Path) -> Result<Items, BadEntry> {
         if path.is_dir() {
             return Ok(Box::new(Folder::new(path.to_path_buf(), self.opener.clone())));
@@ -107,24 +169,13 @@ impl Iterator for Records {
     type Item = Result<Record, BadEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(item) = self.current.as_mut().and_then(Iterator::next) {
-                if let Ok(Record::Other(other)) = &item
-                    && other.what != table::HEADERS
-                {
-                    self.opener.context.leave_out(other.what);
-                }
-                return Some(item);
-            }
-            let path = self.waiting.pop_front()?;
-            match self.open(&path) {
-                Ok(items) => self.current = Some(items),
-                Err(bad) => {
-                    self.current = None;
-                    return Some(Err(bad));
-                }
-            }
+        let item = self.advance()?;
+        if let Ok(Record::Other(other)) = &item
+            && other.what != table::HEADERS
+        {
+            self.opener.context.leave_out(other.what);
         }
+        Some(item)
     }
 }
 
@@ -141,6 +192,11 @@ impl Documents {
     /// The records, which share their counts with the documents.
     pub fn records(&self) -> &Records {
         &self.0
+    }
+
+    /// Continues behind a checkpoint of the same paths.
+    pub fn skip_to(&mut self, checkpoint: Checkpoint) {
+        self.0.skip_to(checkpoint);
     }
 }
 
@@ -168,6 +224,12 @@ pub fn expand(paths: Vec<PathBuf>) -> Vec<PathBuf> {
         (!found.is_empty()).then_some(found)
     };
     paths.into_iter().flat_map(|path| matches(&path).unwrap_or_else(|| vec![path])).collect()
+}
+
+/// The files below a folder that [`Records`] reads, each with its format, in their order. A file that
+/// cannot be read, or whose format is unknown, is none of them. Opens each.
+pub fn files(folder: &Path) -> Vec<(PathBuf, Format)> {
+    folder::files(folder).collect()
 }
 
 /// How many bytes [`Records`] will read of these paths; `None` if one is the standard input.
@@ -258,6 +320,42 @@ mod tests {
         fs::write(&path, "\u{feff}{\"id\": \"a\", \"text\": \"t\"}\n").unwrap();
         let mut read = Documents::new(vec![path], ReadOptions::default());
         assert_eq!(read.next().unwrap().unwrap().id.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn reading_continues_behind_any_checkpoint() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::write(at("a.ndjson"), "{\"id\": \"1\", \"text\": \"t\"}\nbroken\n").unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        fs::write(at("folder/b.csv"), "id,text\n2,t\n3,t\n").unwrap();
+        fs::write(at("folder/c.bin"), "unknown").unwrap();
+        fs::write(at("d.hex"), "00000000000000ff\t4\n").unwrap();
+        let paths = ["a.ndjson", "missing", "folder", "empty", "d.hex"].map(at);
+        fs::write(at("empty"), "").unwrap();
+        let new = || Documents::new(paths.to_vec(), ReadOptions::default());
+        let shown = |item: Result<Entry, BadEntry>| item.map_or_else(|b| b.why, |e| e.id.unwrap());
+
+        let mut whole = new();
+        let mut rests = vec![whole.records().checkpoint()];
+        let mut items = Vec::new();
+        while let Some(item) = whole.next() {
+            items.push(shown(item));
+            rests.push(whole.records().checkpoint());
+        }
+        assert_eq!(items.len(), 6, "{items:?}");
+        for (done, checkpoint) in rests.into_iter().enumerate() {
+            let mut rest = new();
+            rest.skip_to(checkpoint);
+            let bytes = rest.records().bytes_read();
+            assert_eq!(rest.map(shown).collect::<Vec<_>>(), items[done..], "{checkpoint:?}");
+            let total = ["a.ndjson", "folder/b.csv", "d.hex"].map(|name| bytes_of(&at(name)));
+            assert_eq!(bytes.get(), total.iter().sum::<u64>(), "{checkpoint:?}");
+        }
+    }
+
+    fn bytes_of(path: &Path) -> u64 {
+        path.metadata().unwrap().len()
     }
 
     #[test]

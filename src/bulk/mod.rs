@@ -34,16 +34,18 @@ mod input;
 mod mapping;
 mod reader;
 mod source;
+mod stamp;
 
 pub use detect::Format;
 pub use entry::{
     BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Other, Passed, Place, Position, Raw, Record,
 };
 pub use formats::document::read_document;
-pub use formats::table::{HEADERS, delimiter};
-pub use input::{Documents, ReadOptions, Records, bytes_total, expand};
+pub use formats::table::{HEADERS, delimiter, quoted};
+pub use input::{Checkpoint, Documents, ReadOptions, Records, bytes_total, expand, files};
 pub use mapping::{BodyKind, Mapping, parse_features, parse_vector};
 pub use source::BytesRead;
+pub use stamp::Stamp;
 
 #[cfg(test)]
 mod tests;

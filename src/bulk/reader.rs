@@ -25,6 +25,8 @@ pub(super) type Items = Box<dyn Iterator<Item = Item> + Send>;
 pub(super) struct Opener {
     pub(super) format: Option<Format>,
     pub(super) context: Arc<Context>,
+    /// What came from the standard input.
+    pub(super) saved_input: Option<Arc<std::fs::File>>,
     pub(super) bytes: BytesRead,
 }
 
@@ -34,7 +36,7 @@ impl Opener {
     /// # Errors
     /// The file cannot be read, or no reader understands it.
     pub(super) fn open(&self, path: &Path) -> Result<Items, BadEntry> {
-        let source = source::open(path, &self.bytes);
+        let source = source::open(path, self.saved_input.as_ref(), &self.bytes);
         self.read(path, source.map_err(|error| Place::file(path).bad(error))?)
     }
 

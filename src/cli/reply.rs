@@ -17,6 +17,8 @@ pub(super) struct Reply {
     pub(super) outcome: String,
     /// Whether the document is stored now.
     pub(super) stored: bool,
+    /// The last change of the collection; 0 for a query.
+    pub(super) sequence: u64,
     /// Stored fingerprints near it, nearest first.
     pub(super) hits: Vec<Hit>,
     /// The number of hits, listed or not.

@@ -86,7 +86,7 @@ fn original(group: &[u32], scanned: &Scanned, keep: Keep) -> u32 {
 impl Scanned {
     /// The distance of two documents that have fingerprints.
     pub(super) fn distance(&self, one: u32, other: u32) -> Option<Distance> {
-        let fingerprint = |document: u32| self.fingerprints[document as usize];
+        let fingerprint = |document| self.fingerprints.get(document);
         Some(fingerprint(one)?.distance(fingerprint(other)?))
     }
 
@@ -100,7 +100,7 @@ impl Scanned {
 
     /// The name of a document; names must have been wanted.
     pub(super) fn name(&self, document: u32) -> &str {
-        &self.names[document as usize]
+        self.names.get(document).unwrap_or_default()
     }
 }
 

@@ -1,12 +1,13 @@
 //! The second pass: every record again, and those that stay are written.
 
 use std::io;
-use std::path::PathBuf;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
 
-use crate::bulk::{Format, Other, Raw, Record, Records};
+use crate::bulk::{Entry, Format, Other, Raw, Record, Records, Stamp};
 use crate::dedup::choice::{Choice, Fate};
-use crate::dedup::output::{Mark, Output};
+use crate::dedup::output::Mark;
+use crate::dedup::outputs::Outputs;
+use crate::dedup::revisit::{Original, revisit};
 use crate::dedup::scan::{Known, Scanned, Watcher};
 use crate::fingerprint::Distance;
 
@@ -31,34 +32,26 @@ pub struct Copied {
     pub documents: u64,
     /// Records that are no documents, which always stay.
     pub others: u64,
+    /// Revisit records of pages that go.
+    pub revisits: u64,
     /// Records of more than 8 MiB, of which a reader keeps no bytes: they are not copied.
     pub left_out: u64,
     /// Where the first of them is.
     pub first_left_out: Option<String>,
-    /// Bytes of the file.
-    pub bytes: u64,
 }
 
-/// The size of each file, and when it was changed last.
+/// What tells whether a file has changed since.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Stamps(Vec<(PathBuf, u64, Option<SystemTime>)>);
+pub struct Stamps(Vec<(PathBuf, Stamp)>);
 
 impl Stamps {
-    /// Of these files.
+    /// Of these files and folders.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// The metadata of a file cannot be read.
     pub fn of(paths: &[PathBuf]) -> io::Result<Self> {
-        let stamp = |path: &PathBuf| {
-            let metadata = path.metadata()?;
-            Ok((path.clone(), metadata.len(), metadata.modified().ok()))
-        };
-        paths.iter().map(stamp).collect::<io::Result<_>>().map(Self)
-    }
-
-    /// The bytes of all files.
-    pub fn bytes(&self) -> u64 {
-        self.0.iter().map(|(_, bytes, _)| bytes).sum()
+        let files = paths.iter().filter(|path| *path != Path::new("-"));
+        files.map(|path| Ok((path.clone(), Stamp::of(path)?))).collect::<io::Result<_>>().map(Self)
     }
 
     /// Fails unless the files are as they were.
@@ -66,9 +59,8 @@ impl Stamps {
     /// # Errors
     /// [`CopyError::Changed`].
     pub fn check(&self) -> Result<(), CopyError> {
-        for (path, bytes, modified) in &self.0 {
-            let now = path.metadata()?;
-            if (now.len(), now.modified().ok()) != (*bytes, *modified) {
+        for (path, stamp) in &self.0 {
+            if Stamp::of(path)? != *stamp {
                 return Err(CopyError::Changed(path.display().to_string()));
             }
         }
@@ -85,17 +77,19 @@ pub struct Copy<'a> {
     pub choice: &'a Choice,
     /// All documents are written, and each says what it duplicates.
     pub is_marked: bool,
+    /// Pages of web archives that go become revisit records.
+    pub revisits: bool,
 }
 
 impl Copy<'_> {
     /// Writes what stays.
     ///
     /// # Errors
-    /// [`CopyError`]; the output must be abandoned.
+    /// [`CopyError`]; the outputs must be dropped.
     pub fn write(
         self,
         records: &mut Records,
-        output: &mut Output,
+        outputs: &mut Outputs,
         watcher: &mut dyn Watcher,
     ) -> Result<Copied, CopyError> {
         let (mut copied, mut document) = (Copied::default(), 0_u32);
@@ -103,26 +97,12 @@ impl Copy<'_> {
             match record {
                 // It was reported by the first pass, and is no document.
                 Err(_) => {}
-                Ok(Record::Other(other)) => copy_other(&other, output, &mut copied)?,
+                Ok(Record::Other(other)) => copy_other(&other, outputs, &mut copied)?,
                 Ok(Record::Document(entry)) => {
-                    let place = || entry.place.to_string();
                     if document as usize == self.scanned.len() {
-                        return Err(CopyError::Changed(place()));
+                        return Err(CopyError::Changed(entry.place.to_string()));
                     }
-                    let fate = self.choice.fate(document);
-                    let is_known = self.scanned.known.contains_key(&document);
-                    if self.is_marked || !is_known && fate.is_none_or(|fate| fate.stays) {
-                        let mark = self.mark(document, fate)?;
-                        copied.documents += 1;
-                        match &entry.raw {
-                            Raw::Bytes(raw) => output.record(raw, mark.as_ref())?,
-                            Raw::Row(batch, row) => output.row(batch, *row, mark)?,
-                            Raw::None => {
-                                copied.documents -= 1;
-                                copied.leave_out(place());
-                            }
-                        }
-                    }
+                    self.document(document, &entry, outputs, &mut copied)?;
                     document += 1;
                     if document.is_multiple_of(1_024) {
                         watcher.at(document.into());
@@ -137,6 +117,60 @@ impl Copy<'_> {
             return Err(CopyError::Changed("a file".to_owned()));
         }
         Ok(copied)
+    }
+
+    fn document(
+        self,
+        document: u32,
+        entry: &Entry,
+        outputs: &mut Outputs,
+        copied: &mut Copied,
+    ) -> io::Result<()> {
+        let fate = self.choice.fate(document);
+        let is_known = self.scanned.known.contains_key(&document);
+        let stays = !is_known && fate.is_none_or(|fate| fate.stays);
+        if !self.is_marked && !stays {
+            return self.revisit(document, entry, outputs, copied);
+        }
+        let mark = self.mark(document, fate)?;
+        match &entry.raw {
+            Raw::Bytes(raw) => outputs.of(&entry.place)?.record(raw, mark.as_ref())?,
+            Raw::Row(batch, row) => outputs.of(&entry.place)?.row(batch, *row, mark)?,
+            Raw::None if entry.place.record.is_none() => outputs.whole(&entry.place)?,
+            Raw::None => {
+                copied.leave_out(entry.place.to_string());
+                return Ok(());
+            }
+        }
+        copied.documents += 1;
+        Ok(())
+    }
+
+    /// Writes the revisit record of a page that goes, if that is wanted.
+    fn revisit(
+        self,
+        document: u32,
+        entry: &Entry,
+        outputs: &mut Outputs,
+        copied: &mut Copied,
+    ) -> io::Result<()> {
+        let Raw::Bytes(raw) = &entry.raw else { return Ok(()) };
+        if !self.revisits {
+            return Ok(());
+        }
+        let original = match (self.scanned.known.get(&document), self.choice.fate(document)) {
+            (Some(known), _) => Original::of(&known.name, "{}"),
+            (None, Some(fate)) => {
+                let metadata = self.scanned.metadata.get(fate.original).unwrap_or_default();
+                Original::of(self.scanned.name(fate.original), metadata)
+            }
+            (None, None) => return Ok(()),
+        };
+        if let Some(record) = revisit(raw, &original) {
+            copied.revisits += 1;
+            outputs.of(&entry.place)?.record(&record.into(), None)?;
+        }
+        Ok(())
     }
 
     fn mark(self, document: u32, fate: Option<Fate>) -> io::Result<Option<Mark>> {
@@ -161,17 +195,22 @@ impl Copy<'_> {
     }
 }
 
-/// Writes a record that is no document.
-fn copy_other(other: &Other, output: &mut Output, copied: &mut Copied) -> io::Result<()> {
+/// Writes a record that is no document. Files that no reader understands are left where they are.
+fn copy_other(other: &Other, outputs: &mut Outputs, copied: &mut Copied) -> io::Result<()> {
     match &other.raw {
-        Raw::Bytes(header) if other.what == crate::bulk::HEADERS => return output.header(header),
+        Raw::Bytes(header) if other.what == crate::bulk::HEADERS => {
+            outputs.of(&other.place)?.header(header)
+        }
         Raw::Bytes(raw) => {
             copied.others += 1;
-            return output.record(raw, None);
+            outputs.of(&other.place)?.record(raw, None)
         }
-        Raw::None | Raw::Row(..) => copied.leave_out(other.place.to_string()),
+        Raw::None if other.place.record.is_none() => Ok(()),
+        Raw::None | Raw::Row(..) => {
+            copied.leave_out(other.place.to_string());
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 impl Copied {

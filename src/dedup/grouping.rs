@@ -116,7 +116,7 @@ impl Index {
         let (mut near, mut others) = (Vec::new(), Vec::new());
         for change in 1..=self.view.sequence().get() {
             let document = self.document(Sequence::new(change));
-            let Some(fingerprint) = scanned.fingerprints[document as usize] else { continue };
+            let Some(fingerprint) = scanned.fingerprints.get(document) else { continue };
             let (number, mask) = self.namespace(scanned, document);
             let value = permutation.apply(Fingerprint::new(fingerprint.bits() ^ mask));
             near.clear();
@@ -220,8 +220,9 @@ fn run<'a>(
 }
 
 impl Index {
-    /// Of all documents. About a second for ten million.
-    pub fn of(scanned: &Scanned, distance: Distance) -> Self {
+    /// Of all documents. About three seconds for ten million. `watch` receives how many are in it, and
+    /// says whether to go on. If not, the index is not complete.
+    pub fn of(scanned: &Scanned, distance: Distance, watch: &dyn Fn(u64) -> bool) -> Self {
         let mut view = View::new(Shape {
             distance_max: distance,
             delta_events: DELTA_EVENTS,
@@ -235,20 +236,24 @@ impl Index {
         };
         let keys: Vec<Option<NamespaceKey>> = (0..scanned.all_namespaces.len()).map(key).collect();
         let mut documents = Vec::new();
-        for (document, fingerprint) in scanned.fingerprints.iter().enumerate() {
-            let Some(fingerprint) = *fingerprint else {
+        for document in 0..scanned.len() as u32 {
+            if (document as usize).is_multiple_of(DELTA_EVENTS) {
+                settle(&mut view, Load::Writing);
+                if !watch(document.into()) {
+                    break;
+                }
+            }
+            let Some(fingerprint) = scanned.fingerprints.get(document) else {
                 if documents.is_empty() {
-                    documents.extend(0..document as u32);
+                    documents.extend(0..document);
                 }
                 continue;
             };
-            let namespace = scanned.namespaces.get(document).map_or(0, |&number| number as usize);
-            view.put(fingerprint, Put { namespace: keys[namespace], ..Put::default() });
-            if !documents.is_empty() || view.sequence().get() != document as u64 + 1 {
-                documents.push(document as u32);
-            }
-            if document % DELTA_EVENTS == 0 {
-                settle(&mut view, Load::Writing);
+            let namespace = scanned.namespaces.get(document as usize);
+            let key = keys[namespace.map_or(0, |&number| number as usize)];
+            view.put(fingerprint, Put { namespace: key, ..Put::default() });
+            if !documents.is_empty() || view.sequence().get() != u64::from(document) + 1 {
+                documents.push(document);
             }
         }
         view.rotate();

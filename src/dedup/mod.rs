@@ -8,19 +8,23 @@
 //! ```
 //!
 //! The files are read twice because the record that stays may come after those that go, and because
-//! texts need not fit in memory: a document takes about 100 bytes while groups are searched, and its
-//! sketch lies in a temporary file. A document without a fingerprint (no letter or number in it)
-//! stays.
+//! texts need not fit in memory: a document takes [`scan::DOCUMENT_BYTES`] while groups are searched,
+//! and its sketch lies in a temporary file. A document without a fingerprint (no letter or number in
+//! it) stays.
 //!
-//! The copy is written to `OUT.partial` and renamed once it is whole and on the disk, so after a
+//! Everything is written under another name and renamed once it is whole and on the disk, so after a
 //! crash there is the whole of it or none.
 //!
 //! Tested by `tests/dedup_command.rs` against the comparison of all pairs.
 
 pub mod choice;
+mod columns;
 pub mod copy;
 pub mod grouping;
 pub mod output;
+pub mod outputs;
 pub mod report;
+pub mod revisit;
 pub mod scan;
 mod spill;
+pub mod tables;

@@ -1,21 +1,19 @@
-//! The copy: one file in the format of its input.
+//! The copy of a file, in its format.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::Float64Array;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt8Array, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
-use flate2::Compression;
 use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use serde::Serialize;
-use std::sync::Arc;
 
+use crate::atomic_file::{AtomicFile, Compression};
 use crate::bulk::{self, Format};
 
 /// What is said of a document in a marked copy.
@@ -32,37 +30,37 @@ pub struct Mark {
     pub group: Option<u32>,
 }
 
+/// The level of the frames of Zstandard in a web archive.
+const FRAME_LEVEL: i32 = 3;
+
 const MARK: [&str; 4] = ["duplicate_of", "distance", "similarity", "group"];
 
-/// Where the bytes go.
-enum Sink {
-    Plain(BufWriter<File>),
-    Gzip(Box<GzEncoder<BufWriter<File>>>),
-    Zstd(Box<zstd::Encoder<'static, BufWriter<File>>>),
-    Parquet(Box<Rows>),
-}
-
-/// Rows of a Parquet file. Those of one batch are written together.
-struct Rows {
-    writer: ArrowWriter<BufWriter<File>>,
-    batch: Option<Arc<RecordBatch>>,
-    wanted: Vec<bool>,
-    marks: Option<Vec<Mark>>,
-}
-
-/// A file that is being written.
+/// A file that is being written, and is there once it is whole.
 pub struct Output {
     path: PathBuf,
-    partial: PathBuf,
     format: Format,
     is_marked: bool,
-    /// Each record of a web archive is compressed by itself.
-    is_archive_of_members: bool,
+    /// How each record of a web archive is compressed, which is by itself.
+    members: Option<Compression>,
     /// Not open yet: a Parquet file needs the schema of its first batch.
     sink: Option<Sink>,
     header: Option<Bytes>,
     delimiter: u8,
     records: u64,
+}
+
+/// Where the records go.
+enum Sink {
+    Bytes(AtomicFile),
+    Rows(Box<Rows>),
+}
+
+/// Rows of a Parquet file. Those of one batch are written together.
+struct Rows {
+    writer: ArrowWriter<AtomicFile>,
+    batch: Option<Arc<RecordBatch>>,
+    wanted: Vec<bool>,
+    marks: Option<Vec<Mark>>,
 }
 
 impl std::fmt::Debug for Output {
@@ -72,36 +70,28 @@ impl std::fmt::Debug for Output {
 }
 
 impl Output {
-    /// Begins a copy in this format. Nothing is at `path` until [`Self::finish`].
+    /// Begins a copy in this format, compressed as its name says. Nothing is at `path` until
+    /// [`Self::finish`].
     ///
     /// # Errors
     /// The file cannot be created.
     pub fn create(path: &Path, format: Format, is_marked: bool) -> io::Result<Self> {
-        let mut partial = OsString::from(path);
-        partial.push(".partial");
+        let compression = Compression::of(path);
+        let by_record = matches!(compression, Some(Compression::Gzip | Compression::Zstd));
+        let members = compression.filter(|_| format == Format::Warc && by_record);
         let mut output = Self {
             path: path.to_owned(),
-            partial: partial.into(),
             format,
             is_marked,
-            is_archive_of_members: false,
+            members,
             sink: None,
             header: None,
             delimiter: b',',
             records: 0,
         };
         if format != Format::Parquet {
-            let file = output.open()?;
-            let ending = path.extension().and_then(|ending| ending.to_str());
-            output.sink = Some(match ending {
-                Some("gz") if format == Format::Warc => {
-                    output.is_archive_of_members = true;
-                    Sink::Plain(file)
-                }
-                Some("gz") => Sink::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
-                Some("zst") => Sink::Zstd(Box::new(zstd::Encoder::new(file, 3)?)),
-                _ => Sink::Plain(file),
-            });
+            let whole = compression.filter(|_| members.is_none());
+            output.sink = Some(Sink::Bytes(AtomicFile::create(path, whole)?));
         }
         if format == Format::Json {
             output.write(b"[")?;
@@ -109,23 +99,18 @@ impl Output {
         Ok(output)
     }
 
-    /// A leftover of a run that was killed is overwritten.
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
-    fn open(&self) -> io::Result<BufWriter<File>> {
-        File::create(&self.partial).map(|file| BufWriter::with_capacity(1 << 20, file))
-    }
-
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.sink {
-            Some(Sink::Plain(file)) if self.is_archive_of_members => {
-                let mut member = GzEncoder::new(file, Compression::default());
+        let Some(Sink::Bytes(file)) = &mut self.sink else {
+            return Err(io::Error::other("rows have no bytes"));
+        };
+        match self.members {
+            Some(Compression::Gzip) => {
+                let mut member = GzEncoder::new(file, flate2::Compression::default());
                 member.write_all(bytes)?;
                 member.finish().map(drop)
             }
-            Some(Sink::Plain(file)) => file.write_all(bytes),
-            Some(Sink::Gzip(file)) => file.write_all(bytes),
-            Some(Sink::Zstd(file)) => file.write_all(bytes),
-            Some(Sink::Parquet(_)) | None => Err(io::Error::other("rows have no bytes")),
+            Some(_) => file.write_all(&zstd::bulk::compress(bytes, FRAME_LEVEL)?),
+            None => file.write_all(bytes),
         }
     }
 
@@ -195,53 +180,39 @@ impl Output {
         self.records += 1;
         if self.sink.is_none() {
             let schema = schema(batch, self.is_marked);
-            let properties = WriterProperties::builder()
-                .set_compression(parquet::basic::Compression::ZSTD(
-                    parquet::basic::ZstdLevel::default(),
-                ))
-                .build();
-            let writer = ArrowWriter::try_new(self.open()?, schema, Some(properties))?;
+            let file = AtomicFile::create(&self.path, None)?;
+            let writer = ArrowWriter::try_new(file, schema, Some(parquet_properties()))?;
             let marks = self.is_marked.then(Vec::new);
             let rows = Rows { writer, batch: None, wanted: Vec::new(), marks };
-            self.sink = Some(Sink::Parquet(Box::new(rows)));
+            self.sink = Some(Sink::Rows(Box::new(rows)));
         }
-        let Some(Sink::Parquet(rows)) = &mut self.sink else {
+        let Some(Sink::Rows(rows)) = &mut self.sink else {
             return Err(io::Error::other("rows and other records do not fit into one file"));
         };
         rows.add(batch, row, mark)
     }
 
-    /// Makes the file whole, and gives it its name.
+    /// Makes the file whole, and gives it its name. Returns its bytes.
     ///
     /// # Errors
     /// The file cannot be written. Nothing is at its path then.
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
     pub fn finish(mut self) -> io::Result<u64> {
         if self.format == Format::Json {
             self.write(if self.records == 0 { b"]\n" } else { b"\n]\n" })?;
         }
-        let file = match self.sink.take() {
-            Some(Sink::Plain(file)) => file,
-            Some(Sink::Gzip(file)) => file.finish()?,
-            Some(Sink::Zstd(file)) => file.finish()?,
-            Some(Sink::Parquet(rows)) => rows.finish()?,
+        match self.sink.take() {
+            Some(Sink::Bytes(file)) => file.finish(),
+            Some(Sink::Rows(rows)) => rows.finish()?.finish(),
             // No row came, so there is no schema either.
-            None => self.open()?,
-        };
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        let bytes = file.metadata()?.len();
-        fs::rename(&self.partial, &self.path)?;
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-        Ok(bytes)
+            None => AtomicFile::create(&self.path, None)?.finish(),
+        }
     }
+}
 
-    /// Removes what was written.
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
-    pub fn abandon(self) {
-        drop(fs::remove_file(&self.partial));
-    }
+/// How all Parquet files of this program are compressed.
+pub(super) fn parquet_properties() -> WriterProperties {
+    let zstd = parquet::basic::Compression::ZSTD(parquet::basic::ZstdLevel::default());
+    WriterProperties::builder().set_compression(zstd).build()
 }
 
 /// The bytes of an object with the fields of a mark behind its own.
@@ -261,14 +232,9 @@ fn add_fields(line: &mut Vec<u8>, raw: &[u8], mark: &Mark) -> io::Result<()> {
 
 fn add_cells(line: &mut Vec<u8>, mark: &Mark, delimiter: u8) {
     let number = |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
-    let name = mark.duplicate_of.as_deref().unwrap_or_default();
-    let name = if name.bytes().any(|byte| byte == delimiter || b"\"\r\n".contains(&byte)) {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    } else {
-        name.to_owned()
-    };
+    let name = bulk::quoted(mark.duplicate_of.as_deref().unwrap_or_default(), delimiter);
     let cells = [
-        name,
+        name.into_owned(),
         number(mark.distance.map(f64::from)),
         number(mark.similarity),
         number(mark.group.map(f64::from)),
@@ -323,7 +289,7 @@ impl Rows {
         Ok(self.writer.write(&kept)?)
     }
 
-    fn finish(mut self) -> io::Result<BufWriter<File>> {
+    fn finish(mut self) -> io::Result<AtomicFile> {
         self.write()?;
         Ok(self.writer.into_inner()?)
     }

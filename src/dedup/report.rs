@@ -1,11 +1,9 @@
 //! What was found, for people and for scripts.
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 
 use crate::dedup::choice::Choice;
-use crate::dedup::grouping::{Groups, NearPair};
+use crate::dedup::grouping::Groups;
 use crate::dedup::scan::Scanned;
 
 /// Groups that a summary names.
@@ -47,14 +45,6 @@ pub struct Largest {
     pub original: Option<Box<str>>,
 }
 
-/// A group in the file of groups.
-#[derive(Debug, Serialize)]
-struct Listed<'a> {
-    group: usize,
-    original: &'a str,
-    documents: Vec<&'a str>,
-}
-
 impl Report {
     /// Of all documents.
     pub fn of(scanned: &Scanned, groups: &Groups, choice: &Choice) -> Self {
@@ -65,7 +55,7 @@ impl Report {
         let members = groups.0.iter().flatten().copied();
         let gone = members.filter(|&of| choice.fate(of).is_some_and(|fate| !fate.stays));
         let gone: Vec<u32> = gone.chain(scanned.known.keys().copied()).collect();
-        let without = scanned.fingerprints.iter().filter(|f| f.is_none()).count();
+        let without = scanned.fingerprints.absent();
         let largest = groups.0.iter().zip(choice.originals()).take(LARGEST);
         let documents = scanned.len() as u64;
         Self {
@@ -82,56 +72,9 @@ impl Report {
             largest: largest
                 .map(|(group, &original)| Largest {
                     documents: group.len() as u64,
-                    original: scanned.names.get(original as usize).cloned(),
+                    original: scanned.names.get(original).map(Box::from),
                 })
                 .collect(),
         }
     }
-}
-
-/// Writes all groups, one JSON object a line.
-///
-/// # Errors
-/// Those of the sink.
-pub fn write_groups(
-    scanned: &Scanned,
-    groups: &Groups,
-    choice: &Choice,
-    sink: &mut dyn Write,
-) -> io::Result<()> {
-    for (number, (group, &original)) in groups.0.iter().zip(choice.originals()).enumerate() {
-        let listed = Listed {
-            group: number + 1,
-            original: scanned.name(original),
-            documents: group.iter().map(|&of| scanned.name(of)).collect(),
-        };
-        serde_json::to_writer(&mut *sink, &listed)?;
-        sink.write_all(b"\n")?;
-    }
-    Ok(())
-}
-
-/// A pair in the file of pairs.
-#[derive(Debug, Serialize)]
-struct ListedPair<'a> {
-    id_a: &'a str,
-    id_b: &'a str,
-    distance: u8,
-    similarity: Option<f64>,
-}
-
-/// Writes a pair as a JSON object on a line.
-///
-/// # Errors
-/// Those of the sink.
-pub fn write_pair(scanned: &Scanned, pair: NearPair, sink: &mut dyn Write) -> io::Result<()> {
-    let [one, other] = pair.documents;
-    let listed = ListedPair {
-        id_a: scanned.name(one),
-        id_b: scanned.name(other),
-        distance: pair.distance.get(),
-        similarity: pair.similarity,
-    };
-    serde_json::to_writer(&mut *sink, &listed)?;
-    sink.write_all(b"\n")
 }

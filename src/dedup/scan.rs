@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::bulk::{BadEntry, Body, Documents, Entry};
+use crate::dedup::columns::{Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
@@ -19,35 +20,57 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Batches that wait for each thread.
 const BATCHES_WAITING: usize = 2;
 
+/// Bytes that are in memory whatever the number of documents: batches that wait, and buffers.
+pub const FIXED_BYTES: u64 = 96 << 20;
+/// Bytes of memory for a document while groups are searched: its columns, its place in the index,
+/// and a share of what the index needs while it merges.
+pub const DOCUMENT_BYTES: u64 = 48;
+
 /// What the first pass is to find out.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "wishes do not depend on each other")]
 pub struct Wishes {
     /// How texts become fingerprints.
     pub method: Method,
     /// Whether sketches are compared.
     pub sketches: bool,
-    /// Whether the names of documents are kept: 24 bytes and the name for each.
+    /// Whether the names of documents are kept: 8 bytes and the name for each.
     pub names: bool,
-    /// Whether the metadata of a document is the number by which it is chosen.
-    pub scores: bool,
+    /// Whether the metadata of documents are kept: 8 bytes and their JSON for each.
+    pub metadata: bool,
+    /// The field of the metadata with the number by which documents are chosen.
+    pub score: Option<String>,
     /// Threads that make fingerprints.
     pub threads: usize,
     /// The first entry that cannot be read ends the pass.
     pub stops_at_errors: bool,
+    /// The most bytes of memory of the whole run.
+    pub memory_max: u64,
+}
+
+/// Why documents were not all read.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// Further ones need too much memory.
+    #[error("more than {0} documents need more memory than the limit")]
+    Memory(usize),
+    /// The temporary file of sketches cannot be written.
+    #[error("the temporary file of sketches cannot be written")]
+    Spill(#[from] io::Error),
 }
 
 /// What the first pass found, by document, counted from 0 in the order of the files.
 #[derive(Debug, Default)]
 pub struct Scanned {
-    /// `None` for a document without one.
-    pub(super) fingerprints: Vec<Option<Fingerprint>>,
+    pub(super) fingerprints: Fingerprints,
     /// The bytes of the content; more than 4 GiB count as that.
     pub(super) lengths: Vec<u32>,
     /// The number by which documents are chosen; empty unless it was wanted.
     pub(super) scores: Vec<f64>,
     /// Empty unless they were wanted.
-    pub(super) names: Vec<Box<str>>,
+    pub(super) names: Texts,
+    /// JSON objects; empty unless they were wanted.
+    pub(super) metadata: Texts,
     /// Which of the namespaces it is in; empty if no document has one.
     pub(super) namespaces: Vec<u32>,
     /// All namespaces; the first is that of documents without one.
@@ -82,6 +105,7 @@ struct Analysed {
     sketch: Option<Box<Sketch>>,
     length: u32,
     name: Option<Box<str>>,
+    metadata: Option<Box<str>>,
     namespace: Option<Box<str>>,
     score: f64,
 }
@@ -118,12 +142,12 @@ impl Scanned {
     /// Reads all documents.
     ///
     /// # Errors
-    /// The temporary file cannot be written.
+    /// [`ScanError`].
     pub fn of(
         documents: &mut Documents,
-        wishes: Wishes,
+        wishes: &Wishes,
         watcher: &mut dyn Watcher,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, ScanError> {
         let mut scanned = Self { all_namespaces: vec!["".into()], ..Self::default() };
         let mut spill = SpillWriter::default();
         let (to_workers, batches) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
@@ -137,7 +161,7 @@ impl Scanned {
                 scope.spawn(move || analyse_all(batches, wishes, &to_collector));
             }
             drop(to_collector);
-            let collected = scanned.collect(&done, &mut spill, watcher);
+            let collected = scanned.collect(&done, &mut spill, (wishes.memory_max, watcher));
             // If that has ended early, so do the threads: when nobody takes what they have.
             drop(done);
             is_over.store(true, Ordering::Relaxed);
@@ -151,7 +175,7 @@ impl Scanned {
     /// Takes documents out that a collection has nearly: they go, and are in no group.
     pub fn take_out(&mut self, known: BTreeMap<u32, Known>) {
         for &document in known.keys() {
-            self.fingerprints[document as usize] = None;
+            self.fingerprints.take(document);
         }
         self.known = known;
     }
@@ -163,15 +187,23 @@ impl Scanned {
 
     /// Whether there is no document.
     pub fn is_empty(&self) -> bool {
-        self.fingerprints.is_empty()
+        self.len() == 0
+    }
+
+    /// The bytes of memory that a run with these documents needs.
+    fn bytes(&self) -> u64 {
+        let scores = self.scores.len() * size_of::<f64>();
+        let namespaces = self.namespaces.len() * size_of::<u32>();
+        let columns = (scores + namespaces) as u64 + self.names.bytes() + self.metadata.bytes();
+        FIXED_BYTES + columns + self.len() as u64 * DOCUMENT_BYTES
     }
 
     fn collect(
         &mut self,
         done: &Receiver<Done>,
         spill: &mut SpillWriter,
-        watcher: &mut dyn Watcher,
-    ) -> io::Result<()> {
+        (memory_max, watcher): (u64, &mut dyn Watcher),
+    ) -> Result<(), ScanError> {
         let mut waiting: BTreeMap<u64, Done> = BTreeMap::new();
         let mut namespaces: HashMap<Box<str>, u32> = HashMap::new();
         let mut next = 0;
@@ -188,6 +220,9 @@ impl Scanned {
                     self.add(document, &mut namespaces);
                 }
                 watcher.at(self.len() as u64);
+                if self.bytes() > memory_max {
+                    return Err(ScanError::Memory(self.len()));
+                }
             }
             if !watcher.goes_on() {
                 return Ok(());
@@ -214,7 +249,8 @@ impl Scanned {
             self.scores.resize(self.len() - 1, f64::NAN);
             self.scores.push(document.score);
         }
-        self.names.extend(document.name);
+        document.name.iter().for_each(|name| self.names.push(name));
+        document.metadata.iter().for_each(|metadata| self.metadata.push(metadata));
     }
 }
 
@@ -259,7 +295,7 @@ impl Reading<'_> {
     }
 }
 
-fn analyse_all(batches: &Mutex<Receiver<Batch>>, wishes: Wishes, sender: &SyncSender<Done>) {
+fn analyse_all(batches: &Mutex<Receiver<Batch>>, wishes: &Wishes, sender: &SyncSender<Done>) {
     loop {
         let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Batch { number, entries, bad, notes }) = next else { return };
@@ -270,23 +306,25 @@ fn analyse_all(batches: &Mutex<Receiver<Batch>>, wishes: Wishes, sender: &SyncSe
     }
 }
 
-fn analysed(entry: Entry, wishes: Wishes) -> Analysed {
+fn analysed(entry: Entry, wishes: &Wishes) -> Analysed {
     let passed = |wanted: &str| {
-        entry.passed.iter().find(|(field, _)| *field == wanted).map(|(_, json)| &**json)
+        entry.passed.iter().find(|(field, _)| *field == wanted).map(|(_, json)| json.clone())
     };
-    let namespace = passed("namespace").and_then(|json| serde_json::from_str(json).ok());
-    let score = passed("metadata").filter(|_| wishes.scores).and_then(number);
+    let namespace = passed("namespace").and_then(|json| serde_json::from_str(&json).ok());
+    let metadata = passed("metadata").unwrap_or_else(|| "{}".into());
+    let score = wishes.score.as_ref().and_then(|field| number(&metadata, field));
     let name = wishes.names.then(|| name(&entry));
     let length = u32::try_from(entry.body.bytes()).unwrap_or(u32::MAX);
     let (fingerprint, is_short, sketch) = fingerprint(entry.body, wishes);
     let score = score.unwrap_or(f64::NAN);
-    Analysed { fingerprint, is_short, sketch, length, name, namespace, score }
+    let metadata = wishes.metadata.then_some(metadata);
+    Analysed { fingerprint, is_short, sketch, length, name, metadata, namespace, score }
 }
 
-/// The number in metadata of one field; a text of digits counts.
-fn number(metadata: &str) -> Option<f64> {
+/// The number in a field of metadata; a text of digits counts.
+fn number(metadata: &str, field: &str) -> Option<f64> {
     let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(metadata).ok()?;
-    let value = fields.values().next()?;
+    let value = fields.get(field)?;
     value.as_f64().or_else(|| value.as_str()?.trim().parse().ok()).filter(|number| !number.is_nan())
 }
 
@@ -304,7 +342,7 @@ pub(super) fn name(entry: &Entry) -> Box<str> {
 
 type Made = (Option<Fingerprint>, bool, Option<Box<Sketch>>);
 
-fn fingerprint(body: Body, wishes: Wishes) -> Made {
+fn fingerprint(body: Body, wishes: &Wishes) -> Made {
     let source = match body {
         Body::Text(text) => Source::Text(text.into()),
         Body::Html(html) => Source::Html(html.into()),

@@ -45,6 +45,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("allocator", &[]),
     ("recipe", &[]),
     ("lines", &[]),
+    ("atomic_file", &[]),
     // Floor 1: pure.
     ("kernel", &[]),
     ("text", &["fingerprint", "kernel", "recipe", "sketch"]),
@@ -71,7 +72,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         ],
     ),
     ("bulk", &["fingerprint", "recipe", "text"]),
-    ("dedup", &["bulk", "document", "fingerprint", "index", "machine", "sketch", "text"]),
+    (
+        "dedup",
+        &["atomic_file", "bulk", "document", "fingerprint", "index", "machine", "sketch", "text"],
+    ),
     // Floor 4: the outside.
     (
         "http",
@@ -97,6 +101,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         "cli",
         &[
             "access",
+            "atomic_file",
             "bulk",
             "config",
             "dedup",

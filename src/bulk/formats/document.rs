@@ -18,7 +18,7 @@ use crate::text::charset;
 /// The file cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
 pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
     let kind = if html { Kind::Html } else { Kind::of(path) };
-    read_body(&mut source::open(path, &BytesRead::default())?, kind)
+    read_body(&mut source::open(path, None, &BytesRead::default())?, kind)
 }
 
 /// Reads the rest of a file as one document, with its path as id; `None` for a binary file.

@@ -20,6 +20,16 @@ pub const HEADERS: &str = "headers of tables";
 /// The most columns of a table.
 const COLUMNS_MAX: usize = 1 << 16;
 
+/// A cell of a table, in quotes if it needs them (RFC 4180).
+pub fn quoted(cell: &str, delimiter: u8) -> Cow<'_, str> {
+    let needs_quotes = |byte| byte == delimiter || b"\"\r\n".contains(&byte);
+    if cell.bytes().any(needs_quotes) {
+        format!("\"{}\"", cell.replace('"', "\"\"")).into()
+    } else {
+        cell.into()
+    }
+}
+
 /// The records of a table.
 pub(in crate::bulk) struct Table {
     file: File,

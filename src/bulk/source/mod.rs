@@ -6,6 +6,7 @@ mod window;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,13 +32,20 @@ impl BytesRead {
     }
 }
 
-/// Opens `path`; `-` is the standard input.
+/// Opens `path`; `-` is the standard input, or the file that has what came from it.
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn open(path: &Path, bytes: &BytesRead) -> io::Result<Source> {
-    let raw: Box<dyn Read + Send> =
-        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(open_file(path)?) };
+pub(super) fn open(
+    path: &Path,
+    saved_input: Option<&Arc<File>>,
+    bytes: &BytesRead,
+) -> io::Result<Source> {
+    let raw: Box<dyn Read + Send> = match saved_input {
+        _ if path != Path::new("-") => Box::new(open_file(path)?),
+        Some(file) => Box::new(FromStart { file: Arc::clone(file), at: 0 }),
+        None => Box::new(io::stdin()),
+    };
     let counted = Counted { raw, bytes: bytes.clone(), failed: false };
     decompressed(BufReader::with_capacity(BUFFER_BYTES, counted))
 }
@@ -52,6 +60,20 @@ pub(super) fn open(path: &Path, bytes: &BytesRead) -> io::Result<Source> {
 )]
 pub(super) fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
+}
+
+/// Reads a file from its start, whoever else reads it.
+struct FromStart {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
 }
 
 struct Counted<R> {
@@ -98,7 +120,7 @@ mod tests {
         let path = directory.path().join("no-extension");
         std::fs::write(&path, packed).unwrap();
         let (mut content, bytes) = (Vec::new(), BytesRead::default());
-        open(&path, &bytes).unwrap().read_to_end(&mut content).unwrap();
+        open(&path, None, &bytes).unwrap().read_to_end(&mut content).unwrap();
         (content, bytes)
     }
 

@@ -3,7 +3,7 @@
 use std::iter;
 
 use super::options::OnError;
-use crate::bulk::{BadEntry, Documents, Entry};
+use crate::bulk::{BadEntry, Checkpoint, Documents, Entry};
 
 /// The maximum number of documents in a batch.
 const DOCUMENTS_MAX: usize = 256;
@@ -19,6 +19,8 @@ pub(crate) struct Batch {
     pub(crate) bad: Vec<BadEntry>,
     /// How the files that were opened meanwhile are understood.
     pub(crate) notes: Vec<String>,
+    /// How far the documents are read with this batch.
+    pub(crate) upto: Checkpoint,
 }
 
 /// Cuts a stream of documents into batches. With `OnError::Stop` the first bad entry is the last
@@ -45,6 +47,7 @@ pub(crate) fn batches(documents: &mut Documents, on_error: OnError) -> impl Iter
             }
         }
         batch.notes = documents.records().notes();
+        batch.upto = documents.records().checkpoint();
         Some(batch).filter(|batch| !batch.documents.is_empty() || !batch.bad.is_empty())
     })
 }

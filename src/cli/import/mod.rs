@@ -7,4 +7,5 @@ pub(super) mod interrupt;
 pub(super) mod options;
 pub(super) mod progress;
 pub(super) mod sink;
+pub(super) mod state;
 pub(super) mod summary;

@@ -106,7 +106,7 @@ impl From<Reading> for ReadOptions {
             namespace: reading.namespace_field,
             metadata: reading.metadata,
         };
-        Self { format: reading.format, mapping, keep_raw: false }
+        Self { format: reading.format, mapping, ..Self::default() }
     }
 }
 

@@ -48,8 +48,25 @@ impl Sink {
         }
     }
 
+    /// The last change of the collection; `None` if it does not say, or the token may not ask.
+    pub(crate) fn sequence(&self) -> Option<u64> {
+        let stats: Value = match &self.destination {
+            Destination::Service(client) => client.get_json("/v1/stats").ok()?,
+            Destination::Directory(directory) => {
+                directory.send_json("GET", "/v1/stats", None).ok()?
+            }
+            Destination::Nowhere => return None,
+        };
+        stats["sequence"].as_u64()
+    }
+
+    /// The route with its query parameters.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The destination in messages.
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match &self.destination {
             Destination::Service(client) => client.server(),
             Destination::Directory(_) => "the data directory",

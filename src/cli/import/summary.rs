@@ -200,7 +200,7 @@ mod tests {
             },
             why: "is no hex".to_owned(),
         };
-        let batch = Batch { documents: Vec::new(), bad: vec![bad(3), bad(4)], notes: Vec::new() };
+        let batch = Batch { documents: Vec::new(), bad: vec![bad(3), bad(4)], ..Batch::default() };
         summary.add(&batch, &[]);
         for (outcome, stored) in [
             ("inserted", true),

@@ -3,4 +3,5 @@
 
 pub mod arguments;
 pub mod limits;
+pub(super) mod memory;
 pub mod numbers;

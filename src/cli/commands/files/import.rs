@@ -9,14 +9,14 @@
 //! is stored.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::bulk::{Documents, bytes_total, expand};
+use crate::bulk::{Checkpoint, Documents, ReadOptions, bytes_total, expand};
 use crate::cli::client::{Client, Credentials, DEFAULT_SERVER};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::import::batch::{Batch, batches};
@@ -26,13 +26,19 @@ use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::{OnError, Options, Reading};
 use crate::cli::import::progress::Progress;
 use crate::cli::import::sink::{Destination, Sink};
+use crate::cli::import::state::{self, State};
 use crate::cli::import::summary::Summary;
+use crate::cli::reply::Reply;
 
 /// How many batches wait while one is being stored.
 const BATCHES_WAITING_MAX: usize = 2;
 
 /// How often the import looks for Ctrl-C while it waits for its input.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What to do after an interruption, with a state and without one.
+const CONTINUE: &str = "run the same command again: it continues there";
+const REPEAT: &str = "repeat it: documents with an id that are already there are not stored twice";
 
 /// The exit code of a run that found nothing to import.
 const NOTHING_READ: u8 = 3;
@@ -86,6 +92,13 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
+    /// Keep in this file how far the import has come. The same command continues there after it was
+    /// interrupted [default: a file in `$XDG_STATE_HOME/nearprint`, or in `~/.local/state/nearprint`]
+    #[arg(long, value_name = "FILE", conflicts_with = "groups")]
+    state: Option<PathBuf>,
+    /// Read everything, also what an interrupted import has stored
+    #[arg(long)]
+    restart: bool,
     /// Print the N largest groups of near-duplicates, by the ids of their members; implies --check
     #[arg(long, value_name = "N", conflicts_with = "id_from")]
     groups: Option<usize>,
@@ -103,13 +116,21 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
         let next = "leave out --format, or name the files";
         return Err(ErrorReport::new(what, next).with_code(USAGE).into());
     }
-    args.paths = expand(args.paths);
+    let named = std::mem::take(&mut args.paths);
+    args.paths = expand(named.clone());
     let total = bytes_total(&args.paths)?;
     let interrupt = Interrupt::listen("ending after this batch")?;
     let sink = open(&args)?;
+    let mut state = open_state(&args, &named, &sink)?;
+    let (from, note) = state.as_mut().map_or((None, None), |state| state.resume(&sink));
     let documents = Documents::new(args.paths, args.reading);
+    let progress = Progress::new(total, documents.records().bytes_read());
+    if let Some(note) = note {
+        progress.say(&note);
+    }
     let mut import = Import {
-        progress: Progress::new(total, documents.records().bytes_read()),
+        progress,
+        state,
         summary: if args.dry_run {
             Summary::of_dry_run()
         } else {
@@ -119,13 +140,16 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
         on_error: args.on_error,
         interrupt,
     };
-    let (batches, reader) = read(documents, args.on_error);
+    let (batches, reader) = read(documents, from, args.on_error);
     let outcome = import.store(&batches, &sink);
     drop(batches);
     if outcome.is_ok() {
         // After a failure the reader may block on standard input; the process ends without it.
         let documents = reader.join().expect("the reader does not panic");
         import.summary.leave_out(documents.records().left_out());
+        if let Some(state) = import.state.take() {
+            state.remove();
+        }
     }
     sink.finish();
     import.progress.end();
@@ -135,17 +159,19 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
         groups.print(count, out)?;
     }
     outcome?;
-    verdict(&import.summary)
+    verdict(&import.summary, from.is_some())
 }
 
-/// Reads documents on a thread of its own, which returns them when it has read all, or when the
-/// receiver is gone.
+/// Reads documents behind a checkpoint on a thread of its own, which returns them when it has read
+/// all, or when the receiver is gone.
 fn read(
     mut documents: Documents,
+    from: Option<Checkpoint>,
     on_error: OnError,
 ) -> (Receiver<Batch>, thread::JoinHandle<Documents>) {
     let (sender, received) = mpsc::sync_channel(BATCHES_WAITING_MAX);
     let reader = thread::spawn(move || {
+        documents.skip_to(from.unwrap_or_default());
         for batch in batches(&mut documents, on_error) {
             if sender.send(batch).is_err() {
                 // The other side has stopped storing, and reports why.
@@ -160,6 +186,8 @@ fn read(
 /// An import that is running.
 struct Import {
     progress: Progress,
+    /// `None` if this import cannot be continued.
+    state: Option<State>,
     summary: Summary,
     groups: Option<Groups>,
     on_error: OnError,
@@ -172,10 +200,8 @@ impl Import {
         loop {
             let received = received.recv_timeout(INTERRUPT_INTERVAL);
             if self.interrupt.is_noted() {
-                let what = "the import was interrupted";
-                let next = "repeat it: documents with an id that are already there are not stored \
-                            twice";
-                return Err(ErrorReport::new(what, next).into());
+                let next = if self.state.is_some() { CONTINUE } else { REPEAT };
+                return Err(ErrorReport::new("the import was interrupted", next).into());
             }
             let batch = match received {
                 Ok(batch) => batch,
@@ -191,7 +217,11 @@ impl Import {
                 groups.add(&batch.documents, &replies);
             }
             self.progress.at(self.summary.read());
-            if self.on_error == OnError::Stop && self.summary.failed() > 0 {
+            let is_over = self.on_error == OnError::Stop && self.summary.failed() > 0;
+            if !is_over {
+                self.save(&batch, &replies);
+            }
+            if is_over {
                 let what = "the import stopped at a document that failed";
                 let next = "correct it and repeat the import, or pass --on-error skip";
                 return Err(ErrorReport::new(what, next).into());
@@ -200,10 +230,27 @@ impl Import {
     }
 }
 
-/// An error if not every document that was read is stored, or if there was none.
-fn verdict(summary: &Summary) -> Result<()> {
+impl Import {
+    /// Saves that a batch is stored. The import goes on without a state if that fails.
+    fn save(&mut self, batch: &Batch, replies: &[Result<Reply, String>]) {
+        let Some(mut state) = self.state.take() else { return };
+        let sequence = replies.iter().flatten().map(|reply| reply.sequence).max();
+        match state.save(batch.upto, (batch.documents.len() + batch.bad.len()) as u64, sequence) {
+            Ok(()) => self.state = Some(state),
+            Err(error) => {
+                let path = state.path().display();
+                let after = "the import goes on, and cannot be continued if it is interrupted";
+                self.progress.say(&format!("cannot write {path}: {error}; {after}"));
+                state.remove();
+            }
+        }
+    }
+}
+
+/// An error if not every document that was read is stored, or if there was none, now or before.
+fn verdict(summary: &Summary, is_continued: bool) -> Result<()> {
     match (summary.read(), summary.failed()) {
-        (0, _) => {
+        (0, _) if !is_continued => {
             let next = "name files with documents, or folders with such files";
             Err(ErrorReport::new("nothing was read", next).with_code(NOTHING_READ).into())
         }
@@ -215,6 +262,33 @@ fn verdict(summary: &Summary) -> Result<()> {
             Err(ErrorReport::new(what, next).into())
         }
     }
+}
+
+/// The state of an import that can be continued: its files can be read again, it stores something,
+/// and reports of nothing that was before.
+fn open_state(args: &Args, named: &[PathBuf], sink: &Sink) -> Result<Option<State>> {
+    let has_input = args.paths.iter().any(|path| path == Path::new("-"));
+    if args.dry_run || args.groups.is_some() || has_input {
+        return Ok(None);
+    }
+    let target = match &args.data {
+        Some(data) => std::path::absolute(data)?.display().to_string(),
+        None => args.server.clone(),
+    };
+    let reading = format!("{:?}", ReadOptions::from(args.reading.clone()));
+    let settings = state::settings(named, &[&target, sink.path(), &reading]);
+    let opened = match &args.state {
+        Some(path) => Some(State::open(path.clone(), settings, args.paths.clone())?),
+        // Without a place for it, a continued import is too much to ask for.
+        None => state::default_path(&settings)
+            .and_then(|path| State::open(path, settings, args.paths.clone()).ok()),
+    };
+    Ok(opened.map(|mut state| {
+        if args.restart {
+            state.restart();
+        }
+        state
+    }))
 }
 
 fn open(args: &Args) -> Result<Sink> {

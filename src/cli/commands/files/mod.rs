@@ -1,5 +1,4 @@
 //! Commands that read many documents from files.
 
-mod collection;
 pub(crate) mod dedup;
 pub(crate) mod import;

@@ -91,17 +91,10 @@ fn export(args: &Args, format: Format, lines: &mut dyn BufRead, out: &mut dyn Wr
         .with_context(|| format!("cannot write {file}"))?;
     let copied = copy(lines, &mut rows, &progress);
     progress.finish_and_clear();
-    match copied {
-        Ok(documents) => {
-            let bytes = rows.finish().with_context(|| format!("cannot write {file}"))?;
-            writeln!(out, "{file}: {} documents, {} bytes", count(documents), count(bytes))?;
-            Ok(())
-        }
-        Err(error) => {
-            rows.abandon();
-            Err(error)
-        }
-    }
+    let documents = copied?;
+    let bytes = rows.finish().with_context(|| format!("cannot write {file}"))?;
+    writeln!(out, "{file}: {} documents, {} bytes", count(documents), count(bytes))?;
+    Ok(())
 }
 
 /// Copies all documents, and returns their number.

@@ -1,19 +1,20 @@
 //! Stored documents as rows of NDJSON, CSV or Parquet (`docs/export.md`).
 
-use std::fs::{self, File};
+use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{StringBuilder, TimestampMillisecondBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::atomic_file::{AtomicFile, Compression};
+use crate::bulk;
 
 /// Rows that are written to Parquet together.
 const BATCH: usize = 8_192;
@@ -32,15 +33,12 @@ pub(super) enum Format {
 impl Format {
     /// The format that the name of a file says.
     pub(super) fn of(path: &Path) -> Self {
-        let ending = |path: &Path| {
-            let ending = path.extension().unwrap_or_default();
-            ending.to_string_lossy().to_ascii_lowercase()
+        let inner = match Compression::of(path) {
+            Some(_) => path.with_extension(""),
+            None => path.to_owned(),
         };
-        let inner = match &*ending(path) {
-            "gz" | "zst" => path.with_extension(""),
-            _ => path.to_owned(),
-        };
-        match &*ending(&inner) {
+        let ending = inner.extension().unwrap_or_default();
+        match &*ending.to_string_lossy().to_ascii_lowercase() {
             "csv" => Self::Csv,
             "parquet" => Self::Parquet,
             _ => Self::Ndjson,
@@ -64,10 +62,8 @@ struct Document<'a> {
 
 /// Where the rows go.
 enum Sink<'a> {
-    Plain(Box<dyn Write + 'a>),
-    File(BufWriter<File>),
-    Gzip(Box<GzEncoder<BufWriter<File>>>),
-    Zstd(Box<zstd::Encoder<'static, BufWriter<File>>>),
+    Open(Box<dyn Write + 'a>),
+    File(AtomicFile),
     Parquet(Box<Columns>),
 }
 
@@ -77,8 +73,6 @@ pub(super) struct Rows<'a> {
     /// Whether there are metadata, and sketches.
     more: [bool; 2],
     sink: Sink<'a>,
-    /// The file that gets a name in the end, and its name.
-    file: Option<(PathBuf, PathBuf)>,
 }
 
 impl<'a> Rows<'a> {
@@ -87,8 +81,8 @@ impl<'a> Rows<'a> {
     /// # Errors
     /// Those of the sink.
     pub(super) fn to(sink: &'a mut dyn Write, format: Format, more: [bool; 2]) -> io::Result<Self> {
-        let sink = Sink::Plain(Box::new(BufWriter::new(sink)));
-        let mut rows = Self { format, more, sink, file: None };
+        let sink = Sink::Open(Box::new(BufWriter::new(sink)));
+        let mut rows = Self { format, more, sink };
         rows.begin()?;
         Ok(rows)
     }
@@ -97,20 +91,16 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// The file cannot be created.
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
     pub(super) fn create(path: &Path, format: Format, more: [bool; 2]) -> io::Result<Self> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let file = BufWriter::with_capacity(1 << 20, File::create(&partial)?);
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        let sink = match (format, ending) {
-            (Format::Parquet, _) => Sink::Parquet(Box::new(Columns::new(file, more)?)),
-            (_, Some("gz")) => Sink::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
-            (_, Some("zst")) => Sink::Zstd(Box::new(zstd::Encoder::new(file, 3)?)),
-            _ => Sink::File(file),
+        let sink = match format {
+            Format::Parquet => {
+                Sink::Parquet(Box::new(Columns::new(AtomicFile::create(path, None)?, more)?))
+            }
+            Format::Ndjson | Format::Csv => {
+                Sink::File(AtomicFile::create(path, Compression::of(path))?)
+            }
         };
-        let file = Some((partial.into(), path.to_owned()));
-        let mut rows = Self { format, more, sink, file };
+        let mut rows = Self { format, more, sink };
         rows.begin()?;
         Ok(rows)
     }
@@ -128,10 +118,8 @@ impl<'a> Rows<'a> {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.sink {
-            Sink::Plain(sink) => sink.write_all(bytes),
+            Sink::Open(sink) => sink.write_all(bytes),
             Sink::File(sink) => sink.write_all(bytes),
-            Sink::Gzip(sink) => sink.write_all(bytes),
-            Sink::Zstd(sink) => sink.write_all(bytes),
             Sink::Parquet(_) => Err(io::Error::other("columns have no lines")),
         }
     }
@@ -152,8 +140,8 @@ impl<'a> Rows<'a> {
         self.write(row.as_bytes())
     }
 
-    fn row(&self, document: &Document<'_>) -> String {
-        let text = |text: Option<&str>| text.map_or_else(String::new, quoted);
+    fn row<'b>(&self, document: &'b Document<'_>) -> String {
+        let text = |text: Option<&'b str>| text.map_or(Cow::Borrowed(""), cell);
         let mut row = format!(
             "{},{},{},{},{},{}",
             text(document.namespace.as_deref()),
@@ -180,42 +168,23 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// The file cannot be written.
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
     pub(super) fn finish(self) -> io::Result<u64> {
-        let file = match self.sink {
-            Sink::Plain(mut sink) => return sink.flush().map(|()| 0),
-            Sink::File(file) => file,
-            Sink::Gzip(file) => file.finish()?,
-            Sink::Zstd(file) => file.finish()?,
-            Sink::Parquet(columns) => columns.finish()?,
-        };
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        let bytes = file.metadata()?.len();
-        if let Some((partial, path)) = self.file {
-            fs::rename(partial, path)?;
+        match self.sink {
+            Sink::Open(mut sink) => sink.flush().map(|()| 0),
+            Sink::File(file) => file.finish(),
+            Sink::Parquet(columns) => columns.finish()?.finish(),
         }
-        Ok(bytes)
-    }
-
-    /// Removes what was written.
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
-    pub(super) fn abandon(self) {
-        drop(self.file.map(|(partial, _)| fs::remove_file(partial)));
     }
 }
 
-/// A cell, in quotes if it needs them (RFC 4180). An empty text is quoted: a missing one is not.
-fn quoted(cell: &str) -> String {
-    if !cell.is_empty() && !cell.contains([',', '"', '\r', '\n']) {
-        return cell.to_owned();
-    }
-    format!("\"{}\"", cell.replace('"', "\"\""))
+/// A cell of a text. An empty one is quoted, because a missing one is not.
+fn cell(text: &str) -> Cow<'_, str> {
+    if text.is_empty() { "\"\"".into() } else { bulk::quoted(text, b',') }
 }
 
 /// The columns of a Parquet file.
 struct Columns {
-    writer: ArrowWriter<BufWriter<File>>,
+    writer: ArrowWriter<AtomicFile>,
     schema: SchemaRef,
     rows: usize,
     namespaces: StringBuilder,
@@ -229,7 +198,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(file: BufWriter<File>, more: [bool; 2]) -> io::Result<Self> {
+    fn new(file: AtomicFile, more: [bool; 2]) -> io::Result<Self> {
         let utc = DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()));
         let mut fields = vec![
             Field::new("namespace", DataType::Utf8, true),
@@ -299,7 +268,7 @@ impl Columns {
         Ok(self.writer.write(&batch.map_err(io::Error::other)?)?)
     }
 
-    fn finish(mut self) -> io::Result<BufWriter<File>> {
+    fn finish(mut self) -> io::Result<AtomicFile> {
         self.write()?;
         Ok(self.writer.into_inner()?)
     }

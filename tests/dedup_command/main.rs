@@ -9,76 +9,18 @@
     reason = "tests lay out their own files, and fail by panicking"
 )]
 
+mod outputs;
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-use nearprint::bulk::{Documents, ReadOptions};
 use proptest::prelude::*;
 use serde_json::Value;
 
-fn nearprint(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearprint"))
-        .arg("dedup")
-        .args(arguments)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary starts")
-}
-
-/// Runs a command that must succeed; its standard output.
-fn done(folder: &Path, arguments: &[&str]) -> String {
-    let output = nearprint(folder, arguments);
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {err}");
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-/// Runs a command that must fail with this code; its standard error.
-fn failed(folder: &Path, code: i32, arguments: &[&str]) -> String {
-    let output = nearprint(folder, arguments);
-    let err = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {err}");
-    err
-}
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("the disk has space")
-}
-
-fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) {
-    fs::write(folder.join(name), content).expect("the disk has space");
-}
-
-fn read(folder: &Path, name: &str) -> String {
-    fs::read_to_string(folder.join(name)).expect("it was written")
-}
-
-/// The first and the third differ in case and punctuation alone.
-const TEXTS: [&str; 4] = [
-    "The ferry leaves at seven in the morning, and returns at noon when the tide allows it to.",
-    "Nobody had told the baker that the oven of the old mill would be repaired before the winter.",
-    "The FERRY leaves at seven in the morning, and returns at noon - when the tide allows it to!",
-    "A short list of birds: heron, grebe, coot, teal, and the bittern that nobody has ever seen.",
-];
-
-/// Lines of JSON with their own spaces and fields.
-fn lines() -> Vec<String> {
-    let line = |(number, text): (usize, &&str)| {
-        format!(
-            "{{ \"url\":\"https://a.example/{number}\",\"n\": {number}, \"text\" : \"{text}\"}}"
-        )
-    };
-    TEXTS.iter().enumerate().map(line).collect()
-}
-
-fn of(lines: &[String], numbers: &[usize]) -> String {
-    let chosen: Vec<&str> = numbers.iter().map(|&number| &*lines[number]).collect();
-    format!("{}\n", chosen.join("\n"))
-}
+use support::*;
 
 #[test]
 fn lines_that_stay_are_copied_byte_by_byte() {
@@ -164,17 +106,6 @@ fn a_marked_copy_says_what_each_document_duplicates() {
         "{\"group\":1,\"original\":\"https://a.example/0\",\
          \"documents\":[\"https://a.example/0\",\"https://a.example/2\"]}\n"
     );
-}
-
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bulk")
-}
-
-/// Names and contents of the documents of a file.
-fn documents(path: &Path) -> Vec<String> {
-    let all = Documents::new(vec![path.to_owned()], ReadOptions::default());
-    all.map(|entry| entry.map(|entry| format!("{:?} {:?}", entry.id, entry.body)).unwrap())
-        .collect()
 }
 
 #[test]
@@ -323,18 +254,28 @@ fn a_command_line_that_makes_no_sense_is_refused() {
     write(folder.path(), "in.jsonl", of(&lines(), &[0]));
     write(folder.path(), "in.txt", "one\ntwo\n");
     write(folder.path(), "in.csv", "id,text\n1,one\n");
-    fs::create_dir(folder.path().join("folder")).unwrap();
+    for name in ["folder", "texts", "other"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    write(folder.path(), "texts/a.txt", "one text");
+    write(folder.path(), "other/in.jsonl", of(&lines(), &[1]));
     for (arguments, part) in [
-        (&["-", "-o", "out"][..], "standard input"),
-        (&["folder", "-o", "out"], "is a folder"),
+        (&["-", "-o", "out/"][..], "standard input"),
+        (&["folder", "-o", "out"], "no file"),
+        (&["in.jsonl", "-o", "folder"], "exists already"),
+        (&["in.jsonl", "texts", "-o", "out"], "is one document"),
+        (&["in.jsonl", "other/in.jsonl", "-o", "out/"], "two files would have the name in.jsonl"),
         (&["in.jsonl", "in.csv", "-o", "out"], "another format"),
+        (&["in.jsonl", "-o", "out", "--revisit"], "--revisit is for web archives"),
+        (&["in.jsonl", "-o", "out", "--memory-max", "1m"], "100 MiB or more"),
         (&["--format", "lines", "in.txt", "-o", "out", "--mark"], "--mark"),
         (&["in.jsonl", "-o", "out", "--keep", "best"], "max:FIELD"),
         (&["in.jsonl", "-o", "out", "--min-similarity", "2"], "0 to 1"),
         (&["in.jsonl", "-o", "out", "--distance", "13"], "0 to 12"),
         (&["in.jsonl"], "--output"),
     ] {
-        let error = failed(folder.path(), 2, arguments);
+        let code = if part == "no file" { 3 } else { 2 };
+        let error = failed(folder.path(), code, arguments);
         assert!(error.contains(part), "{arguments:?}: {error}");
         assert!(!folder.path().join("out").exists());
     }

@@ -1,0 +1,118 @@
+//! The command line of `dedup`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::cli::client::Credentials;
+use crate::cli::document::MethodArgs;
+use crate::cli::import::options::{OnError, Reading};
+use crate::cli::measure::arguments::{count, distance};
+use crate::config::Config;
+use crate::dedup::choice::Keep;
+use crate::fingerprint::Distance;
+
+/// The exit code of a run that found no document.
+pub(super) const NOTHING_READ: u8 = 3;
+/// The exit code of a wrong command line.
+pub(super) const USAGE: u8 = 2;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  every record was read
+  1  some records could not be read or copied and are not in the copy, or there is no copy
+  2  the command line makes no sense
+  3  nothing was read: the files are empty";
+
+/// The arguments of `dedup`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = EXIT_CODES,
+    group = clap::ArgGroup::new("what").args(["output", "groups", "pairs", "dry_run"]).multiple(true).required(true),
+)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
+pub(crate) struct Args {
+    /// Files, folders and patterns ('*.warc.gz'), as for import; - is the standard input. They are read
+    /// twice; what comes from the standard input is kept in a temporary file meanwhile
+    #[arg(value_name = "PATH", required = true)]
+    pub(super) paths: Vec<PathBuf>,
+    /// Write the records that stay into this file, as they are. All inputs must have one format; a
+    /// name that ends with .gz, .zst, .bz2 or .xz compresses it. A name that ends with a slash is a
+    /// folder, which gets a file for each input. It is there when it is whole
+    #[arg(short, long, value_name = "FILE|FOLDER/")]
+    pub(super) output: Option<PathBuf>,
+    /// Write all records, each with the fields `duplicate_of`, `distance`, `similarity` and `group`
+    #[arg(long, requires = "output")]
+    pub(super) mark: bool,
+    /// Write a revisit record for each page of a web archive that goes, so that its address leads to
+    /// the page that stays
+    #[arg(long, requires = "output", conflicts_with = "mark")]
+    pub(super) revisit: bool,
+    /// Write the groups into this file: NDJSON, or by its name CSV or Parquet with a row a document
+    #[arg(long, value_name = "FILE")]
+    pub(super) groups: Option<PathBuf>,
+    /// Write the pairs into this file: NDJSON, CSV or Parquet, by its name
+    #[arg(long, value_name = "FILE")]
+    pub(super) pairs: Option<PathBuf>,
+    /// Read everything, and write no file
+    #[arg(long, conflicts_with_all = ["output", "groups", "pairs"])]
+    pub(super) dry_run: bool,
+    /// Drop documents, too, that this collection has nearly: the address of a service, with its
+    /// scheme, or the data directory of a stopped one
+    #[arg(long, value_name = "URL|DIR")]
+    pub(super) against: Option<String>,
+    #[command(flatten)]
+    pub(super) credentials: Credentials,
+    /// Which document of a group stays: first, last, longest, max:FIELD (with the largest number in
+    /// it), none
+    #[arg(long, value_name = "RULE", default_value = "first")]
+    pub(super) keep: KeepRule,
+    /// The largest distance of two near-duplicates
+    #[arg(long, value_name = "BITS", value_parser = distance, default_value = "3")]
+    pub(super) distance: Distance,
+    /// How much of two texts must agree, 0 to 1; 0 does not compare them
+    #[arg(long, value_name = "PART", default_value_t = Config::default().query.min_similarity)]
+    pub(super) min_similarity: f64,
+    #[command(flatten)]
+    pub(super) method: MethodArgs,
+    /// How many threads make fingerprints and search [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    pub(super) threads: Option<u16>,
+    /// End with an error rather than take more memory than this: 500m, 16g [default: what is free]
+    #[arg(long, value_name = "BYTES", value_parser = count)]
+    pub(super) memory_max: Option<u64>,
+    /// What to do about a record that cannot be read
+    #[arg(long, value_enum, default_value_t = OnError::Skip)]
+    pub(super) on_error: OnError,
+    /// Print the summary as a JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) reading: Reading,
+}
+
+/// The value of `--keep`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeepRule {
+    pub(super) keep: Keep,
+    pub(super) field: Option<String>,
+}
+
+impl FromStr for KeepRule {
+    type Err = &'static str;
+
+    fn from_str(rule: &str) -> Result<Self, Self::Err> {
+        let of = |keep| Ok(Self { keep, field: None });
+        match rule {
+            "first" => of(Keep::First),
+            "last" => of(Keep::Last),
+            "longest" => of(Keep::Longest),
+            "none" => of(Keep::None),
+            _ => match rule.strip_prefix("max:") {
+                Some(field) if !field.is_empty() => {
+                    Ok(Self { keep: Keep::Largest, field: Some(field.to_owned()) })
+                }
+                _ => Err("it is first, last, longest, max:FIELD or none"),
+            },
+        }
+    }
+}

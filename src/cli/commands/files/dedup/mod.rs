@@ -1,0 +1,334 @@
+//! `dedup`: the unique documents of files, without a service.
+
+mod args;
+mod collection;
+mod summary;
+mod target;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::bulk::{Documents, ReadOptions, Records, bytes_total, expand};
+use crate::cli::error_report::ErrorReport;
+use crate::cli::import::batch::batches;
+use crate::cli::import::interrupt::Interrupt;
+use crate::cli::import::options::OnError;
+use crate::cli::import::progress::Progress;
+use crate::cli::measure::memory;
+use crate::cli::measure::numbers::{bytes, count};
+use crate::dedup::choice::Choice;
+use crate::dedup::copy::{Copied, Copy, CopyError, Stamps};
+use crate::dedup::grouping::{Criteria, Groups, Index};
+use crate::dedup::outputs::Written;
+use crate::dedup::report::Report;
+use crate::dedup::revisit;
+use crate::dedup::scan::{DOCUMENT_BYTES, FIXED_BYTES, Known, ScanError, Scanned, Watcher, Wishes};
+use crate::dedup::tables::{Pairs, write_groups};
+use crate::sketch::MinResemblance;
+
+pub(crate) use args::Args;
+
+use args::{NOTHING_READ, USAGE};
+use collection::Collection;
+use target::Target;
+
+/// The least limit of memory.
+const MEMORY_MIN: u64 = FIXED_BYTES + (4 << 20);
+
+/// Shows how far a pass has come.
+struct Shown<'a> {
+    progress: Progress,
+    interrupt: &'a Interrupt,
+}
+
+impl Watcher for Shown<'_> {
+    fn at(&mut self, documents: u64) {
+        self.progress.at(documents);
+    }
+
+    fn note(&mut self, note: &str) {
+        self.progress.say(note);
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.interrupt.is_noted()
+    }
+}
+
+pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
+    args.paths = expand(std::mem::take(&mut args.paths));
+    check(&args)?;
+    let mut options = ReadOptions::from(args.reading.clone());
+    options.saved_input = saved_input(&args)?;
+    let target = Target::of(&args, options.saved_input.as_ref())?;
+    let stamps = Stamps::of(&args.paths)?;
+    let interrupt = Interrupt::listen("ending without a copy")?;
+    options.mapping.metadata = args.keep.field.iter().cloned().collect();
+    if args.revisit {
+        options.mapping.metadata.extend(revisit::FIELDS.map(str::to_owned));
+    }
+    let mut scanned = scan(&args, options.clone(), &interrupt)?;
+    let stopped = args.on_error == OnError::Stop && scanned.bad_count > 0;
+    for bad in &scanned.bad {
+        eprintln!("{bad}");
+    }
+    if stopped {
+        let next = "correct it and run it again, or pass --on-error skip";
+        return Err(ErrorReport::new("stopped at a record that cannot be read", next).into());
+    }
+    if let Some(collection) = &args.against {
+        scanned.take_out(known(&args, collection, options.clone(), &interrupt)?);
+    }
+    let (groups, index) = search(&args, &scanned, &interrupt)?;
+    let choice = Choice::of(&groups, &scanned, args.keep.keep);
+    write_tables(&args, (&scanned, &index), (&groups, &choice))?;
+    drop(index);
+    let copy = match (target, &args.output) {
+        (Some(target), Some(path)) => {
+            let (is_marked, revisits) = (args.mark, args.revisit);
+            let copy = Copy { scanned: &scanned, choice: &choice, is_marked, revisits };
+            let (copied, written) = copied(&args, target, copy, (options, &stamps), &interrupt)?;
+            Some(summary::Copy { path, is_marked, copied, written })
+        }
+        _ => None,
+    };
+    let report = Report::of(&scanned, &groups, &choice);
+    if args.json {
+        serde_json::to_writer(&mut *out, &report)?;
+        writeln!(out)?;
+    } else {
+        summary::show(&report, copy.as_ref(), out)?;
+    }
+    verdict(&report, &copy.map(|copy| copy.copied).unwrap_or_default())
+}
+
+/// Writes the files of groups and of pairs.
+fn write_tables(
+    args: &Args,
+    (scanned, index): (&Scanned, &Index),
+    (groups, choice): (&Groups, &Choice),
+) -> Result<()> {
+    let cannot = |path: &Path| format!("cannot write {}", path.display());
+    if let Some(path) = &args.groups {
+        write_groups(path, scanned, groups, choice).with_context(|| cannot(path))?;
+    }
+    if let Some(path) = &args.pairs {
+        let written = Pairs::create(path, scanned).and_then(|mut pairs| {
+            index.pairs(scanned, criteria(args), &mut |pair| pairs.add(pair))?;
+            pairs.finish()
+        });
+        written.with_context(|| cannot(path))?;
+    }
+    Ok(())
+}
+
+/// Refuses what makes no sense before anything is read.
+fn check(args: &Args) -> Result<()> {
+    if !(0.0..=1.0).contains(&args.min_similarity) {
+        let what = format!("--min-similarity is {}; it must be 0 to 1", args.min_similarity);
+        let next = "leave it out for the default";
+        return Err(ErrorReport::new(what, next).with_code(USAGE).into());
+    }
+    if args.memory_max.is_some_and(|bytes| bytes < MEMORY_MIN) {
+        let least = bytes(MEMORY_MIN);
+        let what = format!("--memory-max must be {least} or more");
+        let next = "leave it out for what the machine has";
+        return Err(ErrorReport::new(what, next).with_code(USAGE).into());
+    }
+    Ok(())
+}
+
+/// Saves what comes from the standard input in a file without a name, if it is read twice.
+fn saved_input(args: &Args) -> Result<Option<Arc<File>>> {
+    let is_read_twice = args.output.is_some() || args.against.is_some();
+    if !is_read_twice || args.paths.iter().all(|path| path != Path::new("-")) {
+        return Ok(None);
+    }
+    let saved = tempfile::tempfile().and_then(|mut file| {
+        io::copy(&mut io::stdin().lock(), &mut file)?;
+        Ok(file)
+    });
+    let saved = saved.context("the standard input cannot be saved in a temporary file (TMPDIR)")?;
+    Ok(Some(Arc::new(saved)))
+}
+
+/// The most memory of the run, after it is said.
+fn memory_max(args: &Args, wishes: &str) -> u64 {
+    let limit = args.memory_max.or_else(memory::available).unwrap_or(u64::MAX);
+    let documents = limit.saturating_sub(FIXED_BYTES) / DOCUMENT_BYTES;
+    eprintln!(
+        "memory: {FIXED} and {DOCUMENT_BYTES} bytes a document{wishes}; up to {limit}, which {source}, \
+         are enough for {documents} documents",
+        FIXED = bytes(FIXED_BYTES),
+        limit = bytes(limit),
+        source = if args.memory_max.is_some() { "--memory-max says" } else { "are free" },
+        documents = count(documents),
+    );
+    limit
+}
+
+fn threads(args: &Args) -> usize {
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    args.threads.map_or_else(cores, usize::from)
+}
+
+fn scan(args: &Args, options: ReadOptions, interrupt: &Interrupt) -> Result<Scanned> {
+    let names = args.mark || args.revisit || args.groups.is_some() || args.pairs.is_some();
+    let more = match (args.revisit, names) {
+        (true, _) => ", its id and three headers",
+        (false, true) => " and its id",
+        (false, false) => "",
+    };
+    let wishes = Wishes {
+        method: args.method.method()?,
+        sketches: MinResemblance::of_similarity(args.min_similarity).is_some(),
+        names,
+        metadata: args.revisit,
+        score: args.keep.field.clone(),
+        threads: threads(args),
+        stops_at_errors: args.on_error == OnError::Stop,
+        memory_max: memory_max(args, more),
+    };
+    let mut documents = Documents::new(args.paths.clone(), options);
+    let total = bytes_total(&args.paths)?;
+    let progress = Progress::new(total, documents.records().bytes_read());
+    let mut shown = Shown { progress, interrupt };
+    let scanned = Scanned::of(&mut documents, &wishes, &mut shown);
+    shown.progress.end();
+    let scanned = scanned.map_err(|error| {
+        let next = match &error {
+            ScanError::Memory(_) => {
+                "raise --memory-max, leave out what needs ids, or look at docs/other-engines.md"
+            }
+            ScanError::Spill(_) => "look at the folder for temporary files (TMPDIR)",
+        };
+        ErrorReport::new("the files cannot be compared", next).because(error)
+    })?;
+    if interrupt.is_noted() {
+        return Err(interrupted());
+    }
+    if scanned.is_empty() && scanned.bad_count == 0 {
+        let next = "name files with documents";
+        return Err(ErrorReport::new("nothing was read", next).with_code(NOTHING_READ).into());
+    }
+    Ok(scanned)
+}
+
+fn interrupted() -> anyhow::Error {
+    ErrorReport::new("interrupted", "run it again; it begins anew").into()
+}
+
+/// The documents that a collection has nearly, by their numbers.
+fn known(
+    args: &Args,
+    collection: &str,
+    options: ReadOptions,
+    interrupt: &Interrupt,
+) -> Result<BTreeMap<u32, Known>> {
+    let near = (args.distance, args.min_similarity);
+    let collection = Collection::open(collection, &args.credentials, near)?;
+    let mut documents = Documents::new(args.paths.clone(), options);
+    let total = bytes_total(&args.paths)?;
+    let mut progress = Progress::new(total, documents.records().bytes_read());
+    let (mut all, mut number) = (BTreeMap::new(), 0);
+    let mut look_up = || -> Result<()> {
+        for batch in batches(&mut documents, args.on_error) {
+            if interrupt.is_noted() {
+                return Err(interrupted());
+            }
+            for found in collection.find(&batch.documents)? {
+                all.extend(found.map(|known| (number, known)));
+                number += 1;
+            }
+            progress.at(number.into());
+        }
+        Ok(())
+    };
+    let looked_up = look_up();
+    collection.close();
+    progress.end();
+    looked_up.map(|()| all)
+}
+
+fn criteria(args: &Args) -> Criteria {
+    Criteria {
+        distance: args.distance,
+        min_resemblance: MinResemblance::of_similarity(args.min_similarity),
+        threads: threads(args),
+    }
+}
+
+/// The groups, and the index that found them.
+fn search(args: &Args, scanned: &Scanned, interrupt: &Interrupt) -> Result<(Groups, Index)> {
+    let template = "{msg}  {bar:30} {percent:>3}%, {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    let bar = ProgressBar::new(0).with_style(style.progress_chars("=> "));
+    let watch = |done: u64, all: u64| {
+        bar.set_length(all);
+        bar.set_position(done);
+        !interrupt.is_noted()
+    };
+    bar.set_message("indexing ");
+    let all = scanned.len() as u64;
+    let index = Index::of(scanned, args.distance, &|documents| watch(documents, all));
+    bar.reset();
+    bar.set_message("searching");
+    let groups = index.groups(scanned, criteria(args), &watch);
+    bar.finish_and_clear();
+    if interrupt.is_noted() {
+        return Err(interrupted());
+    }
+    Ok((groups.context("the temporary file of sketches cannot be read")?, index))
+}
+
+/// The second pass: writes what stays.
+fn copied(
+    args: &Args,
+    target: Target,
+    copy: Copy<'_>,
+    (options, stamps): (ReadOptions, &Stamps),
+    interrupt: &Interrupt,
+) -> Result<(Copied, Written)> {
+    let path = args.output.as_deref().unwrap_or(Path::new("")).display();
+    let failed = |error: CopyError| {
+        let next = match &error {
+            CopyError::Changed(_) => "run it again when nothing writes to the files",
+            CopyError::Interrupted => "run it again; it begins anew",
+            CopyError::Write(_) => "look at its folder, the space there, and its permissions",
+        };
+        ErrorReport::new(format!("{path} was not written"), next).because(error)
+    };
+    stamps.check().map_err(failed)?;
+    let mut outputs = target.open(copy.is_marked).map_err(|error| failed(error.into()))?;
+    let total = bytes_total(&args.paths)?;
+    let mut records = Records::new(args.paths.clone(), ReadOptions { keep_raw: true, ..options });
+    let progress = Progress::new(total, records.bytes_read());
+    let mut shown = Shown { progress, interrupt };
+    let written = copy.write(&mut records, &mut outputs, &mut shown);
+    shown.progress.end();
+    let copied = written.and_then(|copied| stamps.check().map(|()| copied)).map_err(failed)?;
+    let written = outputs.finish().map_err(|error| failed(error.into()))?;
+    Ok((copied, written))
+}
+
+/// An error if not every record was read, or copied.
+fn verdict(report: &Report, copied: &Copied) -> Result<()> {
+    if let Some(place) = &copied.first_left_out {
+        let left_out = count(copied.left_out);
+        let what = format!("{left_out} records of more than 8 MiB are not in the copy");
+        let next = "a record has to fit into the memory of a reader; copy them by other means";
+        return Err(ErrorReport::new(format!("{what}; the first is {place}"), next).into());
+    }
+    if report.failed == 0 {
+        return Ok(());
+    }
+    let what = format!("{} records could not be read", report.failed);
+    Err(ErrorReport::new(what, "correct them, and run it again").into())
+}

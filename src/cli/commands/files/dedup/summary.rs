@@ -1,0 +1,78 @@
+//! The summary of a run, for people.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::cli::measure::numbers::{bytes, count, ratio};
+use crate::cli::printable::printable;
+use crate::dedup::copy::Copied;
+use crate::dedup::outputs::Written;
+use crate::dedup::report::{Largest, Report};
+
+/// What was copied, and where to.
+pub(super) struct Copy<'a> {
+    pub(super) path: &'a Path,
+    pub(super) is_marked: bool,
+    pub(super) copied: Copied,
+    pub(super) written: Written,
+}
+
+/// Shows what was found, and what was copied.
+pub(super) fn show(
+    report: &Report,
+    copy: Option<&Copy<'_>>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let part = |of: u64, all: u64| 100.0 * ratio(of, all.max(1));
+    let dropped = part(report.dropped, report.documents);
+    let saved = part(report.dropped_bytes, report.content_bytes);
+    let mut row = |name: &str, number: u64, what: String| {
+        writeln!(out, "{}", format!("{name:<12}{:>14}  {what}", count(number)).trim_end())
+    };
+    row("documents", report.documents, String::new())?;
+    row("groups", report.groups, format!("with {} documents", count(report.in_groups)))?;
+    let content = bytes(report.dropped_bytes);
+    let what =
+        format!("{dropped:.1} % of the documents, {content} ({saved:.1} %) of their content");
+    row("dropped", report.dropped, what)?;
+    if report.in_collection > 0 {
+        row("", report.in_collection, "of them are in the collection".to_owned())?;
+    }
+    row("kept", report.kept, String::new())?;
+    if report.without_fingerprint > 0 {
+        let what = "have no letter or number, and stay".to_owned();
+        row("", report.without_fingerprint, what)?;
+    }
+    if report.failed > 0 {
+        row("failed", report.failed, "could not be read".to_owned())?;
+    }
+    if let Some(Copy { path, is_marked, copied, written }) = copy {
+        let what = if *is_marked { "marked documents" } else { "documents" };
+        let (path, size) = (path.display(), bytes(written.bytes));
+        let files = match written.files {
+            0 | 1 => String::new(),
+            files => format!(", {} files", count(files)),
+        };
+        row("written", copied.documents, format!("{what} in {path}, {size}{files}"))?;
+        if copied.others > 0 {
+            row("", copied.others, "other records, copied as they are".to_owned())?;
+        }
+        if copied.revisits > 0 {
+            row("", copied.revisits, "revisit records of pages that go".to_owned())?;
+        }
+    }
+    show_largest(&report.largest, out)
+}
+
+/// The largest groups, by the names of their documents if these were kept.
+fn show_largest(largest: &[Largest], out: &mut dyn Write) -> io::Result<()> {
+    let sizes: Vec<String> = largest.iter().map(|group| count(group.documents)).collect();
+    if !sizes.is_empty() && largest.iter().all(|group| group.original.is_none()) {
+        return writeln!(out, "the largest groups have {} documents", sizes.join(", "));
+    }
+    for (group, size) in largest.iter().zip(sizes) {
+        let name = group.original.as_deref().unwrap_or_default();
+        writeln!(out, "            {size:>14}  documents are near {}", printable(name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! What is copied, and where to: one file, or a folder with a file for each input.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::args::{Args, NOTHING_READ, USAGE};
+use crate::bulk::{Format, files};
+use crate::cli::error_report::ErrorReport;
+use crate::dedup::copy::has_fields;
+use crate::dedup::outputs::{Names, Outputs};
+
+/// Where the copy goes.
+#[derive(Debug)]
+pub(super) enum Target {
+    File(PathBuf, Format),
+    Folder(PathBuf, Names),
+}
+
+/// An input file.
+struct Input {
+    path: PathBuf,
+    /// Its name in a folder of copies.
+    name: PathBuf,
+    format: Format,
+}
+
+impl Target {
+    /// What the arguments say, after a look at every input; `None` if nothing is to be copied.
+    ///
+    /// # Errors
+    /// There can be no such copy.
+    pub(super) fn of(args: &Args, saved_input: Option<&Arc<File>>) -> Result<Option<Self>> {
+        let Some(output) = &args.output else { return Ok(None) };
+        let is_folder = output.as_os_str().as_encoded_bytes().ends_with(b"/") || output.is_dir();
+        if is_folder && args.paths.iter().any(|path| path == Path::new("-")) {
+            let what = "the standard input has no name in a folder".to_owned();
+            return Err(usage(what, "name a file for the copy: -o FILE"));
+        }
+        let inputs = inputs(args, saved_input)?;
+        let fieldless = inputs.iter().find(|input| args.mark && !has_fields(input.format));
+        if let Some(input) = fieldless {
+            let what = format!("{}: --mark adds fields, and its records have none", shown(input));
+            return Err(usage(what, "leave out --mark, or use --groups FILE"));
+        }
+        if args.revisit && inputs.iter().any(|input| input.format != Format::Warc) {
+            let what = "--revisit is for web archives, and not all of the files are such";
+            return Err(usage(what.to_owned(), "leave it out, or name the archives alone"));
+        }
+        if is_folder { into_folder(output, inputs) } else { into_file(output, &inputs) }.map(Some)
+    }
+
+    /// Begins the copy.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub(super) fn open(self, is_marked: bool) -> io::Result<Outputs> {
+        match self {
+            Self::File(path, format) => Outputs::in_file(&path, format, is_marked),
+            Self::Folder(path, names) => Outputs::in_folder(&path, names, is_marked),
+        }
+    }
+}
+
+fn usage(what: String, next: &str) -> anyhow::Error {
+    ErrorReport::new(what, next).with_code(USAGE).into()
+}
+
+fn shown(input: &Input) -> String {
+    name_of(&input.path)
+}
+
+fn name_of(path: &Path) -> String {
+    if path == Path::new("-") {
+        "the standard input".to_owned()
+    } else {
+        path.display().to_string()
+    }
+}
+
+/// All files that are read.
+fn inputs(args: &Args, saved_input: Option<&Arc<File>>) -> Result<Vec<Input>> {
+    let mut inputs = Vec::new();
+    for path in &args.paths {
+        if path.is_dir() {
+            inputs.extend(files(path).into_iter().map(|(file, format)| {
+                let name = file.strip_prefix(path).unwrap_or(&file).to_owned();
+                Input { name, path: file, format }
+            }));
+            continue;
+        }
+        if is_empty(path, saved_input)? {
+            continue;
+        }
+        let format = match args.reading.format() {
+            Some(format) => Ok(format),
+            None => Format::of_file(path, saved_input),
+        };
+        let format = format.map_err(|bad| {
+            let next = "look at its name; --format names a format that is not found";
+            ErrorReport::new(format!("{} cannot be read", name_of(path)), next).because(bad)
+        })?;
+        let name = path.file_name().map(PathBuf::from).unwrap_or_default();
+        inputs.push(Input { path: path.clone(), name, format });
+    }
+    Ok(inputs)
+}
+
+/// Whether a file has no bytes, and so no format and no records.
+fn is_empty(path: &Path, saved_input: Option<&Arc<File>>) -> io::Result<bool> {
+    let metadata = match saved_input {
+        Some(file) if path == Path::new("-") => file.metadata()?,
+        _ => path.metadata().map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?,
+    };
+    Ok(metadata.len() == 0 && !metadata.file_type().is_fifo())
+}
+
+fn into_file(output: &Path, inputs: &[Input]) -> Result<Target> {
+    let mut known: Option<Format> = None;
+    for input in inputs {
+        if input.format == Format::Document {
+            let what = format!("{} is one document, and has no records to copy", shown(input));
+            let next = "copy into a folder, with a slash at its end: -o FOLDER/";
+            return Err(usage(what, next));
+        }
+        if known.replace(input.format).is_some_and(|known| known != input.format) {
+            let what = format!("{} has another format than the files before it", shown(input));
+            return Err(usage(what, "copy into a folder, with a slash at its end: -o FOLDER/"));
+        }
+    }
+    let Some(format) = known else {
+        let next = "name files with documents";
+        let report = ErrorReport::new("nothing was read: there is no file", next);
+        return Err(report.with_code(NOTHING_READ).into());
+    };
+    Ok(Target::File(output.to_owned(), format))
+}
+
+fn into_folder(output: &Path, inputs: Vec<Input>) -> Result<Target> {
+    if output.exists() {
+        let what = format!("{} exists already", output.display());
+        return Err(usage(what, "name a folder that does not, or remove it first"));
+    }
+    let (mut taken, mut names) = (BTreeSet::new(), Names::new());
+    for input in inputs {
+        if !taken.insert(input.name.clone()) {
+            let what =
+                format!("two files would have the name {} in the copy", input.name.display());
+            return Err(usage(what, "copy them one after the other, into different folders"));
+        }
+        names.insert(input.path, (input.name, input.format));
+    }
+    Ok(Target::Folder(output.to_owned(), names))
+}
