@@ -1,6 +1,6 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-vectors dedup-figures test-examples build build-bench
+.PHONY: engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-vectors dedup-figures test-examples build build-bench
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -13,7 +13,8 @@ help:
 	@echo "make bench-peers  compare nearprint with mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
 	@echo "make bench-compaction  the compaction policy, simulated and measured: the plots of docs/compaction.md"
 	@echo "make quality      the recall of each recipe on the labelled set (QUALITY_SET, PAGES): docs/quality.md"
-	@echo "make test-examples    the examples that need packages from PyPI: pairs in SQL"
+	@echo "make test-examples    the examples that need packages from PyPI and Java: pairs in SQL, and on Spark"
+	@echo "make engines-figures  nearprint dedup beside DuckDB, DataFusion and Spark: docs/other-engines.md (SIZES)"
 	@echo "make dedup-figures    time, memory and quality of nearprint dedup: docs/dedup.md"
 	@echo "make quality-vectors  the recall of the recipes of vectors against exact cosines: docs/quality.md"
 	@echo "make build        the release binary, target/release/nearprint"
@@ -61,6 +62,9 @@ quality:
 
 test-examples:
 	@tools/test-examples
+
+engines-figures:
+	@tools/engines-figures
 
 dedup-figures:
 	@tools/dedup-figures
