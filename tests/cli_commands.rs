@@ -245,6 +245,46 @@ fn an_import_says_what_it_left_out_and_which_ids_came_twice() {
 }
 
 #[test]
+fn ids_that_come_twice_are_seen_in_every_format_that_has_ids() {
+    let page = |id: &str, text: &str| {
+        format!(
+            "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: {id}\r\n\
+             Content-Type: text/plain\r\nContent-Length: {}\r\n\r\n{text}\r\n\r\n",
+            text.len()
+        )
+    };
+    let pages = [page("1", "a text"), page("2", "two"), page("1", "another")];
+    let third = format!("a.warc record 3 (byte {})", pages[0].len() + pages[1].len());
+    for (name, content, place) in [
+        (
+            "a.ndjson",
+            "{\"id\": 1, \"text\": \"a text\"}\n{\"id\": 2, \"text\": \"two\"}\n{\"id\": 1, \"text\": \"another\"}",
+            "a.ndjson line 3 (byte 53)",
+        ),
+        (
+            "a.json",
+            "[{\"id\": 1, \"text\": \"a text\"},{\"id\": 2, \"text\": \"two\"},{\"id\": 1, \"text\": \"another\"}]",
+            "a.json record 3 (byte 54)",
+        ),
+        ("a.csv", "id,text\n1,a text\n2,two\n1,another\n", "a.csv record 3 (byte 23)"),
+        ("a.tsv", "id\ttext\n1\ta text\n2\ttwo\n1\tanother\n", "a.tsv record 3 (byte 23)"),
+        (
+            "a.hex",
+            "00000000000000f1\t1\n00000000000000f2\t2\n00000000000000ff\t1\n",
+            "a.hex line 3 (byte 38)",
+        ),
+        ("a.warc", &pages.concat(), &third),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(folder.path(), name, content);
+        let output = import(folder.path(), &[&path]);
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        assert!(out(&output).contains("replaced                     1\n"), "{}", out(&output));
+        assert!(out(&output).contains(place), "{place}\n{}", out(&output));
+    }
+}
+
+#[test]
 fn a_purge_must_say_what_it_removes_and_an_empty_value_says_nothing() {
     for arguments in [
         &["purge", "--yes"][..],

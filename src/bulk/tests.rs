@@ -367,6 +367,88 @@ fn a_file_that_is_cut_off_anywhere_has_the_documents_before_the_cut() {
 }
 
 #[test]
+fn lines_of_hex_and_of_text_that_are_broken_or_cut_off_lose_no_other_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |bytes: &[u8], format| {
+        let path = folder.path().join("a");
+        fs::write(&path, bytes).unwrap();
+        let shown = |item: Result<Record, BadEntry>| match item {
+            Ok(Record::Document(Entry { body: Body::Text(text), .. })) => text,
+            Ok(Record::Document(entry)) => entry.id.unwrap_or_default(),
+            Ok(Record::Other(other)) => panic!("{other:?}"),
+            Err(bad) => format!("error in line {}", bad.place.record.unwrap().number),
+        };
+        records(&path, ReadOptions::from(format)).into_iter().map(shown).collect::<Vec<_>>()
+    };
+    let hex = b"00000000000000f1\tone\n00000000000000f2\ttwo\n00000000000000f3\tthree\n";
+    let text = b"one\ntwo\nthree\n";
+    for (format, whole) in [(Format::Hex, &hex[..]), (Format::Lines, &text[..])] {
+        assert_eq!(read(whole, format), ["one", "two", "three"]);
+        let mut broken = whole.to_vec();
+        let second = find(whole, b"\n").unwrap() + 1;
+        broken[second] = 0xff;
+        assert_eq!(read(&broken, format), ["one", "error in line 2", "three"]);
+        for cut in second..whole.len() {
+            let got = read(&whole[..cut], format);
+            let lines = String::from_utf8_lossy(&whole[..cut]).matches('\n').count();
+            assert_eq!(got[..lines], ["one", "two", "three"][..lines], "cut at {cut}");
+            assert!(got.len() <= lines + 1, "cut at {cut}: {got:?}");
+        }
+    }
+}
+
+#[test]
+fn a_compressed_file_that_is_cut_off_anywhere_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let documents: Vec<String> = (0..2_000).map(|number| format!("{number}")).collect();
+    let documents: Vec<Written<'_>> = documents.iter().map(|id| (&**id, Some(&**id))).collect();
+    let plain = ndjson(&documents);
+    let bzip2 = |plain: &[u8]| {
+        let mut packed = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        packed.write_all(plain).unwrap();
+        packed.finish().unwrap()
+    };
+    let xz = |plain: &[u8]| {
+        let mut packed =
+            lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::default()).unwrap();
+        packed.write_all(plain).unwrap();
+        packed.finish().unwrap()
+    };
+    for (name, packed) in [
+        ("a.ndjson.gz", gzip(&plain)),
+        ("a.ndjson.zst", zstd::encode_all(&plain[..], 1).unwrap()),
+        ("a.ndjson.bz2", bzip2(&plain)),
+        ("a.ndjson.xz", xz(&plain)),
+    ] {
+        let (ids, bad) = read(folder.path(), name, &packed);
+        assert_eq!((ids.len(), bad.len()), (documents.len(), 0), "{name}: {bad:?}");
+        for cut in (20..packed.len()).step_by(packed.len() / 40) {
+            let (ids, bad) = read(folder.path(), name, &packed[..cut]);
+            assert!(!bad.is_empty(), "{name} cut at {cut}: {} documents", ids.len());
+            assert!(ids.iter().zip(&documents).all(|(id, (whole, _))| id == whole), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_table_without_a_text_is_reported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for case in CASES.iter().filter(|case| matches!(case.name, "a.csv" | "a.tsv" | "a.parquet")) {
+        let path = folder.path().join(case.name);
+        fs::write(&path, (case.write)(&THREE)).unwrap();
+        let mapping = |path: &str| Mapping {
+            body: Some((BodyKind::Text, path.to_owned())),
+            ..Mapping::default()
+        };
+        let options = ReadOptions { mapping: mapping("page.body"), ..ReadOptions::default() };
+        let bad: Vec<BadEntry> =
+            records(&path, options).into_iter().filter_map(Result::err).collect();
+        assert_eq!(bad.len(), 1, "{}: {bad:?}", case.name);
+        assert!(bad[0].why.contains("The rest of the table is not read"), "{}", bad[0].why);
+    }
+}
+
+#[test]
 fn a_file_with_a_wrong_name_is_read_as_what_it_is_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     for case in &CASES {

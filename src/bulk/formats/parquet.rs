@@ -26,8 +26,8 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 
 use crate::bulk::context::File;
-use crate::bulk::entry::{Item, Place, Raw};
-use crate::bulk::mapping::{Fields, Value, is_wanted, within};
+use crate::bulk::entry::{BadEntry, Item, Place, Raw};
+use crate::bulk::mapping::{Fields, Value, has_content, is_wanted, within};
 use crate::bulk::source::{self, BytesRead};
 
 /// About how many bytes of cells a batch has.
@@ -115,6 +115,13 @@ impl Rows {
         }))
     }
 
+    /// Reads no more.
+    fn end(&mut self) {
+        self.reader = None;
+        self.batch = None;
+        self.group = usize::MAX;
+    }
+
     fn broken(&mut self, error: &dyn std::fmt::Display) -> Item {
         let place = self.place();
         self.reader = None;
@@ -129,7 +136,15 @@ impl Rows {
         self.number += 1;
         let fields = Row { names: &self.names, schema: batch.schema(), batch, index: row };
         let raw = Raw::Row(Arc::clone(batch), row);
-        self.file.document(place, raw, &fields)
+        let item = self.file.document(place, raw, &fields);
+        match item {
+            // Every row would say the same.
+            Err(BadEntry { place, why }) if !has_content(&self.names, self.file.mapping()) => {
+                self.end();
+                Err(BadEntry { place, why: format!("{why}. The rest of the table is not read") })
+            }
+            item => item,
+        }
     }
 }
 

@@ -108,7 +108,10 @@ fn choose<'a>(fields: &'a dyn Fields, mapping: &'a Mapping) -> Result<Choice<'a>
 pub(super) fn has_content(columns: &[String], mapping: &Mapping) -> bool {
     let names = BODIES.iter().map(|(name, _)| *name).chain(TEXTS);
     match &mapping.body {
-        Some((_, path)) => columns.contains(path),
+        Some((_, path)) => {
+            let outermost = path.split('.').next().unwrap_or_default();
+            columns.iter().any(|column| column == path || column == outermost)
+        }
         None => names
             .into_iter()
             .any(|name| columns.iter().any(|column| column.eq_ignore_ascii_case(name))),
