@@ -16,12 +16,30 @@ const NOTES_MAX: usize = 20;
 /// How much of a document is shown.
 const CHARS_SHOWN_MAX: usize = 60;
 
+/// What records come with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// The content of a document.
+    #[default]
+    Content,
+    /// The content, and the bytes of the record ([`Raw`]).
+    Both,
+    /// The bytes of the record, for those who have read the content before. Lines are not parsed then:
+    /// each is a document without content, even one that nothing could read.
+    Bytes,
+}
+
+impl Keep {
+    pub(super) const fn has_bytes(self) -> bool {
+        matches!(self, Self::Both | Self::Bytes)
+    }
+}
+
 /// What applies to all files of a run.
 #[derive(Debug, Default)]
 pub(super) struct Context {
     pub(super) mapping: Mapping,
-    /// Whether records come with their bytes.
-    pub(super) keep_raw: bool,
+    pub(super) keep: Keep,
     said: Mutex<Said>,
 }
 
@@ -33,8 +51,8 @@ struct Said {
 }
 
 impl Context {
-    pub(super) fn new(mapping: Mapping, keep_raw: bool) -> Arc<Self> {
-        Arc::new(Self { mapping, keep_raw, said: Mutex::default() })
+    pub(super) fn new(mapping: Mapping, keep: Keep) -> Arc<Self> {
+        Arc::new(Self { mapping, keep, said: Mutex::default() })
     }
 
     fn said(&self) -> std::sync::MutexGuard<'_, Said> {
@@ -146,7 +164,7 @@ impl File {
                 Err(place.bad(too_long()))
             }
             Ok(Parsed { id, body, passed }) => {
-                let raw = if self.context.keep_raw { raw } else { Raw::None };
+                let raw = if self.context.keep.has_bytes() { raw } else { Raw::None };
                 Ok(Record::Document(Entry { place, raw, id, body, passed }))
             }
         }
@@ -154,7 +172,7 @@ impl File {
 
     /// A record that is no document.
     pub(super) fn other(&self, place: Place, raw: Bytes, what: &'static str) -> Record {
-        let raw = if self.context.keep_raw { Raw::Bytes(raw) } else { Raw::None };
+        let raw = if self.context.keep.has_bytes() { Raw::Bytes(raw) } else { Raw::None };
         Record::Other(Other { place, raw, what })
     }
 }

@@ -177,13 +177,13 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::super::context::Context;
+    use super::super::context::{Context, Keep};
     use super::super::mapping::Mapping;
     use super::super::source::BytesRead;
     use super::*;
 
     fn folder(root: &Path, bytes: BytesRead) -> Folder {
-        let context = Context::new(Mapping::default(), false);
+        let context = Context::new(Mapping::default(), Keep::Content);
         Folder::new(root.to_path_buf(), Opener { format: None, context, saved_input: None, bytes })
     }
 

@@ -43,11 +43,11 @@ pub struct Fate {
 impl Choice {
     /// Chooses in each group.
     pub fn of(groups: &Groups, scanned: &Scanned, keep: Keep) -> Self {
-        let originals = groups.0.iter().map(|group| original(group, scanned, keep)).collect();
-        let numbered = (0..).zip(&groups.0);
-        let mut members: Vec<(u32, u32)> = numbered
-            .flat_map(|(number, group)| group.iter().map(move |&of| (of, number)))
-            .collect();
+        let originals = groups.iter().map(|group| original(group, scanned, keep)).collect();
+        let mut members = Vec::with_capacity(groups.documents().len());
+        for (number, group) in (0..).zip(groups.iter()) {
+            members.extend(group.iter().map(|&of| (of, number)));
+        }
         members.sort_unstable();
         Self { originals, members, keeps_originals: keep != Keep::None }
     }
@@ -115,7 +115,7 @@ mod tests {
             scores: vec![f64::NAN, 2.0, -1.0, 2.0],
             ..Scanned::default()
         };
-        let groups = Groups(vec![vec![0, 1, 2, 3], vec![4, 5]]);
+        let groups = Groups::of(&[0, 0, 0, 0, 1, 1]);
         let scanned = Scanned { lengths: [scanned.lengths, vec![7]].concat(), ..scanned };
         let chosen = |keep| Choice::of(&groups, &scanned, keep).originals;
         assert_eq!(chosen(Keep::First), [0, 4]);

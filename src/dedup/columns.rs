@@ -2,33 +2,58 @@
 
 use crate::fingerprint::Fingerprint;
 
+/// A bit for each item.
+#[derive(Debug, Default)]
+pub(super) struct Bits {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Bits {
+    pub(super) fn push(&mut self, bit: bool) {
+        self.words.resize(self.len / 64 + 1, 0);
+        self.words[self.len / 64] |= u64::from(bit) << (self.len % 64);
+        self.len += 1;
+    }
+
+    /// That of an item; `None` behind the last one.
+    pub(super) fn get(&self, at: usize) -> Option<bool> {
+        (at < self.len).then(|| self.words[at / 64] >> (at % 64) & 1 == 1)
+    }
+
+    pub(super) fn clear(&mut self, at: usize) {
+        self.words[at / 64] &= !(1 << (at % 64));
+    }
+
+    /// How many are set.
+    pub(super) fn ones(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+}
+
 /// A fingerprint for each document, or none. 8 bytes and a bit each.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints {
     bits: Vec<u64>,
-    /// A bit for each document, whether it has one.
-    present: Vec<u64>,
+    /// Whether a document has one.
+    present: Bits,
 }
 
 impl Fingerprints {
     pub(super) fn push(&mut self, fingerprint: Option<Fingerprint>) {
-        let at = self.bits.len();
         self.bits.push(fingerprint.map_or(0, Fingerprint::bits));
-        self.present.resize(at / 64 + 1, 0);
-        self.present[at / 64] |= u64::from(fingerprint.is_some()) << (at % 64);
+        self.present.push(fingerprint.is_some());
     }
 
     /// That of a document.
     pub(super) fn get(&self, document: u32) -> Option<Fingerprint> {
         let at = document as usize;
-        let is_present = self.present[at / 64] >> (at % 64) & 1 == 1;
-        is_present.then(|| Fingerprint::new(self.bits[at]))
+        self.present.get(at)?.then(|| Fingerprint::new(self.bits[at]))
     }
 
     /// Takes it from a document.
     pub(super) fn take(&mut self, document: u32) {
-        let at = document as usize;
-        self.present[at / 64] &= !(1 << (at % 64));
+        self.present.clear(document as usize);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -37,8 +62,7 @@ impl Fingerprints {
 
     /// The documents that have none.
     pub(super) fn absent(&self) -> usize {
-        let present: u32 = self.present.iter().map(|word| word.count_ones()).sum();
-        self.len() - present as usize
+        self.len() - self.present.ones()
     }
 }
 

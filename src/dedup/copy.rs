@@ -82,7 +82,7 @@ pub struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    /// Writes what stays.
+    /// Writes what stays. The records come with their bytes, and need not be parsed.
     ///
     /// # Errors
     /// [`CopyError`]; the outputs must be dropped.
@@ -93,14 +93,15 @@ impl Copy<'_> {
         watcher: &mut dyn Watcher,
     ) -> Result<Copied, CopyError> {
         let (mut copied, mut document) = (Copied::default(), 0_u32);
+        let mut readable = (0..).map_while(|at| self.scanned.readable.get(at));
         for record in records {
             match record {
-                // It was reported by the first pass, and is no document.
-                Err(_) => {}
                 Ok(Record::Other(other)) => copy_other(&other, outputs, &mut copied)?,
+                // The first pass has reported what cannot be read.
+                Err(_) => drop(readable.next()),
                 Ok(Record::Document(entry)) => {
-                    if document as usize == self.scanned.len() {
-                        return Err(CopyError::Changed(entry.place.to_string()));
+                    if !readable.next().ok_or_else(|| changed(&entry))? {
+                        continue;
                     }
                     self.document(document, &entry, outputs, &mut copied)?;
                     document += 1;
@@ -113,7 +114,7 @@ impl Copy<'_> {
                 }
             }
         }
-        if document as usize != self.scanned.len() {
+        if readable.next().is_some() {
             return Err(CopyError::Changed("a file".to_owned()));
         }
         Ok(copied)
@@ -193,6 +194,10 @@ impl Copy<'_> {
             group,
         }))
     }
+}
+
+fn changed(entry: &Entry) -> CopyError {
+    CopyError::Changed(entry.place.to_string())
 }
 
 /// Writes a record that is no document. Files that no reader understands are left where they are.

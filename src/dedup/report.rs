@@ -51,19 +51,18 @@ impl Report {
         let bytes = |documents: &mut dyn Iterator<Item = u32>| {
             documents.map(|of| u64::from(scanned.lengths[of as usize])).sum()
         };
-        let in_groups: u64 = groups.0.iter().map(|group| group.len() as u64).sum();
-        let members = groups.0.iter().flatten().copied();
+        let members = groups.documents().iter().copied();
         let gone = members.filter(|&of| choice.fate(of).is_some_and(|fate| !fate.stays));
         let gone: Vec<u32> = gone.chain(scanned.known.keys().copied()).collect();
         let without = scanned.fingerprints.absent();
-        let largest = groups.0.iter().zip(choice.originals()).take(LARGEST);
+        let largest = groups.iter().zip(choice.originals()).take(LARGEST);
         let documents = scanned.len() as u64;
         Self {
             documents,
             without_fingerprint: (without - scanned.known.len()) as u64,
             failed: scanned.bad_count,
-            groups: groups.0.len() as u64,
-            in_groups,
+            groups: groups.len() as u64,
+            in_groups: groups.documents().len() as u64,
             in_collection: scanned.known.len() as u64,
             kept: documents - gone.len() as u64,
             dropped: gone.len() as u64,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::bulk::{BadEntry, Body, Documents, Entry};
-use crate::dedup::columns::{Fingerprints, Texts};
+use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
@@ -22,9 +22,9 @@ const BATCHES_WAITING: usize = 2;
 
 /// Bytes that are in memory whatever the number of documents: batches that wait, and buffers.
 pub const FIXED_BYTES: u64 = 96 << 20;
-/// Bytes of memory for a document while groups are searched: its columns, its place in the index,
-/// and a share of what the index needs while it merges.
-pub const DOCUMENT_BYTES: u64 = 48;
+/// Bytes of memory for a document while groups are searched: 12 in columns, 24 in the index, and 28
+/// in the search.
+pub const DOCUMENT_BYTES: u64 = 64;
 
 /// What the first pass is to find out.
 #[derive(Debug, Clone)]
@@ -76,6 +76,8 @@ pub struct Scanned {
     /// All namespaces; the first is that of documents without one.
     pub(super) all_namespaces: Vec<Box<str>>,
     pub(super) spill: Option<Spill>,
+    /// For each record that is or should be a document, whether it could be read.
+    pub(super) readable: Bits,
     /// Documents that a collection has nearly.
     pub(super) known: BTreeMap<u32, Known>,
     /// The entries that could not be read.
@@ -116,6 +118,8 @@ struct Batch {
     number: u64,
     entries: Vec<Entry>,
     bad: Vec<BadEntry>,
+    /// In the order of the files: whether it is one of the entries, and not bad.
+    readable: Vec<bool>,
     notes: Vec<String>,
 }
 
@@ -123,6 +127,7 @@ struct Done {
     number: u64,
     documents: Vec<Analysed>,
     bad: Vec<BadEntry>,
+    readable: Vec<bool>,
     notes: Vec<String>,
 }
 
@@ -212,6 +217,7 @@ impl Scanned {
             while let Some(batch) = waiting.remove(&next) {
                 next += 1;
                 batch.notes.iter().for_each(|note| watcher.note(note));
+                batch.readable.iter().for_each(|&readable| self.readable.push(readable));
                 self.bad_count += batch.bad.len() as u64;
                 let room = BAD_KEPT.saturating_sub(self.bad.len());
                 self.bad.extend(batch.bad.into_iter().take(room));
@@ -276,19 +282,20 @@ impl Reading<'_> {
     /// Whether there is no further batch.
     fn fill(&self, batch: &mut Batch, documents: &mut Documents) -> bool {
         let mut bytes = 0;
-        while bytes < BATCH_BYTES && batch.entries.len() + batch.bad.len() < BATCH_DOCUMENTS {
-            match documents.next() {
-                Some(Ok(entry)) => {
+        while bytes < BATCH_BYTES && batch.readable.len() < BATCH_DOCUMENTS {
+            let Some(next) = documents.next() else { return true };
+            batch.readable.push(next.is_ok());
+            match next {
+                Ok(entry) => {
                     bytes += entry.body.bytes();
                     batch.entries.push(entry);
                 }
-                Some(Err(bad)) => {
+                Err(bad) => {
                     batch.bad.push(bad);
                     if self.stops_at_errors {
                         return true;
                     }
                 }
-                None => return true,
             }
         }
         self.is_over.load(Ordering::Relaxed)
@@ -298,9 +305,9 @@ impl Reading<'_> {
 fn analyse_all(batches: &Mutex<Receiver<Batch>>, wishes: &Wishes, sender: &SyncSender<Done>) {
     loop {
         let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Batch { number, entries, bad, notes }) = next else { return };
+        let Ok(Batch { number, entries, bad, readable, notes }) = next else { return };
         let documents = entries.into_iter().map(|entry| analysed(entry, wishes)).collect();
-        if sender.send(Done { number, documents, bad, notes }).is_err() {
+        if sender.send(Done { number, documents, bad, readable, notes }).is_err() {
             return;
         }
     }

@@ -49,7 +49,7 @@ pub fn write_groups(
     choice: &Choice,
 ) -> io::Result<()> {
     let mut table = Table::create(path, Shape::Groups)?;
-    for (number, (group, &original)) in groups.0.iter().zip(choice.originals()).enumerate() {
+    for (number, (group, &original)) in groups.iter().zip(choice.originals()).enumerate() {
         let number = number + 1;
         let original = scanned.name(original);
         if table.has_lines() {

@@ -249,6 +249,28 @@ fn what_cannot_be_read_is_reported_and_the_rest_is_copied() {
 }
 
 #[test]
+fn the_second_pass_knows_which_lines_could_not_be_read() {
+    let folder = folder();
+    // Several batches, each with lines of every kind at other places.
+    let line = |number: u64| match number % 7 {
+        3 => format!("{{\"text\": {number}\n"),
+        4 => "{\"url\": \"https://a.example/\"}\n".to_owned(),
+        5 => "  \n".to_owned(),
+        _ => format!("{{\"id\": {number}, \"text\": \"{}\"}}\n", "word ".repeat(number as usize)),
+    };
+    let lines: Vec<String> = (0..1_500).map(line).collect();
+    write(folder.path(), "in.jsonl", lines.concat());
+    let error = failed(folder.path(), 1, &["in.jsonl", "-o", "out.jsonl", "--mark"]);
+    assert!(error.contains("428 records could not be read"), "{error}");
+    let ids = |content: &str| -> Vec<u64> {
+        let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap();
+        content.lines().map(id).collect()
+    };
+    let whole: Vec<u64> = (0..1_500).filter(|number| !matches!(number % 7, 3..=5)).collect();
+    assert_eq!(ids(&read(folder.path(), "out.jsonl")), whole);
+}
+
+#[test]
 fn a_command_line_that_makes_no_sense_is_refused() {
     let folder = folder();
     write(folder.path(), "in.jsonl", of(&lines(), &[0]));

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nearprint::bulk::{BodyKind, Documents, Raw, ReadOptions, Record, Records};
+use nearprint::bulk::{BodyKind, Documents, Keep, Raw, ReadOptions, Record, Records};
 use serde_json::Value;
 
 use crate::support::*;
@@ -142,7 +142,7 @@ fn pages_that_go_become_revisit_records() {
     for out in ["out.warc", "out.warc.gz", "out.warc.zst"] {
         let shown = done(folder.path(), &["in.warc", "-o", out, "--revisit"]);
         assert!(shown.contains("2  revisit records"), "{shown}");
-        let options = ReadOptions { keep_raw: true, ..ReadOptions::default() };
+        let options = ReadOptions { keep: Keep::Both, ..ReadOptions::default() };
         let records = Records::new(vec![folder.path().join(out)], options);
         let raw = records.map(|record| match record.unwrap() {
             Record::Document(entry) => (entry.raw, "a page"),
@@ -191,7 +191,7 @@ fn a_run_ends_before_it_takes_more_memory_than_the_limit() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("documents need more memory than the limit"), "{said}");
     assert!(
-        said.contains("memory: 96 MiB and 48 bytes a document and its id; up to 103 MiB"),
+        said.contains("memory: 96 MiB and 64 bytes a document and its id; up to 103 MiB"),
         "{said}"
     );
     assert!(!folder.path().join("groups.csv").exists());

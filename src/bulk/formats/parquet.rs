@@ -67,7 +67,7 @@ impl Rows {
             metadata.schema().fields().iter().map(|field| field.name().clone()).collect();
         let mapping = &file.context.mapping;
         let wanted = (0..).zip(names.iter()).filter(|(_, name)| is_wanted(name, mapping));
-        let mask = if file.context.keep_raw {
+        let mask = if file.context.keep.has_bytes() {
             ProjectionMask::all()
         } else {
             ProjectionMask::roots(metadata.parquet_schema(), wanted.map(|(index, _)| index))

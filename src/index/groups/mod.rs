@@ -5,6 +5,7 @@
 //!   Search::piece     looks up some of the fingerprints in the view, and joins  any order, any
 //!                     the groups of each pair that counts                       number of threads
 //!   Search::finish    the groups, largest first                               two passes
+//!   Search::each_label    for callers who make the groups themselves          one pass
 //! ```
 //!
 //! Two documents are in one group if a chain of pairs leads from one to the other. Documents with the
@@ -207,6 +208,14 @@ impl<'a> Search<'a> {
             self.joined.join(at, other);
         }
         Ok(())
+    }
+
+    /// Passes on the label of every document, once all pieces were run: a number below that of the
+    /// documents, which the documents of one group have in common.
+    pub fn each_label(&self, mut take: impl FnMut(Sequence, u32)) {
+        for at in 0..self.documents.len() {
+            take(self.documents.sequence(at), self.joined.root(at) as u32);
+        }
     }
 
     /// The groups of at least `size_min` documents, once all pieces were run.
