@@ -1,6 +1,6 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-vectors dedup-figures test-examples build build-bench
+.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-vectors dedup-figures test-examples build build-bench
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -11,6 +11,7 @@ help:
 	@echo "make figures      measure a release build with COUNT fingerprints (10m): the figures of README.md"
 	@echo "make bench        measure it quickly, and compare with the last run (Criterion)"
 	@echo "make bench-peers  compare nearprint with mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
+	@echo "make bench-dedup-peers  nearprint dedup beside text-dedup and datatrove: docs/benchmarks.md (DOCUMENTS, LIMIT)"
 	@echo "make bench-compaction  the compaction policy, simulated and measured: the plots of docs/compaction.md"
 	@echo "make quality      the recall of each recipe on the labelled set (QUALITY_SET, PAGES): docs/quality.md"
 	@echo "make test-examples    the examples that need packages from PyPI and Java: pairs in SQL, and on Spark"
@@ -52,6 +53,9 @@ bench: build-bench
 
 bench-peers:
 	@tools/bench-peers
+
+bench-dedup-peers:
+	@tools/bench-dedup-peers
 
 bench-compaction: build-bench
 	target/release/nearprint-bench compaction --measured-count 100k,1m,3m,10m,30m,100m --json > target/compaction.json
