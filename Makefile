@@ -11,7 +11,7 @@ help:
 	@echo "make figures      measure a release build with COUNT fingerprints (10m): the figures of README.md"
 	@echo "make bench        measure it quickly, and compare with the last run (Criterion)"
 	@echo "make bench-peers  compare nearprint with mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
-	@echo "make bench-dedup-peers  nearprint dedup beside text-dedup and datatrove: docs/benchmarks.md (DOCUMENTS, LIMIT)"
+	@echo "make bench-dedup-peers  compare nearprint dedup with text-dedup and datatrove: docs/benchmarks.md (DOCUMENTS, LIMIT)"
 	@echo "make bench-compaction  the compaction policy, simulated and measured: the plots of docs/compaction.md"
 	@echo "make quality      the recall of each recipe on the labelled set (QUALITY_SET, PAGES): docs/quality.md"
 	@echo "make test-examples    the examples that need packages from PyPI and Java: pairs in SQL, and on Spark"

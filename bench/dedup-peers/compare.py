@@ -1,5 +1,7 @@
 """Runs nearprint dedup and its peers on the same documents, and writes the table of docs/benchmarks.md.
 
+usage: compare.py REAL_DOCUMENTS.jsonl
+
 `tools/bench-dedup-peers` installs the peers and starts it; the variables are described there. Each program runs alone, in
 a process whose time and whose peak of memory are taken. What it found is read as groups of ids, and the pairs within
 groups are compared with the truth.
@@ -156,7 +158,7 @@ def pairs_within(groups):
 
 
 def sampled(groups, position, dice):
-    """Some documents that go, each with the one of its group that stays, which is the first."""
+    """Some dropped documents, each with the first one of its group, which is kept."""
     pairs = []
     for group in groups:
         first, *others = sorted(group, key=position.__getitem__)
@@ -222,7 +224,7 @@ def compare(title, documents, score):
         rows.setdefault(name, [failed])
     scores = score(found, texts)
     yield f"### {title}\n"
-    yield "| program | time | memory | documents that go | precision | recall |"
+    yield "| program | time | memory | dropped | precision | recall |"
     yield "|---|--:|--:|--:|--:|--:|"
     for name, cells in rows.items():
         cells = [*cells, *(f"{score:.3f}" for score in scores.get(name, []))]
@@ -235,7 +237,7 @@ def main():
     with open(SET / "docs.jsonl", encoding="utf8") as lines, open(labelled_set, "w", encoding="utf8") as out:
         for document in map(json.loads, lines):
             out.write(json.dumps({"id": document["id"], "text": document["text"]}) + "\n")
-    real = WORK / "real.jsonl"
+    real = Path(sys.argv[1]).resolve()
     count = sum(1 for _ in open(real, "rb"))
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     lines = [

@@ -13,7 +13,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use nearprint::access::{self, Access};
-use nearprint::bulk::{self, BadEntry, Entry, Format, Keep, Other, Raw, ReadOptions, Records};
+use nearprint::bulk::{
+    self, BadEntry, Entry, Format, Other, Raw, ReadOptions, RecordForm, Records,
+};
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::engine::{Durability, Engine, Options, StateFile};
 use nearprint::fingerprint::Distance;
@@ -244,7 +246,7 @@ pub fn records(bytes: &[u8]) {
         Format::Lines,
     ];
     let format = formats[usize::from(choice) % formats.len()];
-    let options = ReadOptions { keep: Keep::Both, ..ReadOptions::from(format) };
+    let options = ReadOptions { form: RecordForm::Both, ..ReadOptions::from(format) };
     let stream = std::io::Cursor::new(content.to_vec());
     let Ok(records) = Records::of_stream(stream, options) else { return };
     let is_plain =
@@ -283,7 +285,7 @@ pub fn parquet(bytes: &[u8]) {
     file.as_file().set_len(0).expect("the disk has space");
     file.rewind().expect("it is a file");
     file.write_all(bytes).expect("the disk has space");
-    let options = ReadOptions { keep: Keep::Both, ..ReadOptions::from(Format::Parquet) };
+    let options = ReadOptions { form: RecordForm::Both, ..ReadOptions::from(Format::Parquet) };
     // A row of no columns needs no bytes, so a small file may have as many as it says.
     for record in Records::new(vec![file.path().to_path_buf()], options).take(10_000) {
         drop(record);

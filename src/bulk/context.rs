@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::entry::{
-    Body, DOCUMENT_BYTES_MAX, Entry, Item, Other, Parsed, Place, Position, Raw, Record,
+    BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Item, Other, Parsed, Place, Position, Raw, Record,
 };
 use super::mapping::{self, Fields, Mapping, shortened};
 
@@ -16,22 +16,22 @@ const NOTES_MAX: usize = 20;
 /// How much of a document is shown.
 const CHARS_SHOWN_MAX: usize = 60;
 
-/// What records come with.
+/// The form in which a reader yields records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Keep {
-    /// The content of a document.
+pub enum RecordForm {
+    /// The parsed content.
     #[default]
-    Content,
-    /// The content, and the bytes of the record ([`Raw`]).
+    Parsed,
+    /// The parsed content and the bytes of the record ([`Raw`]).
     Both,
-    /// The bytes of the record, for those who have read the content before. Lines are not parsed then:
-    /// each is a document without content, even one that nothing could read.
-    Bytes,
+    /// The bytes of the record, for callers that have read the content before. Lines are not parsed:
+    /// each becomes a document without content, even if parsing it would fail.
+    Raw,
 }
 
-impl Keep {
-    pub(super) const fn has_bytes(self) -> bool {
-        matches!(self, Self::Both | Self::Bytes)
+impl RecordForm {
+    pub(super) const fn has_raw(self) -> bool {
+        matches!(self, Self::Both | Self::Raw)
     }
 }
 
@@ -39,7 +39,7 @@ impl Keep {
 #[derive(Debug, Default)]
 pub(super) struct Context {
     pub(super) mapping: Mapping,
-    pub(super) keep: Keep,
+    pub(super) form: RecordForm,
     said: Mutex<Said>,
 }
 
@@ -51,8 +51,8 @@ struct Said {
 }
 
 impl Context {
-    pub(super) fn new(mapping: Mapping, keep: Keep) -> Arc<Self> {
-        Arc::new(Self { mapping, keep, said: Mutex::default() })
+    pub(super) fn new(mapping: Mapping, form: RecordForm) -> Arc<Self> {
+        Arc::new(Self { mapping, form, said: Mutex::default() })
     }
 
     fn said(&self) -> std::sync::MutexGuard<'_, Said> {
@@ -154,6 +154,21 @@ impl File {
         self.parsed(place, raw, parsed)
     }
 
+    /// The document that a row of a table is, and whether the rows behind it would fail as it does.
+    pub(super) fn row(
+        &mut self,
+        (place, raw): (Place, Raw),
+        columns: &[String],
+        fields: &dyn Fields,
+    ) -> (Item, bool) {
+        match self.document(place, raw, fields) {
+            Err(BadEntry { place, why }) if !mapping::has_content(columns, self.mapping()) => {
+                (Err(place.bad(format!("{why}. The rest of the table is not read"))), true)
+            }
+            item => (item, false),
+        }
+    }
+
     /// The document that a record was parsed to.
     pub(super) fn parsed(&self, place: Place, raw: Raw, parsed: Result<Parsed, String>) -> Item {
         match parsed {
@@ -164,7 +179,7 @@ impl File {
                 Err(place.bad(too_long()))
             }
             Ok(Parsed { id, body, passed }) => {
-                let raw = if self.context.keep.has_bytes() { raw } else { Raw::None };
+                let raw = if self.context.form.has_raw() { raw } else { Raw::None };
                 Ok(Record::Document(Entry { place, raw, id, body, passed }))
             }
         }
@@ -172,7 +187,7 @@ impl File {
 
     /// A record that is no document.
     pub(super) fn other(&self, place: Place, raw: Bytes, what: &'static str) -> Record {
-        let raw = if self.context.keep.has_bytes() { Raw::Bytes(raw) } else { Raw::None };
+        let raw = if self.context.form.has_raw() { Raw::Bytes(raw) } else { Raw::None };
         Record::Other(Other { place, raw, what })
     }
 }

@@ -177,13 +177,13 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::super::context::{Context, Keep};
+    use super::super::context::{Context, RecordForm};
     use super::super::mapping::Mapping;
     use super::super::source::BytesRead;
     use super::*;
 
     fn folder(root: &Path, bytes: BytesRead) -> Folder {
-        let context = Context::new(Mapping::default(), Keep::Content);
+        let context = Context::new(Mapping::default(), RecordForm::Parsed);
         Folder::new(root.to_path_buf(), Opener { format: None, context, saved_input: None, bytes })
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::context::{Context, Keep};
+use super::context::{Context, RecordForm};
 use super::detect::Format;
 use super::entry::{BadEntry, Entry, Place, Record};
 use super::folder::{self, Folder};
@@ -24,8 +24,8 @@ pub struct ReadOptions {
     pub format: Option<Format>,
     /// Which fields become the parts of documents.
     pub mapping: Mapping,
-    /// What records come with.
-    pub keep: Keep,
+    /// The form in which records are yielded.
+    pub form: RecordForm,
     /// A file with what came from the standard input, which can be read once only. It is read from
     /// its start each time.
     pub saved_input: Option<Arc<File>>,
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Records {
 impl Records {
     /// The records of files, folders and `-`, the standard input. Opens nothing yet.
     pub fn new(paths: Vec<PathBuf>, options: ReadOptions) -> Self {
-        let context = Context::new(options.mapping, options.keep);
+        let context = Context::new(options.mapping, options.form);
         let opener = Opener {
             format: options.format,
             context,

@@ -8,7 +8,7 @@
 //! it as text would store one meaningless document.
 //!
 //! [`Documents`] is for an import. [`Records`] also has what is no document, and with
-//! [`ReadOptions::keep`] the bytes of each record, for a command that writes some of the records
+//! [`ReadOptions::form`] the bytes of each record, for a command that writes some of the records
 //! unchanged.
 //!
 //! | module | what it does |
@@ -36,7 +36,7 @@ mod reader;
 mod source;
 mod stamp;
 
-pub use context::Keep;
+pub use context::RecordForm;
 pub use detect::Format;
 pub use entry::{
     BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Other, Passed, Place, Position, Raw, Record,

@@ -81,7 +81,8 @@ fn web_archives_of_other_programs_are_read() {
         ("warcio.warc.wet.gz", 0),
         ("wget.warc.gz", 0),
     ] {
-        let items = records(&fixture(name), ReadOptions { keep: Keep::Both, ..Default::default() });
+        let items =
+            records(&fixture(name), ReadOptions { form: RecordForm::Both, ..Default::default() });
         let mut read = Vec::new();
         let mut others_read = 0;
         for item in items {
@@ -108,7 +109,7 @@ fn web_archives_of_other_programs_are_read() {
 fn all_bytes_of_a_web_archive_are_in_its_records() {
     let path = fixture("warcio-1.1.warc");
     let mut bytes = Vec::new();
-    for item in records(&path, ReadOptions { keep: Keep::Both, ..Default::default() }) {
+    for item in records(&path, ReadOptions { form: RecordForm::Both, ..Default::default() }) {
         let (Record::Document(Entry { raw, place, .. }) | Record::Other(Other { raw, place, .. })) =
             item.unwrap();
         assert_eq!(place.record.unwrap().offset, Some(bytes.len() as u64));
@@ -160,7 +161,7 @@ fn columns_of_every_type_are_mapped() {
 #[test]
 fn rows_come_with_their_batch_if_they_are_asked_for() {
     let path = fixture("pyarrow-zstd.parquet");
-    let options = ReadOptions { keep: Keep::Both, ..Default::default() };
+    let options = ReadOptions { form: RecordForm::Both, ..Default::default() };
     let rows: Vec<(usize, usize, usize)> = documents(&path, options)
         .into_iter()
         .map(|entry| match entry.raw {

@@ -118,7 +118,7 @@ struct Batch {
     number: u64,
     entries: Vec<Entry>,
     bad: Vec<BadEntry>,
-    /// In the order of the files: whether it is one of the entries, and not bad.
+    /// For each item, in the order of the files, whether it is one of the entries, and not bad.
     readable: Vec<bool>,
     notes: Vec<String>,
 }

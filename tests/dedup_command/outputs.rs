@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nearprint::bulk::{BodyKind, Documents, Keep, Raw, ReadOptions, Record, Records};
+use nearprint::bulk::{BodyKind, Documents, Raw, ReadOptions, Record, RecordForm, Records};
 use serde_json::Value;
 
 use crate::support::*;
@@ -142,7 +142,7 @@ fn pages_that_go_become_revisit_records() {
     for out in ["out.warc", "out.warc.gz", "out.warc.zst"] {
         let shown = done(folder.path(), &["in.warc", "-o", out, "--revisit"]);
         assert!(shown.contains("2  revisit records"), "{shown}");
-        let options = ReadOptions { keep: Keep::Both, ..ReadOptions::default() };
+        let options = ReadOptions { form: RecordForm::Both, ..ReadOptions::default() };
         let records = Records::new(vec![folder.path().join(out)], options);
         let raw = records.map(|record| match record.unwrap() {
             Record::Document(entry) => (entry.raw, "a page"),

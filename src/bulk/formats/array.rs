@@ -272,7 +272,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::bulk::context::{Context, Keep};
+    use crate::bulk::context::{Context, RecordForm};
     use crate::bulk::entry::Record;
     use crate::bulk::mapping::Mapping;
 
@@ -280,8 +280,12 @@ mod tests {
     fn read(text: &str, piece: usize) -> Vec<String> {
         let text: &'static [u8] = text.as_bytes().to_vec().leak();
         let source = Box::new(BufReader::with_capacity(piece, text));
-        let file =
-            File::new(&Context::new(Mapping::default(), Keep::Both), Path::new("f"), "", "record");
+        let file = File::new(
+            &Context::new(Mapping::default(), RecordForm::Both),
+            Path::new("f"),
+            "",
+            "record",
+        );
         let mut array = Array::new(file, Window::new(source));
         array.bytes_max = 60;
         let shown = |item: Item| match item {

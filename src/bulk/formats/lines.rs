@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::hex;
-use crate::bulk::context::{File, Keep, too_long};
+use crate::bulk::context::{File, RecordForm, too_long};
 use crate::bulk::detect::content;
 use crate::bulk::entry::{Body, DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
 use crate::bulk::mapping::JsonFields;
@@ -71,7 +71,7 @@ impl Lines {
             return None;
         }
         let raw = Raw::Bytes(bytes.clone());
-        if self.file.context.keep == Keep::Bytes {
+        if self.file.context.form == RecordForm::Raw {
             return Some(self.file.parsed(place, raw, Ok(document(""))));
         }
         let text = str::from_utf8(content).map_err(|_| "is not UTF-8".to_owned());
@@ -138,15 +138,19 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::bulk::context::{Context, Keep};
+    use crate::bulk::context::{Context, RecordForm};
     use crate::bulk::entry::{Entry, Record};
     use crate::bulk::mapping::Mapping;
 
     /// The lines of a text that comes in pieces of `piece` bytes, each with its number and offset.
     fn read(text: &'static str, piece: usize, line: Line) -> Vec<(u64, u64, String)> {
         let source = Box::new(BufReader::with_capacity(piece, text.as_bytes()));
-        let file =
-            File::new(&Context::new(Mapping::default(), Keep::Both), Path::new("f"), "", "line");
+        let file = File::new(
+            &Context::new(Mapping::default(), RecordForm::Both),
+            Path::new("f"),
+            "",
+            "line",
+        );
         let mut lines = Lines::new(file, Window::new(source), line);
         lines.bytes_max = 20;
         let shown = |item: Item| match item {
@@ -186,7 +190,7 @@ mod tests {
     fn lines_of_which_only_the_bytes_are_wanted_are_not_parsed() {
         let source = Box::new(BufReader::new(&b"{\"text\": \"a\"}\n\nnonsense\n"[..]));
         let file =
-            File::new(&Context::new(Mapping::default(), Keep::Bytes), Path::new("f"), "", "");
+            File::new(&Context::new(Mapping::default(), RecordForm::Raw), Path::new("f"), "", "");
         let lines = Lines::new(file, Window::new(source), Line::Object);
         let raw = |item: Item| match item {
             Ok(Record::Document(Entry { raw: Raw::Bytes(bytes), .. })) => bytes,

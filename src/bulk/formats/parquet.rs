@@ -26,8 +26,8 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 
 use crate::bulk::context::File;
-use crate::bulk::entry::{BadEntry, Item, Place, Raw};
-use crate::bulk::mapping::{Fields, Value, has_content, is_wanted, within};
+use crate::bulk::entry::{Item, Place, Raw};
+use crate::bulk::mapping::{Fields, Value, is_wanted, within};
 use crate::bulk::source::{self, BytesRead};
 
 /// About how many bytes of cells a batch has.
@@ -67,7 +67,7 @@ impl Rows {
             metadata.schema().fields().iter().map(|field| field.name().clone()).collect();
         let mapping = &file.context.mapping;
         let wanted = (0..).zip(names.iter()).filter(|(_, name)| is_wanted(name, mapping));
-        let mask = if file.context.keep.has_bytes() {
+        let mask = if file.context.form.has_raw() {
             ProjectionMask::all()
         } else {
             ProjectionMask::roots(metadata.parquet_schema(), wanted.map(|(index, _)| index))
@@ -136,15 +136,11 @@ impl Rows {
         self.number += 1;
         let fields = Row { names: &self.names, schema: batch.schema(), batch, index: row };
         let raw = Raw::Row(Arc::clone(batch), row);
-        let item = self.file.document(place, raw, &fields);
-        match item {
-            // Every row would say the same.
-            Err(BadEntry { place, why }) if !has_content(&self.names, self.file.mapping()) => {
-                self.end();
-                Err(BadEntry { place, why: format!("{why}. The rest of the table is not read") })
-            }
-            item => item,
+        let (item, is_over) = self.file.row((place, raw), &self.names, &fields);
+        if is_over {
+            self.end();
         }
+        item
     }
 }
 

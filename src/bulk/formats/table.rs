@@ -11,8 +11,8 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
 
 use crate::bulk::context::{Budget, File, too_long};
-use crate::bulk::entry::{BadEntry, DOCUMENT_BYTES_MAX, Item, Place, Raw, Record};
-use crate::bulk::mapping::{self, Fields, Value};
+use crate::bulk::entry::{DOCUMENT_BYTES_MAX, Item, Place, Raw, Record};
+use crate::bulk::mapping::{Fields, Value};
 use crate::bulk::source::Window;
 
 /// What the first record of a table is.
@@ -213,15 +213,9 @@ impl Table {
             return Err(place.bad("is not UTF-8"));
         };
         let row = Row { header, cells, ends: &self.ends[..count] };
-        let item = self.file.document(place, Raw::Bytes(raw), &row);
-        match item {
-            // Every record would say the same.
-            Err(BadEntry { place, why }) if !mapping::has_content(header, self.file.mapping()) => {
-                self.is_over = true;
-                Err(BadEntry { place, why: format!("{why}. The rest of the table is not read") })
-            }
-            item => item,
-        }
+        let (item, is_over) = self.file.row((place, Raw::Bytes(raw)), header, &row);
+        self.is_over |= is_over;
+        item
     }
 
     /// Whether a record has a line end other than the one that completes it.
@@ -345,7 +339,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::bulk::context::{Context, Keep};
+    use crate::bulk::context::{Context, RecordForm};
     use crate::bulk::entry::Body;
     use crate::bulk::mapping::Mapping;
 
@@ -353,8 +347,12 @@ mod tests {
     fn read(text: &str, piece: usize) -> Vec<String> {
         let text: &'static [u8] = text.as_bytes().to_vec().leak();
         let source = Box::new(BufReader::with_capacity(piece, text));
-        let file =
-            File::new(&Context::new(Mapping::default(), Keep::Both), Path::new("f"), "", "record");
+        let file = File::new(
+            &Context::new(Mapping::default(), RecordForm::Both),
+            Path::new("f"),
+            "",
+            "record",
+        );
         let mut table = Table::new(file, Window::new(source), delimiter(text));
         table.bytes_max = 40;
         let raw = |place: &Place, raw: Raw| {

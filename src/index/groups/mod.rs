@@ -210,8 +210,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Passes on the label of every document, once all pieces were run: a number below that of the
-    /// documents, which the documents of one group have in common.
+    /// Calls `take` with every document and the label of its group, once all pieces were run. Labels
+    /// are below the number of documents.
     pub fn each_label(&self, mut take: impl FnMut(Sequence, u32)) {
         for at in 0..self.documents.len() {
             take(self.documents.sequence(at), self.joined.root(at) as u32);

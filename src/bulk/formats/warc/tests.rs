@@ -4,7 +4,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use super::*;
-use crate::bulk::context::{Context, Keep};
+use crate::bulk::context::{Context, RecordForm};
 use crate::bulk::entry::{Body, Record};
 use crate::bulk::mapping::Mapping;
 
@@ -12,8 +12,12 @@ use crate::bulk::mapping::Mapping;
 fn read(bytes: &[u8], piece: usize) -> Vec<String> {
     let bytes: &'static [u8] = bytes.to_vec().leak();
     let source = Box::new(BufReader::with_capacity(piece, bytes));
-    let file =
-        File::new(&Context::new(Mapping::default(), Keep::Both), Path::new("f"), "", "record");
+    let file = File::new(
+        &Context::new(Mapping::default(), RecordForm::Both),
+        Path::new("f"),
+        "",
+        "record",
+    );
     let mut archive = Archive::new(file, Window::new(source));
     archive.bytes_max = 400;
     let shown = |item: Item| match item {

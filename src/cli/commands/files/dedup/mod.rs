@@ -15,7 +15,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bulk::{Documents, Keep, ReadOptions, Records, bytes_total, expand};
+use crate::bulk::{Documents, ReadOptions, RecordForm, Records, bytes_total, expand};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::import::batch::batches;
 use crate::cli::import::interrupt::Interrupt;
@@ -308,7 +308,7 @@ fn copied(
     stamps.check().map_err(failed)?;
     let mut outputs = target.open(copy.is_marked).map_err(|error| failed(error.into()))?;
     let total = bytes_total(&args.paths)?;
-    let options = ReadOptions { keep: Keep::Bytes, ..options };
+    let options = ReadOptions { form: RecordForm::Raw, ..options };
     let mut records = Records::new(args.paths.clone(), options);
     let progress = Progress::new(total, records.bytes_read());
     let mut shown = Shown { progress, interrupt };
