@@ -73,6 +73,7 @@ pub mod document;
 pub mod engine;
 pub mod fingerprint;
 pub mod index;
+pub mod margins;
 pub mod recipe;
 pub mod sketch;
 pub mod text;
