@@ -5,6 +5,9 @@
 //! order of verification use this. Margins are never stored: only the text that is looked up has
 //! them.
 
+/// The largest magnitude of scaled sums.
+const SCALED_MAX: f64 = (1 << 20) as f64;
+
 /// The magnitude of each of the 64 sums; index 0 is the least significant bit of the fingerprint.
 ///
 /// Only their ratios matter: a recipe may scale them.
@@ -17,6 +20,20 @@ impl Margins {
         Self(magnitudes)
     }
 
+    /// From sums of whole numbers, which stay as they are below 2^32.
+    pub(crate) fn of_whole_sums(sums: &[i64; 64]) -> Self {
+        Self(sums.map(|sum| u32::try_from(sum.unsigned_abs()).unwrap_or(u32::MAX)))
+    }
+
+    /// From sums of any size, scaled so that the largest magnitude is 2^20.
+    #[expect(clippy::cast_sign_loss, reason = "magnitudes are not negative")]
+    pub(crate) fn of_scaled_sums(sums: &[f64; 64]) -> Self {
+        let largest = sums.iter().fold(0.0, |largest: f64, sum| largest.max(sum.abs()));
+        // Divided first, so that neither a tiny nor a huge largest sum overflows the scale.
+        let scaled = |sum: f64| (sum.abs() / largest * SCALED_MAX).round() as u32;
+        Self(sums.map(|sum| if largest > 0.0 { scaled(sum) } else { 0 }))
+    }
+
     /// The magnitudes, of bit 0 first.
     pub const fn magnitudes(&self) -> &[u32; 64] {
         &self.0
@@ -26,5 +43,31 @@ impl Margins {
     pub fn of_flips(&self, flips: u64) -> u64 {
         let flipped = |(bit, margin): (usize, &u32)| u64::from(*margin) * (flips >> bit & 1);
         self.0.iter().enumerate().map(flipped).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_sums_keep_their_magnitudes_up_to_the_largest_that_fits() {
+        let mut sums = [0; 64];
+        (sums[0], sums[1], sums[2], sums[63]) = (-7, 7, i64::MIN, 1 << 32);
+        let margins = Margins::of_whole_sums(&sums);
+        assert_eq!(margins.magnitudes()[..4], [7, 7, u32::MAX, 0]);
+        assert_eq!(margins.magnitudes()[63], u32::MAX);
+        assert_eq!(margins.of_flips(0b1011), 14);
+    }
+
+    #[test]
+    fn scaled_sums_keep_their_ratios_whatever_their_size() {
+        for unit in [1e-300, 1.0, 1e300] {
+            let mut sums = [unit; 64];
+            (sums[0], sums[1]) = (-4.0 * unit, 0.0);
+            let margins = Margins::of_scaled_sums(&sums);
+            assert_eq!(margins.magnitudes()[..3], [1 << 20, 0, 1 << 18]);
+        }
+        assert_eq!(Margins::of_scaled_sums(&[0.0; 64]).magnitudes(), &[0; 64]);
     }
 }

@@ -1,6 +1,7 @@
 //! The result of analysing a document, and what can be requested in addition to its fingerprint.
 
 use crate::fingerprint::Fingerprint;
+use crate::margins::Margins;
 use crate::sketch::Sketch;
 
 /// The result of analysing a document.
@@ -16,6 +17,8 @@ pub struct Analysis {
     pub short: bool,
     /// The verification sketch, if requested; weighted features have none.
     pub sketch: Option<Box<Sketch>>,
+    /// How sure each bit of the fingerprint is; present exactly where the sketch is.
+    pub margins: Option<Box<Margins>>,
 }
 
 /// A text of fewer tokens is *short*: it carries too little evidence for a distance above 0.
@@ -24,7 +27,7 @@ pub const SHORT_TOKENS: usize = 10;
 /// What is computed in addition to the fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// The verification sketch; costs about as much as the fingerprint.
+    /// The verification sketch, and the margins; costs about as much as the fingerprint.
     pub sketch: bool,
     /// The number of distinct features; costs several times as much as the fingerprint.
     pub features: bool,

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::fingerprint::Fingerprint;
+use crate::margins::Margins;
 use crate::recipe::Recipe;
 use crate::text::analysis::{Analysis, EmptyDocument, Wanted};
 use crate::text::features::normalise::normalise;
@@ -12,7 +13,7 @@ use crate::text::features::walk::walk;
 use crate::text::hashing::simhash::SimHash;
 use crate::text::recipes::keywords::keywords;
 use crate::text::recipes::np1::{WIDER_WINDOW, WINDOW, analyse_windows};
-use crate::text::recipes::weighted::{BadFeatures, analyse_features};
+use crate::text::recipes::weighted::{self, BadFeatures, merged};
 use crate::text::recipes::words;
 use crate::text::vectors::vector::BadVector;
 
@@ -57,7 +58,7 @@ pub(crate) fn analyse_by(
     text: &str,
     wanted: Wanted,
 ) -> Result<Analysis, NoFingerprint> {
-    let (fingerprint, features) = match recipe {
+    let (sums, features, margins) = match recipe {
         Recipe::Np1 => return Ok(analyse_windows::<WINDOW>(text, wanted)?),
         Recipe::Np1Five => return Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
         Recipe::Words { .. } => {
@@ -76,13 +77,16 @@ pub(crate) fn analyse_by(
             if is_empty {
                 return Err(EmptyDocument.into());
             }
-            (Fingerprint::new(sums.bits()), distinct.map(|distinct| distinct.len()))
+            let whole = sums.sums().map(|sum| sum as i64);
+            (sums, distinct.map(|distinct| distinct.len()), Margins::of_whole_sums(&whole))
         }
         Recipe::Keywords { weighting, heaviest, levels } => {
             let words = keywords(&normalise(text), weighting, heaviest, levels);
             let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
-            let analysis = analyse_features(pairs).map_err(|_| EmptyDocument)?;
-            (analysis.fingerprint, analysis.features)
+            let features = merged(pairs).map_err(|_| EmptyDocument)?;
+            let sums = weighted::sums(&features);
+            let margins = Margins::of_scaled_sums(sums.sums());
+            (sums, Some(features.len()), margins)
         }
         Recipe::Features => return Err(NoFingerprint::OnlyFeatures),
         Recipe::Hyperplanes { .. } | Recipe::Spectral { .. } => {
@@ -90,7 +94,9 @@ pub(crate) fn analyse_by(
         }
     };
     let np1 = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
-    Ok(Analysis { fingerprint, features, ..np1 })
+    let fingerprint = Fingerprint::new(sums.bits());
+    let margins = np1.sketch.is_some().then(|| Box::new(margins));
+    Ok(Analysis { fingerprint, features, margins, ..np1 })
 }
 
 /// Passes each occurrence of a feature in a normalised text to `take`. Recipes whose features are
@@ -106,5 +112,25 @@ pub(crate) fn walk_features(normalised: &str, recipe: Recipe, take: &mut dyn FnM
         | Recipe::Features
         | Recipe::Hyperplanes { .. }
         | Recipe::Spectral { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn margins_are_there_exactly_with_the_sketch() {
+        let text = "black tea \u{5317}\u{4eac}\u{70e4}\u{9e2d} and green tea";
+        let bare = Wanted { sketch: false, ..Wanted::STORED };
+        for recipe in ["np1", "np1-5", "words-2", "keywords-5", "keywords-5-w3", "textrank-5"] {
+            let recipe: Recipe = recipe.parse().unwrap();
+            let stored = analyse_by(recipe, text, Wanted::STORED).unwrap();
+            let (sketch, margins) = (stored.sketch, stored.margins.unwrap());
+            assert!(sketch.is_some());
+            assert!(margins.magnitudes().iter().any(|&margin| margin > 0), "{recipe}");
+            let plain = analyse_by(recipe, text, bare).unwrap();
+            assert_eq!((plain.sketch, plain.margins), (None, None));
+        }
     }
 }

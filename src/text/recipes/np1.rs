@@ -7,6 +7,7 @@
 //! `tests/naive.rs`.
 
 use crate::fingerprint::Fingerprint;
+use crate::margins::Margins;
 use crate::text::analysis::{Analysis, EmptyDocument, SHORT_TOKENS, Wanted};
 use crate::text::hashing::digest::Digest;
 use crate::text::hashing::sketching::SketchBuilder;
@@ -60,15 +61,16 @@ pub(crate) fn analyse_windows<const WINDOW: usize>(
         again.read(text);
         features = again.tally;
     }
-    let total = digest.counts.total();
-    let is_set = |ones: u64| u64::from(2 * ones > total);
-    let bits =
-        digest.counts.ones().into_iter().rev().fold(0, |bits, ones| bits << 1 | is_set(ones));
+    let total = digest.counts.total().cast_signed();
+    let sums = digest.counts.ones().map(|ones| 2 * ones.cast_signed() - total);
+    let bits = sums.iter().rev().fold(0, |bits, &sum| bits << 1 | u64::from(sum > 0));
+    let sketch = sketch.and_then(SketchBuilder::finish);
     Ok(Analysis {
         fingerprint: Fingerprint::new(bits),
         features: features.map(|features| features.distinct()),
         tokens: digest.token_count,
         short: digest.token_count < SHORT_TOKENS,
-        sketch: sketch.and_then(SketchBuilder::finish),
+        margins: sketch.is_some().then(|| Box::new(Margins::of_whole_sums(&sums))),
+        sketch,
     })
 }

@@ -37,7 +37,14 @@ pub(crate) fn analyse_vector(
     model: Option<&SpectralModel>,
 ) -> Result<Analysis, NoFingerprint> {
     let fingerprint = Fingerprint::new(bits(&sums(vector, recipe, model)?));
-    Ok(Analysis { fingerprint, features: None, tokens: 0, short: false, sketch: None })
+    Ok(Analysis {
+        fingerprint,
+        features: None,
+        tokens: 0,
+        short: false,
+        sketch: None,
+        margins: None,
+    })
 }
 
 /// One bit for each sum, 1 if it is above 0.

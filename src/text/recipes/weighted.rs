@@ -42,6 +42,7 @@ pub(crate) fn analyse_features<'a>(
         tokens: 0,
         short: false,
         sketch: None,
+        margins: None,
     })
 }
 
@@ -75,7 +76,8 @@ pub(crate) fn merged<'a>(
     Ok(features)
 }
 
-fn sums(features: &[(&str, f64)]) -> SimHash {
+/// The sums of merged features.
+pub(crate) fn sums(features: &[(&str, f64)]) -> SimHash {
     let mut sums = SimHash::default();
     for &(token, weight) in features {
         sums.add(xxh3_64(token.as_bytes()), weight);

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::fingerprint::Fingerprint;
+use crate::margins::Margins;
 use crate::sketch::{BINS, Sketch};
 use crate::text::analysis::{Analysis, EmptyDocument, Wanted};
 use crate::text::features::normalise::normalise;
@@ -98,16 +99,19 @@ fn tokens(runs: &[(bool, Vec<char>)]) -> Vec<String> {
         .collect()
 }
 
-fn fingerprint(features: &BTreeMap<String, i64>) -> Fingerprint {
+/// The sums of the features' SimHash, bit 0 first.
+fn sums(features: &BTreeMap<String, i64>) -> [i64; 64] {
+    std::array::from_fn(|bit| {
+        let signed = |(feature, weight): (&String, &i64)| {
+            if xxh3_64(feature.as_bytes()) >> bit & 1 == 1 { *weight } else { -weight }
+        };
+        features.iter().map(signed).sum()
+    })
+}
+
+fn fingerprint(sums: &[i64; 64]) -> Fingerprint {
     let mut bits = 0;
-    for bit in 0..64 {
-        let sum: i64 = features
-            .iter()
-            .map(|(feature, weight)| match xxh3_64(feature.as_bytes()) >> bit & 1 {
-                1 => *weight,
-                _ => -weight,
-            })
-            .sum();
+    for (bit, &sum) in sums.iter().enumerate() {
         if sum > 0 {
             bits |= 1 << bit;
         }
@@ -152,12 +156,14 @@ fn analysis(text: &str, window: usize) -> Result<Analysis, EmptyDocument> {
         return Err(EmptyDocument);
     }
     let (features, tokens) = (features(&runs, window), tokens(&runs));
+    let sums = sums(&features);
     Ok(Analysis {
-        fingerprint: fingerprint(&features),
+        fingerprint: fingerprint(&sums),
         features: Some(features.len()),
         tokens: tokens.len(),
         short: tokens.len() < 10,
         sketch: Some(Box::new(sketch(&tokens))),
+        margins: Some(Box::new(Margins::new(sums.map(|sum| sum.unsigned_abs() as u32)))),
     })
 }
 
@@ -196,7 +202,8 @@ proptest! {
         // Without sketch and count, another code path gives the same fingerprint and number of
         // tokens.
         let bare = Wanted { sketch: false, features: false };
-        let expected = analysis(&text, 4).map(|all| Analysis { sketch: None, features: None, ..all });
+        let expected = analysis(&text, 4)
+            .map(|all| Analysis { sketch: None, features: None, margins: None, ..all });
         prop_assert_eq!(analyse_windows::<4>(&text, bare), expected);
     }
 
