@@ -22,6 +22,7 @@ use crate::index::plan::{Plan, Plans, TablePlan};
 use crate::index::tables::geometry;
 use crate::index::tables::geometry::Geometry;
 use crate::index::tables::line::SPAN_MAX;
+use crate::sketch::Sample;
 
 /// The largest number of slots of a table, since entries are numbered by 32 bits.
 pub const SLOTS_MAX: f64 = 4_294_967_296.0;
@@ -139,6 +140,8 @@ pub struct Estimate {
     pub table_bytes: f64,
     /// Memory of the postings for a fingerprint.
     pub posting_bytes: f64,
+    /// The additional memory for a fingerprint whose document has a sketch.
+    pub sample_bytes: f64,
     /// The additional memory for a fingerprint while everything is merged into one segment: the
     /// first table with its postings, or another table.
     pub merging_bytes: f64,
@@ -178,6 +181,7 @@ impl Estimate {
             following_lines: visits.following,
             table_bytes: bytes * per_fingerprint,
             posting_bytes: posting_bytes * per_fingerprint,
+            sample_bytes: places(plan, count) * SAMPLE_BYTES * per_fingerprint,
             merging_bytes: (largest + posting_bytes) * per_fingerprint,
             slots,
             single_ns: batch_ns + costs.alone_ns + line.dependent_ns,
@@ -205,6 +209,7 @@ impl Estimate {
             following_lines: 0.0,
             table_bytes: bytes * per_fingerprint,
             posting_bytes: posting_bytes * per_fingerprint,
+            sample_bytes: SAMPLE_BYTES,
             merging_bytes: (bytes + posting_bytes) * per_fingerprint,
             slots: count as f64,
             single_ns: batch_ns + costs.alone_ns + line.dependent_ns,
@@ -228,12 +233,19 @@ impl Estimate {
     }
 }
 
-/// Memory of the postings: one for each slot of the first table, with as many bits as the largest
-/// sequence has, counted from the first.
+/// Memory of the postings: one for each place, with as many bits as the largest sequence has,
+/// counted from the first.
 fn posting_bytes(plan: &Plan, count: u64) -> f64 {
-    let slots = plan.tables().first().map_or(0.0, |&table| Geometry::of(table, count).slots(count));
-    slots * posting_bits(count) / 8.0
+    places(plan, count) * posting_bits(count) / 8.0
 }
+
+/// The places for postings: one for each slot of the first table.
+fn places(plan: &Plan, count: u64) -> f64 {
+    plan.tables().first().map_or(0.0, |&table| Geometry::of(table, count).slots(count))
+}
+
+/// Memory of the sample of a sketch in a place.
+const SAMPLE_BYTES: f64 = size_of::<Sample>() as f64;
 
 fn posting_bits(count: u64) -> f64 {
     f64::from(u64::BITS - count.saturating_sub(1).leading_zeros())
@@ -542,6 +554,17 @@ mod tests {
                 assert!(less.batch_ns < more.batch_ns, "{bits} bits of {count}");
             }
         }
+    }
+
+    #[test]
+    fn bare_fingerprints_take_at_most_20_bytes_each_and_sketches_4_for_each_place() {
+        let at = |count| {
+            let plan = Plans::of(distance(3)).for_count(count).clone();
+            Estimate::of(&plan, count, distance(3), &Costs::default())
+        };
+        assert!(at(100_000_000).bytes() <= 20.0);
+        assert_near("a place for each", at(1_000_000).sample_bytes, 4.0, 1e-9);
+        assert_near("a fill of 0.8", at(100_000_000).sample_bytes, 5.0, 0.02);
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> 
     write_list(ids.map(|(key, number)| pack_id(key, number)), sink)?;
     let removals = segment.removals().iter();
     let packed = removals.map(|Removal { value, posting }| {
-        let [sequence, namespace, expiry] = posting.pack();
-        [*value, sequence, namespace, expiry]
+        let [sequence, namespace, rest] = posting.pack();
+        [*value, sequence, namespace, rest]
     });
     write_list(packed, sink)?;
     let resets = segment.resets().iter();
@@ -80,9 +80,9 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
         is_uniform: is_uniform == 1,
     })?;
     let ids: Vec<(IdKey, u32)> = read_list(source, unpack_id)?;
-    let removals = read_list(source, |[value, sequence, namespace, expiry]: [u64; 4]| Removal {
+    let removals = read_list(source, |[value, sequence, namespace, rest]: [u64; 4]| Removal {
         value,
-        posting: Posting::unpack([sequence, namespace, expiry]),
+        posting: Posting::unpack([sequence, namespace, rest]),
     })?;
     let resets = read_list(source, |[value, sequence]: [u64; 2]| Reset {
         value,
@@ -152,12 +152,13 @@ fn read_buckets(source: &mut dyn Read, distance_max: Distance) -> io::Result<Buc
 }
 
 fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {
-    let Common { first, last, flags, namespaces, expiries, all_expire } = postings.common();
+    let Common { first, last, flags, namespaces, expiries, all_expire, any_sketch } =
+        postings.common();
     let flags = flags.map_or(u64::MAX, u64::from);
     let second = |expiry: Expiry| u64::from(expiry.second());
     let (first_expiry, last_expiry) =
         expiries.map_or((0, 0), |(first, last)| (second(first), second(last)));
-    let head: [u64; 9] = [
+    let head: [u64; 10] = [
         first.get(),
         last.get(),
         flags,
@@ -166,16 +167,17 @@ fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {
         first_expiry,
         last_expiry,
         u64::from(all_expire),
+        u64::from(any_sketch),
         postings.len() as u64,
     ];
     sink.write_all(bytemuck::bytes_of(&head))?;
-    let Words { sequences, namespaces, expiries } = postings.words();
-    [sequences, namespaces, expiries].iter().try_for_each(|words| write_array(words, sink))
+    let Words { sequences, namespaces, expiries, samples } = postings.words();
+    [sequences, namespaces, expiries, samples].iter().try_for_each(|words| write_array(words, sink))
 }
 
 fn read_postings(source: &mut dyn Read) -> io::Result<Postings> {
     let [first, last, flags, first_namespace, last_namespace]: [u64; 5] = read_one(source)?;
-    let [first_expiry, last_expiry, all_expire, len]: [u64; 4] = read_one(source)?;
+    let [first_expiry, last_expiry, all_expire, any_sketch, len]: [u64; 5] = read_one(source)?;
     let common = Common {
         first: Sequence::new(first),
         last: Sequence::new(last),
@@ -183,16 +185,19 @@ fn read_postings(source: &mut dyn Read) -> io::Result<Postings> {
         namespaces: (NamespaceNumber::new(first_namespace), NamespaceNumber::new(last_namespace)),
         expiries: Expiry::at(first_expiry).zip(Expiry::at(last_expiry)),
         all_expire: all_expire == 1,
+        any_sketch: any_sketch == 1,
     };
     let words: Words<Array<u64>> = Words {
         sequences: read_array(source)?,
         namespaces: read_array(source)?,
         expiries: read_array(source)?,
+        samples: read_array(source)?,
     };
     let lengths = Words {
         sequences: words.sequences.len(),
         namespaces: words.namespaces.len(),
         expiries: words.expiries.len(),
+        samples: words.samples.len(),
     };
     // A number's bits are less than its words'.
     let len = u32::try_from(len).ok().map(|len| len as usize);

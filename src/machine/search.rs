@@ -191,7 +191,7 @@ impl Search {
             let others = others(view, found.fingerprint, own, scope);
             for posting in others.take(DOCUMENTS_COMPARED_MAX) {
                 found.considered += 1;
-                if posting.has_sketch
+                if posting.sample.is_some()
                     && let Some(sketch) = sketches(found.fingerprint, posting)?
                 {
                     found.verification = verifier.better(found.verification, &sketch);
@@ -306,7 +306,7 @@ fn unverified(view: &View, near: Near, own: Option<Located>, scope: Scope) -> Op
         distance: near.distance,
         oldest: oldest.sequence,
         counts,
-        has_sketch: oldest.has_sketch || others.any(|posting| posting.has_sketch),
+        has_sketch: oldest.sample.is_some() || others.any(|posting| posting.sample.is_some()),
         verification: Verification::Unverifiable,
         considered: 0,
     })

@@ -85,6 +85,8 @@ struct Row {
     /// With the memory that a merge of everything needs in addition.
     merging_bytes: u64,
     bytes_a_fingerprint: f64,
+    /// The bytes that a document with a sketch takes in addition.
+    bytes_a_sketch: f64,
     single_ns: f64,
     batch_ns: f64,
     /// It fits in the memory, if there is a limit, and in a segment.
@@ -144,6 +146,7 @@ impl Row {
             bytes,
             merging_bytes,
             bytes_a_fingerprint: estimate.bytes(),
+            bytes_a_sketch: estimate.sample_bytes,
             single_ns: estimate.single_ns,
             batch_ns: estimate.batch_ns,
             fits: in_memory && estimate.fits_a_segment(),
@@ -194,11 +197,12 @@ fn notes(args: &Args, rows: &[Row]) -> Vec<String> {
             best.plan, chosen.plan, count(SMALL_MAX),
         ));
     }
-    notes.push(
-        "memory: tables and postings of bare fingerprints (an id takes 16 bytes more) in one segment; \
-         while merging: at most, when all of them are written anew"
-            .to_owned(),
-    );
+    notes.push(format!(
+        "memory: tables and postings of bare fingerprints in one segment; a document with an id takes \
+         16 bytes more, one with a sketch {}; while merging: at most, when all of them are written \
+         anew",
+        number(chosen.bytes_a_sketch),
+    ));
     notes
 }
 

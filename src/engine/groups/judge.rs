@@ -91,7 +91,9 @@ impl<'a> SketchJudge<'a> {
         // The mask is 0 because the fingerprint has that of its namespace already.
         let documents = self.state.view.documents_of(masked, scope);
         let mut compared = Compared::default();
-        for posting in documents.take(DOCUMENTS_COMPARED_MAX).filter(|posting| posting.has_sketch) {
+        for posting in
+            documents.take(DOCUMENTS_COMPARED_MAX).filter(|posting| posting.sample.is_some())
+        {
             let stored = self.records.stored(posting.sequence)?;
             let is_first = compared.sketches.is_empty();
             compared.is_short = stored.document.short && (is_first || compared.is_short);

@@ -9,7 +9,7 @@
 //! pages lengthens only its own chain. Memory: about 210 bytes an event, 40 of them from the start.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::document::{Expiry, Sequence};
 use crate::fingerprint::Distance;
@@ -40,10 +40,11 @@ pub struct Delta {
     node_count: AtomicU32,
     event_count: AtomicU32,
     tombstone_count: AtomicU32,
-    /// The smallest and the largest namespace, and the first expiry, of its documents. A view that
-    /// sees fewer events than there are may see a wider range than it has.
+    /// The smallest and the largest namespace, and the first expiry, of its documents, and whether
+    /// any has a sketch. A view that sees fewer events than there are may see more than it has.
     namespaces: [AtomicU64; 2],
     first_expiry: AtomicU32,
+    any_sketch: AtomicBool,
     /// The number of fingerprints that a full delta adds to the older levels, once counted.
     added: OnceLock<i64>,
 }
@@ -112,6 +113,7 @@ impl Delta {
             tombstone_count: AtomicU32::new(0),
             namespaces: [AtomicU64::new(u64::MAX), AtomicU64::new(0)],
             first_expiry: AtomicU32::new(u32::MAX),
+            any_sketch: AtomicBool::new(false),
             added: OnceLock::new(),
         }
     }
@@ -210,10 +212,12 @@ impl Delta {
         let expiry = Expiry::at(self.first_expiry.load(Ordering::Relaxed).into())
             .filter(|expiry| *expiry != Expiry::MAX);
         let expiring = Posting { expiry, ..namespace(first) };
-        (first <= last).then(|| Common::of(expiring).and(Common::of(namespace(last))))
+        let any_sketch = self.any_sketch.load(Ordering::Relaxed);
+        let common = || Common::of(expiring).and(Common::of(namespace(last)));
+        (first <= last).then(|| Common { any_sketch, ..common() })
     }
 
-    /// Notes namespace and expiry of a document.
+    /// Notes namespace, expiry and sketch of a document.
     fn note(&self, posting: Posting) {
         let (number, [first, last]) = (posting.namespace.get(), &self.namespaces);
         // One writer: what it loads is what it stored.
@@ -227,6 +231,9 @@ impl Delta {
             && self.first_expiry.load(Ordering::Relaxed) > expiry.second()
         {
             self.first_expiry.store(expiry.second(), Ordering::Relaxed);
+        }
+        if posting.sample.is_some() && !self.any_sketch.load(Ordering::Relaxed) {
+            self.any_sketch.store(true, Ordering::Relaxed);
         }
     }
 

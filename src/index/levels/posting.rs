@@ -7,11 +7,12 @@ use std::ops::Range;
 use crate::document::{Expiry, Sequence};
 use crate::index::memory::array::Array;
 use crate::index::namespaces::NamespaceNumber;
+use crate::sketch::Sample;
 
 /// A document under a fingerprint.
 ///
-/// The sequence is the document's age and the key of its journal record. The flags tell, without
-/// reading the record, whether there is something to show or a sketch to compare.
+/// The sequence is the document's age and the key of its journal record. The rest tells, without
+/// reading the record, whether there is something to show or a sketch that may confirm a hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Posting {
     /// The change that stored the document.
@@ -22,8 +23,8 @@ pub struct Posting {
     pub expiry: Option<Expiry>,
     /// Its record has an id or metadata.
     pub is_listed: bool,
-    /// Its record has a sketch.
-    pub has_sketch: bool,
+    /// Four bytes of its sketch, if its record has one.
+    pub sample: Option<Sample>,
 }
 
 /// The largest sequence of a posting: 7e13.
@@ -44,6 +45,8 @@ pub struct Common {
     pub expiries: Option<(Expiry, Expiry)>,
     /// Whether all of them expire.
     pub all_expire: bool,
+    /// Whether any of them has a sketch.
+    pub any_sketch: bool,
 }
 
 impl Common {
@@ -55,6 +58,7 @@ impl Common {
         namespaces: (NamespaceNumber::DEFAULT, NamespaceNumber::DEFAULT),
         expiries: None,
         all_expire: false,
+        any_sketch: false,
     };
 
     /// The common properties of one posting.
@@ -67,6 +71,7 @@ impl Common {
             namespaces: (namespace, namespace),
             expiries: expiry.map(|expiry| (expiry, expiry)),
             all_expire: expiry.is_some(),
+            any_sketch: posting.sample.is_some(),
         }
     }
 
@@ -87,6 +92,7 @@ impl Common {
             ),
             expiries,
             all_expire: self.all_expire && other.all_expire,
+            any_sketch: self.any_sketch || other.any_sketch,
         }
     }
 
@@ -106,6 +112,11 @@ impl Common {
         self.expiries.map_or(0, |(first, last)| {
             bits_of(u64::from(last.second() - first.second()) + u64::from(!self.all_expire))
         })
+    }
+
+    /// Bits of a sample: every posting has room for one if any has a sketch.
+    fn sample_bits(self) -> u32 {
+        if self.any_sketch { u32::BITS } else { 0 }
     }
 
     fn pack_expiry(self, expiry: Option<Expiry>) -> u64 {
@@ -132,6 +143,9 @@ const fn bits_of(number: u64) -> u32 {
 ///
 /// The sequence is stored as its distance from the first; flags, namespaces and expiries only if
 /// they differ. A hundred million fingerprints of one namespace, without ids, take 27 bits each.
+/// Samples of sketches take 32 bits more in a list in which any posting has one: bare fingerprints
+/// pay for them only where they share a segment with documents that have sketches. A rank over the
+/// places would save that, but most collections have sketches either everywhere or nowhere.
 #[derive(Debug)]
 pub struct Postings {
     common: Common,
@@ -139,6 +153,7 @@ pub struct Postings {
     sequences: Column,
     namespaces: Column,
     expiries: Column,
+    samples: Column,
     /// The number of packed postings.
     len: usize,
     /// Postings of the other list behind this part.
@@ -154,6 +169,8 @@ pub(crate) struct Words<T> {
     pub(crate) namespaces: T,
     /// Expiries; empty if all are the same.
     pub(crate) expiries: T,
+    /// Samples of sketches; empty if no document has a sketch.
+    pub(crate) samples: T,
 }
 
 impl Postings {
@@ -166,6 +183,7 @@ impl Postings {
             sequences: column(common.sequence_bits()),
             namespaces: column(common.namespace_bits()),
             expiries: column(common.expiry_bits()),
+            samples: column(common.sample_bits()),
             len,
             behind: Vec::new(),
         }
@@ -184,6 +202,7 @@ impl Postings {
             sequences: self.sequences.part(&first),
             namespaces: self.namespaces.part(&first),
             expiries: self.expiries.part(&first),
+            samples: self.samples.part(&first),
             len: first.len(),
             behind,
         }
@@ -193,7 +212,8 @@ impl Postings {
     pub fn extend_to(&mut self, len: usize) {
         debug_assert!(self.behind.is_empty(), "a part is only read");
         self.len = self.len.max(len);
-        for column in [&mut self.sequences, &mut self.namespaces, &mut self.expiries] {
+        let Self { sequences, namespaces, expiries, samples, .. } = self;
+        for column in [sequences, namespaces, expiries, samples] {
             column.extend_to(self.len);
         }
     }
@@ -216,6 +236,10 @@ impl Postings {
         }
         if self.expiries.bits > 0 {
             self.expiries.set(index, self.common.pack_expiry(posting.expiry));
+        }
+        if let Some(sample) = posting.sample {
+            debug_assert!(self.common.any_sketch, "there is room for its sample");
+            self.samples.set(index, sample.bits().into());
         }
     }
 
@@ -260,7 +284,8 @@ impl Postings {
             namespace,
             expiry,
             is_listed: flags & 1 == 1,
-            has_sketch: flags & 2 == 2,
+            sample: (flags & Posting::SKETCH != 0)
+                .then(|| Sample::from_bits(self.samples.get(index) as u32)),
         }
     }
 
@@ -281,7 +306,7 @@ impl Postings {
 
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
-        let columns = [&self.sequences, &self.namespaces, &self.expiries];
+        let columns = [&self.sequences, &self.namespaces, &self.expiries, &self.samples];
         columns.iter().map(|column| column.words.bytes()).sum::<usize>()
             + self.behind.capacity() * size_of::<Posting>()
     }
@@ -292,11 +317,12 @@ impl Postings {
         if self.behind.is_empty()
             && let Some(words) = self.each(|column| column.stored(len))
         {
-            let Words { sequences, namespaces, expiries } = words;
+            let Words { sequences, namespaces, expiries, samples } = words;
             return Words {
                 sequences: Cow::Borrowed(sequences),
                 namespaces: Cow::Borrowed(namespaces),
                 expiries: Cow::Borrowed(expiries),
+                samples: Cow::Borrowed(samples),
             };
         }
         let mut packed = Self::new(self.common, len);
@@ -310,6 +336,7 @@ impl Postings {
             sequences: of(&self.sequences)?,
             namespaces: of(&self.namespaces)?,
             expiries: of(&self.expiries)?,
+            samples: of(&self.samples)?,
         })
     }
 
@@ -321,11 +348,13 @@ impl Postings {
             && common.namespaces.0 <= common.namespaces.1
             && common.namespaces.1.get() < 1 << 48
             && common.expiries.is_none_or(|(first, last)| first <= last)
-            && (common.expiries.is_some() || !common.all_expire);
+            && (common.expiries.is_some() || !common.all_expire)
+            && (common.any_sketch || common.flags.is_none_or(|flags| flags & Posting::SKETCH == 0));
         possible.then(|| Words {
             sequences: words(len, common.sequence_bits()),
             namespaces: words(len, common.namespace_bits()),
             expiries: words(len, common.expiry_bits()),
+            samples: words(len, common.sample_bits()),
         })
     }
 
@@ -337,6 +366,7 @@ impl Postings {
             sequences: column(common.sequence_bits(), words.sequences),
             namespaces: column(common.namespace_bits(), words.namespaces),
             expiries: column(common.expiry_bits(), words.expiries),
+            samples: column(common.sample_bits(), words.samples),
             len,
             behind: Vec::new(),
         }
@@ -418,23 +448,29 @@ impl Posting {
 
     /// The flags as two bits.
     fn flags(self) -> u8 {
-        u8::from(self.has_sketch) << 1 | u8::from(self.is_listed)
+        u8::from(self.sample.is_some()) << 1 | u8::from(self.is_listed)
     }
 
-    /// Packs it into three words: sequence and flags, namespace, expiry.
+    /// Packs it into three words: sequence and flags, namespace, expiry and sample.
     pub(crate) fn pack(self) -> [u64; 3] {
-        let expiry = self.expiry.map_or(0, |expiry| expiry.second().into());
-        [self.sequence.get() << 2 | u64::from(self.flags()), self.namespace.get(), expiry]
+        let expiry = self.expiry.map_or(0, |expiry| u64::from(expiry.second()));
+        let sample = self.sample.map_or(0, |sample| u64::from(sample.bits()));
+        [
+            self.sequence.get() << 2 | u64::from(self.flags()),
+            self.namespace.get(),
+            sample << 32 | expiry,
+        ]
     }
 
     /// Unpacks it from three words.
-    pub(crate) fn unpack([sequence, namespace, expiry]: [u64; 3]) -> Self {
+    pub(crate) fn unpack([sequence, namespace, rest]: [u64; 3]) -> Self {
         Self {
             sequence: Sequence::new(sequence >> 2),
             namespace: NamespaceNumber::new(namespace),
-            expiry: Expiry::at(expiry),
+            expiry: Expiry::at(rest & u64::from(u32::MAX)),
             is_listed: sequence & 1 == 1,
-            has_sketch: sequence & 2 == 2,
+            sample: (sequence & u64::from(Self::SKETCH) != 0)
+                .then(|| Sample::from_bits((rest >> 32) as u32)),
         }
     }
 }
@@ -448,13 +484,13 @@ mod tests {
         let sequence = prop_oneof![0..20_u64, 0..=SEQUENCE_MAX, Just(SEQUENCE_MAX)];
         let namespace = prop_oneof![0..3_u64, 0..1_u64 << 40];
         let expiry = prop_oneof![0..4_u64, 0..=u64::from(u32::MAX)];
-        (sequence, namespace, expiry, any::<bool>(), any::<bool>()).prop_map(
-            |(sequence, namespace, expiry, is_listed, has_sketch)| Posting {
+        (sequence, namespace, expiry, any::<bool>(), any::<Option<u32>>()).prop_map(
+            |(sequence, namespace, expiry, is_listed, sample)| Posting {
                 sequence: Sequence::new(sequence),
                 namespace: NamespaceNumber::new(namespace),
                 expiry: Expiry::at(expiry),
                 is_listed,
-                has_sketch,
+                sample: sample.map(Sample::from_bits),
             },
         )
     }
@@ -464,7 +500,7 @@ mod tests {
         let is_same = |bit: u8| same >> bit & 1 == 1;
         let mut posting = posting;
         if is_same(0) {
-            (posting.is_listed, posting.has_sketch) = (true, false);
+            (posting.is_listed, posting.sample) = (true, None);
         }
         if is_same(1) {
             posting.namespace = NamespaceNumber::new(7);
@@ -488,7 +524,7 @@ mod tests {
         ) {
             let postings: Vec<Posting> = postings.iter().map(|p| alike(*p, same)).collect();
             let common = postings.iter().copied().map(Common::of).reduce(Common::and).unwrap();
-            prop_assert!(same & 1 == 0 || common.flags == Some(1));
+            prop_assert!(same & 1 == 0 || common.flags == Some(1) && common.sample_bits() == 0);
             let mut packed = Postings::new(common, room);
             for (i, &posting) in postings.iter().enumerate().rev() {
                 packed.set(i, posting);
@@ -506,6 +542,7 @@ mod tests {
                 sequences: words.sequences.len(),
                 namespaces: words.namespaces.len(),
                 expiries: words.expiries.len(),
+                samples: words.samples.len(),
             };
             prop_assert_eq!(Postings::words_of(common, packed.len()), Some(lengths));
             let again = Postings::from_words(common, packed.len(), words);
@@ -522,6 +559,7 @@ mod tests {
             sequences: Array::copied(&words.sequences),
             namespaces: Array::copied(&words.namespaces),
             expiries: Array::copied(&words.expiries),
+            samples: Array::copied(&words.samples),
         }
     }
 
@@ -532,7 +570,18 @@ mod tests {
     #[test]
     fn a_hundred_million_bare_postings_take_27_bits_each() {
         let common = Common::of(sequenced(1)).and(Common::of(sequenced(100_000_000)));
-        assert_eq!(common.sequence_bits() + common.namespace_bits() + common.expiry_bits(), 27);
+        let of_posting = common.sequence_bits() + common.namespace_bits() + common.expiry_bits();
+        assert_eq!((of_posting, common.sample_bits()), (27, 0));
+    }
+
+    #[test]
+    fn room_for_samples_is_made_where_a_posting_has_a_sketch() {
+        let bare = Common::of(Posting { is_listed: true, ..sequenced(1) });
+        let sketched = Posting { sample: Some(Sample::default()), ..sequenced(2) };
+        assert_eq!(bare.and(Common::of(sequenced(2))).sample_bits(), 0);
+        assert_eq!(bare.and(Common::of(sketched)).sample_bits(), 32);
+        let impossible = Common { flags: Some(Posting::SKETCH), ..Common::NONE };
+        assert_eq!(Postings::words_of(impossible, 1), None);
     }
 
     #[test]

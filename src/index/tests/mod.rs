@@ -24,6 +24,7 @@ use crate::index::scope::{NamespaceKey, Scope};
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::view::{Near, Put, Shape, View};
+use crate::sketch::Sketch;
 
 fn distance(bits: u8) -> Distance {
     Distance::new(bits).unwrap()
@@ -168,6 +169,25 @@ fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerpri
     found
 }
 
+/// The sketch of the document that [`take`] stores with a change. Some segments have none.
+fn sketch_of(sequence: Sequence) -> Option<Sketch> {
+    let number = sequence.get();
+    let codes = std::array::from_fn(|bin| (bin as u64 * number % 7 % 4) as u8);
+    (number % 32 > 16 && number % 3 > 0).then(|| Sketch::from_codes(&codes))
+}
+
+/// Whether each document near a query has the sample of the sketch with which it was stored.
+fn samples_are_kept(view: &View, query: Fingerprint, within: Distance) -> bool {
+    let near = view.near(query, within, &Scope::DEFAULT);
+    let mut documents =
+        near.iter().flat_map(|near| view.documents_of(near.fingerprint, Scope::DEFAULT));
+    documents.all(|posting| {
+        let sketch = sketch_of(posting.sequence);
+        posting.sample == sketch.as_ref().map(Sketch::sample)
+            && (sketch.is_none() || view.may_have_sketches())
+    })
+}
+
 /// All matches in the default namespace.
 fn near_all(view: &View, query: Fingerprint, within: u8) -> Vec<Near> {
     view.near(query, distance(within), &Scope::DEFAULT)
@@ -235,7 +255,8 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
             let stored = view.document_counts(fingerprint, &Scope::DEFAULT).documents;
             let is_new = bits % 2 == 0 && stored == 0;
             let is_listed = id.is_some();
-            view.put(fingerprint, Put { id, is_listed, is_new, ..Put::default() });
+            let sketch = sketch_of(view.sequence().next()).map(Box::new);
+            view.put(fingerprint, Put { id, is_listed, is_new, sketch, ..Put::default() });
             naive.put(fingerprint, id);
         }
         Step::Remove(id) => {
@@ -305,6 +326,7 @@ proptest! {
                 for asked in (i as u8 % 2..=distance_max).step_by(2) {
                     let (query, asked) = (Fingerprint::new(query), distance(asked));
                     prop_assert_eq!(near(&view, query, asked), naive.near(query, asked));
+                    prop_assert!(samples_are_kept(&view, query, asked));
                 }
             }
             for id in 0..12 {

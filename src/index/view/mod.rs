@@ -224,8 +224,7 @@ impl View {
 
     /// Whether a document may have a sketch.
     pub(crate) fn may_have_sketches(&self) -> bool {
-        let flags = self.common.map_or(Some(0), |common| common.flags);
-        flags.is_none_or(|flags| flags & Posting::SKETCH != 0)
+        self.common.is_some_and(|common| common.any_sketch)
     }
 
     /// The number of documents of a fingerprint that are in scope; at most [`COUNTED_MAX`] where

@@ -21,8 +21,8 @@ impl View {
             None => NamespaceNumber::DEFAULT,
             Some(namespace) => self.namespaces.add(namespace.key, at),
         };
-        let has_sketch = sketch.is_some();
-        let posting = Posting { sequence: at, namespace, expiry, is_listed, has_sketch };
+        let sample = sketch.as_ref().map(|sketch| sketch.sample());
+        let posting = Posting { sequence: at, namespace, expiry, is_listed, sample };
         self.append(value, (DeltaEvent::Put { posting, is_new, sketch }, id), 0);
         let common = Common::of(posting);
         self.common = Some(self.common.map_or(common, |known| known.and(common)));
