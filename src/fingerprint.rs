@@ -76,6 +76,9 @@ impl Distance {
     /// The largest distance an index can be built for.
     pub const LOOKUP_MAX: Self = Self(12);
 
+    /// That of equal fingerprints.
+    pub const ZERO: Self = Self(0);
+
     /// A distance of `bits`; `None` above 64.
     pub const fn new(bits: u8) -> Option<Self> {
         if bits <= 64 { Some(Self(bits)) } else { None }

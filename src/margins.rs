@@ -34,6 +34,25 @@ impl Margins {
         Self(sums.map(|sum| if largest > 0.0 { scaled(sum) } else { 0 }))
     }
 
+    /// Margins in the same order, as small as can be: equal ones stay equal. 64 bytes instead of 256,
+    /// which give the same rule of a likely search.
+    pub fn ranks(&self) -> [u8; 64] {
+        let mut distinct = self.0;
+        distinct.sort_unstable();
+        let mut rank = 0;
+        let mut ranks_of = distinct.map(|margin| (margin, 0_u8));
+        for at in 1..distinct.len() {
+            rank += u8::from(distinct[at] > distinct[at - 1]);
+            ranks_of[at].1 = rank;
+        }
+        self.0.map(|margin| ranks_of[ranks_of.partition_point(|(other, _)| *other < margin)].1)
+    }
+
+    /// The margins that [`Self::ranks`] gave.
+    pub fn from_ranks(ranks: &[u8; 64]) -> Self {
+        Self(ranks.map(u32::from))
+    }
+
     /// The magnitudes, of bit 0 first.
     pub const fn magnitudes(&self) -> &[u32; 64] {
         &self.0

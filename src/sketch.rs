@@ -86,7 +86,7 @@ impl Sketch {
 }
 
 /// Four bytes of a sketch, which tell most unlike texts apart without a read of the record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Sample(u32);
 
 impl Sample {

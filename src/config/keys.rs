@@ -63,6 +63,7 @@ sections! {
         distance: u64,
         limit: u64,
         min_similarity: f64,
+        search: String,
         extract: String,
     }
     /// `[documents]`: what is kept with a document, and for how long.

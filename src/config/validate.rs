@@ -11,6 +11,7 @@ use super::error::ConfigError;
 use super::keys::Config;
 use crate::engine::{self, Durability};
 use crate::fingerprint::Distance;
+use crate::machine::query::SearchKind;
 use crate::recipe::{Recipe, UnknownRecipe};
 use crate::server::Settings;
 use crate::text::Extract;
@@ -152,6 +153,7 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
             distance_max,
             limit: length(key!(config.query.limit), 1..=http::RequestDefaults::LIMIT_MAX as u64)?,
             min_similarity: query.min_similarity,
+            search: search(config)?,
             metadata_bytes_max: length(key!(config.documents.metadata_bytes_max), 2..=65_536)?,
             expires_in_s: expiry(config)?,
         },
@@ -241,6 +243,14 @@ fn model_file(config: &Config) -> Result<Option<PathBuf>, ConfigError> {
 fn extract(config: &Config) -> Result<Extract, ConfigError> {
     let name = &config.query.extract;
     Extract::named(name).ok_or_else(|| wrong("query.extract", name, "\"visible\" or \"main\""))
+}
+
+fn search(config: &Config) -> Result<SearchKind, ConfigError> {
+    match config.query.search.as_str() {
+        "likely" => Ok(SearchKind::Likely),
+        "exact" => Ok(SearchKind::Exact),
+        other => Err(wrong("query.search", other, "\"likely\" or \"exact\"")),
+    }
 }
 
 fn log_options(config: &Config) -> Result<telemetry::Options, ConfigError> {

@@ -4,7 +4,7 @@
 //! service would be the same.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -15,15 +15,17 @@ use crate::dedup::spill::Evidence;
 use crate::document::{Namespace, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
-use crate::index::groups::{Judge, Pair, Search};
+use crate::index::groups::{Judge, LikelyJudge, Pair, Search};
+use crate::index::likely::LIKELY_DISTANCE_MAX;
 use crate::index::lookup::Lookup;
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permutation;
 use crate::index::plan::SMALL_MAX;
 use crate::index::scope::{NamespaceKey, Scope};
-use crate::index::view::{Expired, Put, Selection, Shape, View};
-use crate::machine::groups::{Compared, joins};
-use crate::machine::search::DOCUMENTS_COMPARED_MAX;
+use crate::index::view::{Expired, Likely, Put, Selection, Shape, View};
+use crate::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
+use crate::machine::query::{SearchKind, Verification};
+use crate::margins::Margins;
 use crate::sketch::MinResemblance;
 
 /// Changes in a delta. Fingerprints of similar texts often begin with the same bits and share a hash
@@ -44,8 +46,20 @@ pub struct Criteria {
     pub distance: Distance,
     /// What two sketches must reach; `None` does not compare them.
     pub min_resemblance: Option<MinResemblance>,
+    /// Whether texts are also searched beyond the distance.
+    pub search: SearchKind,
     /// Threads that search.
     pub threads: usize,
+}
+
+impl Criteria {
+    /// Whether searches go beyond the distance.
+    fn is_likely(&self, scanned: &Scanned) -> bool {
+        self.search == SearchKind::Likely
+            && self.min_resemblance.is_some()
+            && scanned.spill.is_some()
+            && u32::from(self.distance.get()) < LIKELY_DISTANCE_MAX
+    }
 }
 
 /// The groups of at least two documents. The largest comes first; of the same size, the one with the
@@ -153,9 +167,16 @@ impl Index {
             expired: Expired::Not(0),
         };
         let search = Search::begin(&self.view, selection, criteria.distance);
-        let threshold = criteria.min_resemblance.filter(|_| scanned.spill.is_some());
-        let judge = || SpillJudge { index: self, scanned, threshold, kept: HashMap::new() };
-        run(&search, criteria.threads, judge, watch)?;
+        let judge = || SpillJudge::new(self, scanned, criteria);
+        let (pieces, likely) = (search.pieces() as u64, criteria.is_likely(scanned));
+        let all = if likely { 2 * pieces } else { pieces };
+        let within = |piece, judge: &mut SpillJudge<'_>| search.piece(piece, judge);
+        run(search.pieces(), criteria.threads, (&judge, &within), &|done| watch(done, all))?;
+        if likely {
+            let beyond = |piece, judge: &mut SpillJudge<'_>| search.likely_piece(piece, judge);
+            let watch = |done| watch(pieces + done, all);
+            run(search.pieces(), criteria.threads, (&judge, &beyond), &watch)?;
+        }
         let mut labels = vec![ALONE; scanned.len()];
         search.each_label(|change, label| labels[self.document(change) as usize] = label);
         drop(search);
@@ -176,11 +197,13 @@ impl Index {
     ) -> io::Result<()> {
         let (mut lookup, permutation) = (Lookup::default(), &self.view.shape().permutation);
         let (mut near, mut others) = (Vec::new(), Vec::new());
+        let likely = self.likely_pairs(scanned, criteria)?;
+        let mut likely = likely.iter().peekable();
         for change in 1..=self.view.sequence().get() {
             let document = self.document(Sequence::new(change));
-            let Some(fingerprint) = scanned.fingerprints.get(document) else { continue };
-            let (number, mask) = self.namespace(scanned, document);
-            let value = permutation.apply(Fingerprint::new(fingerprint.bits() ^ mask));
+            let Some(masked) = self.masked(scanned, document) else { continue };
+            let (number, _) = self.namespace(scanned, document);
+            let value = permutation.apply(masked);
             near.clear();
             self.view.near_values(&mut lookup, &[value], criteria.distance, &mut |_, value| {
                 near.push(permutation.restore(value));
@@ -195,6 +218,9 @@ impl Index {
                 let later = later.filter(|sequence| sequence.get() > change);
                 others.extend(later.map(|sequence| self.document(sequence)));
             }
+            while let Some(&[_, other]) = likely.next_if(|[first, _]| *first == document) {
+                others.push(other);
+            }
             others.sort_unstable();
             for &other in &others {
                 if let Some(pair) = judged(scanned, criteria, [document, other])? {
@@ -203,6 +229,41 @@ impl Index {
             }
         }
         Ok(())
+    }
+
+    /// The pairs that a likely search of one of the two finds beyond the distance and sketches confirm,
+    /// the first document first, sorted. 8 bytes each.
+    fn likely_pairs(&self, scanned: &Scanned, criteria: Criteria) -> io::Result<Vec<[u32; 2]>> {
+        let mut pairs = Vec::new();
+        if !criteria.is_likely(scanned) {
+            return Ok(pairs);
+        }
+        let mut judge = SpillJudge::new(self, scanned, criteria);
+        for change in 1..=self.view.sequence().get() {
+            let Some(margins) = judge.margins(Sequence::new(change))? else { continue };
+            let document = self.document(Sequence::new(change));
+            let Some(masked) = self.masked(scanned, document) else { continue };
+            let scope = of_namespace(self.namespace(scanned, document).0);
+            let rule = self.view.likely_rule(&margins);
+            for likely in self.view.likely(masked, &rule, criteria.distance, &scope) {
+                for posting in self.view.documents_of(likely.fingerprint, scope) {
+                    let other = self.document(posting.sequence);
+                    if judge.confirms([document, other])? {
+                        pairs.push([document.min(other), document.max(other)]);
+                    }
+                }
+            }
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+        Ok(pairs)
+    }
+
+    /// The fingerprint of a document as it is indexed.
+    fn masked(&self, scanned: &Scanned, document: u32) -> Option<Fingerprint> {
+        let (_, mask) = self.namespace(scanned, document);
+        let fingerprint = scanned.fingerprints.get(document)?;
+        Some(Fingerprint::new(fingerprint.bits() ^ mask))
     }
 
     /// The number of the namespace of a document in the view, and its mask.
@@ -247,27 +308,33 @@ fn judged(
     Ok(counts.then_some(NearPair { documents, distance, similarity }))
 }
 
+/// Makes the judge of a thread.
+type MakeJudge<'f, 'a> = &'f (dyn Fn() -> SpillJudge<'a> + Sync);
+
+/// Runs the piece with a number.
+type RunPiece<'f, 'a> = &'f (dyn Fn(usize, &mut SpillJudge<'a>) -> io::Result<()> + Sync);
+
 /// Runs all pieces of a search on some threads, of which this is one.
 fn run<'a>(
-    search: &Search<'_>,
+    pieces: usize,
     threads: usize,
-    judge: impl Fn() -> SpillJudge<'a> + Sync,
-    watch: &(dyn Fn(u64, u64) -> bool + Sync),
+    (judge, piece): (MakeJudge<'_, 'a>, RunPiece<'_, 'a>),
+    watch: &(dyn Fn(u64) -> bool + Sync),
 ) -> io::Result<()> {
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let is_over = AtomicBool::new(false);
     let work = || {
         let mut judge = judge();
         while !is_over.load(Ordering::Relaxed) {
-            let piece = next.fetch_add(1, Ordering::Relaxed);
-            if piece >= search.pieces() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= pieces {
                 return;
             }
-            if let Err(error) = search.piece(piece, &mut judge) {
+            if let Err(error) = piece(number, &mut judge) {
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 is_over.store(true, Ordering::Relaxed);
             }
-            if !watch(piece as u64 + 1, search.pieces() as u64) {
+            if !watch(number as u64 + 1) {
                 is_over.store(true, Ordering::Relaxed);
             }
         }
@@ -344,7 +411,29 @@ struct SpillJudge<'a> {
     kept: HashMap<(Fingerprint, NamespaceNumber), Arc<Compared>>,
 }
 
-impl SpillJudge<'_> {
+impl<'a> SpillJudge<'a> {
+    fn new(index: &'a Index, scanned: &'a Scanned, criteria: Criteria) -> Self {
+        let threshold = criteria.min_resemblance.filter(|_| scanned.spill.is_some());
+        Self { index, scanned, threshold, kept: HashMap::new() }
+    }
+
+    /// Whether the sketches of two documents agree. Reads them only if their samples may.
+    fn confirms(&self, pair: [u32; 2]) -> io::Result<bool> {
+        let (Some(threshold), Some(spill)) = (self.threshold, &self.scanned.spill) else {
+            return Ok(false);
+        };
+        let [Some(one), Some(other)] = pair.map(|of| self.scanned.sample(of as usize)) else {
+            return Ok(false);
+        };
+        if !one.may_reach(other, threshold) {
+            return Ok(false);
+        }
+        let [one, other] = pair.map(|of| spill.get(of as usize));
+        let (one, other) = (one?.sketch, other?.sketch);
+        let found = Verification::between(one.as_ref(), other.as_ref(), Some(threshold));
+        Ok(found.is_confirmed())
+    }
+
     fn compared(
         &mut self,
         masked: Fingerprint,
@@ -358,9 +447,12 @@ impl SpillJudge<'_> {
         }
         let mut compared = Compared::default();
         let postings = self.index.view.documents_of(masked, of_namespace(namespace));
-        let postings = postings.take(DOCUMENTS_COMPARED_MAX);
-        for posting in postings {
-            let document = self.index.document(posting.sequence) as usize;
+        let documents = postings.map(|posting| self.index.document(posting.sequence) as usize);
+        let mut samples = HashSet::new();
+        let of_each_sample = documents.filter(|&document| {
+            self.scanned.sample(document).is_some_and(|sample| samples.insert(sample))
+        });
+        for document in of_each_sample.take(SKETCHES_COMPARED_MAX) {
             let Some(spill) = &self.scanned.spill else { break };
             let evidence = spill.get(document)?;
             let Some(sketch) = evidence.sketch else { continue };
@@ -383,6 +475,36 @@ impl Judge for SpillJudge<'_> {
         let one = self.compared(one, pair.namespace)?;
         let other = self.compared(other, pair.namespace)?;
         Ok(joins(&one, &other, pair.distance, threshold))
+    }
+}
+
+impl LikelyJudge for SpillJudge<'_> {
+    type Error = io::Error;
+
+    fn margins(&mut self, document: Sequence) -> io::Result<Option<Margins>> {
+        let document = self.index.document(document) as usize;
+        if self.scanned.sample(document).is_none() {
+            return Ok(None);
+        }
+        let evidence = self.scanned.spill.as_ref().map(|spill| spill.get(document)).transpose()?;
+        Ok(evidence.and_then(|evidence| evidence.margins))
+    }
+
+    fn joins_likely(
+        &mut self,
+        document: Sequence,
+        likely: Likely,
+        namespace: NamespaceNumber,
+    ) -> io::Result<bool> {
+        let index = self.index;
+        let document = index.document(document);
+        for posting in index.view.documents_of(likely.fingerprint, of_namespace(namespace)) {
+            let other = index.document(posting.sequence);
+            if self.confirms([document, other])? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -11,8 +11,9 @@ use crate::bulk::{BadEntry, Body, Documents, Entry};
 use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
 use crate::fingerprint::Fingerprint;
-use crate::sketch::Sketch;
-use crate::text::{self, Method, Source, Wanted};
+use crate::margins::Margins;
+use crate::sketch::{Sample, Sketch};
+use crate::text::{self, Analysis, Method, Source, Wanted};
 
 /// A batch is full at this many documents, or bytes of content.
 const BATCH_DOCUMENTS: usize = 512;
@@ -22,9 +23,9 @@ const BATCHES_WAITING: usize = 2;
 
 /// Bytes that are in memory whatever the number of documents: batches that wait, and buffers.
 pub const FIXED_BYTES: u64 = 96 << 20;
-/// Bytes of memory for a document while groups are searched: 12 in columns, 24 in the index, and 28
+/// Bytes of memory for a document while groups are searched: 16 in columns, 24 in the index, and 28
 /// in the search.
-pub const DOCUMENT_BYTES: u64 = 64;
+pub const DOCUMENT_BYTES: u64 = 68;
 
 /// What the first pass is to find out.
 #[derive(Debug, Clone)]
@@ -63,6 +64,8 @@ pub enum ScanError {
 #[derive(Debug, Default)]
 pub struct Scanned {
     pub(super) fingerprints: Fingerprints,
+    /// The samples of their sketches; empty if no document has one.
+    pub(super) samples: Vec<Option<Sample>>,
     /// The bytes of the content; more than 4 GiB count as that.
     pub(super) lengths: Vec<u32>,
     /// The number by which documents are chosen; empty unless it was wanted.
@@ -105,6 +108,7 @@ struct Analysed {
     fingerprint: Option<Fingerprint>,
     is_short: bool,
     sketch: Option<Box<Sketch>>,
+    margins: Option<Box<Margins>>,
     length: u32,
     name: Option<Box<str>>,
     metadata: Option<Box<str>>,
@@ -190,6 +194,11 @@ impl Scanned {
         self.fingerprints.len()
     }
 
+    /// The sample of the sketch of a document, if it has one.
+    pub(super) fn sample(&self, document: usize) -> Option<Sample> {
+        self.samples.get(document).copied().flatten()
+    }
+
     /// Whether there is no document.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -222,7 +231,9 @@ impl Scanned {
                 let room = BAD_KEPT.saturating_sub(self.bad.len());
                 self.bad.extend(batch.bad.into_iter().take(room));
                 for document in batch.documents {
-                    spill.add(document.is_short, document.sketch.as_deref())?;
+                    let (sketch, margins) =
+                        (document.sketch.as_deref(), document.margins.as_deref());
+                    spill.add(document.is_short, sketch, margins)?;
                     self.add(document, &mut namespaces);
                 }
                 watcher.at(self.len() as u64);
@@ -248,6 +259,11 @@ impl Scanned {
             self.namespaces.push(number);
         } else if !self.namespaces.is_empty() {
             self.namespaces.push(0);
+        }
+        let sample = document.sketch.map(|sketch| sketch.sample());
+        if sample.is_some() || !self.samples.is_empty() {
+            self.samples.resize(self.len(), None);
+            self.samples.push(sample);
         }
         self.fingerprints.push(document.fingerprint);
         self.lengths.push(document.length);
@@ -322,10 +338,10 @@ fn analysed(entry: Entry, wishes: &Wishes) -> Analysed {
     let score = wishes.score.as_ref().and_then(|field| number(&metadata, field));
     let name = wishes.names.then(|| name(&entry));
     let length = u32::try_from(entry.body.bytes()).unwrap_or(u32::MAX);
-    let (fingerprint, is_short, sketch) = fingerprint(entry.body, wishes);
+    let Made { fingerprint, is_short, sketch, margins } = made(entry.body, wishes);
     let score = score.unwrap_or(f64::NAN);
     let metadata = wishes.metadata.then_some(metadata);
-    Analysed { fingerprint, is_short, sketch, length, name, metadata, namespace, score }
+    Analysed { fingerprint, is_short, sketch, margins, length, name, metadata, namespace, score }
 }
 
 /// The number in a field of metadata; a text of digits counts.
@@ -347,9 +363,16 @@ pub(super) fn name(entry: &Entry) -> Box<str> {
     )
 }
 
-type Made = (Option<Fingerprint>, bool, Option<Box<Sketch>>);
+/// What an analysis makes of a body.
+#[derive(Default)]
+struct Made {
+    fingerprint: Option<Fingerprint>,
+    is_short: bool,
+    sketch: Option<Box<Sketch>>,
+    margins: Option<Box<Margins>>,
+}
 
-fn fingerprint(body: Body, wishes: &Wishes) -> Made {
+fn made(body: Body, wishes: &Wishes) -> Made {
     let source = match body {
         Body::Text(text) => Source::Text(text.into()),
         Body::Html(html) => Source::Html(html.into()),
@@ -357,11 +380,15 @@ fn fingerprint(body: Body, wishes: &Wishes) -> Made {
         Body::Features(features) => {
             Source::Features(features.into_iter().map(|(token, w)| (token.into(), w)).collect())
         }
-        Body::Fingerprint(fingerprint) => return (Some(fingerprint), false, None),
+        Body::Fingerprint(fingerprint) => {
+            return Made { fingerprint: Some(fingerprint), ..Made::default() };
+        }
     };
     let wanted = Wanted { sketch: wishes.sketches, features: false };
     match text::analyse(&source, wishes.method, wanted) {
-        Ok(analysis) => (Some(analysis.fingerprint), analysis.short, analysis.sketch),
-        Err(_) => (None, false, None),
+        Ok(Analysis { fingerprint, short, sketch, margins, .. }) => {
+            Made { fingerprint: Some(fingerprint), is_short: short, sketch, margins }
+        }
+        Err(_) => Made::default(),
     }
 }

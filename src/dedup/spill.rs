@@ -4,18 +4,23 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
 
+use crate::margins::Margins;
 use crate::sketch::Sketch;
 
-/// A flag, and the sketch if there is one.
-const BYTES: usize = 1 + Sketch::BYTES;
+/// Flags, and the sketch and the ranks of the margins if there are any.
+const BYTES: usize = 1 + Sketch::BYTES + RANKS;
+const RANKS: usize = 64;
 const IS_SHORT: u8 = 1;
 const HAS_SKETCH: u8 = 2;
+const HAS_MARGINS: u8 = 4;
 
 /// What is known of the text of a document.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
     pub(super) is_short: bool,
     pub(super) sketch: Option<Sketch>,
+    /// In the order of those of the text; only their order counts.
+    pub(super) margins: Option<Margins>,
 }
 
 /// Writes the evidence of one document after the other. There is no file until the first sketch.
@@ -30,7 +35,12 @@ pub(super) struct SpillWriter {
 pub(super) struct Spill(File);
 
 impl SpillWriter {
-    pub(super) fn add(&mut self, is_short: bool, sketch: Option<&Sketch>) -> io::Result<()> {
+    pub(super) fn add(
+        &mut self,
+        is_short: bool,
+        sketch: Option<&Sketch>,
+        margins: Option<&Margins>,
+    ) -> io::Result<()> {
         let before = self.documents;
         self.documents += 1;
         if self.file.is_none() && sketch.is_some() {
@@ -44,7 +54,11 @@ impl SpillWriter {
         bytes[0] = if is_short { IS_SHORT } else { 0 };
         if let Some(sketch) = sketch {
             bytes[0] |= HAS_SKETCH;
-            bytes[1..].copy_from_slice(&sketch.to_bytes());
+            bytes[1..=Sketch::BYTES].copy_from_slice(&sketch.to_bytes());
+        }
+        if let Some(margins) = margins {
+            bytes[0] |= HAS_MARGINS;
+            bytes[1 + Sketch::BYTES..].copy_from_slice(&margins.ranks());
         }
         file.write_all(&bytes)
     }
@@ -61,8 +75,11 @@ impl Spill {
     pub(super) fn get(&self, document: usize) -> io::Result<Evidence> {
         let mut bytes = [0; BYTES];
         self.0.read_exact_at(&mut bytes, (document * BYTES) as u64)?;
-        let sketch = bytes.last_chunk().filter(|_| bytes[0] & HAS_SKETCH != 0);
-        Ok(Evidence { is_short: bytes[0] & IS_SHORT != 0, sketch: sketch.map(Sketch::from_bytes) })
+        let has = |flag| bytes[0] & flag != 0;
+        let sketch = bytes[1..].first_chunk().filter(|_| has(HAS_SKETCH)).map(Sketch::from_bytes);
+        let ranks = bytes.last_chunk().filter(|_| has(HAS_MARGINS));
+        let margins = ranks.map(Margins::from_ranks);
+        Ok(Evidence { is_short: has(IS_SHORT), sketch, margins })
     }
 }
 
@@ -76,14 +93,18 @@ mod tests {
         assert!(SpillWriter::default().finish().unwrap().is_none());
         let sketch = |code| Sketch::from_codes(&[code; BINS]);
         let mut writer = SpillWriter::default();
-        writer.add(true, None).unwrap();
-        writer.add(false, Some(&sketch(2))).unwrap();
-        writer.add(true, Some(&sketch(3))).unwrap();
+        let margins = Margins::new(std::array::from_fn(|bit| 900 - 10 * (bit as u32 / 2)));
+        writer.add(true, None, None).unwrap();
+        writer.add(false, Some(&sketch(2)), Some(&margins)).unwrap();
+        writer.add(true, Some(&sketch(3)), None).unwrap();
         let spill = writer.finish().unwrap().unwrap();
         let got = |document| spill.get(document).map(|e| (e.is_short, e.sketch)).unwrap();
         assert_eq!(got(2), (true, Some(sketch(3))));
         assert_eq!(got(0), (false, None));
         assert_eq!(got(1), (false, Some(sketch(2))));
+        let ranks =
+            [0, 1, 2].map(|document| spill.get(document).unwrap().margins.map(|m| m.ranks()));
+        assert_eq!(ranks, [None, Some(margins.ranks()), None]);
         assert!(spill.get(3).is_err());
     }
 }

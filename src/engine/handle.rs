@@ -43,8 +43,9 @@ use crate::machine::commands::{
     BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Remove, Reset,
 };
 use crate::machine::jobs::{Job, JobState, Purge};
-use crate::machine::query::Criteria;
+use crate::machine::query::{Criteria, Sought};
 use crate::machine::search::{PackedSearch, Probe, nearest};
+use crate::margins::Margins;
 use crate::storage::{DirectoryLock, Disk, RealDisk};
 use crate::text::SpectralModel;
 
@@ -184,23 +185,31 @@ impl Engine {
     /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
     pub async fn query(
         &self,
-        document: &Document,
+        sought: impl Into<Sought>,
         options: QueryOptions,
     ) -> Result<Findings, Refused> {
-        Ok(self.find(document, options).await?.show(usize::MAX).await?.into_findings())
+        Ok(self.find(&sought.into(), options).await?.show(usize::MAX).await?.into_findings())
     }
 
     /// The same for callers that bound the bytes of the hits ([`Found::show`]).
     ///
     /// # Errors
     /// As [`Self::query`].
-    pub async fn find(&self, document: &Document, options: QueryOptions) -> Result<Found, Refused> {
+    pub async fn find(&self, sought: &Sought, options: QueryOptions) -> Result<Found, Refused> {
         let QueryOptions { criteria, limit, .. } = options;
         self.check_distance(criteria.distance)?;
         let finish = move |state: &Published, probe: &Probe<'_>, lookup| {
             finish_query(state, probe, lookup, limit)
         };
-        self.look_up(document, options, clock::now_ms(), finish).await
+        self.look_up(sought, options, clock::now_ms(), finish).await
+    }
+
+    /// Whether a likely search for a text with these margins and the first fingerprint finds the
+    /// second.
+    pub fn is_likely(&self, margins: &Margins, fingerprints: [Fingerprint; 2]) -> bool {
+        let view = &self.shared.published.load().view;
+        let [one, other] = fingerprints;
+        view.is_likely(&view.likely_rule(margins), one, other)
     }
 
     /// One request's share of the batch scheduler.
@@ -267,7 +276,7 @@ impl Engine {
     /// [`Refused`], and then nothing changed.
     pub async fn begin_check_and_insert(
         &self,
-        document: Document,
+        sought: impl Into<Sought>,
         options: QueryOptions,
         on_duplicate: impl Into<OnDuplicate>,
         admission: Admission,
@@ -278,10 +287,12 @@ impl Engine {
         let verify = |state: &Published, probe: &Probe<'_>, mut lookup: Lookup| {
             lookup.verify(state, probe).map(|()| lookup)
         };
-        let lookup = self.look_up(&document, options, at_ms, verify).await?;
+        let sought = sought.into();
+        let lookup = self.look_up(&sought, options, at_ms, verify).await?;
         let bytes = lookup.bytes();
         let OnDuplicate { store, touch } = on_duplicate.into();
-        let command = CheckAndInsert { document, criteria, store_duplicates: store };
+        let Sought { document, margins } = sought;
+        let command = CheckAndInsert { document, margins, criteria, store_duplicates: store };
         let touches = touch.then(|| Arc::clone(&self.shared.touches));
         let command = SearchedCheckAndInsert { command, lookup, limit, touches };
         self.submit_at(command, at_ms, admission, bytes).await
@@ -479,19 +490,23 @@ impl Engine {
     /// reads records, and as a piece of a batch if it visits many cells.
     async fn look_up<T: Send + 'static>(
         &self,
-        document: &Document,
+        sought: &Sought,
         options: QueryOptions,
         at_ms: u64,
         finish: impl FnOnce(&Published, &Probe<'_>, Lookup) -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
         let QueryOptions { criteria, with_metadata, .. } = options;
-        let probe = Probe::new(document, criteria, at_ms, &self.shared.id_secret);
+        let Sought { document, margins } = sought;
+        let secret = &self.shared.id_secret;
+        let probe = Probe::new(document, margins.as_deref(), criteria, at_ms, secret);
         let state = self.shared.published.load();
         if state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX {
-            let (state, document) = (Guard::into_inner(state), document.clone());
+            let (state, sought) = (Guard::into_inner(state), sought.clone());
             let (key, namespace) = (probe.key, probe.namespace);
             let look_up = move || {
-                let probe = Probe { document: &document, key, namespace, criteria, at_ms };
+                let Sought { document, margins } = &sought;
+                let margins = margins.as_deref();
+                let probe = Probe { document, margins, key, namespace, criteria, at_ms };
                 let lookup = Lookup::begin(&state.view, &probe, with_metadata);
                 finish(&state, &probe, lookup)
             };
@@ -501,10 +516,12 @@ impl Engine {
         if !lookup.reads_records() {
             return finish(&state, &probe, lookup);
         }
-        let (state, document) = (Guard::into_inner(state), document.clone());
+        let (state, sought) = (Guard::into_inner(state), sought.clone());
         let (key, namespace) = (probe.key, probe.namespace);
         off_async(move || {
-            let probe = Probe { document: &document, key, namespace, criteria, at_ms };
+            let Sought { document, margins } = &sought;
+            let margins = margins.as_deref();
+            let probe = Probe { document, margins, key, namespace, criteria, at_ms };
             finish(&state, &probe, lookup)
         })
         .await
@@ -571,7 +588,7 @@ fn finish_query(
     let short = probe.document.short;
     let listing = Listing { short, limit, bytes_max: Found::READ_AT_ONCE_BYTES };
     let findings = lookup.show(state, listing)?;
-    if findings.hits.len() == lookup.search.matches.len().min(limit) {
+    if !findings.is_cut {
         return Ok(Found::read(findings));
     }
     Ok(Unread { published: state.clone(), lookup, short, limit }.into())

@@ -50,8 +50,14 @@ pub struct Findings {
     pub duplicate: bool,
     /// The first `limit` hits, or as many as fit in the bytes that the caller grants.
     pub hits: Vec<Hit>,
-    /// The true number of matching fingerprints.
+    /// The true number of fingerprints within the distance, and of those that a likely search has
+    /// confirmed.
     pub hit_count: usize,
+    /// Whether more hits would be listed if the caller had granted more bytes.
+    pub is_cut: bool,
+    /// The number of fingerprints with sketches that were not compared because there are too many.
+    /// They are no duplicates.
+    pub unverified: usize,
 }
 
 /// The reply of an insert.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::fingerprint::Distance;
 use crate::http::host::HostNames;
+use crate::machine::query::SearchKind;
 use crate::recipe::Recipe;
 use crate::text::{Extract, SpectralModel};
 
@@ -52,6 +53,8 @@ pub struct RequestDefaults {
     pub limit: usize,
     /// The similarity that confirms a hit; 0 switches verification off.
     pub min_similarity: f64,
+    /// How far the search for a text goes.
+    pub search: SearchKind,
     /// The largest metadata of a document, in bytes of JSON.
     pub metadata_bytes_max: usize,
     /// How many seconds a document is kept; `None` is for ever.

@@ -144,7 +144,7 @@ impl Visited<'_> {
 
     fn prefetch(&self, query: Permuted) {
         match *self {
-            Self::Buckets(buckets, _) => buckets.prefetch(query),
+            Self::Buckets(buckets, distance) => buckets.prefetch(query, distance),
             Self::Table(..) => {}
             Self::Delta(delta, distance) => delta.prefetch(query, distance),
         }

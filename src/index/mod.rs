@@ -38,6 +38,7 @@ pub mod image;
 mod in_memory;
 #[doc(hidden)]
 pub mod levels;
+pub mod likely;
 pub(crate) mod lookup;
 pub(crate) mod memory;
 #[doc(hidden)]

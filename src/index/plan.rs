@@ -119,6 +119,9 @@ pub fn low(key: Key) -> u32 {
 /// The bits of one of the four blocks of a fingerprint.
 pub const BLOCK_BITS_MAX: u32 = 16;
 
+/// The fewest bits of a block whose keys likely searches list.
+const LIKELY_BITS_MIN: u32 = 12;
+
 /// The tables of a segment, exact up to `distance_max`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -161,6 +164,7 @@ impl Plan {
         Self::with(tables, distance_max)
     }
 
+    /// The tables for a search of exactly this distance.
     fn with(tables: Vec<TablePlan>, distance_max: Distance) -> Self {
         let radii = std::array::from_fn(|distance| radii_for(&tables, distance as u32));
         Self { tables, in_buckets: false, distance_max, radii }
@@ -182,10 +186,25 @@ impl Plan {
 
     /// A plan of at most four tables on equal blocks of at most `key_bits` bits: what deltas and
     /// small segments have.
+    ///
+    /// Further tables, which exact look-ups do not visit, see to it that every table of large segments
+    /// has a block within its key bits: likely searches visit those ([`crate::index::likely`]). Tiny
+    /// levels, with short blocks, have none, and are compared as a whole.
     pub fn blocks(key_bits: u32, distance_max: Distance) -> Self {
         let key_bits = key_bits.clamp(4, BLOCK_BITS_MAX);
         let blocks = (u32::from(distance_max.get()) + 1).min(4);
-        Self { in_buckets: true, ..Self::equal_blocks(blocks, blocks * key_bits, distance_max) }
+        let exact = Self::equal_blocks(blocks, blocks * key_bits, distance_max);
+        let mut plan = Self { in_buckets: true, ..exact };
+        if key_bits >= LIKELY_BITS_MIN {
+            for part in Self::of(distance_max).tables {
+                let is_within = |block: &TablePlan| block.mask() & !part.mask() == 0;
+                if !plan.tables.iter().any(is_within) {
+                    let key_bits = key_bits.min(part.key_bits);
+                    plan.tables.push(TablePlan { key_bits, radius: 0, folded: false, ..part });
+                }
+            }
+        }
+        plan
     }
 
     /// The tables.
@@ -272,9 +291,11 @@ mod tests {
     #[test]
     fn every_plan_meets_the_pigeonhole_condition_on_disjoint_bits() {
         for (distance, plan) in plans() {
-            let covered: u32 = plan.tables().iter().map(|t| t.radius + 1).sum();
+            let visited = plan.tables().iter().zip(plan.radii(distance));
+            let visited = visited.filter(|(_, radius)| radius.is_some()).map(|(table, _)| table);
+            let covered: u32 = visited.clone().map(|t| t.radius + 1).sum();
             assert!(covered > u32::from(distance.get()), "{plan} for distance {distance}");
-            let masks = plan.tables().iter().map(|t| t.mask());
+            let masks = visited.map(|t| t.mask());
             assert_eq!(
                 masks.clone().fold(0, |all, mask| all | mask).count_ones(),
                 masks.map(u64::count_ones).sum::<u32>(),
@@ -302,7 +323,18 @@ mod tests {
         assert_eq!(show(3), "32r1f+32r1f");
         assert_eq!(show(6), "21r2+21r1+22r1");
         let small = Plans::of(Distance::new(6).unwrap()).small;
-        assert_eq!(small.to_string(), "16r1b+16r1b+16r1b+16r0b");
+        assert_eq!(small.to_string(), "16r1b+16r1b+16r1b+16r0b+16r0b");
+    }
+
+    #[test]
+    fn every_table_of_large_segments_has_a_block_of_small_ones_within_its_key() {
+        for distance in (0..=12).map(|d| Distance::new(d).unwrap()) {
+            let Plans { small, large, .. } = Plans::of(distance);
+            for part in large.tables() {
+                let is_within = |block: &TablePlan| block.mask() & !part.mask() == 0;
+                assert!(small.tables().iter().any(is_within), "{large} and {small}");
+            }
+        }
     }
 
     #[test]

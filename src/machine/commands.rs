@@ -9,6 +9,7 @@ use crate::index::levels::ids::IdKey;
 use crate::machine::change::Change;
 use crate::machine::jobs::{JobState, Purge};
 use crate::machine::query::Criteria;
+use crate::margins::Margins;
 
 /// Stores a document, whatever is stored already. The reply is a [`Verdict`].
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub(crate) struct Insert {
 pub(crate) struct CheckAndInsert {
     /// The document.
     pub document: Document,
+    /// The margins of its text.
+    pub margins: Option<Box<Margins>>,
     /// What counts as a near-duplicate.
     pub criteria: Criteria,
     /// Store it even if it is one.

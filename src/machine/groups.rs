@@ -4,7 +4,12 @@ use crate::fingerprint::Distance;
 use crate::machine::query::Verification;
 use crate::sketch::{MinResemblance, Sketch};
 
-/// The documents of a fingerprint that are compared, those with a sketch.
+/// The maximum number of sketches of one fingerprint that are compared with those of another, each
+/// with another sample: texts with the same sample are nearly the same.
+pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
+
+/// The documents of a fingerprint that are compared: of those with a sketch, the oldest of each
+/// sample.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Compared {
     /// Their sketches.

@@ -9,11 +9,14 @@ use crate::index::scope::NamespaceKey;
 use crate::machine::change::Change;
 use crate::machine::commands::Verdict;
 use crate::machine::jobs::Jobs;
-use crate::machine::query::{Criteria, Verification};
-use crate::machine::search::{DOCUMENTS_COMPARED_MAX, NO_HIT};
+use crate::machine::query::{Criteria, SearchKind, Verification};
+use crate::machine::search::NO_HIT;
 
 /// A match in the model: whether it counts, distance, oldest document, fingerprint, in that order.
 pub type ModelMatch = (Reverse<bool>, Distance, Sequence, Fingerprint);
+
+/// Whether the likely search of a document finds a fingerprint.
+pub type Likely<'a> = &'a dyn Fn(Fingerprint) -> bool;
 
 /// Everything stored, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -122,10 +125,9 @@ impl Model {
                     others.clone().filter(|(_, s)| s.fingerprint == fingerprint).collect();
                 let oldest = documents[0].0;
                 let distance = probe.fingerprint.distance(fingerprint);
-                let resemblances =
-                    documents.iter().take(DOCUMENTS_COMPARED_MAX).filter_map(|(_, s)| {
-                        Some(probe.sketch.as_ref()?.resemblance(s.sketch.as_ref()?))
-                    });
+                let resemblances = documents.iter().filter_map(|(_, s)| {
+                    Some(probe.sketch.as_ref()?.resemblance(s.sketch.as_ref()?))
+                });
                 let best = resemblances.max_by(|a, b| a.total_cmp(*b));
                 let verification = match (best, criteria.min_resemblance) {
                     (Some(resemblance), Some(threshold)) => Verification::Compared {
@@ -142,6 +144,47 @@ impl Model {
         matches
     }
 
+    /// The hits of a document: its matches, and if none of them counts, those beyond the distance
+    /// that a likely search finds and a sketch confirms, whose sample does not refute it.
+    pub fn hits(
+        &self,
+        probe: &Document,
+        criteria: Criteria,
+        likely: Likely<'_>,
+    ) -> Vec<ModelMatch> {
+        let mut hits = self.matches(probe, criteria);
+        let (Some(sketch), Some(threshold)) = (&probe.sketch, criteria.min_resemblance) else {
+            return hits;
+        };
+        let counts = hits.first().is_some_and(|(Reverse(counts), ..)| *counts);
+        if counts || criteria.search == SearchKind::Exact {
+            return hits;
+        }
+        let others = self.documents.iter().filter(|(sequence, stored)| {
+            let own = probe.id.is_some() && stored.id == probe.id;
+            !own && self.is_seen(*sequence, stored, probe, criteria)
+                && stored.fingerprint.distance(probe.fingerprint) > criteria.distance
+                && likely(stored.fingerprint)
+        });
+        let confirms = |stored: &Document| {
+            stored.sketch.as_ref().is_some_and(|stored| {
+                sketch.sample().may_reach(stored.sample(), threshold)
+                    && sketch.resemblance(stored).reaches(threshold)
+            })
+        };
+        let mut found: Vec<Fingerprint> =
+            others.clone().filter(|(_, s)| confirms(s)).map(|(_, s)| s.fingerprint).collect();
+        found.sort_unstable();
+        found.dedup();
+        hits.extend(found.into_iter().filter_map(|fingerprint| {
+            let oldest = others.clone().find(|(_, s)| s.fingerprint == fingerprint)?;
+            let distance = fingerprint.distance(probe.fingerprint);
+            Some((Reverse(true), distance, oldest.0, fingerprint))
+        }));
+        hits.sort_unstable();
+        hits
+    }
+
     /// Insert.
     pub fn insert(&mut self, document: &Document) -> Verdict {
         let verdict = match self.own(document) {
@@ -155,14 +198,25 @@ impl Model {
         verdict
     }
 
-    /// Check-and-insert.
+    /// Check-and-insert of a document without margins.
     pub fn check_and_insert(
         &mut self,
         document: &Document,
         criteria: Criteria,
         store_duplicates: bool,
     ) -> Verdict {
-        let first = self.matches(document, criteria).into_iter().next();
+        self.check_and_insert_likely(document, criteria, store_duplicates, &|_| false)
+    }
+
+    /// Check-and-insert.
+    pub fn check_and_insert_likely(
+        &mut self,
+        document: &Document,
+        criteria: Criteria,
+        store_duplicates: bool,
+        likely: Likely<'_>,
+    ) -> Verdict {
+        let first = self.hits(document, criteria, likely).into_iter().next();
         let duplicate = first.is_some_and(|(Reverse(counts), ..)| counts);
         let own = self.own(document).map(|(sequence, own)| (*sequence, own.fingerprint));
         let is_same = own.is_some_and(|(_, fingerprint)| fingerprint == document.fingerprint);

@@ -1,7 +1,8 @@
 //! Which matches count as near-duplicates, and what a hit shows.
 
-use crate::document::{DocumentId, Expiry, Metadata, Sequence};
+use crate::document::{Document, DocumentId, Expiry, Metadata, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::margins::Margins;
 use crate::sketch::{MinResemblance, Resemblance, Sketch};
 
 /// What makes a match count as a near-duplicate.
@@ -14,12 +15,54 @@ pub struct Criteria {
     /// Only documents that were stored at most this many seconds ago are matches. Within a day this
     /// is exact to the second, beyond to the minute.
     pub max_age_s: Option<u32>,
+    /// Whether near-duplicates of texts are searched beyond the distance.
+    pub search: SearchKind,
+    /// Whether all hits are wanted. Otherwise the search ends at the first one that counts.
+    pub all_hits: bool,
+}
+
+/// How far a search for a text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SearchKind {
+    /// Every fingerprint within the distance, and no other.
+    #[default]
+    Exact,
+    /// If none of those counts, also what the rule of likely search finds, as far as sketches confirm
+    /// it ([`crate::index::likely`]). Nothing more for documents that did not come as texts.
+    Likely,
+}
+
+/// A document with what only its look-up needs.
+#[derive(Debug, Clone)]
+pub struct Sought {
+    /// The document.
+    pub document: Document,
+    /// The margins of its text; without them the search is exact.
+    pub margins: Option<Box<Margins>>,
+}
+
+impl From<Document> for Sought {
+    fn from(document: Document) -> Self {
+        Self { document, margins: None }
+    }
+}
+
+impl From<&Document> for Sought {
+    fn from(document: &Document) -> Self {
+        document.clone().into()
+    }
 }
 
 impl Criteria {
-    /// Any fingerprint within a distance, of any age, without verification.
+    /// All fingerprints within a distance, of any age, without verification.
     pub const fn within(distance: Distance) -> Self {
-        Self { distance, min_resemblance: None, max_age_s: None }
+        Self {
+            distance,
+            min_resemblance: None,
+            max_age_s: None,
+            search: SearchKind::Exact,
+            all_hits: true,
+        }
     }
 }
 
@@ -28,6 +71,8 @@ impl Criteria {
 pub enum Verification {
     /// One side has no sketch, or verification is off: the distance alone decides.
     Unverifiable,
+    /// Both have one, and they were not compared: the match does not count.
+    Unread,
     /// Both have one; the best resemblance among the documents of the fingerprint.
     Compared {
         /// The resemblance itself.
@@ -53,12 +98,31 @@ impl Verification {
         }
     }
 
+    /// Whether the sketches are confirmed to agree.
+    pub const fn is_confirmed(self) -> bool {
+        matches!(self, Self::Compared { confirmed: true, .. })
+    }
+
+    /// Whether a further sketch of the fingerprint may confirm the match.
+    pub(crate) const fn is_open(self) -> bool {
+        matches!(self, Self::Unread | Self::Compared { confirmed: false, .. })
+    }
+
+    /// The same for a fingerprint that may have got its first document with a sketch.
+    #[must_use]
+    pub(crate) const fn with_sketches(self, fresh: Self) -> Self {
+        match self {
+            Self::Unverifiable => fresh,
+            Self::Unread | Self::Compared { .. } => self,
+        }
+    }
+
     /// The one with the larger resemblance; any is larger than none.
     #[must_use]
     pub fn better(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Unverifiable, other) => other,
-            (known, Self::Unverifiable) => known,
+            (Self::Unverifiable | Self::Unread, other) => other,
+            (known, Self::Unverifiable | Self::Unread) => known,
             (
                 Self::Compared { resemblance: known, .. },
                 Self::Compared { resemblance: found, .. },
@@ -77,6 +141,7 @@ impl Verification {
     pub fn counts(self, distance: Distance, short: bool) -> bool {
         match self {
             Self::Compared { confirmed, .. } => confirmed,
+            Self::Unread => false,
             Self::Unverifiable => !short || distance.get() == 0,
         }
     }

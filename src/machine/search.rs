@@ -1,33 +1,50 @@
 //! Finding the matches of a document and verifying them by their sketches.
+//!
+//! ```text
+//!   begin    the matches within the distance, from memory
+//!   verify   their sketches, the likeliest first; if none counts, the likely search, and its sketches
+//!   update   what changed since, from memory; or the search is stale, and begins again
+//! ```
+//!
+//! A search ends at the first match that counts if only the verdict is wanted. What it finds is a
+//! function of what is stored and of the probe, whatever the age of the search that it was brought up
+//! to date from.
 
 use std::cmp::Reverse;
+
+use smallvec::SmallVec;
 
 use crate::document::{Document, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::delta::DeltaEvent;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::posting::Posting;
+use crate::index::likely::LIKELY_DISTANCE_MAX;
 use crate::index::scope::{NamespaceKey, Scope};
-use crate::index::view::{DocumentCounts, Located, Near, View};
-use crate::machine::query::{Criteria, Verification};
-use crate::sketch::Sketch;
+use crate::index::view::{DocumentCounts, Likely, Located, Near, View};
+use crate::machine::query::{Criteria, SearchKind, Verification};
+use crate::margins::Margins;
+use crate::sketch::{MinResemblance, Sample, Sketch};
 
-/// The maximum number of documents of one fingerprint, oldest first, whose sketches are compared.
-pub(crate) const DOCUMENTS_COMPARED_MAX: usize = 16;
+/// The maximum number of sketches that one search compares, so that it takes a few milliseconds at
+/// most. Matches with sketches beyond that are never duplicates, and are counted
+/// ([`Search::unverified`]).
+pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
 
-/// The maximum number of matches of one look-up that are verified, the nearest and oldest first.
-pub(crate) const MATCHES_VERIFIED_MAX: usize = 256;
+/// The maximum number of matches that a search keeps, those without sketches and the likeliest
+/// first; it only counts the others. So a search takes 120 KiB at most.
+pub(crate) const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
 
-/// The maximum number of matches that a search keeps, the nearest and oldest first; it only counts
-/// the others. So a search takes 90 KiB at most, and its first thousand hits are right even if
-/// verification moves every match that it refutes to the end.
-pub(crate) const MATCHES_KEPT_MAX: usize = MATCHES_VERIFIED_MAX + 1_000;
+/// Likely fingerprints whose documents are prefetched together.
+const PREFETCHED: usize = 8;
 
 /// A document to look up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe<'a> {
     /// The document.
     pub document: &'a Document,
+    /// The margins of its text.
+    pub margins: Option<&'a Margins>,
     /// The key of its id: the stored document with this id is no match.
     pub key: Option<IdKey>,
     /// Its namespace.
@@ -42,6 +59,7 @@ impl<'a> Probe<'a> {
     /// The probe of a document, in a directory with this secret.
     pub(crate) fn new(
         document: &'a Document,
+        margins: Option<&'a Margins>,
         criteria: Criteria,
         at_ms: u64,
         secret: &[u8; 16],
@@ -49,31 +67,73 @@ impl<'a> Probe<'a> {
         let namespace = document.namespace.as_ref();
         let key = document.id.as_ref().map(|id| IdKey::of(id.as_str(), namespace, secret));
         let namespace = namespace.map(|namespace| NamespaceKey::of(namespace, secret));
-        Self { document, key, namespace, criteria, at_ms }
+        Self { document, margins, key, namespace, criteria, at_ms }
     }
 
     fn scope(&self, view: &View) -> Scope {
         view.scope(self.namespace, self.at_ms, self.criteria.max_age_s)
     }
+
+    /// The margins of a likely search, if this is one. What it adds counts only if a sketch confirms
+    /// it, so it needs one.
+    fn likely(&self) -> Option<&'a Margins> {
+        let Criteria { search, distance, .. } = self.criteria;
+        Verifier::of(self)?;
+        let goes_beyond = u32::from(distance.get()) < LIKELY_DISTANCE_MAX;
+        self.margins.filter(|_| search == SearchKind::Likely && goes_beyond)
+    }
 }
 
-/// A stored fingerprint within the distance.
+/// A stored fingerprint within the distance, or one that a likely search found and a sketch
+/// confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Match {
     /// The fingerprint.
     pub fingerprint: Fingerprint,
     /// Its distance.
     pub distance: Distance,
+    /// The sum of the margins of the bits in which it differs; without margins, their number.
+    pub margin: u64,
     /// Its oldest document.
     pub oldest: Sequence,
     /// How many documents it has, the probe's own included.
     pub counts: DocumentCounts,
-    /// Whether one of the documents to compare has a sketch.
-    pub has_sketch: bool,
     /// Whether the sketches agree.
     pub verification: Verification,
-    /// How many of its documents the verification has considered.
-    considered: usize,
+    /// Whether its documents were visited: `oldest` and `counts` are known, and whether there is a
+    /// sketch to verify.
+    is_visited: bool,
+    /// When it was confirmed.
+    stage: Stage,
+    /// Some of its sketches were not compared, because there are too many.
+    is_left: bool,
+}
+
+impl Match {
+    /// The order of verification: the likeliest first.
+    fn likeliness(&self) -> (u64, Distance, Fingerprint) {
+        (self.margin, self.distance, self.fingerprint)
+    }
+}
+
+/// A fingerprint that a likely search found, with the documents whose samples do not refute it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Candidate {
+    likely: Likely,
+    kept: SmallVec<[Posting; 1]>,
+    /// There are others.
+    is_cut: bool,
+}
+
+/// How far the likely part of a search has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum LikelyPart {
+    /// It was not begun: the search is exact, or a match within the distance counts.
+    NotBegun,
+    /// The candidates are found, the likeliest first, and none is compared.
+    Found(Vec<Candidate>),
+    /// The candidates were compared.
+    Done,
 }
 
 /// The matches of a probe, as of a sequence, in the order in which hits are shown.
@@ -85,11 +145,21 @@ pub(crate) struct Search {
     pub scope: Scope,
     /// The document with the probe's id at that time, whatever its age.
     pub own: Option<Located>,
-    /// The matches: those that count first, then by distance, age, fingerprint; at most
-    /// [`MATCHES_KEPT_MAX`].
+    /// The matches: those that count first, then by distance, age, fingerprint; where the first hit
+    /// is enough, by margin first. At most [`MATCHES_KEPT_MAX`].
     pub matches: Vec<Match>,
-    /// The number of matches, including those that were not kept.
+    /// The number of matches within the distance, including those that were not kept.
     pub count: usize,
+    /// The number of fingerprints that were not found to be duplicates, with sketches that were
+    /// not compared because there are too many.
+    pub unverified: usize,
+    /// How many of them were not kept.
+    dropped: usize,
+    /// The number of sketches that were compared.
+    compared: usize,
+    likely: LikelyPart,
+    /// Whether all hits are wanted, not only the first that counts.
+    all_hits: bool,
 }
 
 /// What a reader found for bare fingerprints.
@@ -158,21 +228,55 @@ impl Search {
         let scope = probe.scope(view);
         let own = probe.key.and_then(|key| view.find_id(key));
         let near = view.near(probe.document.fingerprint, probe.criteria.distance, &scope);
-        let matches: Vec<_> =
-            near.into_iter().filter_map(|near| unverified(view, near, own, scope)).collect();
+        let matching = Matching::new(view, probe, own, scope);
+        let matches: Vec<_> = near.into_iter().filter_map(|near| matching.found(near)).collect();
         let count = matches.len();
-        let mut search = Self { since: view.sequence(), scope, own, matches, count };
-        search.order(probe);
-        // Nothing is verified yet, so this drops the farthest and youngest.
+        let mut search = Self {
+            since: view.sequence(),
+            scope,
+            own,
+            matches,
+            count,
+            unverified: 0,
+            dropped: 0,
+            compared: 0,
+            likely: LikelyPart::NotBegun,
+            all_hits: probe.criteria.all_hits,
+        };
         if count > MATCHES_KEPT_MAX {
-            search.matches.truncate(MATCHES_KEPT_MAX);
-            search.matches.shrink_to_fit();
+            search.keep_likeliest(&matching);
         }
+        if search.matches.is_empty() {
+            search.find_likely(view, probe);
+        }
+        search.order(view, probe);
         search
     }
 
-    /// Verifies the matches in the view that they were found in. Cost: at most
-    /// [`DOCUMENTS_COMPARED_MAX`] sketches for each match.
+    /// Drops matches beyond the limit, those with sketches first: the others count without being
+    /// read.
+    fn keep_likeliest(&mut self, matching: &Matching<'_>) {
+        self.matches.iter_mut().for_each(|found| matching.visit(found));
+        let is_unread = |found: &Match| found.verification == Verification::Unread;
+        self.matches.sort_unstable_by_key(|found| (is_unread(found), found.likeliness()));
+        let dropped = self.matches.split_off(MATCHES_KEPT_MAX);
+        self.matches.shrink_to_fit();
+        self.dropped = dropped.iter().filter(|found| is_unread(found)).count();
+        self.unverified = self.dropped;
+    }
+
+    /// Whether verifying it may read sketches.
+    pub(crate) fn reads_sketches(&self) -> bool {
+        let is_unread = |found: &Match| found.verification == Verification::Unread;
+        let candidates = match &self.likely {
+            LikelyPart::Found(candidates) => !candidates.is_empty(),
+            LikelyPart::NotBegun | LikelyPart::Done => false,
+        };
+        candidates || self.matches.iter().any(is_unread)
+    }
+
+    /// Verifies the matches in the view that they were found in, the likeliest first, and goes on to
+    /// a likely search if none counts. Cost: at most [`SKETCHES_COMPARED_MAX`] sketches.
     ///
     /// # Errors
     /// Those of the source of sketches.
@@ -182,23 +286,129 @@ impl Search {
         probe: &Probe<'_>,
         sketches: Sketches<'_, E>,
     ) -> Result<(), E> {
-        let Some(verifier) = Verifier::of(probe) else {
-            return Ok(());
-        };
-        let (own, scope) = (self.own, self.scope);
-        self.matches.sort_unstable_by_key(|m| (m.distance, m.oldest, m.fingerprint));
-        for found in self.matches.iter_mut().take(MATCHES_VERIFIED_MAX) {
-            let others = others(view, found.fingerprint, own, scope);
-            for posting in others.take(DOCUMENTS_COMPARED_MAX) {
-                found.considered += 1;
-                if posting.sample.is_some()
-                    && let Some(sketch) = sketches(found.fingerprint, posting)?
-                {
-                    found.verification = verifier.better(found.verification, &sketch);
+        let matching = Matching::new(view, probe, self.own, self.scope);
+        let short = probe.document.short;
+        self.matches.sort_unstable_by_key(Match::likeliness);
+        for stage in [Stage::SameSample, Stage::MayReach, Stage::Rest] {
+            if !self.verify_stage(&matching, (stage, short), sketches)? {
+                break;
+            }
+        }
+        let is_left = |m: &&Match| m.is_left && !m.verification.counts(m.distance, short);
+        self.unverified = self.dropped + self.matches.iter().filter(is_left).count();
+        self.order(view, probe);
+        if !self.is_duplicate(short) {
+            self.find_likely(view, probe);
+            self.verify_likely(&matching, sketches)?;
+            self.order(view, probe);
+        }
+        Ok(())
+    }
+
+    /// Compares the sketches of one stage. Returns whether the search goes on.
+    fn verify_stage<E>(
+        &mut self,
+        matching: &Matching<'_>,
+        (stage, short): (Stage, bool),
+        sketches: Sketches<'_, E>,
+    ) -> Result<bool, E> {
+        let Some(verifier) = &matching.verifier else { return Ok(false) };
+        for found in &mut self.matches {
+            if stage == Stage::SameSample && found.distance > Distance::ZERO {
+                break;
+            }
+            matching.visit(found);
+            if found.verification.is_open() {
+                let distance = found.distance;
+                let of_stage = matching
+                    .others(found.fingerprint)
+                    .filter(|posting| verifier.stage(posting, distance) == Some(stage));
+                for posting in of_stage {
+                    found.is_left = self.compared == SKETCHES_COMPARED_MAX;
+                    if found.is_left {
+                        break;
+                    }
+                    self.compared += 1;
+                    if let Some(sketch) = sketches(found.fingerprint, posting)? {
+                        found.compare(verifier, &sketch, stage);
+                    }
+                    if !found.verification.is_open() {
+                        break;
+                    }
+                }
+            }
+            if !self.all_hits && found.verification.counts(found.distance, short) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds what the rule adds, if that is wanted and was not done. Touches memory only.
+    fn find_likely(&mut self, view: &View, probe: &Probe<'_>) {
+        let (Some(margins), Some(verifier)) = (probe.likely(), Verifier::of(probe)) else { return };
+        if self.likely != LikelyPart::NotBegun || !view.may_have_sketches() {
+            return;
+        }
+        let rule = view.likely_rule(margins);
+        let fingerprint = probe.document.fingerprint;
+        let found = view.likely(fingerprint, &rule, probe.criteria.distance, &self.scope);
+        let mut candidates = Vec::new();
+        let mut room = SKETCHES_COMPARED_MAX;
+        for some in found.chunks(PREFETCHED) {
+            view.prefetch_documents_of(some.iter().map(|of| self.scope.masked(of.fingerprint)));
+            for &likely in some {
+                let others = others(view, likely.fingerprint, self.own, self.scope);
+                let mut postings =
+                    others.filter(|posting| verifier.stage_of_likely(posting).is_some());
+                // At least one, so that what is left unread is counted.
+                let kept: SmallVec<[Posting; 1]> = postings.by_ref().take(room.max(1)).collect();
+                if !kept.is_empty() {
+                    room = room.saturating_sub(kept.len());
+                    candidates.push(Candidate { likely, is_cut: postings.next().is_some(), kept });
                 }
             }
         }
-        self.order(probe);
+        self.likely = LikelyPart::Found(candidates);
+    }
+
+    /// Compares the sketches of what the rule adds, the likeliest first.
+    fn verify_likely<E>(
+        &mut self,
+        matching: &Matching<'_>,
+        sketches: Sketches<'_, E>,
+    ) -> Result<(), E> {
+        let Some(verifier) = &matching.verifier else { return Ok(()) };
+        let LikelyPart::Found(candidates) = &mut self.likely else { return Ok(()) };
+        let candidates = std::mem::take(candidates);
+        self.likely = LikelyPart::Done;
+        for Candidate { likely, kept, is_cut } in candidates {
+            let Likely { distance, fingerprint, .. } = likely;
+            let near = Near { fingerprint, distance };
+            let mut found = Match { is_left: is_cut, ..matching.unvisited(near) };
+            for posting in kept {
+                if self.compared == SKETCHES_COMPARED_MAX {
+                    found.is_left = true;
+                    break;
+                }
+                self.compared += 1;
+                if let Some(sketch) = sketches(likely.fingerprint, posting)? {
+                    found.compare(verifier, &sketch, Stage::Likely);
+                }
+                if !found.verification.is_open() {
+                    break;
+                }
+            }
+            if found.verification.is_confirmed() {
+                matching.visit(&mut found);
+                self.matches.push(found);
+                if !self.all_hits {
+                    break;
+                }
+            } else {
+                self.unverified += usize::from(found.is_left);
+            }
+        }
         Ok(())
     }
 
@@ -206,8 +416,9 @@ impl Search {
     /// memory.
     ///
     /// # Errors
-    /// [`Stale`] where memory no longer has all changes since, a match lost a document, or a
-    /// document that it has seen is no longer in scope. The search must not be used any more.
+    /// [`Stale`] where memory no longer has all changes since, a match lost a document, a document
+    /// that it has seen is no longer in scope, or a limit would decide. The search must not be used
+    /// any more.
     pub(crate) fn update(&mut self, view: &View, probe: &Probe<'_>) -> Result<(), Stale> {
         let scope = probe.scope(view);
         if !sees_the_same(view, &self.scope, &scope) {
@@ -217,13 +428,16 @@ impl Search {
         if self.since == view.sequence() {
             return Ok(());
         }
-        let Criteria { distance, .. } = probe.criteria;
-        let changed = view
-            .near_changed_since(self.since, probe.document.fingerprint, distance, &scope)
-            .ok_or(Stale)?;
+        let (query, distance) = (probe.document.fingerprint, probe.criteria.distance);
+        let rule = probe.likely().filter(|_| self.likely == LikelyPart::Done);
+        let changed = match rule.map(|margins| view.likely_rule(margins)) {
+            Some(rule) => view.likely_changed_since(self.since, query, (distance, &rule), &scope),
+            None => view.near_changed_since(self.since, query, distance, &scope),
+        };
+        let changed = changed.ok_or(Stale)?;
         let own = probe.key.and_then(|key| view.find_id(key));
         // With more matches than are verified, a new one could displace a verified one.
-        let crowded = self.count + changed.len() > MATCHES_VERIFIED_MAX;
+        let crowded = self.count + changed.len() > SKETCHES_COMPARED_MAX || self.unverified > 0;
         if own != self.own || (crowded && !changed.is_empty()) {
             return Err(Stale);
         }
@@ -231,16 +445,39 @@ impl Search {
             self.update_match(view, probe, near)?;
         }
         if !crowded {
-            self.count = self.matches.len();
+            self.count = self.matches.iter().filter(|found| found.distance <= distance).count();
         }
         self.since = view.sequence();
-        self.order(probe);
+        self.settle_likely(probe)?;
+        self.order(view, probe);
+        Ok(())
+    }
+
+    /// A likely search counts only where no match within the distance does.
+    fn settle_likely(&mut self, probe: &Probe<'_>) -> Result<(), Stale> {
+        let Criteria { distance, .. } = probe.criteria;
+        let (short, is_wanted) = (probe.document.short, probe.likely().is_some());
+        let counts = |found: &Match| {
+            found.distance <= distance && found.verification.counts(found.distance, short)
+        };
+        if self.matches.iter().any(counts) {
+            self.matches.retain(|found| found.distance <= distance);
+        } else if is_wanted && self.likely != LikelyPart::Done {
+            // What counted is gone.
+            return Err(Stale);
+        }
         Ok(())
     }
 
     /// Memory that it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.matches.capacity() * size_of::<Match>()
+        let candidates = match &self.likely {
+            LikelyPart::Found(candidates) => candidates.capacity(),
+            LikelyPart::NotBegun | LikelyPart::Done => 0,
+        };
+        size_of::<Self>()
+            + self.matches.capacity() * size_of::<Match>()
+            + candidates * size_of::<Candidate>()
     }
 
     /// Whether a match counts.
@@ -249,67 +486,168 @@ impl Search {
         self.matches.first().is_some_and(|m| m.verification.counts(m.distance, short))
     }
 
+    /// The matches to show: all, or the first one that counts.
+    pub(crate) fn shown(&self, short: bool) -> &[Match] {
+        if self.all_hits {
+            &self.matches
+        } else {
+            &self.matches[..usize::from(self.is_duplicate(short))]
+        }
+    }
+
+    /// The number of hits: all within the distance, and those that a likely search has confirmed.
+    pub(crate) fn hit_count(&self) -> usize {
+        self.count + self.matches.iter().filter(|found| found.stage == Stage::Likely).count()
+    }
+
     fn update_match(&mut self, view: &View, probe: &Probe<'_>, near: Near) -> Result<(), Stale> {
         let found = self.matches.iter().position(|m| m.fingerprint == near.fingerprint);
-        let scope = self.scope;
-        let Some(fresh) = unverified(view, near, self.own, scope) else {
+        let is_beyond = near.distance > probe.criteria.distance;
+        let matching = Matching::new(view, probe, self.own, self.scope);
+        let Some(fresh) = matching.visited(near) else {
+            // A search that ended at this match has not seen all others.
+            if found.is_some() && matching.verifier.is_some() {
+                return Err(Stale);
+            }
             found.map(|at| self.matches.remove(at));
             return Ok(());
         };
-        let only_puts = view
-            .events_since(self.since, near.fingerprint, &scope)
-            .all(|(_, event)| matches!(event, DeltaEvent::Put { .. }));
-        if !only_puts {
+        let events = || view.events_since(self.since, near.fingerprint, &self.scope);
+        if !events().all(|(_, event)| matches!(event, DeltaEvent::Put { .. })) {
             return Err(Stale);
         }
-        let at = found.unwrap_or_else(|| {
-            self.matches.push(fresh);
-            self.matches.len() - 1
+        let mut updated = found.map_or(fresh, |at| Match {
+            verification: self.matches[at].verification.with_sketches(fresh.verification),
+            stage: self.matches[at].stage,
+            ..fresh
         });
-        let found = &mut self.matches[at];
-        (found.counts, found.has_sketch) = (fresh.counts, fresh.has_sketch);
-        if let Some(verifier) = Verifier::of(probe) {
-            for (_, event) in view.events_since(self.since, near.fingerprint, &scope) {
-                if let DeltaEvent::Put { sketch, posting, .. } = event
-                    && scope.sees(*posting)
-                    && found.considered < DOCUMENTS_COMPARED_MAX
-                {
-                    found.considered += 1;
-                    if let Some(sketch) = sketch {
-                        found.verification = verifier.better(found.verification, sketch);
-                    }
+        let mut compared = self.compared;
+        if let Some(verifier) = &matching.verifier {
+            for (_, event) in events() {
+                let DeltaEvent::Put { sketch: Some(sketch), posting, .. } = event else { continue };
+                let stage = if is_beyond {
+                    verifier.stage_of_likely(posting)
+                } else {
+                    verifier.stage(posting, near.distance)
+                };
+                if let (Some(stage), true) = (stage, self.scope.sees(*posting)) {
+                    compared += 1;
+                    updated.compare(verifier, sketch, stage);
                 }
             }
+        }
+        // A search from the beginning would leave some unread.
+        if compared > SKETCHES_COMPARED_MAX {
+            return Err(Stale);
+        }
+        self.compared = compared;
+        match found {
+            Some(at) => self.matches[at] = updated,
+            None if !is_beyond || updated.verification.is_confirmed() => self.matches.push(updated),
+            None => {}
         }
         Ok(())
     }
 
-    fn order(&mut self, probe: &Probe<'_>) {
+    /// Puts the matches in the order in which they are shown.
+    fn order(&mut self, view: &View, probe: &Probe<'_>) {
         let short = probe.document.short;
-        self.matches.sort_unstable_by_key(|m| {
-            let counts = m.verification.counts(m.distance, short);
-            (Reverse(counts), m.distance, m.oldest, m.fingerprint)
-        });
+        let counts = |m: &Match| Reverse(m.verification.counts(m.distance, short));
+        if self.all_hits {
+            let by_distance = |m: &Match| (counts(m), m.distance, m.oldest, m.fingerprint);
+            self.matches.sort_unstable_by_key(by_distance);
+        } else {
+            self.matches.sort_unstable_by_key(|m| (counts(m), m.stage, m.likeliness()));
+            let matching = Matching::new(view, probe, self.own, self.scope);
+            self.matches.first_mut().into_iter().for_each(|first| matching.visit(first));
+        }
     }
 }
 
-/// A match without its verification; `None` if the fingerprint has no document in scope but the
-/// probe's own.
-fn unverified(view: &View, near: Near, own: Option<Located>, scope: Scope) -> Option<Match> {
-    let counts = view.document_counts(near.fingerprint, &scope);
-    // Stops at the last document without searching for another.
-    let compared = DOCUMENTS_COMPARED_MAX.min(counts.documents as usize);
-    let mut others = others(view, near.fingerprint, own, scope).take(compared);
-    let oldest = others.next()?;
-    Some(Match {
-        fingerprint: near.fingerprint,
-        distance: near.distance,
-        oldest: oldest.sequence,
-        counts,
-        has_sketch: oldest.sample.is_some() || others.any(|posting| posting.sample.is_some()),
-        verification: Verification::Unverifiable,
-        considered: 0,
-    })
+/// When the sketch of a document is compared: the documents most likely to be confirmed first, so
+/// that a search may end early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// Its fingerprint and its sample are those of the probe, as those of an identical text are.
+    SameSample,
+    /// Its sample does not refute it.
+    MayReach,
+    /// Its sample refutes it, which is wrong for one near-duplicate in a thousand.
+    Rest,
+    /// A likely search found it, and its sample does not refute it.
+    Likely,
+}
+
+/// Makes matches of what a look-up finds.
+struct Matching<'a> {
+    view: &'a View,
+    own: Option<Located>,
+    scope: Scope,
+    query: Fingerprint,
+    margins: Option<&'a Margins>,
+    /// `None` if nothing can be verified.
+    verifier: Option<Verifier<'a>>,
+    all_hits: bool,
+}
+
+impl<'a> Matching<'a> {
+    fn new(view: &'a View, probe: &Probe<'a>, own: Option<Located>, scope: Scope) -> Self {
+        let verifier = Verifier::of(probe).filter(|_| view.may_have_sketches());
+        let (query, margins) = (probe.document.fingerprint, probe.margins);
+        Self { view, own, scope, query, margins, verifier, all_hits: probe.criteria.all_hits }
+    }
+
+    /// The match of a fingerprint that a look-up found, not verified yet; `None` if it has no
+    /// document in scope but the probe's own. Visits its documents if all hits are wanted.
+    fn found(&self, near: Near) -> Option<Match> {
+        let is_own = self.own.is_some_and(|own| own.masked == self.scope.masked(near.fingerprint));
+        if self.all_hits || is_own { self.visited(near) } else { Some(self.unvisited(near)) }
+    }
+
+    fn visited(&self, near: Near) -> Option<Match> {
+        let mut found = self.unvisited(near);
+        self.visit(&mut found);
+        (found.oldest > Sequence::ZERO).then_some(found)
+    }
+
+    fn unvisited(&self, near: Near) -> Match {
+        let Near { fingerprint, distance } = near;
+        let flips = self.query.bits() ^ fingerprint.bits();
+        let verifies = self.verifier.is_some();
+        Match {
+            fingerprint,
+            distance,
+            margin: self.margins.map_or(distance.get().into(), |margins| margins.of_flips(flips)),
+            oldest: Sequence::ZERO,
+            counts: DocumentCounts::default(),
+            verification: if verifies { Verification::Unread } else { Verification::Unverifiable },
+            is_visited: false,
+            stage: if distance == Distance::ZERO { Stage::SameSample } else { Stage::MayReach },
+            is_left: false,
+        }
+    }
+
+    /// Visits the documents of a match, unless that was done.
+    fn visit(&self, found: &mut Match) {
+        if found.is_visited {
+            return;
+        }
+        found.is_visited = true;
+        found.counts = self.view.document_counts(found.fingerprint, &self.scope);
+        // Stops at the last document without searching for another.
+        let count = usize::try_from(found.counts.documents).unwrap_or(usize::MAX);
+        let mut others = self.others(found.fingerprint).take(count);
+        let Some(oldest) = others.next() else { return };
+        found.oldest = oldest.sequence;
+        let is_unread = found.verification == Verification::Unread;
+        if is_unread && oldest.sample.is_none() && !others.any(|posting| posting.sample.is_some()) {
+            found.verification = Verification::Unverifiable;
+        }
+    }
+
+    fn others(&self, fingerprint: Fingerprint) -> impl Iterator<Item = Posting> + '_ {
+        others(self.view, fingerprint, self.own, self.scope)
+    }
 }
 
 /// The documents of a fingerprint in scope except the probe's own, oldest first.
@@ -326,19 +664,45 @@ pub(crate) fn others(
 /// Compares stored sketches with the probe's.
 struct Verifier<'a> {
     sketch: &'a Sketch,
-    criteria: Criteria,
+    sample: Sample,
+    threshold: MinResemblance,
 }
 
 impl<'a> Verifier<'a> {
     fn of(probe: &Probe<'a>) -> Option<Self> {
-        probe.criteria.min_resemblance?;
+        let threshold = probe.criteria.min_resemblance?;
         let sketch = probe.document.sketch.as_deref()?;
-        Some(Self { sketch, criteria: probe.criteria })
+        Some(Self { sketch, sample: sketch.sample(), threshold })
     }
 
-    /// The better of a known verification and that of this sketch.
-    fn better(&self, known: Verification, stored: &Sketch) -> Verification {
-        let threshold = self.criteria.min_resemblance;
-        known.better(Verification::between(Some(self.sketch), Some(stored), threshold))
+    /// When the sketch of a document at a distance is compared; `None` if it has none.
+    fn stage(&self, posting: &Posting, distance: Distance) -> Option<Stage> {
+        let sample = posting.sample?;
+        Some(if distance == Distance::ZERO && sample == self.sample {
+            Stage::SameSample
+        } else if self.sample.may_reach(sample, self.threshold) {
+            Stage::MayReach
+        } else {
+            Stage::Rest
+        })
+    }
+
+    /// The same for what a likely search found: its sample must not refute it.
+    fn stage_of_likely(&self, posting: &Posting) -> Option<Stage> {
+        let may_reach = self.sample.may_reach(posting.sample?, self.threshold);
+        may_reach.then_some(Stage::Likely)
+    }
+}
+
+impl Match {
+    /// Takes the sketch of one of its documents into account.
+    fn compare(&mut self, verifier: &Verifier<'_>, stored: &Sketch, stage: Stage) {
+        let threshold = Some(verifier.threshold);
+        let of_document = Verification::between(Some(verifier.sketch), Some(stored), threshold);
+        if of_document.is_confirmed() {
+            let first = !self.verification.is_confirmed();
+            self.stage = if first { stage } else { self.stage.min(stage) };
+        }
+        self.verification = self.verification.better(of_document);
     }
 }

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
 use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::likely::naive;
+use crate::index::likely::tests::margins;
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permutation;
 use crate::index::scope::{NamespaceKey, Scope};
@@ -19,11 +21,10 @@ use crate::machine::commands::{
     RemoveMany, Reset,
 };
 use crate::machine::jobs::Jobs;
-use crate::machine::model::Model;
-use crate::machine::query::Criteria;
+use crate::machine::model::{Model, ModelMatch};
+use crate::machine::query::{Criteria, SearchKind, Sought};
 use crate::machine::search::{
-    DOCUMENTS_COMPARED_MAX, MATCHES_KEPT_MAX, MATCHES_VERIFIED_MAX, Match, PackedSearch, Probe,
-    Search, Stale,
+    MATCHES_KEPT_MAX, Match, PackedSearch, Probe, SKETCHES_COMPARED_MAX, Search, Stale,
 };
 use crate::sketch::{BINS, MinResemblance, Sketch};
 
@@ -35,7 +36,7 @@ const BEGIN_S: u64 = 1_000_000;
 #[derive(Debug, Clone)]
 enum Step {
     Insert(Document),
-    CheckAndInsert(Document, Criteria, bool),
+    CheckAndInsert(Sought, Criteria, bool),
     InsertPacked(Packed),
     CheckAndInsertPacked(Packed, Criteria),
     Remove(Option<Namespace>, DocumentId),
@@ -52,7 +53,9 @@ enum Step {
 
 fn fingerprints() -> impl Strategy<Value = Fingerprint> {
     let base = prop_oneof![3 => Just(0), 1 => Just(u64::MAX)];
-    (base, prop::collection::vec(0..64_u32, 0..5)).prop_map(|(base, flips)| {
+    // The first bits are those that a likely search expects to flip.
+    let bit = prop_oneof![0..12_u32, 0..64_u32];
+    (base, prop::collection::vec(bit, 0..5)).prop_map(|(base, flips)| {
         Fingerprint::new(flips.iter().fold(base, |value, bit| value ^ 1 << bit))
     })
 }
@@ -124,19 +127,26 @@ fn documents() -> impl Strategy<Value = Document> {
 
 fn criteria() -> impl Strategy<Value = Criteria> {
     let age = prop::option::weighted(0.3, 0..6_u32);
-    (0..=3_u8, 0..4_u8, age).prop_map(|(distance, tenths, max_age_s)| Criteria {
-        distance: Distance::new(distance).unwrap(),
-        min_resemblance: MinResemblance::of_similarity(SIMILARITIES[usize::from(tenths)]),
-        max_age_s,
-    })
+    (0..=3_u8, 0..4_u8, age, any::<bool>(), any::<bool>()).prop_map(
+        |(distance, tenths, max_age_s, is_likely, all_hits)| Criteria {
+            distance: Distance::new(distance).unwrap(),
+            min_resemblance: MinResemblance::of_similarity(SIMILARITIES[usize::from(tenths)]),
+            max_age_s,
+            search: if is_likely { SearchKind::Likely } else { SearchKind::Exact },
+            all_hits,
+        },
+    )
 }
 
 fn steps() -> impl Strategy<Value = Step> {
     let placed = (namespaces(), fingerprints(), any::<bool>());
     prop_oneof![
         6 => documents().prop_map(Step::Insert),
-        12 => (documents(), criteria(), any::<bool>())
-            .prop_map(|(document, criteria, store)| Step::CheckAndInsert(document, criteria, store)),
+        12 => (documents(), prop::option::weighted(0.8, margins()), criteria(), any::<bool>())
+            .prop_map(|(document, margins, criteria, store)| {
+                let sought = Sought { document, margins: margins.map(Box::new) };
+                Step::CheckAndInsert(sought, criteria, store)
+            }),
         2 => batches().prop_map(Step::InsertPacked),
         3 => (batches(), criteria()).prop_map(|(batch, c)| Step::CheckAndInsertPacked(batch, c)),
         3 => (namespaces(), ids()).prop_map(|(namespace, id)| Step::Remove(namespace, id)),
@@ -165,8 +175,13 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::with_distance_max(3)
+    }
+
+    /// With one of 3 large segments have halves, from 4 on thirds.
+    fn with_distance_max(distance_max: u8) -> Self {
         let view = View::new(Shape {
-            distance_max: Distance::new(3).unwrap(),
+            distance_max: Distance::new(distance_max).unwrap(),
             delta_events: 12,
             small_max: 20,
             permutation: Arc::new(Permutation::from_secret(7)),
@@ -177,8 +192,9 @@ impl Rig {
         Self { machine, published, published_ms, now_ms, records, model }
     }
 
-    fn search(&self, view: &View, document: &Document, criteria: Criteria) -> Search {
-        let probe = Probe::new(document, criteria, self.published_ms, &SECRET);
+    fn search(&self, view: &View, sought: &Sought, criteria: Criteria) -> Search {
+        let Sought { document, margins } = sought;
+        let probe = Probe::new(document, margins.as_deref(), criteria, self.published_ms, &SECRET);
         let sketches = &mut |_, posting: crate::index::levels::posting::Posting| {
             let stored = self.changes_put(posting.sequence.get());
             Ok::<_, Infallible>(stored.sketch.as_deref().cloned())
@@ -223,8 +239,8 @@ impl Rig {
                 let applied = self.machine.insert(Insert { document: document.clone() });
                 assert_eq!(self.journal(applied), expected);
             }
-            Step::CheckAndInsert(document, criteria, store_duplicates) => {
-                self.check_and_insert(document, *criteria, *store_duplicates);
+            Step::CheckAndInsert(sought, criteria, store_duplicates) => {
+                self.check_and_insert(sought, *criteria, *store_duplicates);
             }
             Step::InsertPacked(batch) => {
                 self.model.enact(&Change::PutPacked { packed: batch.clone() });
@@ -327,37 +343,62 @@ impl Rig {
 
     /// Searches the readers' view, and the newest one if that search is too old: what the engine
     /// does.
-    fn check_and_insert(&mut self, document: &Document, criteria: Criteria, store: bool) {
-        let expected_matches = self.model.matches(document, criteria);
-        let known = expected_matches.iter().map(|found| self.known(found.3, document, criteria));
-        let expected_known: Vec<(DocumentCounts, bool)> = known.collect();
-        let expected = self.model.check_and_insert(document, criteria, store);
-        let mut search = self.search(&self.published, document, criteria);
-        let probe = Probe::new(document, criteria, self.machine.now_ms(), &SECRET);
+    fn check_and_insert(&mut self, sought: &Sought, criteria: Criteria, store: bool) {
+        let Sought { document, margins } = sought;
+        let shape = self.machine.view().shape();
+        let (permutation, distance_max) = (Arc::clone(&shape.permutation), shape.distance_max);
+        let query = document.fingerprint.bits();
+        let finds = |stored: Fingerprint| {
+            margins.as_ref().is_some_and(|margins| {
+                naive::finds(margins, query ^ stored.bits(), &permutation, distance_max)
+            })
+        };
+        let hits = self.model.hits(document, criteria, &finds);
+        let known = hits.iter().map(|hit| self.counts(hit.3, document, criteria));
+        let expected_counts: Vec<DocumentCounts> = known.collect();
+        let expected = self.model.check_and_insert_likely(document, criteria, store, &finds);
+        // The newest view at its own time: what every older search must come to.
+        let published_ms = std::mem::replace(&mut self.published_ms, self.now_ms);
+        let newest = self.search(self.machine.view(), sought, criteria);
+        self.published_ms = published_ms;
+        let mut search = self.search(&self.published, sought, criteria);
+        let probe =
+            Probe::new(document, margins.as_deref(), criteria, self.machine.now_ms(), &SECRET);
         if let Err(Stale) = search.update(self.machine.view(), &probe) {
-            let published_ms = std::mem::replace(&mut self.published_ms, self.now_ms);
-            search = self.search(self.machine.view(), document, criteria);
-            self.published_ms = published_ms;
+            search = newest.clone();
         }
-        let (document, store_duplicates) = (document.clone(), store);
         let short = document.short;
-        let command = CheckAndInsert { document, criteria, store_duplicates };
+        assert_eq!(
+            search.shown(short).iter().map(|found| shown(found, short)).collect::<Vec<_>>(),
+            newest.shown(short).iter().map(|found| shown(found, short)).collect::<Vec<_>>(),
+        );
+        let (document, margins) = (document.clone(), margins.clone());
+        let command = CheckAndInsert { document, margins, criteria, store_duplicates: store };
         let applied = self.machine.check_and_insert(command, &search);
         assert_eq!(self.journal(applied), expected);
-        let shown: Vec<_> = search.matches.iter().map(|found| shown(found, short)).collect();
-        assert_eq!(shown, expected_matches);
-        let known = search.matches.iter().map(|found| (found.counts, found.has_sketch));
-        assert_eq!(known.collect::<Vec<_>>(), expected_known);
+        let found: Vec<_> = search.shown(short).iter().map(|found| shown(found, short)).collect();
+        let counts: Vec<_> = search.shown(short).iter().map(|found| found.counts).collect();
+        if criteria.all_hits {
+            assert_eq!((found, counts), (hits.clone(), expected_counts));
+            assert_eq!(search.hit_count(), hits.len());
+        } else {
+            let is_duplicate = hits.first().is_some_and(|(Reverse(counts), ..)| *counts);
+            assert_eq!(found.len(), usize::from(is_duplicate));
+            let is_hit = |found: &ModelMatch| hits.contains(found) && found.0 == Reverse(true);
+            assert!(found.iter().all(is_hit), "{found:?} of {hits:?}");
+            let at = |found: &ModelMatch| hits.iter().position(|hit| hit == found);
+            let expected = found.iter().filter_map(|found| expected_counts.get(at(found)?));
+            assert!(counts.iter().eq(expected));
+        }
     }
 
-    /// How many documents in scope a fingerprint has, and whether one but the probe's own has a
-    /// sketch.
-    fn known(
+    /// How many documents in scope a fingerprint has.
+    fn counts(
         &self,
         fingerprint: Fingerprint,
         probe: &Document,
         criteria: Criteria,
-    ) -> (DocumentCounts, bool) {
+    ) -> DocumentCounts {
         let stored = || {
             let documents = self.model.documents().iter();
             documents.filter(|(sequence, document)| {
@@ -371,13 +412,11 @@ impl Rig {
             listed: stored().filter(|d| d.id.is_some() || d.metadata.is_some()).count() as u64,
         };
         assert!(counts.documents <= COUNTED_MAX, "the number is exact");
-        let own = probe.id.as_ref();
-        let others = stored().filter(|document| own.is_none() || document.id.as_ref() != own);
-        (counts, others.take(DOCUMENTS_COMPARED_MAX).any(|document| document.sketch.is_some()))
+        counts
     }
 }
 
-fn shown(found: &Match, short: bool) -> crate::machine::model::ModelMatch {
+fn shown(found: &Match, short: bool) -> ModelMatch {
     let counts = found.verification.counts(found.distance, short);
     (Reverse(counts), found.distance, found.oldest, found.fingerprint)
 }
@@ -388,13 +427,14 @@ proptest! {
     #[test]
     fn verdicts_are_those_of_the_model_whatever_the_age_of_the_search(
         steps in prop::collection::vec(steps(), 0..60),
+        distance_max in prop::sample::select(vec![3, 6]),
     ) {
-        let mut rig = Rig::new();
+        let mut rig = Rig::with_distance_max(distance_max);
         for step in &steps {
             rig.take(step);
         }
         // The recorded changes alone lead to the same state.
-        let mut again = Rig::new();
+        let mut again = Rig::with_distance_max(distance_max);
         for record in &rig.records {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
@@ -450,35 +490,88 @@ fn plain_sketch(code: u8) -> Sketch {
     Sketch::from_codes(&[code; BINS])
 }
 
-/// Verification moves matches that it refutes behind all that it does not reach, and still the
-/// first thousand are those that a search without a limit would show.
-#[test]
-fn a_search_of_a_crowd_keeps_the_first_thousand_hits_and_counts_all() {
-    const SHOWN: usize = 1_000;
-    let mut rig = Rig::new();
-    let pairs = (0..64_u32).flat_map(|one| (0..one).map(move |other| 1_u64 << one | 1 << other));
-    let near: Vec<u64> = pairs.chain((0..64).map(|bit| 1 << bit)).collect();
-    for (number, bits) in near.iter().enumerate() {
-        let sketch = (number % 3 == 0).then(|| Box::new(plain_sketch(2)));
-        rig.take(&Step::Insert(Document { sketch, ..Document::bare(Fingerprint::new(*bits)) }));
+/// A crowd of more matches than are kept, and more sketches than are compared.
+struct Crowd {
+    rig: Rig,
+    near: Vec<u64>,
+}
+
+impl Crowd {
+    /// All fingerprints within two bits of zero but itself; some have an unlike sketch.
+    fn new(has_sketch: impl Fn(usize) -> bool) -> Self {
+        let mut rig = Rig::new();
+        let pairs =
+            (0..64_u32).flat_map(|one| (0..one).map(move |other| 1_u64 << one | 1 << other));
+        let near: Vec<u64> = pairs.chain((0..64).map(|bit| 1 << bit)).collect();
+        for (number, bits) in near.iter().enumerate() {
+            let sketch = has_sketch(number).then(|| Box::new(plain_sketch(2)));
+            rig.take(&Step::Insert(Document { sketch, ..Document::bare(Fingerprint::new(*bits)) }));
+        }
+        assert!(near.len() > MATCHES_KEPT_MAX + 500);
+        Self { rig, near }
     }
-    assert!(near.len() > MATCHES_KEPT_MAX + 500);
-    let probe =
-        Document { sketch: Some(Box::new(plain_sketch(1))), ..Document::bare(Fingerprint::new(0)) };
+
+    fn search(&self, all_hits: bool) -> Search {
+        let sketch = Some(Box::new(plain_sketch(1)));
+        let probe = Document { sketch, ..Document::bare(Fingerprint::new(0)) };
+        let criteria = Criteria {
+            min_resemblance: MinResemblance::of_similarity(0.83),
+            all_hits,
+            ..Criteria::within(Distance::new(3).unwrap())
+        };
+        self.rig.search(self.rig.machine.view(), &probe.into(), criteria)
+    }
+}
+
+#[test]
+fn a_search_of_a_crowd_keeps_the_likeliest_hits_and_counts_all() {
+    let crowd = Crowd::new(|number| number % 3 != 0);
+    let search = crowd.search(true);
+    assert_eq!((search.count, search.matches.len()), (crowd.near.len(), MATCHES_KEPT_MAX));
+    // Those without a sketch count, the nearest first.
+    let shown: Vec<_> = search.matches.iter().map(|found| found.fingerprint.bits()).collect();
+    let bare = shown.iter().take_while(|bits| {
+        crowd.near.iter().position(|near| near == *bits).unwrap().is_multiple_of(3)
+    });
+    let bare: Vec<u64> = bare.copied().collect();
+    assert_eq!(bare.len(), crowd.near.len().div_ceil(3), "all of them");
+    assert!(bare.is_sorted_by_key(|bits| bits.count_ones()));
+    assert_eq!(search.unverified, crowd.near.len() - bare.len() - SKETCHES_COMPARED_MAX);
+}
+
+#[test]
+fn what_a_limit_leaves_unread_is_no_duplicate() {
+    for all_hits in [true, false] {
+        let crowd = Crowd::new(|_| true);
+        let search = crowd.search(all_hits);
+        assert!(!search.is_duplicate(false));
+        assert_eq!(search.unverified, crowd.near.len() - SKETCHES_COMPARED_MAX);
+    }
+}
+
+#[test]
+fn an_identical_text_is_found_among_any_number_of_others_under_its_fingerprint() {
+    let mut rig = Rig::new();
+    let text = |number: u32| {
+        let codes = std::array::from_fn(|bin| {
+            ((bin as u32).wrapping_mul(number.wrapping_mul(0x9e37_79b9) | 1) >> 16) as u8 % 3 + 1
+        });
+        let sketch = Some(Box::new(Sketch::from_codes(&codes)));
+        Document { sketch, ..Document::bare(Fingerprint::new(7)) }
+    };
+    for number in 0..1_000 {
+        rig.take(&Step::Insert(text(number)));
+    }
     let criteria = Criteria {
-        min_resemblance: MinResemblance::of_similarity(0.83),
+        min_resemblance: MinResemblance::of_similarity(0.99),
+        all_hits: false,
         ..Criteria::within(Distance::new(3).unwrap())
     };
-    let search = rig.search(rig.machine.view(), &probe, criteria);
-    assert_eq!((search.count, search.matches.len()), (near.len(), MATCHES_KEPT_MAX));
-    let mut expected: Vec<_> = near.iter().enumerate().map(|(age, bits)| (bits, age)).collect();
-    expected.sort_by_key(|(bits, age)| (bits.count_ones(), *age));
-    let (verified, others) = expected.split_at(MATCHES_VERIFIED_MAX);
-    let (refuted, unverified): (Vec<_>, Vec<_>) =
-        verified.iter().partition(|(_, age)| age % 3 == 0);
-    let expected = unverified.into_iter().chain(others).chain(refuted).map(|(bits, _)| *bits);
-    let expected: Vec<u64> = expected.take(SHOWN).copied().collect();
-    let shown: Vec<u64> =
-        search.matches.iter().take(SHOWN).map(|found| found.fingerprint.bits()).collect();
-    assert_eq!(shown, expected);
+    for number in [0, 16, 17, 500, 999] {
+        let search = rig.search(rig.machine.view(), &text(number).into(), criteria);
+        assert!(search.is_duplicate(false), "{number}");
+        assert_eq!(search.unverified, 0);
+    }
+    let search = rig.search(rig.machine.view(), &text(1_000).into(), criteria);
+    assert!(!search.is_duplicate(false));
 }

@@ -1,6 +1,6 @@
 //! Which pairs of a view join, by the sketches of their documents.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,8 +14,7 @@ use crate::fingerprint::Fingerprint;
 use crate::index::groups::{Judge, Pair};
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::scope::Scope;
-use crate::machine::groups::{Compared, joins};
-use crate::machine::search::DOCUMENTS_COMPARED_MAX;
+use crate::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
 use crate::sketch::MinResemblance;
 
 /// Fingerprints whose sketches each thread keeps: at most 8 MiB, and a tenth of it as a rule, because few
@@ -91,9 +90,10 @@ impl<'a> SketchJudge<'a> {
         // The mask is 0 because the fingerprint has that of its namespace already.
         let documents = self.state.view.documents_of(masked, scope);
         let mut compared = Compared::default();
-        for posting in
-            documents.take(DOCUMENTS_COMPARED_MAX).filter(|posting| posting.sample.is_some())
-        {
+        let mut samples = HashSet::new();
+        let of_each_sample =
+            documents.filter(|posting| posting.sample.is_some_and(|sample| samples.insert(sample)));
+        for posting in of_each_sample.take(SKETCHES_COMPARED_MAX) {
             let stored = self.records.stored(posting.sequence)?;
             let is_first = compared.sketches.is_empty();
             compared.is_short = stored.document.short && (is_first || compared.is_short);

@@ -114,13 +114,13 @@ impl Found {
 
 impl Unread {
     fn reads_records(&self) -> bool {
-        self.lookup.reads_documents(&self.published.view, self.limit)
+        self.lookup.reads_documents(&self.published.view, (self.limit, self.short))
     }
 
     fn show(self, bytes_max: usize) -> Result<Shown, Refused> {
         let listing = Listing { short: self.short, limit: self.limit, bytes_max };
         let findings = self.lookup.show(&self.published, listing)?;
-        if findings.hits.len() == self.lookup.search.matches.len().min(self.limit) {
+        if !findings.is_cut {
             return Ok(Shown::All(findings));
         }
         Ok(Shown::Cut(findings, Box::new(self.into())))

@@ -48,14 +48,15 @@ impl Lookup {
         *self = Self::begin(view, probe, self.documents.with_metadata);
     }
 
-    /// Whether verifying or showing the matches reads records.
+    /// Whether verifying or showing the matches may read records.
     pub(crate) fn reads_records(&self) -> bool {
-        self.search.matches.iter().any(|found| found.counts.listed > 0 || found.has_sketch)
+        self.search.reads_sketches()
+            || self.search.matches.iter().any(|found| found.counts.listed > 0)
     }
 
     /// Whether showing the matches reads records that were not read before.
-    pub(crate) fn reads_documents(&self, view: &View, limit: usize) -> bool {
-        self.search.matches.iter().take(limit).any(|found| {
+    pub(crate) fn reads_documents(&self, view: &View, (limit, short): (usize, bool)) -> bool {
+        self.search.shown(short).iter().take(limit).any(|found| {
             let mut shown = shown(view, &self.search, found);
             shown.any(|posting| !self.documents.known.contains_key(&posting.sequence))
         })
@@ -96,7 +97,7 @@ impl Lookup {
         let Listing { short, limit, bytes_max } = listing;
         let mut hits = Vec::new();
         let mut bytes = 0;
-        for found in self.search.matches.iter().take(limit) {
+        for found in self.search.shown(short).iter().take(limit) {
             let hit = self.hit(state, found)?;
             bytes += listed_bytes(&hit);
             if bytes > bytes_max && !hits.is_empty() {
@@ -105,7 +106,10 @@ impl Lookup {
             hits.push(hit);
         }
         let duplicate = self.search.is_duplicate(short);
-        Ok(Findings { duplicate, hits, hit_count: self.search.count })
+        let hit_count = self.search.hit_count();
+        let is_cut = hits.len() < self.search.shown(short).len().min(limit);
+        let unverified = self.search.unverified;
+        Ok(Findings { duplicate, hits, hit_count, is_cut, unverified })
     }
 
     fn hit(&self, state: &Published, found: &Match) -> Result<Hit, Refused> {

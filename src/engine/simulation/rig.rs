@@ -352,6 +352,7 @@ impl Rig {
             distance: Distance::new(dice.below(4) as u8).unwrap(),
             min_resemblance: MinResemblance::of_similarity(similarity),
             max_age_s: (dice.below(4) == 0).then(|| dice.below(5) as u32),
+            ..Criteria::within(Distance::ZERO)
         };
         match dice.below(13) {
             0..3 => {
@@ -367,7 +368,8 @@ impl Rig {
                     let matches = model.matches(&document, criteria);
                     (model.check_and_insert(&document, criteria, store_duplicates), matches)
                 });
-                let command = CheckAndInsert { document, criteria, store_duplicates };
+                let command =
+                    CheckAndInsert { document, margins: None, criteria, store_duplicates };
                 let (limit, touches) = (usize::MAX, None);
                 let command = SearchedCheckAndInsert { command, lookup, limit, touches };
                 checked(command, now_ms, move |reply| {
@@ -508,7 +510,7 @@ impl Rig {
     }
 
     fn look_up(&self, view: &View, at_ms: u64, document: &Document, criteria: Criteria) -> Lookup {
-        let probe = Probe::new(document, criteria, at_ms, &self.secret);
+        let probe = Probe::new(document, None, criteria, at_ms, &self.secret);
         let mut lookup = Lookup::begin(view, &probe, false);
         let records = self.core.records().clone();
         let state = Published { view: view.clone(), records, ..self.core.published() };

@@ -117,7 +117,8 @@ impl Command for SearchedCheckAndInsert {
         let Self { command, mut lookup, limit, touches } = self;
         let published = Published::new(machine, records.clone());
         let (now_ms, secret) = (machine.now_ms(), machine.id_secret());
-        let probe = Probe::new(&command.document, command.criteria, now_ms, &secret);
+        let CheckAndInsert { document, margins, criteria, .. } = &command;
+        let probe = Probe::new(document, margins.as_deref(), *criteria, now_ms, &secret);
         if let Err(Stale) = lookup.search.update(machine.view(), &probe) {
             lookup.repeat(&published.view, &probe);
             lookup.verify(&published, &probe)?;

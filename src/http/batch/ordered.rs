@@ -98,7 +98,7 @@ async fn any_reply(
         let reply = FingerprintReply::new(prepared, service.options.defaults.recipe);
         return Ok(service.replies.line(reply, None).await);
     }
-    let found = service.engine.find(&prepared.document, prepared.options).await?;
+    let found = service.engine.find(&prepared.sought, prepared.options).await?;
     let (findings, share) = service.replies.hits(found, WhenSpent::Wait).await?;
     count_hits(&findings);
     Ok(service.replies.line(QueryReply::new(prepared, &findings), share).await)
@@ -108,12 +108,12 @@ async fn begin_write(batch: &Batch, line: u64, prepared: Prepared) -> Slot {
     let engine = &batch.service.engine;
     let subject = Subject::from(&prepared);
     let begun = if batch.operation == Operation::Insert {
-        engine.begin_insert(prepared.document, Admission::Wait).await.map(Answer::Insert)
+        engine.begin_insert(prepared.sought.document, Admission::Wait).await.map(Answer::Insert)
     } else {
         let on_duplicate = prepared.on_duplicate;
         engine
             .begin_check_and_insert(
-                prepared.document,
+                prepared.sought,
                 prepared.options,
                 on_duplicate,
                 Admission::Wait,

@@ -27,7 +27,7 @@ pub(crate) async fn run(
     let defaults = (operation.request().batch_parameters)(head.uri.query())?;
     // A default that is wrong for every line refuses the batch.
     let setting = service.setting();
-    let query = prepare::query_options(&defaults, &setting.defaults)?;
+    let query = prepare::query_options(&defaults, true, &setting.defaults)?;
     let lifetime = Lifetime::of(&defaults, &setting.defaults, setting.now_ms)?;
     let kind = body::kind(&head.headers, operation.takes())?;
     if operation.writes() {

@@ -226,7 +226,7 @@ fn prepare_line(batch: &Batch, line: &Line, setting: &Setting) -> Result<Prepare
         ));
     };
     let prepared = prepare::line(bytes, batch.operation.request(), &batch.options, setting)?;
-    batch.check_namespace(prepared.document.namespace.as_ref())?;
+    batch.check_namespace(prepared.sought.document.namespace.as_ref())?;
     Ok(prepared)
 }
 
@@ -236,7 +236,7 @@ async fn short_reply(batch: &Batch, prepared: &Prepared) -> Result<Option<Vec<u8
     let line = if batch.operation == Operation::Fingerprint {
         line_of(&FingerprintReply::new(prepared, service.options.defaults.recipe))
     } else {
-        let found = service.engine.find(&prepared.document, prepared.options).await?;
+        let found = service.engine.find(&prepared.sought, prepared.options).await?;
         let Shown::All(findings) = found.show(SHORT_BYTES).await? else { return Ok(None) };
         let line = line_of(&QueryReply::new(prepared, &findings));
         if line.len() <= SHORT_BYTES {

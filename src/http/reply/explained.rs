@@ -37,6 +37,10 @@ pub(crate) struct BitReply {
     bit: u8,
     /// Its sum; null for a bare fingerprint.
     sum: Option<f64>,
+    /// The place of its sum among those of all bits by magnitude, 0 to 63: a small change of the text
+    /// flips the bit of rank 0 first. Null for a bare fingerprint.
+    #[schema(maximum = 63)]
+    rank: Option<u8>,
 }
 
 /// Why two documents differ.
@@ -60,6 +64,13 @@ pub(crate) struct DifferingBitReply {
     sum_a: f64,
     /// Its sum in the second document.
     sum_b: f64,
+    /// The place of its sum in the first document among those of all bits by magnitude, 0 to 63: a
+    /// small change of the text flips the bit of rank 0 first.
+    #[schema(maximum = 63)]
+    rank_a: u8,
+    /// The same in the second document.
+    #[schema(maximum = 63)]
+    rank_b: u8,
     /// The features that make most of the difference of the sums, at most 3.
     features: Vec<DecidingFeatureReply>,
 }
@@ -77,8 +88,8 @@ struct DecidingFeatureReply {
 impl From<&Explained> for ExplanationReply {
     fn from(explained: &Explained) -> Self {
         let explanation = explained.explanation();
-        let bit = |(bit, sum)| BitReply { bit, sum: Some(sum) };
-        let near_zero = explanation.near_zero().into_iter().map(bit).collect();
+        let bit = |(rank, (bit, sum))| BitReply { bit, sum: Some(sum), rank: Some(rank) };
+        let near_zero = (0..).zip(explanation.near_zero()).map(bit).collect();
         let heaviest = explanation.heaviest.into_iter().map(|heavy| HeavyFeatureReply {
             feature: heavy.feature,
             weight: heavy.weight,
@@ -96,21 +107,25 @@ impl From<&Explained> for ExplanationReply {
 impl ComparisonExplanationReply {
     /// `None` stands for a document that came as a bare fingerprint.
     pub(crate) fn new(a: Option<&Explained>, b: Option<&Explained>) -> Self {
-        let differing_bits = a
-            .zip(b)
-            .map(|(a, b)| a.differing_bits(b).into_iter().map(DifferingBitReply::from).collect());
+        let differing_bits = a.zip(b).map(|(a, b)| {
+            let ranks = [ranks(a.sums()), ranks(b.sums())];
+            let bits = a.differing_bits(b).into_iter();
+            bits.map(|differing| DifferingBitReply::new(differing, ranks)).collect()
+        });
         Self { a: a.map(ExplanationReply::from), b: b.map(ExplanationReply::from), differing_bits }
     }
 }
 
-impl From<text::DifferingBit> for DifferingBitReply {
-    fn from(differing: text::DifferingBit) -> Self {
+impl DifferingBitReply {
+    fn new(differing: text::DifferingBit, ranks: [[u8; 64]; 2]) -> Self {
         let features = differing.deciding.into_iter().map(|deciding| {
             let [weight_a, weight_b] = deciding.weights;
             DecidingFeatureReply { feature: deciding.feature, weight_a, weight_b }
         });
         let [sum_a, sum_b] = differing.sums;
-        Self { bit: differing.bit, sum_a, sum_b, features: features.collect() }
+        let [rank_a, rank_b] = ranks.map(|ranks| ranks[usize::from(differing.bit)]);
+        let (bit, features) = (differing.bit, features.collect());
+        Self { bit, sum_a, sum_b, rank_a, rank_b, features }
     }
 }
 
@@ -121,11 +136,25 @@ pub(crate) fn differing_bits(
     explained: Option<&Explained>,
 ) -> Vec<BitReply> {
     let differing = query.bits() ^ hit.bits();
+    let ranks = explained.map(|why| ranks(why.sums()));
     (0..64)
         .filter(|bit| differing >> bit & 1 == 1)
         .map(|bit| {
             let sum = explained.and_then(|why| why.sums().get(usize::from(bit)).copied());
-            BitReply { bit, sum }
+            BitReply { bit, sum, rank: ranks.map(|ranks| ranks[usize::from(bit)]) }
         })
         .collect()
+}
+
+/// The rank of each bit by the magnitude of its sum, the smallest first; of equal ones, the less
+/// significant bit.
+fn ranks(sums: &[f64; 64]) -> [u8; 64] {
+    let mut bits: [u8; 64] = std::array::from_fn(|bit| bit as u8);
+    let magnitude = |bit: &u8| sums[usize::from(*bit)].abs();
+    bits.sort_by(|a, b| magnitude(a).total_cmp(&magnitude(b)));
+    let mut ranks = [0; 64];
+    for (rank, bit) in (0..).zip(bits) {
+        ranks[usize::from(bit)] = rank;
+    }
+    ranks
 }

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::document::{DocumentId, Expiry};
-use crate::engine::{self, Findings, Verdict, Written};
+use crate::engine::{self, Engine, Findings, Verdict, Written};
 use crate::fingerprint::Fingerprint;
 use crate::http::reply::documents::as_json;
 use crate::http::reply::explained::{
@@ -14,7 +14,7 @@ use crate::http::reply::explained::{
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::prepare::Prepared;
-use crate::machine::query::{self, Verification};
+use crate::machine::query::{self, Criteria, SearchKind, Sought, Verification};
 use crate::recipe::Recipe;
 
 /// The reply of `/v1/fingerprint`.
@@ -39,10 +39,10 @@ pub(crate) struct FingerprintReply {
 impl FingerprintReply {
     pub(crate) fn new(prepared: &Prepared, recipe: Recipe) -> Self {
         Self {
-            fingerprint: prepared.document.fingerprint.into(),
+            fingerprint: prepared.sought.document.fingerprint.into(),
             recipe: recipe.to_string(),
             features: prepared.features,
-            short: prepared.document.short,
+            short: prepared.sought.document.short,
             explanation: prepared.explained.as_deref().map(ExplanationReply::from),
         }
     }
@@ -59,10 +59,16 @@ pub(crate) struct QueryReply<'a> {
     duplicate: bool,
     /// Those that count first, then by distance, age (oldest first) and fingerprint.
     hits: Vec<HitReply<'a>>,
-    /// The true number of stored fingerprints within the distance.
+    /// The number of stored fingerprints within the distance, and of those beyond it that a likely
+    /// search has confirmed.
     hit_count: usize,
-    /// Not all hits are listed: there are more than `limit`, or than fit into the reply.
+    /// Not all hits are listed: there are more than `limit`, or than fit into the reply, or the
+    /// search ended at the first that counts.
     truncated: bool,
+    /// How many fingerprints were left unverified, because there are too many; missing if none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    unverified_matches: Option<usize>,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -71,7 +77,7 @@ pub(crate) struct QueryReply<'a> {
 
 impl<'a> QueryReply<'a> {
     pub(crate) fn new(prepared: &Prepared, findings: &'a Findings) -> Self {
-        let query = prepared.document.fingerprint;
+        let query = prepared.sought.document.fingerprint;
         let explained = prepared.explained.as_deref();
         let mut hits = hits(findings, prepared.min_similarity);
         if prepared.explain {
@@ -81,11 +87,12 @@ impl<'a> QueryReply<'a> {
         }
         Self {
             fingerprint: query.into(),
-            short: prepared.document.short,
+            short: prepared.sought.document.short,
             duplicate: findings.duplicate,
             hits,
             hit_count: findings.hit_count,
             truncated: findings.hit_count > findings.hits.len(),
+            unverified_matches: unverified(findings),
             explanation: explained.map(ExplanationReply::from),
         }
     }
@@ -135,8 +142,8 @@ pub(crate) struct Subject {
 impl From<&Prepared> for Subject {
     fn from(prepared: &Prepared) -> Self {
         Self {
-            fingerprint: prepared.document.fingerprint,
-            short: prepared.document.short,
+            fingerprint: prepared.sought.document.fingerprint,
+            short: prepared.sought.document.short,
             min_similarity: prepared.min_similarity,
         }
     }
@@ -213,6 +220,10 @@ impl<'a> From<&'a query::HitDocument> for HitDocumentReply<'a> {
     }
 }
 
+fn unverified(findings: &Findings) -> Option<usize> {
+    Some(findings.unverified).filter(|&unverified| unverified > 0)
+}
+
 /// The similarity and the verdict of a reply.
 pub(crate) fn verified(
     verification: Verification,
@@ -220,6 +231,7 @@ pub(crate) fn verified(
 ) -> (Option<f64>, Option<bool>) {
     match verification {
         Verification::Unverifiable => (None, None),
+        Verification::Unread => (None, Some(false)),
         Verification::Compared { resemblance, confirmed } => {
             let similarity = shown(resemblance.similarity(), confirmed, min_similarity);
             (Some(similarity), Some(confirmed))
@@ -310,6 +322,10 @@ pub(crate) struct CheckAndInsertReply<'a> {
     hits: Vec<HitReply<'a>>,
     hit_count: usize,
     truncated: bool,
+    /// How many fingerprints were left unverified, because there are too many; missing if none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    unverified_matches: Option<usize>,
 }
 
 impl<'a> CheckAndInsertReply<'a> {
@@ -324,6 +340,7 @@ impl<'a> CheckAndInsertReply<'a> {
             hits: hits(findings, subject.min_similarity),
             hit_count: findings.hit_count,
             truncated: findings.hit_count > findings.hits.len(),
+            unverified_matches: unverified(findings),
         }
     }
 }
@@ -354,10 +371,41 @@ pub(crate) struct CompareReply {
     pub(crate) confirmed: Option<bool>,
     /// Whether a look-up of one would count the other as its near-duplicate.
     pub(crate) duplicate: bool,
+    /// How a look-up finds the pair; null if it does not.
+    pub(crate) found_by: Option<FoundBy>,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) explanation: Option<ComparisonExplanationReply>,
+}
+
+/// How a look-up of one document finds another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FoundBy {
+    /// The fingerprints are within the distance.
+    Distance,
+    /// A likely search of one of the two foresees the bits in which they differ.
+    Likely,
+}
+
+impl FoundBy {
+    pub(crate) fn of(engine: &Engine, pair: [&Sought; 2], criteria: Criteria) -> Option<Self> {
+        let [one, other] = pair;
+        let fingerprints = pair.map(|sought| sought.document.fingerprint);
+        if fingerprints[0].distance(fingerprints[1]) <= criteria.distance {
+            return Some(Self::Distance);
+        }
+        let finds = |sought: &Sought| {
+            let margins = sought.margins.as_deref();
+            margins.is_some_and(|margins| engine.is_likely(margins, fingerprints))
+        };
+        let is_verified = [one, other].iter().all(|sought| sought.document.sketch.is_some())
+            && criteria.min_resemblance.is_some();
+        let is_likely =
+            criteria.search == SearchKind::Likely && is_verified && (finds(one) || finds(other));
+        is_likely.then_some(Self::Likely)
+    }
 }
 
 /// One side of a comparison.

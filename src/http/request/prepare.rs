@@ -14,11 +14,11 @@ use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body::{Kind, WholeBody};
 use crate::http::request::document_fields::{HitPart, IdIn, IdSource, Include, MetadataIn};
 use crate::http::request::lifetime::Lifetime;
-use crate::http::request::types::{Fields, Parameters, RequestKind, RequestOptions};
+use crate::http::request::types::{Fields, Needs, Parameters, RequestKind, RequestOptions};
 use crate::http::request::values::OnDuplicateChoice;
-use crate::machine::query::Criteria;
+use crate::machine::query::{Criteria, SearchKind, Sought};
 use crate::sketch::MinResemblance;
-use crate::text::{self, Analysis, Explained, Extract, Method, Source, Wanted};
+use crate::text::{self, Analysis, Explained, Extract, Method, Source};
 
 /// The types of the body of a single document, in words for the client.
 pub(crate) const TAKES: &str = "application/json, text/plain or text/html";
@@ -34,7 +34,7 @@ pub(crate) struct Setting {
 /// A document with its options, ready for the engine.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    pub(crate) document: Document,
+    pub(crate) sought: Sought,
     /// Distinct features, if they were wanted; `None` for a bare fingerprint.
     pub(crate) features: Option<usize>,
     /// Whether the request wants an explanation; a bare fingerprint has none.
@@ -79,7 +79,7 @@ pub(crate) fn single(
                 body.bytes = Bytes::new();
             }
             fields.options = fields.options.or(parameters.options);
-            of_fields(fields, request.wanted, setting)
+            of_fields(fields, request.needs, setting)
         }
         Kind::Text(charset) | Kind::Html(charset) => {
             let html = matches!(kind, Kind::Html(_));
@@ -91,7 +91,7 @@ pub(crate) fn single(
             })?;
             let source = if html { Source::Html(text) } else { Source::Text(text) };
             let Parameters { id, options } = parameters;
-            finish(Form::Source(source), id, options, request.wanted, setting)
+            finish(Form::Source(source), id, options, request.needs, setting)
         }
         Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
         Kind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
@@ -107,7 +107,7 @@ pub(crate) fn line(
 ) -> Result<Prepared, Problem> {
     let mut fields = (request.body)(json)?;
     fields.options = fields.options.or_of_batch(defaults_of_batch);
-    of_fields(fields, request.wanted, setting)
+    of_fields(fields, request.needs, setting)
 }
 
 /// A bare fingerprint with its options.
@@ -118,7 +118,7 @@ pub(crate) fn bare(
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
     let id = id.map(IdIn::Given);
-    finish(Form::Fingerprint(fingerprint), id, options, Wanted::STORED, setting)
+    finish(Form::Fingerprint(fingerprint), id, options, Needs::QUERY, setting)
 }
 
 /// Refuses a recipe other than that of the service.
@@ -136,7 +136,7 @@ pub(crate) fn check_recipe(named: Option<&str>, defaults: &RequestDefaults) -> R
 /// A document from the fields of its JSON object.
 pub(crate) fn of_fields(
     fields: Fields<'_>,
-    wanted: Wanted,
+    needs: Needs,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
     check_recipe(fields.recipe.as_deref(), &setting.defaults)?;
@@ -149,7 +149,7 @@ pub(crate) fn of_fields(
     ];
     let mut forms = forms.into_iter().flatten();
     match (forms.next(), forms.next()) {
-        (Some(form), None) => finish(form, fields.id, fields.options, wanted, setting),
+        (Some(form), None) => finish(form, fields.id, fields.options, needs, setting),
         (None, _) => Err(Problem::new(
             Code::DocumentMissing,
             "A document needs one of text, html, features, vector, fingerprint.",
@@ -188,35 +188,38 @@ fn finish(
     form: Form<'_>,
     id: Option<IdIn>,
     options: RequestOptions,
-    wanted: Wanted,
+    needs: Needs,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
     let Setting { defaults, now_ms } = setting;
     // Options first: checking them is cheap, and a wrong one should not cost an analysis.
-    let query = query_options(&options, defaults)?;
+    let query = query_options(&options, needs.all_hits, defaults)?;
     let expiry = Lifetime::of(&options, defaults, *now_ms)?.expiry(*now_ms);
     let metadata = options.metadata.map(|metadata| checked(metadata, defaults)).transpose()?;
     let id = IdMaker::new(id.or(options.id_from.map(IdIn::From)), &form)?;
     let extract = options.extract.map_or(defaults.extract, Extract::from);
     let method = Method { recipe: defaults.recipe, extract, model: defaults.model };
     let explain = options.explain == Some(true);
-    let (document, features, explained) = match form {
-        Form::Fingerprint(fingerprint) => (Document::bare(fingerprint), None, None),
+    let (document, margins, features, explained) = match form {
+        Form::Fingerprint(fingerprint) => (Document::bare(fingerprint), None, None, None),
         Form::Source(source) => {
             let explained = explain.then(|| Explained::of(&source, method)).transpose()?;
             let analysis = match &explained {
                 Some(explained) => explained.analysis().clone(),
-                None => text::analyse(&source, method, wanted)?,
+                None => text::analyse(&source, method, needs.analysis)?,
             };
-            let Analysis { fingerprint, features, sketch, short, .. } = analysis;
+            let Analysis { fingerprint, features, sketch, short, margins, .. } = analysis;
             let document = Document { sketch, short, ..Document::bare(fingerprint) };
-            (document, features, explained.map(Box::new))
+            (document, margins, features, explained.map(Box::new))
         }
     };
     let id = id.id(document.fingerprint);
     let namespace = options.namespace.map(|namespace| namespace.0);
     Ok(Prepared {
-        document: Document { namespace, id, expiry, metadata, ..document },
+        sought: Sought {
+            document: Document { namespace, id, expiry, metadata, ..document },
+            margins,
+        },
         features,
         explain,
         explained,
@@ -285,8 +288,11 @@ impl IdMaker {
 }
 
 /// The options of a look-up, after checking their ranges.
+///
+/// `wants_all_hits` is what a request that does not say so wants.
 pub(crate) fn query_options(
     options: &RequestOptions,
+    wants_all_hits: bool,
     defaults: &RequestDefaults,
 ) -> Result<QueryOptions, Problem> {
     let max = defaults.distance_max;
@@ -319,7 +325,13 @@ pub(crate) fn query_options(
     let min_resemblance = MinResemblance::of_similarity(min_similarity);
     let has_metadata = |include: &Include<HitPart>| include.has(&HitPart::Metadata);
     Ok(QueryOptions {
-        criteria: Criteria { distance, min_resemblance, max_age_s },
+        criteria: Criteria {
+            distance,
+            min_resemblance,
+            max_age_s,
+            search: options.search.map_or(defaults.search, SearchKind::from),
+            all_hits: options.counts.unwrap_or(wants_all_hits),
+        },
         limit,
         with_metadata: options.include.as_ref().is_some_and(has_metadata),
     })

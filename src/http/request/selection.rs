@@ -314,7 +314,7 @@ impl GroupsBody {
             (Some(true) | None, given) => given,
         };
         let options = RequestOptions { distance, min_similarity, ..RequestOptions::default() };
-        let criteria = prepare::query_options(&options, defaults)?.criteria;
+        let criteria = prepare::query_options(&options, true, defaults)?.criteria;
         let size_min = size_min.unwrap_or(2);
         let checked = u32::try_from(size_min).ok().filter(|size| *size > 0);
         let size_min = checked.ok_or_else(|| {

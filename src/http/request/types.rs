@@ -19,8 +19,8 @@ use crate::http::request::document_fields::{
 use crate::http::request::json::{self, Object};
 use crate::http::request::parameters;
 use crate::http::request::values::{
-    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, Text, VectorIn,
-    given, given_parameter,
+    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, SearchChoice, Text,
+    VectorIn, given, given_parameter,
 };
 use crate::text::Wanted;
 
@@ -55,6 +55,8 @@ options! {
     distance: u64,
     limit: u64,
     min_similarity: f64,
+    search: SearchChoice,
+    counts: bool,
     on_duplicate: OnDuplicateChoice,
     extract: ExtractChoice,
     explain: bool,
@@ -131,8 +133,24 @@ pub(crate) struct RequestKind {
     pub(crate) parameters: fn(Option<&str>) -> Result<Parameters, Problem>,
     /// Reads the query parameters of a batch, which are the defaults of its lines.
     pub(crate) batch_parameters: fn(Option<&str>) -> Result<RequestOptions, Problem>,
+    pub(crate) needs: Needs,
+}
+
+/// What a request of a kind needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needs {
     /// What an analysis computes in addition to the fingerprint.
-    pub(crate) wanted: Wanted,
+    pub(crate) analysis: Wanted,
+    /// Whether it wants all hits, unless it says so itself.
+    pub(crate) all_hits: bool,
+}
+
+impl Needs {
+    /// Those of a look-up.
+    pub(crate) const QUERY: Self = Self { analysis: Wanted::STORED, all_hits: true };
+
+    /// Those of a write: the verdict.
+    pub(crate) const WRITE: Self = Self { analysis: Wanted::STORED, all_hits: false };
 }
 
 /// Declares the query parameters of a request. The brackets contain what OpenAPI says about one.
@@ -233,7 +251,7 @@ macro_rules! document {
 macro_rules! request {
     (
         $(#[$doc:meta])*
-        $kind:ident: $body:ident, $parameters:ident, $batch_parameters:ident, $wanted:expr,
+        $kind:ident: $body:ident, $parameters:ident, $batch_parameters:ident, $needs:expr,
         { $($(#[$field_doc:meta])* $field:ident: $type:ty [$($schema:tt)*],)* }
         { $($(#[$only_doc:meta])* $only:ident: $only_type:ty [$($only_schema:tt)*],)* }
         { $($(#[$other_doc:meta])* $other:ident: $other_type:ty [$($other_schema:tt)*],)* }
@@ -291,7 +309,7 @@ macro_rules! request {
                     ..RequestOptions::default()
                 })
             },
-            wanted: $wanted,
+            needs: $needs,
         };
     };
 }
@@ -299,7 +317,7 @@ macro_rules! request {
 request! {
     /// A document to make a fingerprint of.
     FINGERPRINT: FingerprintRequest, FingerprintParameters, FingerprintBatchParameters,
-    Wanted { sketch: false, features: true },
+    Needs { analysis: Wanted { sketch: false, features: true }, all_hits: true },
     {
         /// Adds the heaviest features and the 64 sums.
         explain: bool [],
@@ -311,7 +329,7 @@ request! {
 request! {
     /// A document to look up.
     QUERY: QueryRequest, QueryParameters, QueryBatchParameters,
-    Wanted::STORED,
+    Needs::QUERY,
     {
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
         distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12,],
@@ -319,6 +337,12 @@ request! {
         limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000,],
         /// The similarity that confirms a hit; 0 switches verification off.
         min_similarity: f64 [minimum = 0, maximum = 1,],
+        /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
+        /// likely ones beyond it if none of those counts.
+        search: SearchChoice [],
+        /// `false` ends the search at the first hit that counts, and lists it alone; `true` searches
+        /// and verifies all. The default is true for a query and false for a check-and-insert.
+        counts: bool [],
         /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
         explain: bool [],
         /// The namespace of the document; without it, the default namespace.
@@ -341,7 +365,7 @@ request! {
 request! {
     /// A document to store.
     INSERT: InsertRequest, InsertParameters, InsertBatchParameters,
-    Wanted::STORED,
+    Needs::WRITE,
     {
         /// The namespace of the document; without it, the default namespace.
         namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256,],
@@ -362,7 +386,7 @@ request! {
 request! {
     /// A document to look up, and to store if nothing counts.
     CHECK_AND_INSERT: CheckAndInsertRequest, CheckAndInsertParameters,
-    CheckAndInsertBatchParameters, Wanted::STORED,
+    CheckAndInsertBatchParameters, Needs::WRITE,
     {
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
         distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12,],
@@ -370,6 +394,12 @@ request! {
         limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000,],
         /// The similarity that confirms a hit; 0 switches verification off.
         min_similarity: f64 [minimum = 0, maximum = 1,],
+        /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
+        /// likely ones beyond it if none of those counts.
+        search: SearchChoice [],
+        /// `false` ends the search at the first hit that counts, and lists it alone; `true` searches
+        /// and verifies all. The default is true for a query and false for a check-and-insert.
+        counts: bool [],
         /// `insert` stores duplicates too.
         on_duplicate: OnDuplicateChoice [],
         /// `false` does not count the original of a duplicate (`GET /v1/originals`).
@@ -588,7 +618,7 @@ mod tests {
     #[test]
     fn a_report_has_the_code_the_field_and_what_is_wrong() {
         let takes = "text, html, features, vector, fingerprint, recipe, id, extract, distance, limit, \
-                     min_similarity, on_duplicate, touch, namespace, max_age, expires_in, \
+                     min_similarity, search, counts, on_duplicate, touch, namespace, max_age, expires_in, \
                      expires_at, metadata, include";
         let pair = "a pair [\"token\", weight]";
         for (json, code, field, detail) in [
@@ -667,8 +697,8 @@ mod tests {
         assert_eq!(report("limit=1&limit=2")["code"], "repeated_field");
         let unknown = report("treshold=1");
         assert_eq!(unknown["field"], "treshold");
-        let known = "id, extract, distance, limit, min_similarity, explain, namespace, max_age, \
-                     include, id_from";
+        let known = "id, extract, distance, limit, min_similarity, search, counts, explain, namespace, \
+                     max_age, include, id_from";
         let detail = format!("This request takes the query parameters {known}.");
         assert_eq!(unknown["detail"], detail);
         let given = (QUERY.parameters)(Some("id=a+b%21&explain=true&extract=main")).unwrap();

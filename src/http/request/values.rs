@@ -22,6 +22,7 @@ use crate::fingerprint::Fingerprint;
 use crate::http::request::escapes::unescaped;
 use crate::http::request::json;
 use crate::http::request::report::{beginning, not_a_string};
+use crate::machine::query::SearchKind;
 use crate::recipe::DIMENSIONS_MAX;
 use crate::text::Extract;
 
@@ -61,6 +62,7 @@ impl Field<'_> for VectorIn {}
 impl Field<'_> for Id {}
 impl Field<'_> for ExtractChoice {}
 impl Field<'_> for OnDuplicateChoice {}
+impl Field<'_> for SearchChoice {}
 
 /// Numbers and booleans. Only their errors about strings differ from those of serde: the error of
 /// `deserialize_u64` itself would repeat all of a string, so they use `deserialize_any`.
@@ -190,6 +192,31 @@ impl<'de> Deserialize<'de> for OnDuplicateChoice {
         // syntax.
         let text = Borrowed::deserialize(deserializer)?.0;
         Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(beginning(&text)))
+    }
+}
+
+/// How far a search for a text goes: `likely` or `exact`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case", remote = "Self")]
+pub(crate) enum SearchChoice {
+    Likely,
+    Exact,
+}
+
+impl<'de> Deserialize<'de> for SearchChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As for the choices above.
+        let text = Borrowed::deserialize(deserializer)?.0;
+        Self::deserialize(IntoDeserializer::<D::Error>::into_deserializer(beginning(&text)))
+    }
+}
+
+impl From<SearchChoice> for SearchKind {
+    fn from(choice: SearchChoice) -> Self {
+        match choice {
+            SearchChoice::Likely => Self::Likely,
+            SearchChoice::Exact => Self::Exact,
+        }
     }
 }
 

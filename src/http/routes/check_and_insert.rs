@@ -35,12 +35,12 @@ pub(crate) async fn post_check_and_insert(
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &CHECK_AND_INSERT).await?;
-    reach.check_document(&prepared.document)?;
+    reach.check_document(&prepared.sought.document)?;
     let subject = Subject::from(&prepared);
     let pending = service
         .engine
         .begin_check_and_insert(
-            prepared.document,
+            prepared.sought,
             prepared.options,
             prepared.on_duplicate,
             Admission::Shed,

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
+use crate::engine::Engine;
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
-use crate::http::reply::wire::{self, CompareReply, Subject};
+use crate::http::reply::wire::{self, CompareReply, FoundBy, Subject};
 use crate::http::request::body::{self, Kind};
 use crate::http::request::json::{self, Object};
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::prepare::{self, Prepared, Setting};
-use crate::http::request::types::{CompareRequest, ComparedDocument, Fields, RequestOptions};
+use crate::http::request::types::{
+    CompareRequest, ComparedDocument, Fields, Needs, RequestOptions,
+};
 use crate::http::service::Service;
 use crate::machine::query::Verification;
-use crate::text::Wanted;
 
 /// Compare two documents.
 ///
@@ -39,24 +41,27 @@ pub(crate) async fn post_compare(
     let body = body::read(&service.bodies, stream).await?;
     let setting = service.setting();
     let bytes = body.bytes.len();
-    let work = move || compare(&body.bytes, &setting);
+    let engine = service.engine.clone();
+    let work = move || compare(&body.bytes, &engine, &setting);
     let reply = service.analyse(bytes, work).await??;
     service.replies.answer(reply, None)
 }
 
-fn compare(json: &[u8], setting: &Setting) -> Result<CompareReply, Problem> {
+fn compare(json: &[u8], engine: &Engine, setting: &Setting) -> Result<CompareReply, Problem> {
     let request: CompareRequest<'_> = json::read(json)?;
     let given = request.options();
-    let options = prepare::query_options(&given, &setting.defaults)?;
+    let options = prepare::query_options(&given, true, &setting.defaults)?;
     let a = side(request.a, "a", &given, setting)?;
     let b = side(request.b, "b", &given, setting)?;
-    let distance = a.document.fingerprint.distance(b.document.fingerprint);
+    let (one, other) = (&a.sought.document, &b.sought.document);
+    let distance = one.fingerprint.distance(other.fingerprint);
     let verification = Verification::between(
-        a.document.sketch.as_deref(),
-        b.document.sketch.as_deref(),
+        one.sketch.as_deref(),
+        other.sketch.as_deref(),
         options.criteria.min_resemblance,
     );
-    let short = a.document.short || b.document.short;
+    let short = one.short || other.short;
+    let found_by = FoundBy::of(engine, [&a.sought, &b.sought], options.criteria);
     let (similarity, confirmed) = wire::verified(verification, a.min_similarity);
     let explanation =
         || ComparisonExplanationReply::new(a.explained.as_deref(), b.explained.as_deref());
@@ -66,7 +71,8 @@ fn compare(json: &[u8], setting: &Setting) -> Result<CompareReply, Problem> {
         distance: distance.get(),
         similarity,
         confirmed,
-        duplicate: distance <= options.criteria.distance && verification.counts(distance, short),
+        duplicate: found_by.is_some() && verification.counts(distance, short),
+        found_by,
         explanation: a.explain.then(explanation),
     })
 }
@@ -82,5 +88,5 @@ fn side(
     let Object(document) = document.ok_or_else(|| missing().of_field(name))?;
     let mut fields = Fields::from(document);
     fields.options = fields.options.or(options.clone());
-    prepare::of_fields(fields, Wanted::STORED, setting).map_err(|problem| problem.inside(name))
+    prepare::of_fields(fields, Needs::QUERY, setting).map_err(|problem| problem.inside(name))
 }

@@ -32,10 +32,10 @@ pub(crate) async fn post_insert(
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &INSERT).await?;
-    reach.check_document(&prepared.document)?;
+    reach.check_document(&prepared.sought.document)?;
     let subject = Subject::from(&prepared);
     let engine = &service.engine;
-    let pending = engine.begin_insert(prepared.document, Admission::Shed).await?;
+    let pending = engine.begin_insert(prepared.sought.document, Admission::Shed).await?;
     let written = pending.wait().await?;
     count_verdict(written.verdict);
     Ok(Json(InsertReply::new(&subject, written)).into_response())

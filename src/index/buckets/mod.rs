@@ -208,10 +208,10 @@ impl Buckets {
         }
     }
 
-    /// Prefetches the directory entries at which most of a look-up begins.
-    pub fn prefetch(&self, query: Permuted) {
+    /// Prefetches the directory entries at which most of a look-up at a distance begins.
+    pub fn prefetch(&self, query: Permuted, distance: Distance) {
         let words = &*self.words;
-        for table in &self.tables {
+        for (table, _) in self.searched(distance) {
             Directory::prefetch(words, table.bucket(query));
         }
     }
@@ -665,3 +665,5 @@ mod tests {
     }
 }
 pub(crate) mod directory;
+
+mod likely;

@@ -32,7 +32,9 @@ use crate::index::groups::joined::Joined;
 use crate::index::lookup::Lookup;
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
-use crate::index::view::{Selection, View};
+use crate::index::scope::Scope;
+use crate::index::view::{Likely, Selection, View};
+use crate::margins::Margins;
 
 /// The memory that a search takes at most for each document of its view, in bytes, its result
 /// included.
@@ -73,6 +75,30 @@ pub trait Judge {
     fn goes_on(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
+}
+
+/// Decides which pairs beyond the distance join two groups, by likely searches.
+pub trait LikelyJudge {
+    /// Why it cannot decide, or must not go on.
+    type Error;
+
+    /// The margins of a document; `None` if it did not come as a text.
+    ///
+    /// # Errors
+    /// Those of the judge; the piece ends with it.
+    fn margins(&mut self, document: Sequence) -> Result<Option<Margins>, Self::Error>;
+
+    /// Whether a document joins those of a fingerprint that its likely search found. The fingerprint is
+    /// combined with the mask of the namespace.
+    ///
+    /// # Errors
+    /// Those of the judge; the piece ends with it.
+    fn joins_likely(
+        &mut self,
+        document: Sequence,
+        likely: Likely,
+        namespace: NamespaceNumber,
+    ) -> Result<bool, Self::Error>;
 }
 
 /// Joins every pair within the distance.
@@ -206,6 +232,35 @@ impl<'a> Search<'a> {
         let distance = masked[0].distance(masked[1]);
         if judge.joins(&Pair { masked, distance, namespace })? {
             self.joined.join(at, other);
+        }
+        Ok(())
+    }
+
+    /// Searches beyond the distance for the documents of a piece, the first of which is 0, once all
+    /// pieces within the distance were run. Any order, any number of threads. A few microseconds for
+    /// each document with margins.
+    ///
+    /// # Errors
+    /// Those of the judge. The search must not be used any more.
+    pub fn likely_piece<J: LikelyJudge>(
+        &self,
+        piece: usize,
+        judge: &mut J,
+    ) -> Result<(), J::Error> {
+        for at in piece * PIECE..self.documents.len().min((piece + 1) * PIECE) {
+            let (document, namespace) = (self.documents.sequence(at), self.documents.namespace(at));
+            let Some(margins) = judge.margins(document)? else { continue };
+            let rule = self.view.likely_rule(&margins);
+            let masked = self.view.shape().permutation.restore(self.documents.value(at));
+            let scope = Scope { namespace, ..Scope::DEFAULT };
+            for likely in self.view.likely(masked, &rule, self.distance, &scope) {
+                let value = self.view.shape().permutation.apply(likely.fingerprint);
+                let Some(other) = self.documents.find(value, namespace) else { continue };
+                let are_apart = !self.joined.are_joined(at, other);
+                if are_apart && judge.joins_likely(document, likely, namespace)? {
+                    self.joined.join(at, other);
+                }
+            }
         }
         Ok(())
     }

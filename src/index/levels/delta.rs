@@ -18,6 +18,7 @@ use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::{Expected, Level};
 use crate::index::levels::posting::{Common, Posting};
 use crate::index::levels::segment::{Row, Tally};
+use crate::index::likely::{Keys, LIKELY_DISTANCE_MAX};
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans, TablePlan, masks_within};
@@ -27,6 +28,9 @@ use crate::sketch::Sketch;
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
+
+/// The largest number of tables of a plan on blocks.
+const TABLES_MAX: usize = 5;
 
 /// A level under construction.
 pub struct Delta {
@@ -53,7 +57,7 @@ pub struct Delta {
 struct Node {
     value: Permuted,
     /// The next older node in the chain of each table.
-    older: [u32; 4],
+    older: [u32; TABLES_MAX],
     first_event: u32,
     last_event: AtomicU32,
 }
@@ -244,7 +248,7 @@ impl Delta {
 
     fn add_node(&self, value: Permuted, first_event: u32) {
         let index = self.node_count.load(Ordering::Relaxed);
-        let mut older = [NONE; 4];
+        let mut older = [NONE; TABLES_MAX];
         for (i, older) in older.iter_mut().enumerate().take(self.heads.len()) {
             *older = self.heads[i][self.key(i, value)].load(Ordering::Relaxed);
         }
@@ -389,6 +393,54 @@ impl<'a> DeltaAt<'a> {
                 }
             }
         }
+    }
+
+    /// Calls `found` with every fingerprint in the chains of these keys that is within the distance of
+    /// likely searches; one may be found more than once.
+    pub(crate) fn near_likely(
+        self,
+        query: Permuted,
+        keys: &Keys,
+        found: &mut impl FnMut(Permuted),
+    ) {
+        let is_near = |value: Permuted| (value ^ query).count_ones() <= LIKELY_DISTANCE_MAX;
+        match keys {
+            Keys::All => {
+                let values = self.values().map(|(value, _)| value);
+                values.filter(|&value| is_near(value)).for_each(found);
+            }
+            Keys::Listed(keys) => {
+                for &(role, flips) in keys {
+                    let key = self.delta.key(role, query) ^ flips as usize;
+                    for (_, node) in self.delta.chain(role, key) {
+                        if is_near(node.value) && node.first_event < self.length {
+                            found(node.value);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The plan of its chains.
+    pub(crate) fn plan(self) -> &'a Plan {
+        &self.delta.plan
+    }
+
+    /// The fingerprints with events after a sequence; one may come more than once. Cost: the number
+    /// of those events.
+    pub(crate) fn changed_since(self, since: Sequence) -> impl Iterator<Item = Permuted> + 'a {
+        let (mut from, mut to) = (0, self.length);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            if self.delta.event(middle).at > since {
+                to = middle;
+            } else {
+                from = middle + 1;
+            }
+        }
+        let events = (from..self.length).map(move |index| self.delta.event(index));
+        events.map(move |event| self.delta.node(event.node).value)
     }
 
     /// The number of events that the view sees.

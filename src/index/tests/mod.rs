@@ -17,6 +17,8 @@ use crate::index::compaction::work::Steps;
 use crate::index::image;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::segment::Segment;
+use crate::index::likely::naive as likely_naive;
+use crate::index::likely::tests::margins;
 use crate::index::lookup::{COLLECTED_MAX, NEAR_MAX};
 use crate::index::permutation::Permutation;
 use crate::index::plan::Plans;
@@ -24,6 +26,7 @@ use crate::index::scope::{NamespaceKey, Scope};
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::view::{Near, Put, Shape, View};
+use crate::margins::Margins;
 use crate::sketch::Sketch;
 
 fn distance(bits: u8) -> Distance {
@@ -169,6 +172,27 @@ fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerpri
     found
 }
 
+/// What a likely search finds beyond a distance.
+fn likely(
+    view: &View,
+    margins: &Margins,
+    query: Fingerprint,
+    beyond: Distance,
+) -> BTreeSet<Fingerprint> {
+    let rule = view.likely_rule(margins);
+    let found = view.likely(query, &rule, beyond, &Scope::DEFAULT);
+    assert!(found.is_sorted_by_key(|likely| likely.margin));
+    for likely in &found {
+        assert_eq!(likely.distance, query.distance(likely.fingerprint));
+        let flips = query.bits() ^ likely.fingerprint.bits();
+        assert_eq!(likely.margin, margins.of_flips(flips));
+        assert!(view.is_likely(&rule, query, likely.fingerprint));
+    }
+    let all: BTreeSet<_> = found.iter().map(|likely| likely.fingerprint).collect();
+    assert_eq!(all.len(), found.len(), "each once");
+    all
+}
+
 /// The sketch of the document that [`take`] stores with a change. Some segments have none.
 fn sketch_of(sequence: Sequence) -> Option<Sketch> {
     let number = sequence.get();
@@ -209,9 +233,11 @@ enum Step {
 /// Few distinct fingerprints close to each other, so that hits, groups and removals meet.
 fn fingerprints() -> impl Strategy<Value = u64> {
     let base = prop_oneof![Just(0), Just(u64::MAX), Just(0x0123_4567_89ab_cdef)];
+    // The first bits are those that a likely search expects to flip.
+    let bit = prop_oneof![2 => 0..12_u32, 3 => 0..64_u32];
     // One in four is so far from the others that only the larger distances reach it.
     let near_and_far = prop_oneof![3 => 0..5_usize, 1 => 5..14_usize];
-    let flips = near_and_far.prop_flat_map(|count| prop::collection::vec(0..64_u32, count));
+    let flips = near_and_far.prop_flat_map(move |count| prop::collection::vec(bit.clone(), count));
     (base, flips).prop_map(|(base, flips)| flips.iter().fold(base, |value, bit| value ^ 1 << bit))
 }
 
@@ -306,6 +332,7 @@ proptest! {
         distance_max in 0..=12_u8,
         delta_events in 2..20_usize,
         small_max in prop::sample::select(vec![0, 5, 12, 1_000]),
+        margins in margins(),
     ) {
         let view = with_small_max(small_max, distance_max, delta_events);
         let (mut view, mut naive, mut merging) = (view, Naive::default(), None);
@@ -327,6 +354,15 @@ proptest! {
                     let (query, asked) = (Fingerprint::new(query), distance(asked));
                     prop_assert_eq!(near(&view, query, asked), naive.near(query, asked));
                     prop_assert!(samples_are_kept(&view, query, asked));
+                }
+                for beyond in [0, distance_max.min(3)] {
+                    let (query, beyond) = (Fingerprint::new(query), distance(beyond));
+                    let likely = likely(&view, &margins, query, beyond);
+                    let expected = naive.likely(query, beyond, |flips| {
+                        let permutation = &view.shape().permutation;
+                        likely_naive::finds(&margins, flips, permutation, distance(distance_max))
+                    });
+                    prop_assert_eq!(likely, expected);
                 }
             }
             for id in 0..12 {

@@ -14,6 +14,7 @@
 
 mod changes;
 mod counts;
+mod likely;
 mod listing;
 mod located;
 mod values;
@@ -21,6 +22,7 @@ mod work;
 mod write;
 
 pub use counts::COUNTED_MAX;
+pub use likely::{LIKELY_MAX, Likely};
 pub use listing::{Expired, Listed, Selection};
 pub use values::{Counts, DocumentCounts, Located, Near, Parts, Put, Shape};
 

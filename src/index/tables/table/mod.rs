@@ -12,6 +12,7 @@
 
 pub(crate) mod build;
 pub(crate) mod entries;
+mod likely;
 pub(crate) mod split;
 
 use std::ops::RangeInclusive;
@@ -128,7 +129,8 @@ impl Table {
             slots: self.geometry.layout.slots,
         };
         let simd = Simd::best();
-        let probe = Probe { query, radius, distance, flips: &[], visits, pattern, simd };
+        let probe =
+            Probe { query, radius, distance, flips: &[], visits, cells: None, pattern, simd };
         if self.plan.folded {
             return self.compare_lines(&probe, found);
         }
@@ -400,6 +402,9 @@ impl Table {
     /// A head near the entries of a visited line.
     #[cold]
     fn near(&self, probe: &Probe<'_>, visit: usize) -> Head {
+        if let Some(cells) = probe.cells {
+            return cells[visit];
+        }
         if self.geometry.whole_cells {
             let (cell, near) = self.cells(probe.query, probe.radius);
             let flips = if self.plan.folded { near } else { probe.flips };
@@ -517,6 +522,8 @@ struct Probe<'a> {
     flips: &'a [Head],
     /// The lines of the cells.
     visits: &'a [u32],
+    /// The cell of each line, if the flips do not tell.
+    cells: Option<&'a [Head]>,
     pattern: Pattern,
     simd: Simd,
 }

@@ -10,6 +10,7 @@ use crate::cli::measure::arguments::{count, distance};
 use crate::config::Config;
 use crate::dedup::choice::Keep;
 use crate::fingerprint::Distance;
+use crate::machine::query::SearchKind;
 
 /// The exit code of a run that found no document.
 pub(super) const NOTHING_READ: u8 = 3;
@@ -72,6 +73,10 @@ pub(crate) struct Args {
     /// How much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "PART", default_value_t = Config::default().query.min_similarity)]
     pub(super) min_similarity: f64,
+    /// How far the search for a text goes: exact ends at the distance; likely also finds most
+    /// near-duplicates beyond it, if they agree enough
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Search::Likely)]
+    pub(super) search: Search,
     #[command(flatten)]
     pub(super) method: MethodArgs,
     /// How many threads make fingerprints and search [default: one for each core]
@@ -88,6 +93,30 @@ pub(crate) struct Args {
     pub(super) json: bool,
     #[command(flatten)]
     pub(super) reading: Reading,
+}
+
+/// The value of `--search`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Search {
+    Likely,
+    Exact,
+}
+
+impl Search {
+    /// Its name in the API.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Likely => "likely",
+            Self::Exact => "exact",
+        }
+    }
+
+    pub(super) const fn kind(self) -> SearchKind {
+        match self {
+            Self::Likely => SearchKind::Likely,
+            Self::Exact => SearchKind::Exact,
+        }
+    }
 }
 
 /// The value of `--keep`.

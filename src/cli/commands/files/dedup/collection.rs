@@ -7,16 +7,13 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use crate::bulk::Entry;
-use crate::cli::client::{self, Client, Credentials};
+use crate::cli::client::{self, Client};
+use crate::cli::commands::files::dedup::args::Args;
 use crate::cli::document;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::import::directory::Directory;
 use crate::cli::reply::Reply;
 use crate::dedup::scan::Known;
-use crate::fingerprint::Distance;
-
-/// How many hits a reply lists.
-const HITS_MAX: usize = 100;
 
 enum Place {
     Service(Client),
@@ -30,18 +27,13 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    /// Opens the directory, or makes a client. Two documents are near-duplicates within a distance,
-    /// and with a similarity.
+    /// Opens the directory, or makes a client. The options say which documents are near-duplicates.
     ///
     /// # Errors
     /// There is no such directory, or it is in use, or the service does not reply.
-    pub(super) fn open(
-        name: &str,
-        credentials: &Credentials,
-        (distance, similarity): (Distance, f64),
-    ) -> Result<Self> {
+    pub(super) fn open(name: &str, args: &Args) -> Result<Self> {
         let place = if name.contains("://") {
-            let client = Client::new(name, credentials)?;
+            let client = Client::new(name, &args.credentials)?;
             client.copy("/readyz", &mut std::io::sink())?;
             Place::Service(client)
         } else {
@@ -56,9 +48,10 @@ impl Collection {
         let path = client::path(
             "/v1/query/batch",
             &[
-                ("distance", Some(distance.to_string())),
-                ("min_similarity", Some(similarity.to_string())),
-                ("limit", Some(HITS_MAX.to_string())),
+                ("distance", Some(args.distance.to_string())),
+                ("min_similarity", Some(args.min_similarity.to_string())),
+                ("search", Some(args.search.name().to_owned())),
+                ("counts", Some("false".to_owned())),
             ],
         );
         Ok(Self { place, path })

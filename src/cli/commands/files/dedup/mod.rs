@@ -232,8 +232,7 @@ fn known(
     options: ReadOptions,
     interrupt: &Interrupt,
 ) -> Result<BTreeMap<u32, Known>> {
-    let near = (args.distance, args.min_similarity);
-    let collection = Collection::open(collection, &args.credentials, near)?;
+    let collection = Collection::open(collection, args)?;
     let mut documents = Documents::new(args.paths.clone(), options);
     let total = bytes_total(&args.paths)?;
     let mut progress = Progress::new(total, documents.records().bytes_read());
@@ -261,6 +260,7 @@ fn criteria(args: &Args) -> Criteria {
     Criteria {
         distance: args.distance,
         min_resemblance: MinResemblance::of_similarity(args.min_similarity),
+        search: args.search.kind(),
         threads: threads(args),
     }
 }

@@ -1,0 +1,125 @@
+//! Which buckets of a small segment, and chains of a delta, a likely search visits.
+//!
+//! Their tables have blocks of 16 bits as keys, which are smaller than the parts of the rule. What
+//! differs in a part differs in the blocks within it, so a search visits enough keys of these blocks
+//! that each foreseen set of flips agrees with one of them.
+
+use smallvec::SmallVec;
+
+use super::LikelyRule;
+use crate::index::permutation::Permuted;
+use crate::index::plan::{Plan, TablePlan};
+
+/// The keys to visit in the tables of one plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// Of these tables, the keys that differ from the query's in these bits.
+    Listed(Vec<(usize, u32)>),
+    /// A part has no block: all fingerprints are compared. Only tiny levels have such plans.
+    All,
+}
+
+impl Keys {
+    /// The keys of a plan on blocks.
+    pub(crate) fn of(rule: &LikelyRule, plan: &Plan) -> Self {
+        let mut keys = Vec::with_capacity(64);
+        for (number, part) in rule.parts.iter().enumerate() {
+            let within = |(_, table): &(usize, &TablePlan)| table.mask() & !part.bits == 0;
+            let blocks: SmallVec<[(usize, TablePlan); 2]> =
+                plan.tables().iter().enumerate().filter(within).map(|(i, t)| (i, *t)).collect();
+            match *blocks {
+                [] => return Self::All,
+                [one, other, ..] if one.1.mask() | other.1.mask() == part.bits => {
+                    of_two_blocks(rule.listed(number), [one, other], &mut keys);
+                }
+                [one, ..] => of_one_block(rule.listed(number), one, &mut keys),
+            }
+        }
+        Self::Listed(keys)
+    }
+}
+
+/// The key bits of a table that these flips change.
+fn key_flips(table: TablePlan, flips: Permuted) -> u32 {
+    ((flips & table.mask()).rotate_left(table.first_bit) >> (64 - table.key_bits)) as u32
+}
+
+/// Flips in one block alone leave the other as it is; those in both agree with a key of the block
+/// that needs fewer keys.
+fn of_two_blocks(
+    listed: impl Iterator<Item = Permuted>,
+    blocks: [(usize, TablePlan); 2],
+    keys: &mut Vec<(usize, u32)>,
+) {
+    let mut crossing: [SmallVec<[u32; 32]>; 2] = Default::default();
+    for flips in listed {
+        let of_blocks = blocks.map(|(_, table)| key_flips(table, flips));
+        if of_blocks.contains(&0) {
+            continue;
+        }
+        for (all, flips) in crossing.iter_mut().zip(of_blocks) {
+            if !all.contains(&flips) {
+                all.push(flips);
+            }
+        }
+    }
+    let [one, other] = &crossing;
+    let fewer = usize::from(other.len() < one.len());
+    keys.extend(blocks.map(|(role, _)| (role, 0)));
+    keys.extend(crossing[fewer].iter().map(|&flips| (blocks[fewer].0, flips)));
+}
+
+/// Every set of flips as far as it lies in the block.
+fn of_one_block(
+    listed: impl Iterator<Item = Permuted>,
+    (role, table): (usize, TablePlan),
+    keys: &mut Vec<(usize, u32)>,
+) {
+    let begin = keys.len();
+    keys.push((role, 0));
+    keys.extend((0..table.key_bits).map(|bit| (role, 1 << bit)));
+    for flips in listed {
+        let key = (role, key_flips(table, flips));
+        if !keys[begin..].contains(&key) {
+            keys.push(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fingerprint::Distance;
+    use crate::index::likely::LIKELY_DISTANCE_MAX;
+    use crate::index::permutation::Permutation;
+    use crate::index::plan::Plans;
+    use crate::margins::Margins;
+
+    proptest! {
+        /// Whatever the rule finds agrees with the query in one of the keys, but for its flips.
+        #[test]
+        fn each_found_fingerprint_has_one_of_the_keys(
+            margins in prop::array::uniform32(0..40_u32),
+            bits in prop::collection::vec(0..64_u32, 0..LIKELY_DISTANCE_MAX as usize),
+            distance in 1..=12_u8,
+        ) {
+            let magnitudes = std::array::from_fn(|bit| margins[bit % 32] + bit as u32 / 32);
+            let plans = Plans::of(Distance::new(distance).unwrap());
+            let permutation = Permutation::from_secret(u64::from(distance));
+            let rule = LikelyRule::of(&plans.large, &permutation, &Margins::new(magnitudes));
+            let Keys::Listed(keys) = Keys::of(&rule, &plans.small) else {
+                panic!("blocks of 16 bits cover all parts");
+            };
+            prop_assert!(keys.len() < 150, "{} keys", keys.len());
+            let ranked = |bit: u32| rule.parts[bit as usize % rule.parts.len()].ranked[bit as usize % 6];
+            let flips = bits.iter().fold(0, |flips, &bit| flips ^ ranked(bit));
+            if rule.finds(flips) {
+                let tables = plans.small.tables();
+                let agrees = |&(role, key): &(usize, u32)| key_flips(tables[role], flips) == key;
+                prop_assert!(keys.iter().any(agrees), "{flips:x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The rule against its oracle, and the search in all levels against the rule.
+
+use proptest::prelude::*;
+
+use super::{LikelyRule, naive};
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::permutation::Permutation;
+use crate::index::plan::{Plan, masks_within};
+use crate::margins::Margins;
+
+/// Margins of a text of which a few bits, the first twelve as a rule, are near zero.
+pub(crate) fn margins() -> impl Strategy<Value = Margins> {
+    let near_zero = prop::collection::vec(0..6_u32, 12);
+    let others = prop::collection::vec(prop_oneof![9 => 5..40_u32, 1 => 0..5_u32], 52);
+    (near_zero, others).prop_map(|(near_zero, others)| {
+        let mut all = near_zero.into_iter().chain(others);
+        Margins::new(std::array::from_fn(|_| all.next().unwrap_or_default()))
+    })
+}
+
+/// Flips of some bits, the first twelve more often than the others.
+pub(crate) fn flips() -> impl Strategy<Value = u64> {
+    let bit = prop_oneof![4 => 0..12_u32, 1 => 0..64_u32];
+    let bits = prop::collection::vec(bit, 0..13);
+    bits.prop_map(|bits| bits.iter().fold(0, |flips, bit| flips ^ 1 << bit))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn the_rule_finds_what_its_text_says(
+        margins in margins(),
+        flips in flips(),
+        distance in 0..=12_u8,
+        secret in 0..8_u64,
+    ) {
+        let permutation = Permutation::from_secret(secret);
+        let distance = Distance::new(distance).unwrap();
+        let rule = LikelyRule::of(&Plan::of(distance), &permutation, &margins);
+        let permuted = permutation.apply(Fingerprint::new(flips));
+        let expected = naive::finds(&margins, flips, &permutation, distance);
+        prop_assert_eq!(rule.finds(permuted), expected);
+        prop_assert_eq!(rule.margin(permuted), margins.of_flips(flips));
+        // Only the order of margins matters.
+        let ranks = Margins::from_ranks(&margins.ranks());
+        let ranked = LikelyRule::of(&Plan::of(distance), &permutation, &ranks);
+        prop_assert_eq!(ranked.finds(permuted), expected);
+    }
+}
+
+/// A rule that found all, or nothing, would be simpler.
+#[test]
+fn the_rule_tells_likely_changes_from_others() {
+    let permutation = Permutation::from_secret(1);
+    let margins = Margins::new(std::array::from_fn(|bit| bit as u32));
+    for distance in [3, 6] {
+        let plan = Plan::of(Distance::new(distance).unwrap());
+        let rule = LikelyRule::of(&plan, &permutation, &margins);
+        // Of all sets of four of ten bits, beginning with this one.
+        let found_from = |from: u32| {
+            let sets = masks_within(10, 4).filter(|set| set.count_ones() == 4);
+            sets.filter(|set| rule.finds(permutation.apply(Fingerprint::new(set << from)))).count()
+        };
+        let (likely, others) = (found_from(0), found_from(50));
+        assert!(likely > 190 && others < 190, "{likely} and {others} of 210 at {distance}");
+    }
+}

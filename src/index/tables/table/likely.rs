@@ -1,0 +1,77 @@
+//! The likely search in one table: the cells of foreseen flips of its key.
+
+use smallvec::SmallVec;
+
+use super::{Probe, Table};
+use crate::index::likely::{LIKELY_DISTANCE_MAX, LikelyRule};
+use crate::index::permutation::Permuted;
+use crate::index::plan::{head, low};
+use crate::index::tables::fold::{self, Head};
+use crate::index::tables::partition::Partition;
+use crate::kernel::scan::Pattern;
+use crate::kernel::{self, Simd};
+
+impl Table {
+    /// Calls `found` with every fingerprint that the rule finds by the key of this table, and with
+    /// others within the distance of likely searches. One may be found more than once.
+    pub(crate) fn near_likely(
+        &self,
+        query: Permuted,
+        rule: &LikelyRule,
+        found: &mut impl FnMut(Permuted),
+    ) {
+        let (mut visits, mut cells) = (Vec::with_capacity(256), Vec::with_capacity(256));
+        for cell in self.foreseen(query, rule) {
+            if self.partition.is_some_and(|partition| partition != Partition::of(cell)) {
+                continue;
+            }
+            for line in self.lines_of(cell) {
+                kernel::prefetch(&self.lines, line);
+                visits.push(line);
+                cells.push(cell);
+            }
+        }
+        let pattern = Pattern {
+            low: low(query.rotate_left(self.plan.first_bit)),
+            distance: LIKELY_DISTANCE_MAX,
+            slots: self.geometry.layout.slots,
+        };
+        let probe = Probe {
+            query,
+            radius: 0,
+            distance: LIKELY_DISTANCE_MAX,
+            flips: &[],
+            visits: &visits,
+            // Where cells span lines, the line tells which heads are near.
+            cells: Some(&*cells).filter(|_| self.geometry.whole_cells),
+            pattern,
+            simd: Simd::best(),
+        };
+        self.compare_lines(&probe, found);
+    }
+
+    /// The cells of the heads that differ from the query's in no bit, in one, or in a listed set.
+    /// Some may come twice.
+    fn foreseen(&self, query: Permuted, rule: &LikelyRule) -> SmallVec<[Head; 160]> {
+        let plan = self.plan;
+        let rotated = head(query.rotate_left(plan.first_bit));
+        let of_cell = u32::MAX << (32 - self.geometry.cell_bits);
+        let cell = |flips: u32| {
+            let flipped = rotated ^ flips;
+            of_cell & if plan.folded { fold::fold(flipped) } else { flipped }
+        };
+        let mut cells: SmallVec<[Head; 160]> = SmallVec::new();
+        let own = cell(0);
+        if plan.folded {
+            let near = fold::neighbours(fold::fold(rotated), 1);
+            cells.extend(near.iter().map(|flips| own ^ flips));
+        } else {
+            cells.push(own);
+            // A flip below the bits of a cell leads to the same cell.
+            let singles = (0..self.geometry.cell_bits).map(|bit| own ^ 1 << (31 - bit));
+            cells.extend(singles);
+        }
+        cells.extend(rule.flips(self.role, plan.first_bit).map(cell));
+        cells
+    }
+}
