@@ -50,7 +50,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
 //! # tokio::runtime::Runtime::new()?.block_on(async {
-//! let engine = Engine::open(Options::new(directory.path(), Recipe::Np1))?;
+//! let engine = Engine::open(Options::new(directory.path(), Recipe::Np2))?;
 //! let document = Document::bare(Fingerprint::new(0b1011));
 //! engine.begin_insert(document, Admission::Wait).await?.wait().await?;
 //!

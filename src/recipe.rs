@@ -7,8 +7,8 @@
 //!
 //! | id | features of a text |
 //! |---|---|
-//! | `np1` | windows of four characters over words; CJK characters and their pairs |
-//! | `np1-5` | as `np1`, with windows of five |
+//! | `np2` | windows of four characters over words; CJK characters and their pairs |
+//! | `np2-5` | as `np2`, with windows of five |
 //! | `words-N`, `words-N-stop` | N words in a row, 1 to 8; with `-stop`, without stop words |
 //! | `keywords-N`, `keywords-N-wL` | the N heaviest words by TF-IDF; weights in L steps, 1 to 5 |
 //! | `textrank-N`, `textrank-N-wL` | the same by TextRank |
@@ -26,16 +26,16 @@ use std::str::FromStr;
 /// let recipe: Recipe = "words-3-stop".parse()?;
 /// assert_eq!(recipe, Recipe::Words { in_a_row: 3, without_stop_words: true });
 /// assert_eq!(recipe.to_string(), "words-3-stop");
-/// assert_eq!(Recipe::default().to_string(), "np1");
+/// assert_eq!(Recipe::default().to_string(), "np2");
 /// # Ok::<(), nearprint::recipe::UnknownRecipe>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Recipe {
-    /// `np1`: windows of four characters over words, CJK characters and pairs.
+    /// `np2`: windows of four characters over words, CJK characters and pairs.
     #[default]
-    Np1,
-    /// `np1-5`: as `np1`, with windows of five; safer in huge collections of one genre.
-    Np1Five,
+    Np2,
+    /// `np2-5`: as `np2`, with windows of five; safer in huge collections of one genre.
+    Np2Five,
     /// `words-N`, `words-N-stop`: words in a row.
     Words {
         /// How many words make a feature, 1 to [`WORDS_MAX`].
@@ -100,8 +100,8 @@ impl Recipe {
     pub const fn dimensions(self) -> Option<u16> {
         match self {
             Self::Hyperplanes { dimensions } | Self::Spectral { dimensions } => Some(dimensions),
-            Self::Np1
-            | Self::Np1Five
+            Self::Np2
+            | Self::Np2Five
             | Self::Words { .. }
             | Self::Keywords { .. }
             | Self::Features => None,
@@ -118,8 +118,8 @@ impl Recipe {
 impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Np1 => f.write_str("np1"),
-            Self::Np1Five => f.write_str("np1-5"),
+            Self::Np2 => f.write_str("np2"),
+            Self::Np2Five => f.write_str("np2-5"),
             Self::Words { in_a_row, without_stop_words: false } => write!(f, "words-{in_a_row}"),
             Self::Words { in_a_row, without_stop_words: true } => {
                 write!(f, "words-{in_a_row}-stop")
@@ -140,7 +140,7 @@ impl fmt::Display for Recipe {
 /// The text is not the id of a recipe; the message lists all ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "np1, np1-5, words-N or words-N-stop (N 1 to {WORDS_MAX}), keywords-N or keywords-N-wL \
+    "np2, np2-5, words-N or words-N-stop (N 1 to {WORDS_MAX}), keywords-N or keywords-N-wL \
      (N 1 to {KEYWORDS_MAX}, L 1 to {LEVELS_MAX}), textrank-N or textrank-N-wL, features, hyperplanes-D or \
      spectral-D (D 1 to {DIMENSIONS_MAX})"
 )]
@@ -153,8 +153,8 @@ impl FromStr for Recipe {
     fn from_str(id: &str) -> Result<Self, UnknownRecipe> {
         let mut parts = id.split('-');
         let recipe = match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (Some("np1"), None, None, None) => Self::Np1,
-            (Some("np1"), Some("5"), None, None) => Self::Np1Five,
+            (Some("np2"), None, None, None) => Self::Np2,
+            (Some("np2"), Some("5"), None, None) => Self::Np2Five,
             (Some("words"), Some(n), stop @ (None | Some("stop")), None) => {
                 Self::Words { in_a_row: number(n, WORDS_MAX)?, without_stop_words: stop.is_some() }
             }
@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn every_id_is_read_back_and_fits_into_a_file_header() {
         for id in [
-            "np1",
-            "np1-5",
+            "np2",
+            "np2-5",
             "words-1",
             "words-8",
             "words-1-stop",
@@ -226,8 +226,8 @@ mod tests {
             "",
             "np",
             "NP1",
-            "np1-4",
-            "np1-5-5",
+            "np2-4",
+            "np2-5-5",
             "words",
             "words-0",
             "words-9",

@@ -122,7 +122,7 @@ fn page() -> (PathBuf, String) {
 fn every_example_of_the_manual_does_what_it_shows() {
     let (path, text) = page();
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::start(directory.path(), "data", "np1");
+    let server = Server::start(directory.path(), "data", "np2");
     let (shown_vectors, recipe) = SHOWN_VECTORS;
     let vectors = Server::start(directory.path(), "vectors", recipe);
     let (mut blessed, mut wrong, mut count) = (String::new(), String::new(), 0);

@@ -342,7 +342,7 @@ fn html_is_read_as_its_visible_text() {
 fn json_says_more_about_a_fingerprint() {
     let output = nearprint(&["fingerprint", "--json"], "Three short words");
     let line: serde_json::Value = serde_json::from_str(out(&output)).unwrap();
-    assert_eq!((&line["recipe"], &line["short"]), (&"np1".into(), &true.into()));
+    assert_eq!((&line["recipe"], &line["short"]), (&"np2".into(), &true.into()));
     assert_eq!(line["tokens"], 3);
 }
 
@@ -410,13 +410,13 @@ fn recipes_and_the_text_of_pages_are_chosen_by_flags() {
         let output = nearprint(&[&["fingerprint", "--json", &text], more].concat(), "");
         serde_json::from_str::<serde_json::Value>(out(&output)).unwrap()
     };
-    let (np1, words) = (print(&[]), print(&["--recipe", "words-2"]));
-    assert_eq!((&np1["recipe"], &words["recipe"]), (&"np1".into(), &"words-2".into()));
-    assert_ne!(np1["fingerprint"], words["fingerprint"]);
+    let (np2, words) = (print(&[]), print(&["--recipe", "words-2"]));
+    assert_eq!((&np2["recipe"], &words["recipe"]), (&"np2".into(), &"words-2".into()));
+    assert_ne!(np2["fingerprint"], words["fingerprint"]);
     assert_eq!(words["features"], 6);
     let unknown = nearprint(&["fingerprint", &text, "--recipe", "np2"], "");
     assert_eq!(code(&unknown), 2);
-    assert!(err(&unknown).contains("recipes are np1, np1-5"), "{}", err(&unknown));
+    assert!(err(&unknown).contains("recipes are np2, np2-5"), "{}", err(&unknown));
     let unknown = nearprint(&["fingerprint", &text, "--extract", "all"], "");
     assert_eq!(code(&unknown), 2);
 }

@@ -46,8 +46,8 @@ fn a_directory_keeps_the_recipe_and_the_distance_it_was_created_with() {
         |options| Engine::open(options).map(|engine| engine.close()).unwrap_err().to_string();
     let recipe = Recipe::Words { in_a_row: 2, without_stop_words: false };
     let error = refused(Options { recipe, ..options(directory.path()) });
-    assert!(error.contains("recipe = np1") && error.contains("words-2"), "{error}");
-    assert!(error.contains("set data.recipe to np1"), "{error}");
+    assert!(error.contains("recipe = np2") && error.contains("words-2"), "{error}");
+    assert!(error.contains("set data.recipe to np2"), "{error}");
     let distance_max = Distance::new(6).unwrap();
     let error = refused(Options { distance_max, ..options(directory.path()) });
     assert!(error.contains("set data.distance_max to 3"), "{error}");

@@ -1,6 +1,6 @@
-//! The recipe `np1` gives the fingerprints and sketches that are published for it.
+//! The recipe `np2` gives the fingerprints and sketches that are published for it.
 //!
-//! Two sets. `tests/corpus`, written for this project, has the test vectors of `docs/recipe-np1.md`
+//! Two sets. `tests/corpus`, written for this project, has the test vectors of `docs/recipe-np2.md`
 //! for implementations in any language. The labelled quality set, if it is next to the project, has
 //! references that another program made: 4,692 fingerprints and 3,098 sketches must be equal in
 //! every bit. That program ended words at combining marks, so that the few documents with marks in
@@ -190,9 +190,9 @@ fn the_published_vectors_come_out() {
     assert_eq!(made, fs::read_to_string(path).unwrap_or_default());
 }
 
-/// The recipes other than `np1`, as the vectors name them.
+/// The recipes other than `np2`, as the vectors name them.
 const RECIPES: [&str; 8] = [
-    "np1-5",
+    "np2-5",
     "words-1",
     "words-3",
     "words-1-stop",

@@ -24,7 +24,7 @@ import picture
 BINARY = "target/release/nearprint"
 SET = pathlib.Path(os.environ["QUALITY_SET"])
 PAGES = pathlib.Path(os.environ["PAGES"])
-RECIPES = ["np1", "np1-5", "words-1", "words-2", "words-1-stop", "keywords-22", "keywords-22-w5"]
+RECIPES = ["np2", "np2-5", "words-1", "words-2", "words-1-stop", "keywords-22", "keywords-22-w5"]
 DISTANCES = range(9)
 TRACKS = {"documents": ("docs.jsonl", "pairs.tsv"), "short": ("short.jsonl", "short_pairs.tsv")}
 DISTANCE_MAX = 8
@@ -219,14 +219,14 @@ def main():
     results = measure(evaluate)
     pages = extraction()
     curves = {
-        label: [(point["recall"], point["precision"]) for point in results["np1", "documents"][how]["curve"]]
-        for label, how in (("np1", "without"), ("np1, verified", "with"))
+        label: [(point["recall"], point["precision"]) for point in results["np2", "documents"][how]["curve"]]
+        for label, how in (("np2", "without"), ("np2, verified", "with"))
     }
     pathlib.Path("docs/quality.svg").write_text(picture.draw(curves, list(DISTANCES)), encoding="utf8")
     version = subprocess.run([BINARY, "--version"], stdout=subprocess.PIPE, text=True, check=True)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False)
     text = pathlib.Path("bench/quality/quality.md").read_text(encoding="utf8")
-    documents = results["np1", "documents"]["with"]
+    documents = results["np2", "documents"]["with"]
     rarest = "\n".join(
         f"| `{recipe}` | {results[recipe, 'documents']['empty']} | {results[recipe, 'short']['empty']} "
         + "".join(
@@ -241,7 +241,7 @@ def main():
         "positive": f"{documents['positive_pairs']:,}",
         "negative": f"{documents['negative_pairs']:,}",
         "table_documents": table(results, "documents"),
-        "table_languages": by_language(results["np1", "documents"]),
+        "table_languages": by_language(results["np2", "documents"]),
         "table_short": table(results, "short"),
         "table_bits": rarest,
         "pages": extraction_text(pages),

@@ -1,4 +1,4 @@
-//! `nearprint-bench text`: from a text to its fingerprint and sketch, by the recipe `np1`.
+//! `nearprint-bench text`: from a text to its fingerprint and sketch, by the recipe `np2`.
 //!
 //! Calls the functions that the HTTP layer calls for a decoded text or page: normalisation,
 //! features, fingerprint, sketch; for HTML also the extraction of the text. The first part of each

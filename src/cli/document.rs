@@ -33,7 +33,7 @@ pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
 /// How documents become fingerprints, on the command line.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct MethodArgs {
-    /// The recipe that makes fingerprints: np1, np1-5, words-N[-stop], keywords-N[-wL],
+    /// The recipe that makes fingerprints: np2, np2-5, words-N[-stop], keywords-N[-wL],
     /// textrank-N[-wL], hyperplanes-D, spectral-D
     #[arg(long, value_name = "ID", default_value_t, value_parser = recipe)]
     recipe: Recipe,

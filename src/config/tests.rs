@@ -127,7 +127,7 @@ fn every_key_has_an_effect() {
             s.server.access.requests_per_second.map_or(0, NonZero::get).to_string()
         }),
         ("DATA__DIRECTORY", "107", |s| s.engine.data.display().to_string()),
-        ("DATA__RECIPE", "np1-5", |s| s.engine.recipe.to_string()),
+        ("DATA__RECIPE", "np2-5", |s| s.engine.recipe.to_string()),
         ("DATA__RECIPE", "words-3", |s| s.http.defaults.recipe.to_string()),
         ("DATA__DISTANCE_MAX", "12", |s| s.engine.distance_max.to_string()),
         ("DATA__DISTANCE_MAX", "7", |s| s.http.defaults.distance_max.to_string()),
@@ -287,8 +287,8 @@ fn a_value_outside_its_range_is_refused_by_name() {
     for (variable, value, refused) in [
         (
             "DATA__RECIPE",
-            "np2",
-            "`data.recipe` is np2; it must be np1, np1-5, words-N or words-N-stop (N 1 to 8), keywords-N or \
+            "np3",
+            "`data.recipe` is np3; it must be np2, np2-5, words-N or words-N-stop (N 1 to 8), keywords-N or \
              keywords-N-wL (N 1 to 99, L 1 to 5), textrank-N or textrank-N-wL, features, hyperplanes-D or \
              spectral-D (D 1 to 8192)",
         ),
@@ -451,9 +451,9 @@ fn what_is_fixed_in_a_directory_is_read_from_it() {
         data.display()
     );
     assert_eq!(refused, expected);
-    let refused = load(&[("NEARPRINT_DATA__RECIPE", "np1")]).unwrap_err().to_string();
+    let refused = load(&[("NEARPRINT_DATA__RECIPE", "np2")]).unwrap_err().to_string();
     assert!(
-        refused.starts_with("`data.recipe` is np1, but that of the data directory "),
+        refused.starts_with("`data.recipe` is np2, but that of the data directory "),
         "{refused}"
     );
     assert!(refused.contains(" is words-2;") && refused.contains("texts again"), "{refused}");

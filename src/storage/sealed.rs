@@ -67,7 +67,7 @@ pub struct Sealed {
 /// use nearprint::storage::{FileKind, Identity, RealDisk, SealedReader, SealedWriter};
 /// # let directory = tempfile::tempdir()?;
 /// let disk = Arc::new(RealDisk::open(directory.path())?);
-/// let identity = Identity::new([7; 16], "np1");
+/// let identity = Identity::new([7; 16], "np2");
 /// let mut writer = SealedWriter::create(disk.clone(), "part", FileKind(1), identity)?;
 /// writer.write_all(b"body")?;
 /// writer.finish()?;

@@ -12,6 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::recipe::Recipe;
 use crate::text::analysis::{Analysis, Wanted};
 use crate::text::features::normalise::normalise;
+use crate::text::features::walk::is_character;
+use crate::text::hashing::saturation::Saturation;
 use crate::text::hashing::simhash::SimHash;
 use crate::text::recipes::dispatch::{NoFingerprint, walk_features};
 use crate::text::recipes::vectors::sums;
@@ -57,7 +59,7 @@ impl Explanation {
 pub struct HeavyFeature {
     /// Its normalised spelling.
     pub feature: String,
-    /// Its weight; in a text, its number of occurrences.
+    /// Its weight; in a text, how many of its occurrences count.
     pub weight: f64,
     /// Its hash.
     pub hash: u64,
@@ -222,8 +224,8 @@ impl Spelling {
             Recipe::Keywords { weighting, heaviest, levels } => {
                 Self::List(keywords::keywords(&normalised, weighting, heaviest, levels))
             }
-            Recipe::Np1
-            | Recipe::Np1Five
+            Recipe::Np2
+            | Recipe::Np2Five
             | Recipe::Words { .. }
             | Recipe::Features
             | Recipe::Hyperplanes { .. }
@@ -246,9 +248,14 @@ impl Spelling {
             }
             Self::Text(text, recipe) => {
                 let mut counts: HashMap<u64, u32> = HashMap::new();
+                let mut saturation = Saturation::for_text();
+                let saturates = matches!(recipe, Recipe::Np2 | Recipe::Np2Five);
                 walk_features(text, *recipe, &mut |feature| {
-                    let count = counts.entry(xxh3_64(feature)).or_default();
-                    *count = count.saturating_add(1);
+                    let hash = xxh3_64(feature);
+                    if !saturates || saturation.admits(is_character(feature), hash) {
+                        let count = counts.entry(hash).or_default();
+                        *count = count.saturating_add(1);
+                    }
                 });
                 counts.into_iter().map(|(hash, count)| (hash, f64::from(count))).collect()
             }
@@ -287,7 +294,7 @@ fn shown(feature: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn np1(text: &str) -> Source<'_> {
+    fn np2(text: &str) -> Source<'_> {
         Source::Text(text.into())
     }
 
@@ -302,11 +309,12 @@ mod tests {
     fn an_explanation_agrees_with_the_analysis_and_its_sums_with_the_bits() {
         let features = [("tea".to_owned(), 2.5), ("pot".to_owned(), -0.5)];
         for source in [
-            np1("tea tea tea \u{8336}\u{8336} black and green tea"),
+            np2("tea tea tea \u{8336}\u{8336} black and green tea"),
+            np2(&"tea \u{8336}\u{8336} \u{98f2} black and green ".repeat(40)),
             Source::Html("<nav>menu</nav><p>tea &amp; pot".into()),
             Source::features(&features),
         ] {
-            for recipe in ["np1", "np1-5", "words-1", "words-2-stop", "keywords-5", "keywords-5-w3"]
+            for recipe in ["np2", "np2-5", "words-1", "words-2-stop", "keywords-5", "keywords-5-w3"]
             {
                 let (analysis, explanation) = explanation(&source, recipe);
                 assert!(!explanation.heaviest.is_empty());
@@ -320,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_heaviest_features_come_first_with_their_spelling() {
-        let (_, text) = explanation(&np1("AAAAA b"), "np1");
+        let (_, text) = explanation(&np2("AAAAA b"), "np2");
         let heaviest = &text.heaviest[..];
         assert_eq!(heaviest.len(), 3);
         assert_eq!(heaviest[0].feature, "aaaa");
@@ -329,7 +337,7 @@ mod tests {
         let spelt = |f: &HeavyFeature| f.hash == xxh3_64(f.feature.as_bytes());
         assert!(heaviest.iter().all(spelt));
         let weights = [("a", 1.0), ("b", -3.0), ("c", 2.0)].map(|(t, w)| (t.to_owned(), w));
-        let (_, weighted) = explanation(&Source::features(&weights), "np1");
+        let (_, weighted) = explanation(&Source::features(&weights), "np2");
         let order: Vec<_> = weighted.heaviest.iter().map(|f| &f.feature[..]).collect();
         assert_eq!(order, ["b", "c", "a"]);
     }
@@ -337,13 +345,13 @@ mod tests {
     #[test]
     fn the_number_of_named_features_is_limited() {
         let text: String = ('a'..='z').chain('0'..='9').collect();
-        let (analysis, explanation) = explanation(&np1(&text), "np1");
+        let (analysis, explanation) = explanation(&np2(&text), "np2");
         assert_eq!((analysis.features, explanation.heaviest.len()), (Some(33), HEAVIEST_MAX));
     }
 
     #[test]
     fn differing_bits_name_the_features_that_decide_them() {
-        let (a, b) = (np1("black tea for two"), np1("black tea for ten"));
+        let (a, b) = (np2("black tea for two"), np2("black tea for ten"));
         let [a, b] = [&a, &b].map(|source| Explained::of(source, Method::default()).unwrap());
         let bits = a.differing_bits(&b);
         let distance = a.analysis().fingerprint.distance(b.analysis().fingerprint);
@@ -366,7 +374,7 @@ mod tests {
     fn what_has_no_fingerprint_has_no_explanation() {
         let none = |source: &Source<'_>| Explained::of(source, Method::default()).map(drop);
         let empty = Err(crate::text::EmptyDocument.into());
-        assert_eq!(none(&np1("?!")), empty);
+        assert_eq!(none(&np2("?!")), empty);
         assert_eq!(none(&Source::Html("<p>&nbsp;</p>".into())), empty);
         let no_features = Err(crate::text::BadFeatures::Empty.into());
         assert_eq!(none(&Source::Features(Vec::new())), no_features);

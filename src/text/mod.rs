@@ -9,8 +9,8 @@
 //! Pure and total: no file, no clock, and every `&str` gets an answer in time linear in its length.
 //! A random number chooses positions in hash tables, as in the standard library; no answer depends
 //! on it. Uses only value modules: [`crate::fingerprint`], [`crate::sketch`], [`crate::recipe`].
-//! The normal form, the tokens, the sketch and the recipe `np1` are a published standard with test
-//! vectors: `docs/recipe-np1.md`.
+//! The normal form, the tokens, the sketch and the recipe `np2` are a published standard with test
+//! vectors: `docs/recipe-np2.md`.
 
 mod analysis;
 pub mod charset;
@@ -33,7 +33,7 @@ pub use explain::{
 pub use features::normalise::normalise;
 pub use html::text_of_html;
 pub use recipes::dispatch::NoFingerprint;
-pub use recipes::np1::analyse_text;
+pub use recipes::np2::analyse_text;
 pub use recipes::weighted::BadFeatures;
 pub use source::{Extract, Method, Source, analyse};
 pub use vectors::spectral::{BadModel, SpectralModel};

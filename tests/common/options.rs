@@ -9,7 +9,7 @@ use nearprint::recipe::Recipe;
 pub(crate) fn options(data: &Path) -> Options {
     Options {
         data: data.to_owned(),
-        recipe: Recipe::Np1,
+        recipe: Recipe::Np2,
         model_file: None,
         distance_max: Distance::new(3).expect("at most 64"),
         lookup_threads: 0,

@@ -12,7 +12,7 @@ fn raw(server: &Server, path: &str, content_type: &str, body: &[u8]) -> crate::s
 fn a_fingerprint_says_its_recipe_and_features() {
     let server = Server::start();
     let reply = server.post("/v1/fingerprint", &json!({"text": text(1, 40)})).json();
-    assert_eq!(reply["recipe"], "np1");
+    assert_eq!(reply["recipe"], "np2");
     assert_eq!(reply["short"], false);
     assert!(reply["features"].as_u64().unwrap() > 30);
     assert_eq!(reply["fingerprint"].as_str().unwrap().len(), 16);
@@ -174,7 +174,7 @@ fn an_explanation_gives_the_64_sums_and_the_heaviest_features() {
 #[test]
 fn a_fingerprint_of_another_recipe_is_refused() {
     let server = Server::start();
-    let own = json!({"fingerprint": "00000000000000aa", "recipe": "np1"});
+    let own = json!({"fingerprint": "00000000000000aa", "recipe": "np2"});
     assert_eq!(server.post("/v1/insert", &own).status, 200);
     let foreign = json!({"fingerprint": "00000000000000aa", "recipe": "np0"});
     for path in ["/v1/query", "/v1/insert", "/v1/check-and-insert"] {

@@ -113,7 +113,7 @@ fn fitting(random: &mut Random, field: &str) -> Value {
         "html" => json!(format!("<p>{}</p>", text(random.next() % 50, random.below(40)))),
         "features" => json!([["one", 1.5], ["two", 2]]),
         "fingerprint" => json!(hex(random.next())),
-        "recipe" => json!("np1"),
+        "recipe" => json!("np2"),
         "distance" => json!(random.below(4)),
         "limit" => json!(1 + random.below(20)),
         "min_similarity" => json!(0.5),

@@ -12,7 +12,7 @@ fn statistics_say_what_the_contract_lists() {
     assert_eq!(stats["documents"], 1);
     assert_eq!(stats["fingerprints"], 1);
     assert_eq!(stats["sequence"], 1);
-    assert_eq!(stats["recipe"], "np1");
+    assert_eq!(stats["recipe"], "np2");
     assert_eq!(stats["distance_max"], 3);
     assert_eq!(stats["durability"], json!({"policy": "always"}));
     assert_eq!(stats["version"], env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! Services of other recipes than `np1`, and pages read for their main text.
+//! Services of other recipes than `np2`, and pages read for their main text.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn with_recipe(id: &str) -> Server {
 #[test]
 fn every_recipe_names_itself_and_makes_fingerprints_of_its_own() {
     let mut seen = Vec::new();
-    for id in ["np1", "np1-5", "words-1", "words-2", "words-1-stop", "keywords-9"] {
+    for id in ["np2", "np2-5", "words-1", "words-2", "words-1-stop", "keywords-9"] {
         let server = with_recipe(id);
         let reply = server.post("/v1/fingerprint", &json!({"text": TEXT})).json();
         assert_eq!(reply["recipe"], id);
@@ -31,7 +31,7 @@ fn every_recipe_names_itself_and_makes_fingerprints_of_its_own() {
             (&again["duplicate"], &again["hits"][0]["confirmed"]),
             (&json!(true), &json!(true))
         );
-        let other = if id == "np1" { "np1-5" } else { "np1" };
+        let other = if id == "np2" { "np2-5" } else { "np2" };
         let foreign = json!({"fingerprint": reply["fingerprint"], "recipe": other});
         assert_eq!(
             server.post("/v1/query", &foreign).problem(),

@@ -94,7 +94,7 @@ fn recipes_of_vectors_and_of_texts_take_no_documents_of_each_other() {
     }
     let text = server.send("POST /v1/insert", &[("content-type", "text/plain")], b"tea");
     assert_eq!(text.problem(), mismatch);
-    for recipe in ["np1", "features", "words-1"] {
+    for recipe in ["np2", "features", "words-1"] {
         let server = with_recipe(recipe);
         let reply = server.post("/v1/insert", &json!({"vector": [1, 2, 3]}));
         assert_eq!(reply.problem_at(), (409, "recipe_mismatch".to_owned(), "vector".to_owned()));

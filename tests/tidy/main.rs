@@ -142,7 +142,7 @@ const TOP_LEVEL: &[&str] = &[
     "config/default.toml",
     "docker/compose.yaml",
     "docs/disk-format.md",
-    "docs/recipe-np1.md",
+    "docs/recipe-np2.md",
     "proto-free-api.md",
     "src/lib.rs",
     "tests",

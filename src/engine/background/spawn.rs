@@ -149,7 +149,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             data: folder.path().to_path_buf(),
-            recipe: Recipe::Np1,
+            recipe: Recipe::Np2,
             model_file: None,
             distance_max: Distance::new(3).unwrap(),
             lookup_threads: 1,

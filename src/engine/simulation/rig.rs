@@ -59,7 +59,7 @@ pub(super) fn variable(name: &str, default: u64) -> u64 {
 pub(super) fn options(durability: Durability) -> Options {
     Options {
         data: PathBuf::new(),
-        recipe: Recipe::Np1,
+        recipe: Recipe::Np2,
         model_file: None,
         distance_max: Distance::new(3).unwrap(),
         lookup_threads: 0,

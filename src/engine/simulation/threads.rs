@@ -90,7 +90,7 @@ impl Disk for Gated {
 fn options(durability: Durability) -> Options {
     Options {
         data: std::path::PathBuf::new(),
-        recipe: Recipe::Np1,
+        recipe: Recipe::Np2,
         model_file: None,
         distance_max: Distance::new(3).unwrap(),
         lookup_threads: 1,

@@ -23,7 +23,7 @@ pub(crate) struct FingerprintReply {
     fingerprint: Hex,
     /// The exact rule that makes a fingerprint of a text; fingerprints of different recipes cannot
     /// be compared.
-    #[schema(example = "np1")]
+    #[schema(example = "np2")]
     recipe: String,
     /// How many distinct features the document has; null for a bare fingerprint.
     #[schema(example = 512)]

@@ -611,8 +611,8 @@ mod tests {
         let text = |json| fields(json).unwrap().text;
         assert!(matches!(text(r#"{"text":"plain"}"#), Some(Cow::Borrowed("plain"))));
         assert!(matches!(text(r#"{"text":"a\n"}"#), Some(Cow::Owned(_))));
-        let recipe = fields(r#"{"recipe":"np1"}"#).unwrap().recipe;
-        assert!(matches!(recipe, Some(Cow::Borrowed("np1"))));
+        let recipe = fields(r#"{"recipe":"np2"}"#).unwrap().recipe;
+        assert!(matches!(recipe, Some(Cow::Borrowed("np2"))));
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub(crate) struct StatsReply {
     /// The last accepted change.
     sequence: u64,
     /// The exact definition of text to fingerprint.
-    #[schema(example = "np1")]
+    #[schema(example = "np2")]
     recipe: String,
     /// The largest distance of a look-up.
     distance_max: u8,

@@ -169,7 +169,7 @@ mod tests {
 
     /// A file with one record of one change, closed without a seal, and the file after it.
     fn pair_without_a_seal(chain_after: impl FnOnce(u64) -> u64) -> [Ends; 2] {
-        let identity = Identity::new([7; 16], "np1");
+        let identity = Identity::new([7; 16], "np2");
         let record =
             FrameHeader { payload_bytes: 3, count: 1, sequence: 1, chain: 0, durable_upto: 0 };
         let mut frames = Vec::new();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_closed_on_a_full_disk_needs_no_seal() {
-        let identity = Identity::new([7; 16], "np1");
+        let identity = Identity::new([7; 16], "np2");
         check(&pair_without_a_seal(|chain| chain), &identity).unwrap();
         let error = check(&pair_without_a_seal(|chain| chain + 1), &identity).unwrap_err();
         let StorageError::Damaged { file, why, .. } = error else { panic!("{error}") };

@@ -36,7 +36,7 @@ pub struct Extent {
 /// use nearprint::storage::{Identity, Journal, RealDisk, scan};
 /// # let directory = tempfile::tempdir()?;
 /// let disk = Arc::new(RealDisk::open(directory.path())?);
-/// let identity = Identity::new([7; 16], "np1");
+/// let identity = Identity::new([7; 16], "np2");
 /// let tail = scan(&*disk, &identity, 0, &mut |_| ())?;
 /// let mut journal = Journal::open(disk, identity, tail, 64 << 20)?;
 /// let first = journal.append(b"three changes", 3)?;

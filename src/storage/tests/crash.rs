@@ -57,7 +57,7 @@ impl Model {
 }
 
 fn identity() -> Identity {
-    Identity::new([9; 16], "np1")
+    Identity::new([9; 16], "np2")
 }
 
 /// One seed: a few lives of a journal, each checked against the model.

@@ -222,7 +222,7 @@ fn a_payload_cannot_pass_for_a_claim_of_another_directory() {
     let mut forged = Vec::new();
     let claim =
         FrameHeader { payload_bytes: 0, count: 1, sequence: 100, chain: 0, durable_upto: 99 };
-    let guessed = Identity::new([0; 16], "np1").seed();
+    let guessed = Identity::new([0; 16], "np2").seed();
     frame::encode(&mut forged, guessed, &claim, b"");
     journal.append(&forged, 1).unwrap();
     journal.flush().unwrap();
@@ -418,7 +418,7 @@ fn a_foreign_file_is_refused_by_name() {
         }
         other => panic!("expected a refusal, got {other:?}"),
     };
-    assert_eq!(refusal(Identity::new([0; 16], "np1")), Refusal::Directory);
+    assert_eq!(refusal(Identity::new([0; 16], "np2")), Refusal::Directory);
     let other_recipe = refusal(Identity::new(*b"a data directory", "np2"));
     assert!(matches!(other_recipe, Refusal::Recipe { .. }));
 

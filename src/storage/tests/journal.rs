@@ -157,7 +157,7 @@ proptest! {
         lag in 0_u64..100,
         directory: [u8; 16],
     ) {
-        let seed = Identity::new(directory, "np1").seed();
+        let seed = Identity::new(directory, "np2").seed();
         let header = FrameHeader {
             payload_bytes: payload.len() as u32,
             count,

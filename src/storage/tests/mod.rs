@@ -28,7 +28,7 @@ struct Remembered {
 }
 
 fn identity() -> Identity {
-    Identity::new(*b"a data directory", "np1")
+    Identity::new(*b"a data directory", "np2")
 }
 
 fn recover(disk: &SimulatedDisk, from: u64) -> Result<(Tail, Vec<Remembered>), StorageError> {

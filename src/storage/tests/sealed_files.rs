@@ -151,7 +151,7 @@ fn a_foreign_file_is_refused_by_name() {
         }
         other => panic!("expected a refusal, got {other:?}"),
     };
-    let stranger = Identity::new([0; 16], "np1");
+    let stranger = Identity::new([0; 16], "np2");
     assert_eq!(refusal(KIND, stranger), Refusal::Directory);
     let other_recipe = Identity::new(identity().directory(), "np2");
     assert!(matches!(refusal(KIND, other_recipe), Refusal::Recipe { .. }));
@@ -171,7 +171,7 @@ fn the_first_file_tells_the_identity() {
     let (disk, body) = sealed(10);
     let mut reader = SealedReader::open_first(&disk, "file", KIND).unwrap();
     assert_eq!(reader.identity(), identity());
-    assert_eq!(reader.identity().recipe(), "np1");
+    assert_eq!(reader.identity().recipe(), "np2");
     assert_eq!(reader.read_rest(10).unwrap(), body);
 }
 

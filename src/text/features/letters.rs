@@ -14,19 +14,27 @@ use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 
 use crate::text::features::normalise::normalise;
-use crate::text::features::runs::{Class, classify, is_kana};
+use crate::text::features::runs::{Class, classify, is_kana, joins_across_space};
 
 /// The kind of a normalised character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Depends on its neighbours, or becomes several characters.
     Entangled,
-    /// Separates words.
+    /// Invisible, and so dropped.
+    Invisible,
+    /// White space, which separates words and most CJK runs.
+    Space,
+    /// Separates words and CJK runs.
     Separator,
-    /// A letter, number or mark of a word.
+    /// A letter or number of a word.
     Word,
-    /// A character of the CJK ranges other than kana.
-    Cjk,
+    /// A mark, which belongs to a word that has a letter or number.
+    Mark,
+    /// A Hangul syllable.
+    Hangul,
+    /// A character of the CJK ranges other than kana and Hangul.
+    Han,
     /// Hiragana or katakana of the main blocks.
     Kana,
 }
@@ -43,6 +51,9 @@ pub(crate) struct Letter {
 
 impl Letter {
     const ENTANGLED: Self = Self { bytes: 0, length: 0, kind: Kind::Entangled };
+    const INVISIBLE: Self = Self { bytes: 0, length: 0, kind: Kind::Invisible };
+    /// Any separator other than white space.
+    const SEPARATOR: Self = Self { bytes: b'.' as u32, length: 1, kind: Kind::Separator };
 
     /// From a character that is already normalised.
     pub(crate) fn of(character: char) -> Self {
@@ -50,9 +61,12 @@ impl Letter {
         let length = character.encode_utf8(&mut utf_8).len() as u8;
         let kind = match classify(character) {
             Class::Separator => Kind::Separator,
-            Class::Word => Kind::Word,
+            Class::Space => Kind::Space,
+            Class::Letter => Kind::Word,
+            Class::Mark => Kind::Mark,
             Class::Cjk if is_kana(character) => Kind::Kana,
-            Class::Cjk => Kind::Cjk,
+            Class::Cjk if joins_across_space(character) => Kind::Han,
+            Class::Cjk => Kind::Hangul,
         };
         Self { bytes: u32::from_le_bytes(utf_8), length, kind }
     }
@@ -111,12 +125,17 @@ fn alone(spelling: &str) -> Letter {
     }
     let mut letters = normal.chars().map(Letter::of);
     match (letters.next(), letters.next()) {
+        (None, _) => Letter::INVISIBLE,
         (Some(letter), None) if letter.length < 4 => letter,
-        _ if normal.chars().all(|c| classify(c) == Class::Separator) && !normal.is_empty() => {
-            Letter::of(' ')
-        }
+        _ if separates(&normal) => Letter::SEPARATOR,
         _ => Letter::ENTANGLED,
     }
+}
+
+/// Whether a text has no part of a run, and is not only white space.
+fn separates(normal: &str) -> bool {
+    let no_run = |c| matches!(classify(c), Class::Space | Class::Separator);
+    normal.chars().all(no_run) && normal.contains(|c| classify(c) == Class::Separator)
 }
 
 #[cfg(test)]
@@ -138,7 +157,9 @@ mod tests {
             let normal = normalise(&spelling);
             let letter = letter(character);
             if letter.kind == Kind::Separator {
-                assert!(normal.chars().all(|c| classify(c) == Class::Separator), "{character:?}");
+                assert!(separates(&normal), "{character:?}");
+            } else if letter.kind == Kind::Invisible {
+                assert_eq!(normal, "", "{character:?}");
             } else {
                 let bytes = &letter.bytes.to_le_bytes()[..usize::from(letter.length)];
                 assert_eq!(bytes, normal.as_bytes(), "{character:?}");
@@ -171,10 +192,15 @@ mod tests {
             ('\u{416}', Kind::Word),
             ('\u{ff21}', Kind::Word),
             ('\u{ff0c}', Kind::Separator),
-            ('\u{a0}', Kind::Separator),
+            ('\u{a0}', Kind::Space),
+            ('\u{3000}', Kind::Space),
+            ('\u{2028}', Kind::Space),
+            ('\u{ad}', Kind::Invisible),
+            ('\u{200b}', Kind::Invisible),
+            ('\u{feff}', Kind::Invisible),
             ('\u{2026}', Kind::Separator),
-            ('\u{8336}', Kind::Cjk),
-            ('\u{d55c}', Kind::Cjk),
+            ('\u{8336}', Kind::Han),
+            ('\u{d55c}', Kind::Hangul),
             ('\u{306e}', Kind::Kana),
             ('\u{301}', Kind::Entangled),
             ('\u{df}', Kind::Entangled),

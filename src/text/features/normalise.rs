@@ -1,7 +1,9 @@
-//! Normalisation: Unicode NFKC, then full case folding, and no second NFKC.
+//! Normalisation: Unicode NFKC, then full case folding, and no second NFKC; then invisible
+//! characters are dropped.
 //!
-//! Gives full-width letters, ligatures and composed accents one spelling, and removes case. Linear
-//! in the text. The result is nearly always as long as the text, and at most eleven times as long
+//! Gives full-width letters, ligatures and composed accents one spelling, and removes case. What a
+//! reader cannot see (soft hyphens, joiners, variation selectors, byte order marks) separates no
+//! words and makes no difference. Linear in the text. The result is nearly always as long as the text, and at most eleven times as long
 //! (one code point of three bytes stands for a phrase of 33). The tables are those of Unicode 17
 //! (`icu_normalizer`, `icu_casemap`), compiled in: no locale, no environment. Tested by the
 //! reference fingerprints; the fast path for ASCII is tested against the tables.
@@ -16,6 +18,7 @@ use icu_normalizer::ComposingNormalizer;
 /// ```
 /// use nearprint::text::normalise;
 /// assert_eq!(normalise("Stra\u{df}e \u{ff34}ea"), "strasse tea");
+/// assert_eq!(normalise("zero\u{200b}width"), "zerowidth");
 /// ```
 pub fn normalise(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
@@ -24,7 +27,30 @@ pub fn normalise(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded(&ComposingNormalizer::new_nfkc().normalize(text)))
 }
 
-/// Folds the case. No character's folding depends on its neighbours, so stretches of ASCII, which
+/// Whether a character has the property `Default_Ignorable_Code_Point`. The ranges are those of
+/// Unicode 17; they are fixed, so that a newer version drops no other character.
+const fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{AD}'
+        | '\u{34F}'
+        | '\u{61C}'
+        | '\u{115F}'..='\u{1160}'
+        | '\u{17B4}'..='\u{17B5}'
+        | '\u{180B}'..='\u{180F}'
+        | '\u{200B}'..='\u{200F}'
+        | '\u{202A}'..='\u{202E}'
+        | '\u{2060}'..='\u{206F}'
+        | '\u{3164}'
+        | '\u{FE00}'..='\u{FE0F}'
+        | '\u{FEFF}'
+        | '\u{FFA0}'
+        | '\u{FFF0}'..='\u{FFF8}'
+        | '\u{1BCA0}'..='\u{1BCA3}'
+        | '\u{1D173}'..='\u{1D17A}'
+        | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Folds the case and drops what is invisible. No character's folding depends on its neighbours, so stretches of ASCII, which
 /// are common in texts of most languages, can bypass the tables.
 fn folded(composed: &str) -> String {
     let mut folded = String::with_capacity(composed.len());
@@ -35,7 +61,8 @@ fn folded(composed: &str) -> String {
         folded.push_str(ascii);
         folded[start..].make_ascii_lowercase();
         let (other, after) = split_where(after, |byte| byte.is_ascii());
-        folded.push_str(&CaseMapper::new().fold_string(other));
+        let visible = |character: &char| !is_invisible(*character);
+        folded.extend(CaseMapper::new().fold_string(other).chars().filter(visible));
         rest = after;
     }
     folded
@@ -57,6 +84,8 @@ fn lower_ascii(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use icu_properties::CodePointSetData;
+    use icu_properties::props::DefaultIgnorableCodePoint;
     use proptest::prelude::*;
 
     use super::*;
@@ -80,13 +109,30 @@ mod tests {
         assert_eq!(normalise("\u{1112}\u{1161}\u{11ab}"), "\u{d55c}");
     }
 
+    #[test]
+    fn invisible_characters_are_those_of_unicode() {
+        let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
+        for character in '\0'..=char::MAX {
+            assert_eq!(is_invisible(character), ignorable.contains(character), "{character:?}");
+        }
+    }
+
+    #[test]
+    fn invisible_characters_go_after_composition() {
+        // The joiner keeps the accent from its letter, and then goes.
+        assert_eq!(normalise("e\u{34f}\u{301}"), "e\u{301}");
+        assert_eq!(normalise("\u{feff}co\u{ad}op\u{200d}"), "coop");
+        assert_eq!(normalise("\u{3164}\u{ffa0}"), "");
+    }
+
     proptest! {
         #[test]
         fn the_ascii_paths_agree_with_the_tables(
-            text in "([ -~\n\t]{0,9}|\\PC{0,3}|[\u{390}\u{130}\u{df}]){0,4}",
+            text in "([ -~\n\t]{0,9}|\\PC{0,3}|[\u{390}\u{130}\u{df}\u{ad}]){0,4}",
         ) {
             let composed = ComposingNormalizer::new_nfkc().normalize(&text).into_owned();
-            prop_assert_eq!(normalise(&text), CaseMapper::new().fold_string(&composed));
+            let folded = CaseMapper::new().fold_string(&composed).into_owned();
+            prop_assert_eq!(normalise(&text), folded.replace(is_invisible, ""));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The features of a normalised text, by the recipes `np1` and `np1-5`.
+//! The features of a normalised text, by the recipes `np2` and `np2-5`.
 //!
 //! Consecutive word runs with no CJK run between them are joined by one space into a *segment*;
 //! each window of four code points of it is a feature (a shorter segment is one feature). Of a CJK
@@ -10,7 +10,7 @@
 
 use std::iter;
 
-use crate::text::features::runs::{Run, Runs, is_kana};
+use crate::text::features::runs::{Run, Runs, characters_of, is_cjk, is_kana};
 
 /// Passes each occurrence of a feature in a normalised text to `take`, in text order, with windows of
 /// `WINDOW` code points.
@@ -53,22 +53,29 @@ fn windows<const WINDOW: usize>(segment: &str, take: &mut dyn FnMut(&[u8])) {
 /// The characters and pairs of a CJK run.
 fn cjk(run: &str, take: &mut dyn FnMut(&[u8])) {
     let mut before = None;
-    for (at, character) in run.char_indices() {
-        let end = at + character.len_utf8();
-        if end - at == run.len() || !is_kana(character) {
-            take(&run.as_bytes()[at..end]);
+    let is_single = characters_of(run).nth(1).is_none();
+    for character in characters_of(run) {
+        if is_single || !character.starts_with(is_kana) {
+            take(character.as_bytes());
         }
-        if let Some(before) = before {
-            take(&run.as_bytes()[before..end]);
+        if let Some(before) = before.replace(character) {
+            // White space may stand between them.
+            take([before, character].concat().as_bytes());
         }
-        before = Some(at);
     }
+}
+
+/// Whether a feature is a single character of a CJK run, other than kana.
+pub(crate) fn is_character(feature: &[u8]) -> bool {
+    let mut characters = std::str::from_utf8(feature).unwrap_or_default().chars();
+    let first = characters.next().filter(|&first| is_cjk(first) && !is_kana(first));
+    first.is_some() && characters.next().is_none()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::recipes::np1::WINDOW;
+    use crate::text::recipes::np2::WINDOW;
 
     fn features(normalised: &str) -> Vec<String> {
         let mut features = Vec::new();
@@ -107,5 +114,6 @@ mod tests {
         let run = "\u{8336}\u{3068}\u{306f}";
         assert_eq!(features(run), ["\u{8336}", "\u{8336}\u{3068}", "\u{3068}\u{306f}"]);
         assert_eq!(features("\u{3068}"), ["\u{3068}"]);
+        assert_eq!(features("\u{8336}\n\u{3068} \u{306f}"), features(run));
     }
 }

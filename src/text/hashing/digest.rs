@@ -1,16 +1,17 @@
 //! Computes the fingerprint and the sketch of a text while reading it, in blocks for the kernel.
 //!
 //! ```text
-//! stream -ascii, letters-> segment -windows-> hashes ----------> counts of bits -> fingerprint
-//!        -han------------> run -----singles, pairs--^   ^
-//!                                -tokens-> hashes ------+-> shingles -> sketch
+//! stream -ascii, letters-> segment -windows-> hashes -saturation-> counts of bits -> fingerprint
+//!        -han------------> run ---------pairs--^         ^
+//!                                -tokens-> hashes -singles+--> shingles -> sketch
 //! ```
 //!
-//! The segment and the CJK run are those of `docs/recipe-np1.md`; only the part of a segment that
+//! The segment and the CJK run are those of `docs/recipe-np2.md`; only the part of a segment that
 //! the next windows and the current word need is stored. Strings of up to eight bytes, as most
 //! features and tokens are, wait in blocks to be hashed together; longer ones are hashed one by
-//! one. Memory: the longest word, and the table of shingles ([`crate::text::hashing::sketching`]).
-//! Tested against the naive recipe.
+//! one. The order of the features matters to [`Saturation`]: single characters pass it in the order
+//! of the text, and so do all other features. Memory: the longest word, and the table of shingles
+//! ([`crate::text::hashing::sketching`]). Tested against the naive recipe.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -21,6 +22,7 @@ use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
 use crate::text::features::letters::{Kind, Letter};
 use crate::text::features::stream;
 use crate::text::features::stream::{CharacterSink, ascii_length};
+use crate::text::hashing::saturation::{Counters, Saturation};
 use crate::text::hashing::sketching::SketchBuilder;
 use crate::text::hashing::tally::Tally;
 
@@ -42,7 +44,8 @@ pub(crate) struct Digest<const WINDOW: usize> {
     /// The number of those.
     singles: usize,
     ends: Box<[u32; PIECE]>,
-    pub(crate) counts: BitCounts,
+    saturation: Saturation,
+    admitted: Admitted,
     pub(crate) sketch: Option<SketchBuilder>,
     pub(crate) tally: Option<Tally>,
     pub(crate) token_count: usize,
@@ -61,6 +64,8 @@ struct Segment {
     window: usize,
     /// Whether a window has been taken.
     has_windows: bool,
+    /// Whether the current word has begun and has only marks, so that it may be none.
+    only_marks: bool,
 }
 
 /// The CJK run that is being read.
@@ -73,6 +78,37 @@ struct CjkRun {
     last_length: u8,
     /// Whether it is a kana, which is a feature by itself only if it is the whole run.
     last_is_kana: bool,
+    /// Whether white space does not end the run here, if kana or Han comes after it.
+    last_joins: bool,
+    /// Whether white space has been read after the last character.
+    is_spaced: bool,
+}
+
+/// The features that count; their bits are counted many at a time.
+struct Admitted {
+    hashes: [u64; 2 * BLOCK],
+    waiting: usize,
+    counts: BitCounts,
+}
+
+impl Admitted {
+    /// Adds those of the hashes that count, of at most [`BLOCK`].
+    fn add(&mut self, simd: Simd, counters: &mut Counters, hashes: &[u64]) {
+        self.waiting += counters.admit(hashes, &mut self.hashes[self.waiting..]);
+        if self.waiting >= BLOCK {
+            kernel::count_bits(simd, &self.hashes[..BLOCK], &mut self.counts);
+            self.hashes.copy_within(BLOCK..self.waiting, 0);
+            self.waiting -= BLOCK;
+        }
+    }
+
+    /// The sum of each bit, bit 0 first.
+    fn sums(&mut self, simd: Simd) -> [i64; 64] {
+        kernel::count_bits(simd, &self.hashes[..self.waiting], &mut self.counts);
+        self.waiting = 0;
+        let total = self.counts.total().cast_signed();
+        self.counts.ones().map(|ones| 2 * ones.cast_signed() - total)
+    }
 }
 
 /// Strings that wait to be hashed.
@@ -81,11 +117,13 @@ struct Block {
     /// 0 where the word is already a hash.
     lengths: [u8; BLOCK],
     waiting: usize,
+    /// Whether all words are already hashes.
+    is_hashed: bool,
 }
 
 impl Block {
     const fn new() -> Self {
-        Self { words: [0; BLOCK], lengths: [0; BLOCK], waiting: 0 }
+        Self { words: [0; BLOCK], lengths: [0; BLOCK], waiting: 0, is_hashed: true }
     }
 
     /// Adds a string; returns whether the block is full.
@@ -94,6 +132,7 @@ impl Block {
         let at = self.waiting % BLOCK;
         (self.words[at], self.lengths[at]) = (word, length);
         self.waiting = at + 1;
+        self.is_hashed = false;
         self.waiting == BLOCK
     }
 
@@ -110,6 +149,18 @@ impl Block {
             (words[i], lengths[i]) = short(&bytes[start..], end - start);
         }
         self.waiting += ends.len();
+        self.is_hashed = false;
+    }
+
+    /// Adds the hashes of the first windows of some ASCII, as many as there is space for; returns
+    /// their number.
+    fn push_windows<const WINDOW: usize>(&mut self, simd: Simd, ascii: &[u8]) -> usize {
+        let some = (BLOCK - self.waiting).min(ascii.len() - WINDOW + 1);
+        let range = self.waiting..self.waiting + some;
+        kernel::hash_windows::<WINDOW>(simd, ascii, &mut self.words[range.clone()]);
+        self.lengths[range].fill(0);
+        self.waiting += some;
+        some
     }
 
     /// The space for the words of a stretch of Han.
@@ -120,7 +171,9 @@ impl Block {
     /// Hashes all waiting strings and empties the block.
     fn hash(&mut self, simd: Simd) -> &[u64] {
         let waiting = std::mem::take(&mut self.waiting);
-        kernel::hash_short(simd, &mut self.words[..waiting], &self.lengths[..waiting]);
+        if !std::mem::replace(&mut self.is_hashed, true) {
+            kernel::hash_short(simd, &mut self.words[..waiting], &self.lengths[..waiting]);
+        }
         &self.words[..waiting]
     }
 }
@@ -150,7 +203,8 @@ impl<const WINDOW: usize> Digest<WINDOW> {
             single: [false; BLOCK],
             singles: 0,
             ends: Box::new([0; PIECE]),
-            counts: BitCounts::default(),
+            saturation: Saturation::for_text(),
+            admitted: Admitted { hashes: [0; 2 * BLOCK], waiting: 0, counts: BitCounts::default() },
             sketch,
             tally,
             token_count: 0,
@@ -164,6 +218,11 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         self.end_segment();
         self.hash_features();
         self.hash_tokens();
+    }
+
+    /// The sum of each bit, bit 0 first.
+    pub(crate) fn sums(&mut self) -> [i64; 64] {
+        self.admitted.sums(self.simd)
     }
 
     /// Adds a feature in the form that [`short`] returns.
@@ -186,7 +245,8 @@ impl<const WINDOW: usize> Digest<WINDOW> {
 
     fn hash_features(&mut self) {
         let hashes = self.features.hash(self.simd);
-        count(self.simd, hashes, &mut self.counts, self.tally.as_mut());
+        self.admitted.add(self.simd, self.saturation.others(), hashes);
+        tally(self.tally.as_mut(), hashes);
     }
 
     fn hash_tokens(&mut self) {
@@ -194,11 +254,13 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         self.token_count += hashes.len();
         let singles = std::mem::take(&mut self.singles);
         if singles == hashes.len() {
-            count(self.simd, hashes, &mut self.counts, self.tally.as_mut());
+            self.admitted.add(self.simd, self.saturation.characters(), hashes);
+            tally(self.tally.as_mut(), hashes);
         } else if singles > 0 {
             let pairs = hashes.iter().zip(&self.single);
             let picked: Vec<u64> = pairs.filter(|&(_, single)| *single).map(|(&h, _)| h).collect();
-            count(self.simd, &picked, &mut self.counts, self.tally.as_mut());
+            self.admitted.add(self.simd, self.saturation.characters(), &picked);
+            tally(self.tally.as_mut(), &picked);
         }
         if let Some(sketch) = &mut self.sketch {
             sketch.tokens(self.simd, hashes);
@@ -242,6 +304,15 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
+    /// Decides whether the marks that the current word begins with are part of one.
+    #[inline]
+    fn end_marks(&mut self, is_word: bool) {
+        let segment = &mut self.segment;
+        if std::mem::take(&mut segment.only_marks) && !is_word {
+            segment.length = segment.word;
+        }
+    }
+
     /// Ends the current word of the segment.
     #[inline]
     fn end_word(&mut self) {
@@ -253,6 +324,7 @@ impl<const WINDOW: usize> Digest<WINDOW> {
 
     /// Ends the segment, before a CJK run or at the end of the text.
     fn end_segment(&mut self) {
+        self.end_marks(false);
         if self.segment.length == 0 {
             return;
         }
@@ -298,13 +370,13 @@ impl<const WINDOW: usize> Digest<WINDOW> {
     }
 
     fn ascii_windows(&mut self, ascii: &[u8]) {
-        let mut hashes = [0; BLOCK];
         let count_all = ascii.len() - WINDOW + 1;
-        for at in (0..count_all).step_by(BLOCK) {
-            let some = BLOCK.min(count_all - at);
-            let hashes = &mut hashes[..some];
-            kernel::hash_windows::<WINDOW>(self.simd, &ascii[at..], hashes);
-            count(self.simd, hashes, &mut self.counts, self.tally.as_mut());
+        let mut at = 0;
+        while at < count_all {
+            at += self.features.push_windows::<WINDOW>(self.simd, &ascii[at..]);
+            if self.features.waiting == BLOCK {
+                self.hash_features();
+            }
         }
     }
 
@@ -327,42 +399,59 @@ impl<const WINDOW: usize> Digest<WINDOW> {
         }
     }
 
+    #[inline]
     fn end_run(&mut self) {
+        if self.run.characters == 0 {
+            return;
+        }
         if self.run.characters == 1 && self.run.last_is_kana {
             self.feature((self.run.last, self.run.last_length));
         }
-        self.run.characters = 0;
+        self.run = CjkRun::default();
     }
 
+    /// Whether white space after the last character does not end the run yet.
     #[inline]
-    fn cjk(&mut self, letter: u64, length: u8, is_kana: bool) {
-        self.token((letter, length), !is_kana);
+    const fn goes_on_after_space(&mut self) -> bool {
+        self.run.is_spaced = self.run.last_joins;
+        self.run.is_spaced
+    }
+
+    fn cjk(&mut self, Letter { bytes, length, kind }: Letter) {
+        let (letter, is_kana, joins) = (u64::from(bytes), kind == Kind::Kana, kind != Kind::Hangul);
+        if self.run.is_spaced && !joins {
+            self.end_run();
+        }
         let CjkRun { characters, last, last_length, .. } = self.run;
-        if characters > 0 {
+        if characters == 0 {
+            self.end_segment();
+        } else {
             self.feature((last | letter << (8 * last_length), last_length + length));
         }
-        let characters = (characters + 1).min(2);
-        self.run = CjkRun { characters, last: letter, last_length: length, last_is_kana: is_kana };
+        self.token((letter, length), !is_kana);
+        self.run = CjkRun {
+            characters: (characters + 1).min(2),
+            last: letter,
+            last_length: length,
+            last_is_kana: is_kana,
+            last_joins: joins,
+            is_spaced: false,
+        };
     }
 }
 
 impl Segment {
-    /// The end without a trailing space.
+    /// The end of the words, without a trailing space and without marks that may be no word.
     fn end(&self) -> usize {
-        self.length - usize::from(self.word == self.length && self.length > 0)
+        let is_word = self.word < self.length && !self.only_marks;
+        if is_word { self.length } else { self.word.saturating_sub(1) }
     }
 }
 
-/// Counts the bits and occurrences of features.
-fn count(simd: Simd, hashes: &[u64], counts: &mut BitCounts, tally: Option<&mut Tally>) {
-    if hashes.is_empty() {
-        return;
-    }
-    kernel::count_bits(simd, hashes, counts);
+/// Counts the occurrences of features.
+fn tally(tally: Option<&mut Tally>, hashes: &[u64]) {
     if let Some(tally) = tally {
-        for some in hashes.chunks(BLOCK) {
-            tally.add(some, &mut [0; BLOCK]);
-        }
+        tally.add(hashes, &mut [0; BLOCK]);
     }
 }
 
@@ -379,7 +468,14 @@ const fn utf_8_length(first: u8) -> usize {
 
 impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
     fn ascii(&mut self, ascii: &[u8]) {
-        self.end_run();
+        if self.run.characters > 0 {
+            let is_space = |byte: &u8| char::from(*byte).is_whitespace();
+            if ascii.iter().all(is_space) && self.goes_on_after_space() {
+                return;
+            }
+            self.end_run();
+        }
+        self.end_marks(ascii.first().is_some_and(u8::is_ascii_alphanumeric));
         for piece in ascii.chunks(PIECE) {
             self.make_room(piece.len());
             let segment = &mut self.segment;
@@ -424,23 +520,36 @@ impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
         self.tokens.waiting += count;
         self.singles += count;
         self.features.waiting += count - 1 + with_last;
+        (self.tokens.is_hashed, self.features.is_hashed) = (false, false);
         let characters = if count > 1 { 2 } else { (characters + 1).min(2) };
-        self.run = CjkRun { characters, last: last_read, last_length: 3, last_is_kana: false };
+        self.run = CjkRun {
+            characters,
+            last: last_read,
+            last_length: 3,
+            last_is_kana: false,
+            last_joins: true,
+            is_spaced: false,
+        };
         3 * count
     }
 
     fn letter(&mut self, letter: Letter) {
         match letter.kind {
-            Kind::Word => {
+            Kind::Invisible => {}
+            Kind::Word | Kind::Mark => {
                 self.end_run();
                 self.make_room(4);
                 let segment = &mut self.segment;
+                let begins = segment.word == segment.length;
+                segment.only_marks = letter.kind == Kind::Mark && (begins || segment.only_marks);
                 let place = &mut segment.bytes[segment.length..segment.length + 4];
                 place.copy_from_slice(&letter.bytes.to_le_bytes());
                 segment.length += usize::from(letter.length);
             }
-            Kind::Separator | Kind::Entangled => {
+            Kind::Space if self.goes_on_after_space() => {}
+            Kind::Space | Kind::Separator | Kind::Entangled => {
                 self.end_run();
+                self.end_marks(false);
                 if self.segment.word < self.segment.length {
                     self.end_word();
                     self.make_room(1);
@@ -450,12 +559,7 @@ impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
                     segment.word = segment.length;
                 }
             }
-            Kind::Cjk | Kind::Kana => {
-                if self.run.characters == 0 {
-                    self.end_segment();
-                }
-                self.cjk(u64::from(letter.bytes), letter.length, letter.kind == Kind::Kana);
-            }
+            Kind::Kana | Kind::Han | Kind::Hangul => self.cjk(letter),
         }
     }
 }

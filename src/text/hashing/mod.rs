@@ -5,6 +5,7 @@
 
 pub(crate) mod digest;
 pub(crate) mod repeats;
+pub(crate) mod saturation;
 pub(crate) mod simhash;
 pub(crate) mod sketching;
 pub(crate) mod tally;

@@ -4,7 +4,7 @@
 //! other feature. Bit i of the fingerprint is 1 where sum i is above 0; bit 0 is the least
 //! significant.
 //!
-//! This is the definition: 64 additions a feature. The recipe `np1`, whose features count once per
+//! This is the definition: 64 additions a feature. The recipe `np2`, whose features count once per
 //! occurrence, uses [`crate::kernel::text::BitCounts`], which is tested against it. Sums of whole
 //! numbers are exact up to 2^53. Tested by the worked examples of the literature.
 

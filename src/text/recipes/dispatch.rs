@@ -12,7 +12,7 @@ use crate::text::features::normalise::normalise;
 use crate::text::features::walk::walk;
 use crate::text::hashing::simhash::SimHash;
 use crate::text::recipes::keywords::keywords;
-use crate::text::recipes::np1::{WIDER_WINDOW, WINDOW, analyse_windows};
+use crate::text::recipes::np2::{WIDER_WINDOW, WINDOW, analyse_windows};
 use crate::text::recipes::weighted::{self, BadFeatures, merged};
 use crate::text::recipes::words;
 use crate::text::vectors::vector::BadVector;
@@ -59,8 +59,8 @@ pub(crate) fn analyse_by(
     wanted: Wanted,
 ) -> Result<Analysis, NoFingerprint> {
     let (sums, features, margins) = match recipe {
-        Recipe::Np1 => return Ok(analyse_windows::<WINDOW>(text, wanted)?),
-        Recipe::Np1Five => return Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
+        Recipe::Np2 => return Ok(analyse_windows::<WINDOW>(text, wanted)?),
+        Recipe::Np2Five => return Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
         Recipe::Words { .. } => {
             let mut sums = SimHash::default();
             let mut is_empty = true;
@@ -93,18 +93,18 @@ pub(crate) fn analyse_by(
             return Err(NoFingerprint::OnlyVectors { recipe });
         }
     };
-    let np1 = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
+    let np2 = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
     let fingerprint = Fingerprint::new(sums.bits());
-    let margins = np1.sketch.is_some().then(|| Box::new(margins));
-    Ok(Analysis { fingerprint, features, margins, ..np1 })
+    let margins = np2.sketch.is_some().then(|| Box::new(margins));
+    Ok(Analysis { fingerprint, features, margins, ..np2 })
 }
 
 /// Passes each occurrence of a feature in a normalised text to `take`. Recipes whose features are
 /// not found by walking over a text have none here.
 pub(crate) fn walk_features(normalised: &str, recipe: Recipe, take: &mut dyn FnMut(&[u8])) {
     match recipe {
-        Recipe::Np1 => walk::<WINDOW>(normalised, take),
-        Recipe::Np1Five => walk::<WIDER_WINDOW>(normalised, take),
+        Recipe::Np2 => walk::<WINDOW>(normalised, take),
+        Recipe::Np2Five => walk::<WIDER_WINDOW>(normalised, take),
         Recipe::Words { in_a_row, without_stop_words } => {
             words::walk(normalised, in_a_row, without_stop_words, take);
         }
@@ -123,7 +123,7 @@ mod tests {
     fn margins_are_there_exactly_with_the_sketch() {
         let text = "black tea \u{5317}\u{4eac}\u{70e4}\u{9e2d} and green tea";
         let bare = Wanted { sketch: false, ..Wanted::STORED };
-        for recipe in ["np1", "np1-5", "words-2", "keywords-5", "keywords-5-w3", "textrank-5"] {
+        for recipe in ["np2", "np2-5", "words-2", "keywords-5", "keywords-5-w3", "textrank-5"] {
             let recipe: Recipe = recipe.parse().unwrap();
             let stored = analyse_by(recipe, text, Wanted::STORED).unwrap();
             let (sketch, margins) = (stored.sketch, stored.margins.unwrap());

@@ -2,8 +2,9 @@
 //! or by TextRank ([`textrank`]).
 //!
 //! Chinese services do it like this. The dictionary segmenter of jieba (`jieba-rs` with its
-//! dictionary, its IDF weights and its stop words, compiled in; no HMM) cuts the normalised text
-//! into words and weights those of two characters or more. N is about 22 for long texts and 11 for
+//! dictionary, its IDF weights and its stop words, compiled in; no HMM) cuts the normalised text,
+//! without white space between kana and Han and without marks outside of words, into words and
+//! weights those of two characters or more. N is about 22 for long texts and 11 for
 //! short ones. A feature is such a word with its weight; with `-wL` the weight becomes a step, 1 to
 //! L, in proportion to that of the heaviest. Its hash is XXH3-64, seed 0, of its UTF-8 bytes.
 //!
@@ -16,6 +17,7 @@ use std::sync::LazyLock;
 use jieba_rs::{Jieba, KeywordExtract as _, KeywordExtractConfig, TfIdf};
 
 use crate::recipe::Weighting;
+use crate::text::features::runs::tidied;
 use crate::text::recipes::textrank;
 
 struct Segmenter {
@@ -38,6 +40,9 @@ pub(crate) fn keywords(
     levels: Option<u8>,
 ) -> Vec<(String, f64)> {
     let Segmenter { jieba, weights, words } = &*SEGMENTER;
+    // A word that is broken over two lines is still one, and marks alone are none.
+    let tidied = tidied(normalised);
+    let normalised = &*tidied;
     let heaviest = usize::from(heaviest);
     let words: Vec<(String, f64)> = match weighting {
         Weighting::TfIdf => {

@@ -5,7 +5,7 @@
 
 pub(crate) mod dispatch;
 pub(crate) mod keywords;
-pub(crate) mod np1;
+pub(crate) mod np2;
 pub(crate) mod textrank;
 pub(crate) mod vectors;
 pub(crate) mod weighted;

@@ -1,6 +1,6 @@
 //! The recipes `words-N` and `words-N-stop`: N words in a row are a feature.
 //!
-//! A word is a token of the recipe `np1`: a word run, or one CJK character. With `-stop`, stop
+//! A word is a token of the recipe `np2`: a word run, or one CJK character. With `-stop`, stop
 //! words of eleven languages are removed first. The words of a feature are joined by a space; a
 //! text of fewer than N words is one feature. A feature counts once per occurrence, and its hash is
 //! XXH3-64, seed 0, of its UTF-8 bytes. Linear in the text, about 30 ns a word.
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use crate::text::features::normalise::normalise;
-use crate::text::features::runs::{Run, Runs};
+use crate::text::features::runs::{Run, Runs, characters_of};
 
 /// The languages whose stop words are removed, by the ISO lists of `stop-words` 0.10.
 const STOP_LANGUAGES: [&str; 11] =
@@ -49,12 +49,11 @@ pub(crate) fn walk(
 /// The words of a normalised text, in order.
 fn words(normalised: &str) -> impl Iterator<Item = &str> {
     Runs::of(normalised).flat_map(|run| {
-        let (word, characters) = match run {
+        let (word, cjk) = match run {
             Run::Word(word) => (Some(word), ""),
-            Run::Cjk(characters) => (None, characters),
+            Run::Cjk(cjk) => (None, cjk),
         };
-        let single = |(at, c): (usize, char)| &characters[at..at + c.len_utf8()];
-        word.into_iter().chain(characters.char_indices().map(single))
+        word.into_iter().chain(characters_of(cjk))
     })
 }
 

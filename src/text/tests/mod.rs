@@ -1,11 +1,11 @@
-//! Facts about the recipe `np1` that similar systems get wrong; and its plainest form (`naive`).
+//! Facts about the recipe `np2` that similar systems get wrong; and its plainest form (`naive`).
 
 mod naive;
 
 use std::collections::BTreeSet;
 
 use crate::fingerprint::Fingerprint;
-use crate::text::recipes::np1::{WINDOW, analyse_windows};
+use crate::text::recipes::np2::{WINDOW, analyse_windows};
 use crate::text::{EmptyDocument, Wanted, analyse_text, text_of_html};
 
 fn fingerprint(text: &str) -> Fingerprint {
@@ -89,7 +89,9 @@ fn every_bit_is_set_in_30_to_70_percent_of_texts() {
 
 #[test]
 fn texts_without_a_letter_or_number_have_no_fingerprint() {
-    for text in ["", " \n\t", "?! ... --", "\u{1f600}\u{200d}\u{20ac}", "\u{3002}\u{300c}"] {
+    for text in
+        ["", "\u{301}\u{ad}", " \n\t", "?! ... --", "\u{1f600}\u{200d}\u{20ac}", "\u{3002}\u{300c}"]
+    {
         assert_eq!(analyse_text(text), Err(EmptyDocument), "{text:?}");
     }
     for html in ["", "<p></p>", "<!-- a -->", "<script>a</script>", "<img alt='a'>&nbsp;"] {
@@ -138,7 +140,7 @@ fn a_large_text_of_anything_gets_an_answer() {
     for piece in [
         "a",
         "a ",
-        "\u{301}",
+        "\u{301}a",
         "a\u{301}\u{323}\u{f72}",
         "\u{fdfa}",
         "\u{8336}",
@@ -148,7 +150,36 @@ fn a_large_text_of_anything_gets_an_answer() {
         let text = piece.repeat(512 * 1024 / piece.len() / 4);
         assert!(analyse_text(&text).is_ok(), "{piece:?}");
     }
+    // Marks that are no word until their letter comes, after all of them.
+    let marks = "\u{301}".repeat(128 * 1024);
+    assert_eq!(analyse_text(&marks), Err(EmptyDocument));
+    assert_eq!(analyse_text(&format!("tea {marks}1")).unwrap().tokens, 2);
+    assert_eq!(analyse_text(&format!("tea {marks} 1")), analyse_text("tea 1"));
     let words: String = (0..40_000).map(word).collect();
     let all = analyse_windows::<WINDOW>(&words, Wanted::ALL).unwrap();
     assert!(all.features > Some(100_000));
+}
+
+#[test]
+fn invisible_characters_make_no_difference() {
+    let plain = analyse_text("zero width coop \u{8336}\u{98f2} 1\u{20e3}").unwrap();
+    let dressed = "\u{feff}ze\u{200b}ro wi\u{ad}dth\u{200e} co\u{2060}op \u{8336}\u{e0100}\u{200d}\u{98f2} \
+        1\u{fe0f}\u{20e3}";
+    assert_eq!(analyse_text(dressed), Ok(plain));
+}
+
+#[test]
+fn line_breaks_between_han_or_kana_make_no_difference() {
+    let plain = analyse_text("\u{8336}\u{3068}\u{30a2}\u{20000}").unwrap();
+    assert_eq!(analyse_text("\u{8336}\n\u{3068}\u{3000}\u{30a2} \r\n \u{20000}"), Ok(plain));
+    let korean = analyse_text("\u{d55c}\u{ae00}").unwrap().fingerprint;
+    assert_ne!(fingerprint("\u{d55c} \u{ae00}"), korean);
+}
+
+#[test]
+fn more_than_eight_occurrences_make_no_difference_to_the_fingerprint() {
+    let (eight, many) = ("ab, ".repeat(10), "ab, ".repeat(5_000));
+    assert_eq!(fingerprint(&eight), fingerprint(&many));
+    let (eight, many) = ("\u{8336}".repeat(9), "\u{8336}".repeat(5_000));
+    assert_eq!(fingerprint(&eight), fingerprint(&many));
 }

@@ -1,7 +1,8 @@
-//! The recipes `np1` and `np1-5`: from a text to its fingerprint and its sketch.
+//! The recipes `np2` and `np2-5`: from a text to its fingerprint and its sketch.
 //!
-//! A feature counts once per occurrence, and its hash is XXH3-64, seed 0, of its UTF-8 bytes. The
-//! recipe is a published standard with test vectors (`docs/recipe-np1.md`); nothing about it may
+//! A feature counts once per occurrence, up to about eight
+//! ([`crate::text::hashing::saturation`]), and its hash is XXH3-64, seed 0, of its UTF-8 bytes. The
+//! recipe is a published standard with test vectors (`docs/recipe-np2.md`); nothing about it may
 //! change under this name. Linear in the text; [`Digest`] does the work. Tested by the vectors of
 //! `tests/corpus`, the reference fingerprints and sketches, and a naive version in
 //! `tests/naive.rs`.
@@ -16,13 +17,13 @@ use crate::text::hashing::tally::Tally;
 /// The length of a window of words, in code points.
 pub(crate) const WINDOW: usize = 4;
 
-/// The length of a window in the recipe `np1-5`.
+/// The length of a window in the recipe `np2-5`.
 pub(crate) const WIDER_WINDOW: usize = 5;
 
-/// The fingerprint, sketch and length of a text by the recipe `np1`; its features are not counted.
+/// The fingerprint, sketch and length of a text by the recipe `np2`; its features are not counted.
 ///
 /// # Errors
-/// [`EmptyDocument`] when the text has no feature: no letter, number or mark.
+/// [`EmptyDocument`] when the text has no feature: no letter or number.
 ///
 /// # Examples
 /// ```
@@ -61,8 +62,7 @@ pub(crate) fn analyse_windows<const WINDOW: usize>(
         again.read(text);
         features = again.tally;
     }
-    let total = digest.counts.total().cast_signed();
-    let sums = digest.counts.ones().map(|ones| 2 * ones.cast_signed() - total);
+    let sums = digest.sums();
     let bits = sums.iter().rev().fold(0, |bits, &sum| bits << 1 | u64::from(sum > 0));
     let sketch = sketch.and_then(SketchBuilder::finish);
     Ok(Analysis {
