@@ -1,43 +1,19 @@
 //! The recipe `np2` gives the fingerprints and sketches that are published for it.
 //!
 //! Two sets. `tests/corpus`, written for this project, has the test vectors of `docs/recipe-np2.md`
-//! for implementations in any language. The labelled quality set, if it is next to the project, has
-//! references that another program made: 4,692 fingerprints and 3,098 sketches must be equal in
-//! every bit. That program ended words at combining marks, so that the few documents with marks in
-//! them differ; they are listed, and with their marks made into separators they agree as well.
+//! for implementations in any language; `np2.py` there made them. The labelled quality set, if it
+//! is next to the project, has references that another program made by `np1`, the recipe before
+//! this one: 4,692 fingerprints and 3,098 sketches. They must be equal in every bit wherever none of
+//! the four changes from `np1` to `np2` concerns the text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use icu_properties::CodePointMapData;
-use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
-use nearprint::text::{Analysis, Method, Source, Wanted, analyse, analyse_text, normalise};
-
-/// Documents that name Bengali in Bengali, in a list of translations: U+09BE twice, U+0982 once.
-const FINGERPRINT_DIFFERS_BY_MARKS: [&str; 7] = [
-    "vue-en/af523531@bef7037f",
-    "vue-en/af523531@ec1d44c7",
-    "vue-ja/af523531@236a0345",
-    "vue-ja/af523531@7952a038",
-    "vue-zh/af523531@0c9ff60d",
-    "vue-zh/af523531@48b14b11",
-    "vue-zh/af523531@e9f2bda3",
-];
-
-/// Those, and two of the same page whose fingerprints the marks do not tip.
-const SKETCH_DIFFERS_BY_MARKS: [&str; 9] = [
-    "vue-en/af523531@bef7037f",
-    "vue-en/af523531@ec1d44c7",
-    "vue-ja/af523531@236a0345",
-    "vue-ja/af523531@5800d0f4",
-    "vue-ja/af523531@5abcc01d",
-    "vue-ja/af523531@7952a038",
-    "vue-zh/af523531@0c9ff60d",
-    "vue-zh/af523531@48b14b11",
-    "vue-zh/af523531@e9f2bda3",
-];
+use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
+use icu_properties::{CodePointMapData, CodePointSetData};
+use nearprint::text::{Analysis, Explained, Method, Source, Wanted, analyse, analyse_text};
 
 /// What an analysis is compared by: fingerprint or sketch, as text, `-` for none.
 type Aspect = fn(Option<&Analysis>) -> String;
@@ -88,53 +64,69 @@ fn table(path: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The text as a program reads it to which combining marks are separators.
-fn with_marks_as_separators(text: &str) -> String {
+/// Whether a text has invisible characters or combining marks. (The program that made the
+/// references ended words at marks.)
+fn has_invisible_or_marks(text: &str) -> bool {
+    let invisible = CodePointSetData::new::<DefaultIgnorableCodePoint>();
     let category = CodePointMapData::<GeneralCategory>::new();
-    normalise(text)
-        .chars()
-        .map(|c| match c {
-            '\u{3040}'..='\u{30ff}' => c,
-            _ if GeneralCategoryGroup::Mark.contains(category.get(c)) => ' ',
-            _ => c,
-        })
-        .collect()
+    let is_kana = |c: char| ('\u{3040}'..='\u{30ff}').contains(&c);
+    let is_mark = |c| GeneralCategoryGroup::Mark.contains(category.get(c)) && !is_kana(c);
+    text.contains(|c| invisible.contains(c) || is_mark(c))
 }
 
-/// The ids whose aspect is not that of the reference. Each of them agrees without its marks.
-fn differing(set: &Path, documents_in: &str, reference_in: &str, aspect: Aspect) -> Vec<String> {
+/// Whether a text has white space after kana or Han; a little more than the recipe asks for.
+fn has_space_after_cjk(text: &str) -> bool {
+    let is_cjk = |c: char| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{f900}'..='\u{ffef}');
+    text.chars().zip(text.chars().skip(1)).any(|(c, next)| is_cjk(c) && next.is_whitespace())
+}
+
+/// Whether a feature of a text has the largest weight.
+fn has_capped_features(text: &str) -> bool {
+    let explained = Explained::of(&Source::Text(text.into()), Method::default());
+    let heaviest = explained.map(|explained| explained.explanation().heaviest).unwrap_or_default();
+    heaviest.first().is_some_and(|feature| feature.weight >= 8.0)
+}
+
+/// Compares documents with their references. Those that differ must be touched by a change of the
+/// recipe; returns how many agree.
+fn agreeing(
+    documents_in: &str,
+    reference_in: &str,
+    aspect: Aspect,
+    is_touched: impl Fn(&str) -> bool,
+) -> Option<usize> {
+    let set = quality_set()?;
     let reference = table(&set.join(reference_in));
     let documents = documents(&set.join(documents_in));
     assert_eq!(documents.len(), reference.len());
-    let mut differing = Vec::new();
-    for (id, text) in documents {
-        if aspect(analyse_text(&text).ok().as_ref()) != reference[&id] {
-            let without_marks = analyse_text(&with_marks_as_separators(&text)).ok();
-            assert_eq!(aspect(without_marks.as_ref()), reference[&id], "{id}");
-            differing.push(id);
-        }
-    }
-    differing.sort();
-    differing
+    let agrees = |(id, text): &(String, String)| {
+        let agrees = aspect(analyse_text(text).ok().as_ref()) == reference[id];
+        assert!(agrees || is_touched(text), "{id} in {documents_in}");
+        agrees
+    };
+    Some(documents.iter().filter(|document| agrees(document)).count())
 }
 
 #[test]
-fn reference_fingerprints_come_out_bit_for_bit() {
-    let Some(set) = quality_set() else { return };
-    let of_documents = differing(&set, "dev/docs.jsonl", "reference/dev.docs.fp.tsv", fingerprint);
-    assert_eq!(of_documents, FINGERPRINT_DIFFERS_BY_MARKS);
-    let of_paragraphs =
-        differing(&set, "dev/short.jsonl", "reference/dev.short.fp.tsv", fingerprint);
-    assert!(of_paragraphs.is_empty(), "{of_paragraphs:?}");
+fn reference_fingerprints_come_out_where_the_recipe_has_not_changed() {
+    let is_touched = |text: &str| {
+        has_invisible_or_marks(text) || has_space_after_cjk(text) || has_capped_features(text)
+    };
+    let of = |documents, reference| agreeing(documents, reference, fingerprint, is_touched);
+    // Most documents repeat a window more than eight times, and few paragraphs do.
+    let documents = of("dev/docs.jsonl", "reference/dev.docs.fp.tsv");
+    assert!(documents.is_none_or(|agree| agree > 300), "{documents:?}");
+    let paragraphs = of("dev/short.jsonl", "reference/dev.short.fp.tsv");
+    assert!(paragraphs.is_none_or(|agree| agree > 1_550), "{paragraphs:?}");
 }
 
+/// The cap and white space change no token, and so no sketch.
 #[test]
 fn reference_sketches_come_out_bit_for_bit() {
-    let Some(set) = quality_set() else { return };
-    let of_documents = differing(&set, "dev/docs.jsonl", "reference/dev.sketch.tsv", sketch);
-    assert_eq!(of_documents, SKETCH_DIFFERS_BY_MARKS);
-    let of_example = differing(&set, "reference/tiny.jsonl", "reference/tiny.sketch.tsv", sketch);
-    assert!(of_example.is_empty(), "{of_example:?}");
+    let of = |documents, reference| agreeing(documents, reference, sketch, has_invisible_or_marks);
+    let documents = of("dev/docs.jsonl", "reference/dev.sketch.tsv");
+    assert!(documents.is_none_or(|agree| agree > 3_080), "{documents:?}");
+    assert!(of("reference/tiny.jsonl", "reference/tiny.sketch.tsv").is_none_or(|agree| agree == 6));
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub const TARGETS: &[Target] = &[
 
 /// The directory of the corpora's files.
 fn identity() -> Identity {
-    Identity::new(*b"a fuzzed journal", "np2")
+    Identity::new(*b"a fuzzed journal", "np1")
 }
 
 /// The bytes of a journal file: what opens can be appended to, and reads the same again.

@@ -17,7 +17,7 @@ use crate::targets::memory::MemoryDisk;
 
 /// As in `fuzz/src/lib.rs`.
 fn identity() -> Identity {
-    Identity::new(*b"a fuzzed journal", "np2")
+    Identity::new(*b"a fuzzed journal", "np1")
 }
 
 fn journal(records: u64) -> Vec<u8> {

@@ -22,6 +22,19 @@ fn current_journal() -> SimulatedDisk {
     disk
 }
 
+fn sealed_body() -> Vec<u8> {
+    Dice::new(1).bytes(65_540)
+}
+
+fn current_sealed_file() -> Vec<u8> {
+    let disk = SimulatedDisk::new();
+    let shared = Arc::new(disk.clone());
+    let mut writer = SealedWriter::create(shared, "now", FileKind(1), identity()).unwrap();
+    writer.write_all(&sealed_body()).unwrap();
+    writer.finish().unwrap();
+    file_bytes(&disk, "now")
+}
+
 #[test]
 fn the_journal_of_version_1_is_written_byte_for_byte() {
     let written = file_bytes(&current_journal(), &journal_name(1));
@@ -40,16 +53,22 @@ fn the_journal_of_version_1_is_read() {
 
 #[test]
 fn the_sealed_file_of_version_1_is_written_and_read() {
-    let body = Dice::new(1).bytes(65_540);
-    let disk = SimulatedDisk::new();
-    let shared = Arc::new(disk.clone());
-    let mut writer = SealedWriter::create(shared, "now", FileKind(1), identity()).unwrap();
-    writer.write_all(&body).unwrap();
-    writer.finish().unwrap();
-    let written = file_bytes(&disk, "now");
-    assert!(written == SEALED, "the format has changed: raise its version");
+    assert!(current_sealed_file() == SEALED, "the format has changed: raise its version");
 
+    let disk = SimulatedDisk::new();
     disk.edit("then", |bytes| *bytes = SEALED.to_vec());
     let mut reader = SealedReader::open(&disk, "then", FileKind(1), &identity()).unwrap();
-    assert_eq!(reader.read_rest(65_540).unwrap(), body);
+    assert_eq!(reader.read_rest(65_540).unwrap(), sealed_body());
+}
+
+/// For a new format version: `cargo test --lib golden -- --ignored` stores what today's code
+/// writes.
+#[test]
+#[ignore = "stores fixtures"]
+#[expect(clippy::disallowed_methods, reason = "fixtures are no data directory")]
+fn the_files_of_today_are_stored() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/storage");
+    let journal = file_bytes(&current_journal(), &journal_name(1));
+    std::fs::write(folder.join("journal-v1.log"), journal).unwrap();
+    std::fs::write(folder.join("sealed-v1"), current_sealed_file()).unwrap();
 }
