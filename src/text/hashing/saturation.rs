@@ -5,8 +5,10 @@
 //! hashes, and an occurrence counts only while its counter is below [`CAP`], in the order of the
 //! text. Exact counts would find no more near-duplicates, and take a table of the features.
 //!
-//! About 0.6 ns a feature and 64 KiB a thread, or 128 KiB after a text with CJK characters. The
-//! counters are not cleared for each text: those of earlier texts lie below the floor of this one.
+//! About 0.8 ns a feature, as much as the rest of the fingerprint of ASCII with AVX-512: a byte at a
+//! random place of 64 KiB is read and written. Takes 64 KiB a thread, and as much again after a text
+//! with CJK characters. The counters are not cleared for each text: those of earlier texts lie below
+//! the floor of this one.
 //! Tested against a map of the standard library.
 
 use std::cell::Cell;
@@ -126,13 +128,28 @@ impl Counters {
         }
         let values = self.values.first_chunk_mut::<COUNTERS>().expect("they are all there");
         let (next, full) = (&NEXT[self.floor], (self.floor as u8 + 1) * CAP);
-        let mut count = 0;
-        // Always written and only sometimes kept, so that no branch depends on the text.
-        for &hash in hashes {
+        let mut counts = |hash: u64| {
             let value = &mut values[(hash >> 48) as usize];
-            admitted[count] = hash;
-            count += usize::from(*value != full);
+            let counts = *value < full;
             *value = next[usize::from(*value)];
+            usize::from(counts)
+        };
+        let mut count = 0;
+        // Always written and only sometimes kept, so that no branch depends on the text. Eight at a
+        // time share one check of the space.
+        let (eights, rest) = hashes.as_chunks::<8>();
+        for eight in eights {
+            let space: &mut [u64; 8] = admitted[count..].first_chunk_mut().expect("all may count");
+            let mut of_eight = 0;
+            for &hash in eight {
+                space[of_eight % 8] = hash;
+                of_eight += counts(hash);
+            }
+            count += of_eight;
+        }
+        for &hash in rest {
+            admitted[count] = hash;
+            count += counts(hash);
         }
         count
     }
