@@ -1,6 +1,6 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-vectors dedup-figures test-examples build build-bench
+.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures test-examples build build-bench
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-examples    the examples that need packages from PyPI and Java: pairs in SQL, and on Spark"
 	@echo "make engines-figures  nearprint dedup beside DuckDB, DataFusion and Spark: docs/other-engines.md (SIZES)"
 	@echo "make dedup-figures    time, memory and quality of nearprint dedup: docs/dedup.md"
+	@echo "make quality-pages    the precision among pages of one template, from real generators: docs/quality.md"
 	@echo "make quality-vectors  the recall of the recipes of vectors against exact cosines: docs/quality.md"
 	@echo "make build        the release binary, target/release/nearprint"
 
@@ -75,6 +76,9 @@ dedup-figures:
 
 quality-vectors:
 	@tools/quality-vectors
+
+quality-pages:
+	@tools/quality-pages
 
 build:
 	cargo build --release --locked

@@ -151,7 +151,7 @@ def extraction():
     if not pages:
         return None
     rows, seconds = {}, {}
-    for extract in "visible", "main":
+    for extract in "content", "visible", "main":
         begun = time.monotonic()
         run = subprocess.run(
             [BINARY, "fingerprint", "--html", "--json", "--extract", extract, *pages],
@@ -249,9 +249,9 @@ def main():
     for name, value in filled.items():
         text = text.replace("{{" + name + "}}", value)
     page = pathlib.Path("docs/quality.md")
-    # The section that `make quality-vectors` writes stays.
-    _, vectors, section = page.read_text(encoding="utf8").partition("\n## Vectors\n")
-    page.write_text(text + vectors + section, encoding="utf8")
+    # The sections that `make quality-pages` and `make quality-vectors` write stay.
+    _, pages, sections = page.read_text(encoding="utf8").partition("\n## Pages of generators\n")
+    page.write_text(text + pages + sections, encoding="utf8")
     print("written: docs/quality.md, docs/quality.svg")
 
 

@@ -37,8 +37,8 @@ pub(super) struct MethodArgs {
     /// textrank-N[-wL], hyperplanes-D, spectral-D
     #[arg(long, value_name = "ID", default_value_t, value_parser = recipe)]
     recipe: Recipe,
-    /// Which text of a page of HTML counts: visible or main (the article alone)
-    #[arg(long, value_name = "TEXT", default_value = "visible", value_parser = extract)]
+    /// Which text of a page of HTML counts: content, visible or main (the article alone)
+    #[arg(long, value_name = "TEXT", default_value = "content", value_parser = extract)]
     extract: Extract,
     /// The model of the recipe spectral-D
     #[arg(long, value_name = "FILE")]
@@ -64,7 +64,7 @@ fn recipe(id: &str) -> Result<Recipe, String> {
 }
 
 fn extract(name: &str) -> Result<Extract, &'static str> {
-    Extract::named(name).ok_or("it is visible or main")
+    Extract::named(name).ok_or("it is content, visible or main")
 }
 
 /// Makes the fingerprint of a body; a bare fingerprint has no features to count.

@@ -303,7 +303,11 @@ fn a_value_outside_its_range_is_refused_by_name() {
             "`server.host_names` is http://near.example; it must be at most 100 names or addresses \
              without ports, such as near.example.org, with commas between them",
         ),
-        ("QUERY__EXTRACT", "all", "`query.extract` is all; it must be \"visible\" or \"main\""),
+        (
+            "QUERY__EXTRACT",
+            "all",
+            "`query.extract` is all; it must be \"content\", \"visible\" or \"main\"",
+        ),
         ("QUERY__LIMIT", "0", "`query.limit` is 0; it must be 1 to 1000"),
         ("QUERY__LIMIT", "1001", "`query.limit` is 1001; it must be 1 to 1000"),
         ("QUERY__DISTANCE", "4", "`query.distance` is 4; it must be 0 to 3"),

@@ -242,7 +242,8 @@ fn model_file(config: &Config) -> Result<Option<PathBuf>, ConfigError> {
 
 fn extract(config: &Config) -> Result<Extract, ConfigError> {
     let name = &config.query.extract;
-    Extract::named(name).ok_or_else(|| wrong("query.extract", name, "\"visible\" or \"main\""))
+    Extract::named(name)
+        .ok_or_else(|| wrong("query.extract", name, "\"content\", \"visible\" or \"main\""))
 }
 
 fn search(config: &Config) -> Result<SearchKind, ConfigError> {

@@ -2,16 +2,18 @@
 //!
 //! The first of these that is present decides the encoding: a byte order mark; the label that came
 //! with the document (`charset=` of its content type); in HTML, a `<meta>` in the first 1,024
-//! bytes; valid UTF-8; and last a guess by letter frequencies (`chardetng`, as in browsers). Bytes
-//! that are invalid in the encoding become U+FFFD, which separates words. Linear in the bytes; the
-//! text can be up to three times as long.
+//! bytes, an XML declaration, a later `<meta>`; valid UTF-8; and last a guess by letter frequencies
+//! (`chardetng`, as in browsers). Bytes that are invalid in the encoding become U+FFFD, which
+//! separates words. Linear in the bytes; the text can be up to three times as long.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
+use memchr::{memchr, memmem};
 
-/// Browsers look for a `<meta>` with the encoding in this many bytes.
+/// Browsers look for a `<meta>` with the encoding in this many bytes before they begin to decode,
+/// and begin again if they meet one later.
 const META_BYTES: usize = 1_024;
 
 /// A label names no encoding of the WHATWG standard.
@@ -62,30 +64,68 @@ fn guessed(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Allow)
 }
 
-/// The encoding that a `<meta>` declares; unknown encodings are ignored.
+/// The encoding that a page declares; unknown encodings are ignored.
 fn declared(html: &[u8]) -> Option<&'static Encoding> {
     let head = &html[..html.len().min(META_BYTES)];
-    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
-    let mut rest = head.as_str();
-    while let Some(at) = rest.find('<') {
+    in_meta(head).or_else(|| in_xml_declaration(html)).or_else(|| in_meta(html))
+}
+
+/// The encoding that the first `<meta>` with a known one declares, outside comments and scripts.
+fn in_meta(html: &[u8]) -> Option<&'static Encoding> {
+    let mut rest = html;
+    let mut a_script_ends = true;
+    while let Some(at) = memchr(b'<', rest) {
         rest = &rest[at + 1..];
-        if let Some(comment) = rest.strip_prefix("!--") {
-            rest = comment.find("-->").map_or("", |end| &comment[end..]);
-        } else if let Some(meta) = rest.strip_prefix("meta") {
-            let (meta, after) = meta.split_once('>').unwrap_or((meta, ""));
+        if rest.starts_with(b"!--") {
+            rest = after(rest, b"-->")?;
+        } else if a_script_ends && begins_with(rest, b"script") {
+            match after_end_of_script(rest) {
+                Some(after) => rest = after,
+                None => a_script_ends = false,
+            }
+        } else if begins_with(rest, b"meta") {
+            let (meta, after) = rest.split_at(memchr(b'>', rest).unwrap_or(rest.len()));
             rest = after;
-            if let Some(encoding) = label_in(meta).and_then(|l| named(l).ok()) {
-                return Some(readable(encoding));
+            if let Some(encoding) = encoding_in(meta, "charset") {
+                return Some(encoding);
             }
         }
     }
     None
 }
 
-/// The label in the attributes of a `<meta>`: `charset=x`, or within `content="...; charset=x"`.
-fn label_in(meta: &str) -> Option<&str> {
-    let mut rest = meta;
-    while let Some((_, after)) = rest.split_once("charset") {
+/// The encoding that an XML declaration at the beginning of a page declares.
+fn in_xml_declaration(html: &[u8]) -> Option<&'static Encoding> {
+    let declaration = html.strip_prefix(b"<?xml")?;
+    encoding_in(&declaration[..memchr(b'>', declaration)?], "encoding")
+}
+
+fn begins_with(html: &[u8], name: &[u8]) -> bool {
+    html.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+}
+
+fn after<'a>(html: &'a [u8], end: &[u8]) -> Option<&'a [u8]> {
+    memmem::find(html, end).map(|at| &html[at + end.len()..])
+}
+
+fn after_end_of_script(mut html: &[u8]) -> Option<&[u8]> {
+    loop {
+        html = after(html, b"</")?;
+        if begins_with(html, b"script") {
+            return Some(html);
+        }
+    }
+}
+
+/// The known encoding that an attribute names: `charset=x`, or within `content="...; charset=x"`.
+fn encoding_in(attributes: &[u8], name: &str) -> Option<&'static Encoding> {
+    let attributes = String::from_utf8_lossy(attributes).to_ascii_lowercase();
+    label_in(&attributes, name).and_then(|label| named(label).ok()).map(readable)
+}
+
+fn label_in<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
+    let mut rest = attributes;
+    while let Some((_, after)) = rest.split_once(name) {
         rest = after;
         if let Some(value) = after.trim_start().strip_prefix('=') {
             let value = value.trim_start().trim_start_matches(['"', '\'']);
@@ -96,7 +136,7 @@ fn label_in(meta: &str) -> Option<&str> {
     None
 }
 
-/// A `<meta>` that can be read as ASCII is not in UTF-16, whatever it declares (as in browsers).
+/// A page whose declaration can be read as ASCII is not in UTF-16, whatever it declares (as in browsers).
 fn readable(declared: &'static Encoding) -> &'static Encoding {
     if declared == UTF_16LE || declared == UTF_16BE {
         UTF_8
@@ -138,6 +178,10 @@ mod tests {
             "<meta http-equiv=Content-Type content=\"text/html; charset=windows-1251\">",
             "<!-- <meta charset=utf-8> --><meta name=charset><meta charset=cp1251>",
             "<meta charset=nonsense><meta charset=\"cp1251\">",
+            "<script>'<meta charset=utf-8>'</SCRIPT><meta charset=cp1251>",
+            "<script><meta charset=cp1251>",
+            "<?xml version='1.0' encoding='cp1251'?>",
+            "<?xml version='1.0' encoding='utf-8'?><meta charset=cp1251>",
         ] {
             let html = [meta.as_bytes(), b"\xf7\xe0\xe9"].concat();
             let text = decoded(&html, None, true);
@@ -147,6 +191,16 @@ mod tests {
         assert_eq!(decoded(plain.as_bytes(), None, false), plain);
         let utf_16 = "<meta charset=utf-16>\u{e9}";
         assert_eq!(decoded(utf_16.as_bytes(), None, true), utf_16);
+    }
+
+    #[test]
+    fn a_late_meta_element_counts_as_in_browsers() {
+        let late = format!("{}<META charset=cp1251>", " ".repeat(META_BYTES));
+        let html = [late.as_bytes(), b"\xf7\xe0\xe9"].concat();
+        assert!(decoded(&html, None, true).ends_with("\u{447}\u{430}\u{439}"));
+        let late = late.replace("1251", "1252");
+        let xml = [b"<?xml encoding='cp1251'?>", late.as_bytes(), b"\xf7"].concat();
+        assert!(decoded(&xml, None, true).ends_with('\u{447}'));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub use explain::{
     DECIDING_MAX, DecidingFeature, DifferingBit, Explained, Explanation, HEAVIEST_MAX, HeavyFeature,
 };
 pub use features::normalise::normalise;
-pub use html::text_of_html;
+pub use html::{content_of_html, declared_as_xml, text_of_html};
 pub use recipes::dispatch::NoFingerprint;
 pub use recipes::np2::analyse_text;
 pub use recipes::weighted::BadFeatures;

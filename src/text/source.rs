@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::recipe::Recipe;
 use crate::text::analysis::{Analysis, Wanted};
-use crate::text::html::text_of_html;
+use crate::text::html::{content_of_html, text_of_html};
 use crate::text::main_text::main_text_of_html;
 use crate::text::recipes::dispatch::{NoFingerprint, analyse_by};
 use crate::text::recipes::vectors::analyse_vector;
@@ -27,10 +27,14 @@ pub enum Source<'a> {
 /// Which text of an HTML page counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extract {
-    /// What a reader sees, without navigation and similar elements.
+    /// The main content, if the page says which that is; otherwise what a reader sees, without what
+    /// belongs to the site.
     #[default]
+    Content,
+    /// What a reader sees, without navigation and similar elements.
     Visible,
-    /// Only the article, if the page has one; otherwise as [`Self::Visible`].
+    /// Only the article, if one can be told from what surrounds it; otherwise as
+    /// [`Self::Visible`].
     Main,
 }
 
@@ -46,25 +50,29 @@ pub struct Method {
 }
 
 impl Extract {
-    /// The choice with this name: `visible` or `main`.
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::Content, Self::Visible, Self::Main];
+
+    /// The choice with this name: `content`, `visible` or `main`.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Visible, Self::Main].into_iter().find(|choice| choice.name() == name)
+        Self::ALL.into_iter().find(|choice| choice.name() == name)
     }
 
-    /// `visible` or `main`.
+    /// `content`, `visible` or `main`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Content => "content",
             Self::Visible => "visible",
             Self::Main => "main",
         }
     }
 
     fn text_of(self, page: &str) -> String {
-        let main = match self {
-            Self::Visible => None,
-            Self::Main => main_text_of_html(page),
-        };
-        main.unwrap_or_else(|| text_of_html(page))
+        match self {
+            Self::Content => content_of_html(page),
+            Self::Visible => text_of_html(page),
+            Self::Main => main_text_of_html(page).unwrap_or_else(|| text_of_html(page)),
+        }
     }
 }
 

@@ -32,6 +32,17 @@ fn raw_text_and_raw_html_are_the_document_itself() {
 }
 
 #[test]
+fn the_media_type_decides_the_syntax_of_a_page() {
+    let server = Server::start();
+    let words = text(2, 60);
+    let page = format!("<html><title/><script src='x'/><p>{words}</p><script> </script></html>");
+    let by_text = server.post("/v1/fingerprint", &json!({"text": words})).json();
+    let of = |kind: &str| raw(&server, "/v1/fingerprint", kind, page.as_bytes());
+    assert_eq!(of("application/xhtml+xml; charset=utf-8").json(), by_text);
+    assert_eq!(of("text/html").problem().0, 422, "the first script extends to the end");
+}
+
+#[test]
 fn a_compressed_body_is_refused_however_small_it_is() {
     let server = Server::start();
     // The beginning of a bomb: a gzip member that would be a gigabyte of zeros.

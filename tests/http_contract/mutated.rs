@@ -67,6 +67,7 @@ const TYPES: &[&str] = &[
     "text/plain; charset=nothing",
     "text/html",
     "text/html; charset=\"windows-1252\"",
+    "application/xhtml+xml",
     "application/x-ndjson",
     "application/octet-stream",
     "image/png",

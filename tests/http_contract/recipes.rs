@@ -84,11 +84,12 @@ fn compared(server: &Server, more: &Value) -> u64 {
 #[test]
 fn the_main_text_of_pages_of_one_site_is_far_apart_where_their_visible_text_is_near() {
     let server = Server::start();
-    let visible = compared(&server, &json!({}));
+    let visible = compared(&server, &json!({"extract": "visible"}));
     let main = compared(&server, &json!({"extract": "main"}));
     assert!(visible <= 12, "{visible}");
     assert!(main >= 16, "{main}");
-    assert_eq!(compared(&server, &json!({"extract": "visible"})), visible);
+    // Nothing on these pages marks the content.
+    assert_eq!(compared(&server, &json!({})), visible);
     let by_default = Server::with(|config| "main".clone_into(&mut config.query.extract));
     assert_eq!(compared(&by_default, &json!({})), main);
 }

@@ -46,7 +46,7 @@ pub(crate) async fn run(
         (Kind::Packed, Operation::Query | Operation::Insert | Operation::CheckAndInsert) => {
             packed::run(batch, query, &head.headers, stream).await
         }
-        (Kind::Packed | Kind::Json | Kind::Text(_) | Kind::Html(_), _) => {
+        (Kind::Packed | Kind::Json | Kind::Text(_) | Kind::Html(_) | Kind::Xhtml(_), _) => {
             Err(body::unsupported(format!("A batch comes as {}.", operation.takes())))
         }
     }

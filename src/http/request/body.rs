@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Text(Option<String>),
     /// `text/html`, in this charset.
     Html(Option<String>),
+    /// `application/xhtml+xml`, in this charset.
+    Xhtml(Option<String>),
     /// `application/x-ndjson`.
     Ndjson,
     /// `application/octet-stream`: packed fingerprints.
@@ -67,6 +69,8 @@ pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
         Ok(Kind::Text(charset(rest)))
     } else if is("text/html") {
         Ok(Kind::Html(charset(rest)))
+    } else if is("application/xhtml+xml") {
+        Ok(Kind::Xhtml(charset(rest)))
     } else if is("application/x-ndjson") {
         utf8_only(charset(rest)).map(|()| Kind::Ndjson)
     } else if is("application/octet-stream") {

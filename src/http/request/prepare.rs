@@ -21,7 +21,7 @@ use crate::sketch::MinResemblance;
 use crate::text::{self, Analysis, Explained, Extract, Method, Source};
 
 /// The types of the body of a single document, in words for the client.
-pub(crate) const TAKES: &str = "application/json, text/plain or text/html";
+pub(crate) const TAKES: &str = "application/json, text/plain, text/html or application/xhtml+xml";
 
 /// What a request is read against.
 #[derive(Debug, Clone, Copy)]
@@ -81,15 +81,19 @@ pub(crate) fn single(
             fields.options = fields.options.or(parameters.options);
             of_fields(fields, request.needs, setting)
         }
-        Kind::Text(charset) | Kind::Html(charset) => {
-            let html = matches!(kind, Kind::Html(_));
+        Kind::Text(charset) | Kind::Html(charset) | Kind::Xhtml(charset) => {
+            let html = !matches!(kind, Kind::Text(_));
             let text = text::charset::decode(&body.bytes, charset.as_deref(), html);
             let text = text.map_err(|_| {
                 let name = quoted(charset.as_deref().unwrap_or_default());
                 let detail = format!("{name} is no charset of the Encoding Standard.");
                 Problem::new(Code::UnsupportedCharset, detail)
             })?;
-            let source = if html { Source::Html(text) } else { Source::Text(text) };
+            let source = match kind {
+                Kind::Xhtml(_) => Source::Html(text::declared_as_xml(text)),
+                _ if html => Source::Html(text),
+                _ => Source::Text(text),
+            };
             let Parameters { id, options } = parameters;
             finish(Form::Source(source), id, options, request.needs, setting)
         }

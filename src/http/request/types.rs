@@ -635,7 +635,7 @@ mod tests {
                 r#"{"extract":"all"}"#,
                 "invalid_value",
                 "extract",
-                "unknown variant `all`, expected `visible` or `main`",
+                "unknown variant `all`, expected one of `content`, `visible`, `main`",
             ),
             (
                 r#"{"features":[["a",1,2]]}"#,
@@ -674,7 +674,10 @@ mod tests {
         let json = format!("{{\"extract\":\"{}\"}}", "y".repeat(10_000));
         let body = report(&fields(&json).unwrap_err());
         let detail = body["detail"].as_str().unwrap();
-        assert!(detail.contains("expected `visible` or `main`") && detail.len() < 200, "{detail}");
+        assert!(
+            detail.contains("expected one of `content`, `visible`, `main`") && detail.len() < 200,
+            "{detail}"
+        );
     }
 
     #[test]

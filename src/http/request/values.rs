@@ -152,10 +152,11 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// Which text of a page of HTML counts: all that is visible, or the article alone.
+/// Which text of a page of HTML counts: its content, all that is visible, or the article alone.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case", remote = "Self")]
 pub(crate) enum ExtractChoice {
+    Content,
     Visible,
     Main,
 }
@@ -172,6 +173,7 @@ impl<'de> Deserialize<'de> for ExtractChoice {
 impl From<ExtractChoice> for Extract {
     fn from(choice: ExtractChoice) -> Self {
         match choice {
+            ExtractChoice::Content => Self::Content,
             ExtractChoice::Visible => Self::Visible,
             ExtractChoice::Main => Self::Main,
         }

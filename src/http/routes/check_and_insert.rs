@@ -26,7 +26,8 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/check-and-insert", tag = "store",
     params(CheckAndInsertParameters),
     request_body(content((CheckAndInsertRequest<'_> = "application/json"),
-        (String = "text/plain"), (String = "text/html"))),
+        (String = "text/plain"), (String = "text/html"),
+        (String = "application/xhtml+xml"))),
     responses((status = 200, description = "What was found, and what became of the document",
         body = CheckAndInsertReply<'_>), Problems))]
 pub(crate) async fn post_check_and_insert(

@@ -20,7 +20,8 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/fingerprint", tag = "look up",
     params(FingerprintParameters),
     request_body(content((FingerprintRequest<'_> = "application/json"),
-        (String = "text/plain"), (String = "text/html"))),
+        (String = "text/plain"), (String = "text/html"),
+        (String = "application/xhtml+xml"))),
     responses((status = 200, description = "The fingerprint", body = FingerprintReply), Problems))]
 pub(crate) async fn post_fingerprint(
     State(service): State<Arc<Service>>,

@@ -23,7 +23,8 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/insert", tag = "store",
     params(InsertParameters),
     request_body(content(
-        (InsertRequest<'_> = "application/json"), (String = "text/plain"), (String = "text/html"))),
+        (InsertRequest<'_> = "application/json"), (String = "text/plain"), (String = "text/html"),
+        (String = "application/xhtml+xml"))),
     responses((status = 200, description = "What became of the document", body = InsertReply),
         Problems))]
 pub(crate) async fn post_insert(

@@ -26,7 +26,8 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/query", tag = "look up",
     params(QueryParameters),
     request_body(content(
-        (QueryRequest<'_> = "application/json"), (String = "text/plain"), (String = "text/html"))),
+        (QueryRequest<'_> = "application/json"), (String = "text/plain"), (String = "text/html"),
+        (String = "application/xhtml+xml"))),
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(crate) async fn post_query(
     State(service): State<Arc<Service>>,

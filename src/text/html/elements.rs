@@ -1,4 +1,5 @@
-//! Which elements are dropped, which join words, and which contain raw text.
+//! Which elements are dropped, which join words, which contain raw text or nothing, and which roles
+//! count.
 
 use crate::text::html::tokenizer::RawText;
 
@@ -11,12 +12,33 @@ pub(super) enum Dropped {
     Boilerplate,
 }
 
+/// What the attribute `role` of an element says about its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It is the content of the page.
+    Main,
+    /// It belongs to the site: navigation, search, banner, contentinfo or complementary.
+    Site,
+}
+
+impl Role {
+    /// The role that the first word of the attribute names, in any case.
+    pub(super) fn named(attribute: &str) -> Option<Self> {
+        const SITE: [&str; 5] = ["navigation", "search", "banner", "contentinfo", "complementary"];
+        let first = attribute.split_ascii_whitespace().next()?;
+        if first.eq_ignore_ascii_case("main") {
+            return Some(Self::Main);
+        }
+        SITE.iter().any(|name| first.eq_ignore_ascii_case(name)).then_some(Self::Site)
+    }
+}
+
 /// The elements that are dropped; each is identified by its index.
 ///
 /// `header` stays (it contains the headline of an article as often as the logo of a site) and so do
 /// `form` (some systems wrap the page in one) and `math`. The title is boilerplate: it is not on
 /// the page, where the headline repeats it, and names the site, in which copies differ.
-pub(super) const DROPPED: [(&[u8], Dropped); 22] = [
+pub(super) const DROPPED: [(&[u8], Dropped); 23] = [
     (b"script", Dropped::Hidden),
     (b"style", Dropped::Hidden),
     (b"template", Dropped::Hidden),
@@ -33,6 +55,7 @@ pub(super) const DROPPED: [(&[u8], Dropped); 22] = [
     (b"nav", Dropped::Boilerplate),
     (b"aside", Dropped::Boilerplate),
     (b"footer", Dropped::Boilerplate),
+    (b"search", Dropped::Boilerplate),
     (b"dialog", Dropped::Boilerplate),
     (b"select", Dropped::Boilerplate),
     (b"button", Dropped::Boilerplate),
@@ -77,8 +100,16 @@ pub(super) const fn joins(name: &[u8]) -> bool {
     )
 }
 
-/// Whether this element is never within a navigation, aside or footer, so that one that is still
-/// open was never closed.
-pub(super) const fn begins_content(name: &[u8]) -> bool {
-    matches!(name, b"body" | b"main")
+/// The elements that never contain the body or the main content of a page: one that is still open
+/// where these begin was never closed.
+pub(super) const BESIDE_CONTENT: [&[u8]; 4] = [b"nav", b"aside", b"footer", b"search"];
+
+/// Whether an element has no content and no end tag.
+#[rustfmt::skip]
+pub(crate) fn is_void(name: &str) -> bool {
+    const VOID: [&str; 14] = [
+        "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
+        "source", "track", "wbr",
+    ];
+    VOID.iter().any(|void| void.eq_ignore_ascii_case(name))
 }

@@ -3,8 +3,8 @@
 //! An element of raw text whose end tag is missing is read as markup, and so is every later element
 //! of that name, because no end tag of that name follows it either.
 
-use crate::text::html::elements::{self, RAW};
-use crate::text::html::page::Page;
+use crate::text::html::elements::{self, RAW, Role};
+use crate::text::html::page::{Contents, Page};
 use crate::text::html::tag::Tag;
 use crate::text::html::tokenizer::{Token, Tokenizer};
 
@@ -28,24 +28,50 @@ pub(super) fn scan(html: &str) -> Page {
                 let mut buffer = [0; NAME_BYTES_MAX];
                 let name = known_name(&tag, &mut buffer);
                 if tag.is_end {
+                    page.end_region(tag.name);
                     page.end(name);
                     continue;
                 }
-                let raw = elements::raw(name).filter(|&element| !never_ends[element]);
+                // Of the known elements of HTML, only `svg` can be closed by a slash.
+                let is_closed = tag.self_closing && (tokens.is_xml() || name == b"svg");
+                let raw = elements::raw(name);
+                let raw = raw.filter(|&element| !is_closed && !never_ends[element]);
                 if let Some(element) = raw
                     && !tokens.begin_closed_raw(RAW[element].1, tag.name)
                 {
                     never_ends[element] = true;
                     page.separate(name);
                 } else {
-                    // Of the known elements, only `svg` can be closed by a slash.
-                    page.start(name, tag.self_closing && name == b"svg");
+                    start(&mut page, &tag, name, is_closed);
                 }
             }
             Token::Comment | Token::Doctype(_) => {}
         }
     }
     page
+}
+
+fn start(page: &mut Page, tag: &Tag<'_>, name: &[u8], is_closed: bool) {
+    if is_closed {
+        page.start(name, Contents::None);
+        return;
+    }
+    let role = role(tag, name);
+    let is_text = role == Some(Role::Main) || (name == b"template" && is_shadow_root(tag));
+    page.start(name, if is_text { Contents::Text } else { Contents::ByName });
+    page.start_region(tag.name, role);
+}
+
+/// The role of an element. A hidden `main` is one of several that a script shows in turn.
+fn role(tag: &Tag<'_>, name: &[u8]) -> Option<Role> {
+    let role = if name == b"main" { Some(Role::Main) } else { tag.role.and_then(Role::named) };
+    role.filter(|role| *role != Role::Main || tag.attribute("hidden").is_none())
+}
+
+/// Whether browsers show the content of a template in place of that of its parent.
+fn is_shadow_root(template: &Tag<'_>) -> bool {
+    let mode = template.attribute("shadowrootmode");
+    mode.is_some_and(|mode| ["open", "closed"].iter().any(|m| mode.eq_ignore_ascii_case(m)))
 }
 
 /// The name of a tag in lower case; empty if it is longer than every known name.

@@ -10,6 +10,8 @@ pub(crate) struct Tag<'a> {
     pub(crate) is_end: bool,
     /// The tag ends with a slash, as `<br/>` does.
     pub(crate) self_closing: bool,
+    /// The value of the first attribute `role`.
+    pub(crate) role: Option<&'a str>,
     pub(crate) attributes: Attributes<'a>,
 }
 
@@ -21,10 +23,20 @@ impl<'a> Tag<'a> {
         let length = bytes[name..].iter().position(|byte| ends_name(*byte))?;
         let attributes = Attributes { html, at: name + length, end: None };
         let mut passed = attributes.clone();
-        while passed.next().is_some() {}
+        let mut role = None;
+        while let Some((name, value)) = passed.next() {
+            if role.is_none() && is(name, "role") {
+                role = Some(value);
+            }
+        }
         let TagEnd { self_closing, after } = passed.end?;
         let name = &html[name..name + length];
-        Some((Self { name, is_end, self_closing, attributes }, after))
+        Some((Self { name, is_end, self_closing, role, attributes }, after))
+    }
+
+    /// The value of the first attribute of this name, as the source spells it.
+    pub(super) fn attribute(&self, name: &str) -> Option<&'a str> {
+        self.attributes.clone().find_map(|(other, value)| is(other, name).then_some(value))
     }
 }
 
@@ -107,6 +119,11 @@ impl<'a> Iterator for Attributes<'a> {
         self.at += 1;
         Some((name, self.value()?))
     }
+}
+
+/// Whether an attribute has this name, in any case.
+const fn is(attribute: &str, name: &str) -> bool {
+    attribute.len() == name.len() && attribute.eq_ignore_ascii_case(name)
 }
 
 const fn ends_name(byte: u8) -> bool {

@@ -4,14 +4,16 @@
 //! a fixed number of times. Tokens borrow from the source. Comments have no content, and the text
 //! of attributes is not decoded.
 //!
-//! A CDATA section is a comment, as it is everywhere but in SVG and `MathML`.
+//! A page that says that it is XML or XHTML is read by the rules of HTML with two exceptions. A
+//! CDATA section is text, and elsewhere a comment, as it is in HTML but for SVG and `MathML`. And
+//! `/>` closes any element, which the caller sees to: [`Tokenizer::is_xml`].
 //!
 //! The tokenizer does not know which elements contain raw text: the caller says so after a start
 //! tag, with [`Tokenizer::begin_raw`] or [`Tokenizer::begin_closed_raw`].
 //!
 //! Tested against html5ever's tokenizer, token by token, on generated markup.
 
-use memchr::{memchr, memchr2, memchr3};
+use memchr::{memchr, memchr2, memchr3, memmem};
 
 use crate::text::html::reference::{self, Place, Reference};
 use crate::text::html::tag::{Tag, is_space};
@@ -48,6 +50,8 @@ pub(crate) enum RawText {
 #[derive(Debug, Clone, Copy)]
 struct Span {
     end: usize,
+    /// Where to read on.
+    after: usize,
     /// Whether character references count.
     references: bool,
 }
@@ -58,11 +62,21 @@ pub(crate) struct Tokenizer<'a> {
     html: &'a str,
     at: usize,
     raw: Option<Span>,
+    is_xml: bool,
+    /// No further CDATA section ends.
+    no_cdata_ends: bool,
 }
 
 impl<'a> Tokenizer<'a> {
     pub(crate) fn new(html: &'a str) -> Self {
-        Self { html, at: 0, raw: None }
+        let is_xml = begins_with_xml_declaration(html);
+        Self { html, at: 0, raw: None, is_xml, no_cdata_ends: false }
+    }
+
+    /// Whether the page has said so far that it is XML or XHTML: by an XML declaration at its
+    /// beginning, or by a document type of XHTML.
+    pub(crate) const fn is_xml(&self) -> bool {
+        self.is_xml
     }
 
     /// Reads what follows as raw text, up to the end tag of this name or the end of the page.
@@ -88,7 +102,7 @@ impl<'a> Tokenizer<'a> {
     }
 
     fn begin_raw_up_to(&mut self, end: usize, kind: RawText) {
-        self.raw = Some(Span { end, references: kind == RawText::Rcdata });
+        self.raw = Some(Span { end, after: end, references: kind == RawText::Rcdata });
     }
 
     fn rest(&self) -> &'a [u8] {
@@ -150,6 +164,11 @@ impl<'a> Tokenizer<'a> {
         }
     }
 
+    fn end_raw(&mut self, span: Span) {
+        self.raw = None;
+        self.at = span.after;
+    }
+
     /// The next token outside raw text; `None` where the page ends.
     fn data(&mut self) -> Option<Token<'a>> {
         loop {
@@ -157,6 +176,14 @@ impl<'a> Tokenizer<'a> {
                 b'<' => match self.markup() {
                     Markup::Token(token) => return Some(token),
                     Markup::Nothing => continue,
+                    Markup::Cdata(content) => {
+                        self.raw = Some(content);
+                        if let Some(token) = self.raw_text(content) {
+                            return Some(token);
+                        }
+                        self.end_raw(content);
+                        continue;
+                    }
                     Markup::Text => None,
                 },
                 b'&' => self.reference(),
@@ -210,10 +237,31 @@ impl<'a> Tokenizer<'a> {
         } else if rest.get(..DOCTYPE.len()).is_some_and(|word| word.eq_ignore_ascii_case(DOCTYPE)) {
             let doctype = self.at;
             self.skip_to_end_of_tag();
-            Markup::Token(Token::Doctype(&self.html[doctype..self.at]))
+            let doctype = &self.html[doctype..self.at];
+            self.is_xml |= is_of_xhtml(doctype);
+            Markup::Token(Token::Doctype(doctype))
+        } else if let Some(content) = self.cdata() {
+            Markup::Cdata(content)
         } else {
             self.bogus_comment()
         }
+    }
+
+    /// Begins the CDATA section that stands here, if there is one that ends.
+    fn cdata(&mut self) -> Option<Span> {
+        const OPEN: &[u8] = b"<![CDATA[";
+        const CLOSE: &[u8] = b"]]>";
+        if !self.is_xml || self.no_cdata_ends {
+            return None;
+        }
+        let content = self.rest().strip_prefix(OPEN)?;
+        let Some(length) = memmem::find(content, CLOSE) else {
+            self.no_cdata_ends = true;
+            return None;
+        };
+        self.at += OPEN.len();
+        let end = self.at + length;
+        Some(Span { end, after: end + CLOSE.len(), references: false })
     }
 
     /// What only looks like markup is a comment up to the next `>`.
@@ -235,7 +283,7 @@ impl<'a> Iterator for Tokenizer<'a> {
             if let Some(token) = self.raw_text(span) {
                 return Some(token);
             }
-            self.raw = None;
+            self.end_raw(span);
         }
         self.data()
     }
@@ -244,6 +292,8 @@ impl<'a> Iterator for Tokenizer<'a> {
 /// What a `<` begins.
 enum Markup<'a> {
     Token(Token<'a>),
+    /// Text without markup.
+    Cdata(Span),
     /// Something without a token.
     Nothing,
     /// The `<` is text.
@@ -314,4 +364,17 @@ fn begins_tag(html: &[u8], open: &[u8], name: &[u8]) -> bool {
     let Some(rest) = html.strip_prefix(open) else { return false };
     rest.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name))
         && rest.get(name.len()).is_some_and(|&byte| is_space(byte) || matches!(byte, b'/' | b'>'))
+}
+
+/// Whether an XML declaration stands at the beginning of a page.
+pub(super) fn begins_with_xml_declaration(page: &str) -> bool {
+    let page = page.trim_start_matches('\u{feff}').trim_ascii_start();
+    let rest = page.strip_prefix("<?xml");
+    rest.is_some_and(|rest| rest.bytes().next().is_some_and(is_space))
+}
+
+/// Whether a document type is one of XHTML: its public identifier names that DTD.
+fn is_of_xhtml(doctype: &str) -> bool {
+    const DTD: &[u8] = b"//DTD XHTML";
+    doctype.as_bytes().windows(DTD.len()).any(|window| window.eq_ignore_ascii_case(DTD))
 }

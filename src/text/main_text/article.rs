@@ -5,7 +5,7 @@
 
 use dom_query::{Document, NodeData, NodeRef};
 
-use crate::text::html::page::Page;
+use crate::text::html::page::{Contents, Page};
 
 /// The element in which `dom_smoothie` collects the article.
 const ARTICLE: &str = "#readability-page-1";
@@ -42,7 +42,7 @@ fn next<'a>(page: &mut Page, from: NodeRef<'a>, article: &NodeRef<'_>) -> Option
 
 fn begin(page: &mut Page, node: &NodeRef<'_>) {
     node.query(|node| match &node.data {
-        NodeData::Element(element) => page.start(element.name.local.as_bytes(), false),
+        NodeData::Element(element) => page.start(element.name.local.as_bytes(), Contents::ByName),
         NodeData::Text { contents } => page.words(contents),
         NodeData::Document
         | NodeData::Fragment

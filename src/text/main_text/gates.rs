@@ -11,6 +11,8 @@
 
 use dom_query::{Document, Element, NodeData, NodeRef};
 
+use crate::text::html::elements::is_void;
+
 /// Nested elements, `html` and `body` included: some passes recurse.
 pub(super) const DEPTH_MAX: usize = 256;
 
@@ -147,25 +149,4 @@ impl Sums {
 /// Where the serialiser stops: at ampersands, and at each byte that may begin a no-break space.
 fn escapes(text: &str) -> usize {
     memchr::memchr2_iter(b'&', 0xc2, text.as_bytes()).count()
-}
-
-/// Elements that have no content and no end tag.
-fn is_void(name: &str) -> bool {
-    matches!(
-        name,
-        "area"
-            | "base"
-            | "br"
-            | "col"
-            | "embed"
-            | "hr"
-            | "img"
-            | "input"
-            | "link"
-            | "meta"
-            | "param"
-            | "source"
-            | "track"
-            | "wbr"
-    )
 }

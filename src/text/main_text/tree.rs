@@ -21,6 +21,7 @@ use html5ever::tokenizer::{
 use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts};
 use html5ever::{Attribute, LocalName, QualName, ns};
 
+use crate::text::html::elements::is_void;
 use crate::text::html::reference;
 use crate::text::html::tag::Tag;
 use crate::text::html::tokenizer::{RawText, Token, Tokenizer};
@@ -68,6 +69,10 @@ pub(super) fn of(page: &str) -> Option<Document> {
             }
             // Only the first one can count.
             Token::Doctype(_) => {}
+            Token::Tag(tag) if tokens.is_xml() && tag.self_closing && !is_void(tag.name) => {
+                build.tag(&Tag { self_closing: false, ..tag.clone() })?;
+                build.tag(&Tag { self_closing: false, is_end: true, ..tag })?;
+            }
             Token::Tag(tag) => match build.tag(&tag)? {
                 Content::Markup => {}
                 Content::Raw(kind) => tokens.begin_raw(kind, tag.name),

@@ -1,6 +1,7 @@
 //! Facts about the recipe `np2` that similar systems get wrong; and its plainest form (`naive`).
 
 mod naive;
+mod pages;
 
 use std::collections::BTreeSet;
 

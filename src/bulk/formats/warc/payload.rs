@@ -11,7 +11,7 @@ use crate::bulk::context::too_long;
 use crate::bulk::detect::content::begins_like_html;
 use crate::bulk::entry::DOCUMENT_BYTES_MAX;
 use crate::bulk::mapping::BodyKind;
-use crate::text::charset;
+use crate::text::{charset, declared_as_xml};
 
 /// What a record may hold, by its header alone.
 pub(super) enum Kind {
@@ -28,6 +28,9 @@ pub(super) enum Payload {
     Page(BodyKind, String),
     Other(&'static str),
 }
+
+/// The media type of pages that are read by the syntax of XML.
+const XHTML: &str = "application/xhtml+xml";
 
 const NO_PAGES: &str = "web records that are no pages or texts";
 
@@ -65,18 +68,21 @@ pub(super) fn read(headers: &Headers<'_>, content: &[u8]) -> Result<Payload, Str
         Kind::Other(what) => Ok(Payload::Other(what)),
         Kind::Response => response(content),
         Kind::Page(kind) => {
-            let label = headers.get("content-type");
-            Ok(page(kind, content, label.as_deref().and_then(charset_of)))
+            let content_type = headers.get("content-type").unwrap_or_default();
+            Ok(page(kind, content, &content_type))
         }
     }
 }
 
-fn page(kind: BodyKind, content: &[u8], label: Option<&str>) -> Payload {
+fn page(kind: BodyKind, content: &[u8], content_type: &str) -> Payload {
     let html = kind == BodyKind::Html;
+    let label = charset_of(content_type);
     // Servers send labels that no browser knows; the content may still say what it is.
     let text = charset::decode(content, label, html)
         .or_else(|_| charset::decode(content, None, html))
         .unwrap_or_else(|_| String::from_utf8_lossy(content));
+    let is_xhtml = media_type(content_type) == XHTML;
+    let text = if is_xhtml { declared_as_xml(text) } else { text };
     Payload::Page(kind, text.into_owned())
 }
 
@@ -110,7 +116,7 @@ fn response(content: &[u8]) -> Result<Payload, String> {
     let Some(kind) = known.or_else(|| begins_like_html(&body).then_some(BodyKind::Html)) else {
         return Ok(Payload::Other(NO_PAGES));
     };
-    Ok(page(kind, &body, charset_of(&content_type)))
+    Ok(page(kind, &body, &content_type))
 }
 
 /// The type and subtype in lower case, without parameters.
@@ -120,7 +126,7 @@ fn media_type(content_type: &str) -> String {
 
 fn body_kind(media_type: &str) -> Option<BodyKind> {
     match media_type {
-        "text/html" | "application/xhtml+xml" => Some(BodyKind::Html),
+        "text/html" | XHTML => Some(BodyKind::Html),
         "text/plain" | "text/markdown" => Some(BodyKind::Text),
         _ => None,
     }

@@ -1,5 +1,6 @@
 //! The visible text of pages, shape by shape; and the tokens of generated markup (`oracle`).
 
+mod content;
 mod oracle;
 
 use std::fmt::Write as _;

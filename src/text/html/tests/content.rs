@@ -1,0 +1,334 @@
+//! The content of pages: shape by shape, and against its plain form.
+
+use proptest::prelude::*;
+
+use super::super::{content_of_html, declared_as_xml};
+use super::words;
+
+fn content(html: &str) -> String {
+    content_of_html(html).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_content_is_the_main_content_where_the_page_marks_it() {
+    assert_eq!(content("<div>menu</div><main>a<p>b</main><p>imprint"), "a b");
+    assert_eq!(content("menu<div Role=' MAIN x'><div>a</div>b</div>imprint"), "a b");
+    assert_eq!(content("<body role=main>a<p>b</body>"), "a b");
+    assert_eq!(content("menu<main>a<aside>b</aside><div role=search>c</div></main>d"), "a");
+    assert_eq!(content("<aside role=main>a</aside>b"), "a");
+}
+
+#[test]
+fn several_main_elements_count_together_and_those_within_one_another_once() {
+    assert_eq!(content("x<main>a</main>x<main>b</main>x"), "a b");
+    assert_eq!(content("x<span role=main>a</span><b>x</b><span role=main>b</span>"), "a b");
+    assert_eq!(content("x<main>a<main>b</main>c</main>x"), "a b c");
+    assert_eq!(content("x<main>a<div role=main>b</div>c</main>x"), "a b c");
+    assert_eq!(content("x<main hidden>a</main><main>b</main><main hidden=''>c</main>x"), "b");
+    assert_eq!(content("x<main hidden>a<main>b</main></main>x"), "b");
+}
+
+#[test]
+fn a_main_element_never_closed_extends_to_the_end_of_the_page() {
+    assert_eq!(content("x<main>a<p>b<footer>c</footer>d"), "a b d");
+    assert_eq!(content("x<div role=main>a<div>b</div>"), "a b");
+    assert_eq!(content("<nav>x<main>a</main></nav>x"), "a");
+    assert_eq!(content("<div role=navigation>x<main>a</main></div>x"), "a");
+}
+
+#[test]
+fn a_main_element_without_a_letter_is_none() {
+    assert_eq!(content("a<main> &nbsp; - </main>b"), "a - b");
+    assert_eq!(content("a<main><script>x</script><nav>y</nav></main>b"), "a b");
+    assert_eq!(content("a<template><main>x</main></template>b"), "ab");
+    assert_eq!(content("a<main hidden>b</main>c"), "a b c");
+    assert_eq!(content("a<div hidden role=main>b</div>c"), "a b c");
+}
+
+#[test]
+fn elements_of_the_site_are_dropped_by_their_role() {
+    for role in ["navigation", "search", "banner", "contentinfo", "complementary", "\nBanner x"] {
+        let html = format!("a b<div role='{role}'>x<div>y</div>x</div>c");
+        assert_eq!(content(&html), "a b c", "{role}");
+        assert_eq!(words(&html), "a b x y x c", "{role}");
+    }
+    for role in ["", "region", "form", "article navigation", "searchbox"] {
+        assert_eq!(content(&format!("a<div role='{role}'>x</div>b")), "a x b", "{role}");
+    }
+    assert_eq!(content("a b<search>x</search>c"), "a b c");
+    assert_eq!(content("a b<x-long-name role=search>x</X-Long-Name>c"), "a b c");
+    let nested = "a b c<div role=banner>x<ul role=search>y<div role=search>z</div></ul>x</div>d";
+    assert_eq!(content(nested), "a b c d");
+}
+
+#[test]
+fn an_element_of_the_site_never_closed_is_not_dropped() {
+    assert_eq!(content("<div role=banner>a<div>b</div>c"), "a b c");
+    assert_eq!(content("<div role=banner>a b c<div role=search>x</div>d"), "a b c d");
+    assert_eq!(content("<input role=search>a<input>b</input>c"), "a b c");
+    assert_eq!(content("a<div role=search/>b"), "a b");
+    assert_eq!(content("x<main>a<div role=search>b</main></div>x"), "a b");
+}
+
+#[test]
+fn boilerplate_that_outweighs_the_rest_is_the_content() {
+    let text = "nothing else on this page has words but what stands here".to_owned();
+    for (begin, end) in [
+        ("<aside>", "</aside>"),
+        ("<footer>", "</footer>"),
+        ("<nav>", "</nav>"),
+        ("<noscript>", "</noscript>"),
+        ("<textarea>", "</textarea>"),
+        ("<button>", "</button>"),
+        ("<dialog open>", "</dialog>"),
+        ("<select><option>", "</select>"),
+        ("<search>", "</search>"),
+        ("<section role=complementary>", "</section>"),
+        ("<main></main><aside>", "</aside>"),
+        ("<main><aside>", "</aside>"),
+    ] {
+        assert_eq!(content(&format!("Imprint{begin}{text}{end}")).replace("Imprint ", ""), text);
+        let half = format!("{text}<p>{begin}{text}{end}");
+        assert_eq!(content(&half), text, "{begin}");
+    }
+}
+
+#[test]
+fn the_border_is_at_three_times_the_letters_of_the_rest_without_links() {
+    assert_eq!(content("abcd<aside>efgh efgh efgh</aside>"), "abcd");
+    assert_eq!(content("abcd<aside>efgh efgh efgh i</aside>"), "abcd efgh efgh efgh i");
+    let menu = "<a href=x>about</a> ".repeat(30);
+    assert_eq!(content(&format!("abcd<nav>{menu} menu menu</nav>")), "abcd");
+    // A link never closed has no end, and the next one shows that.
+    assert_eq!(content("abcd<nav><a>ijkl ijkl<a>ijkl ijkl</nav>"), "abcd ijkl ijklijkl ijkl");
+    // What is hidden never counts.
+    assert_eq!(content("a<script>many letters</script><template>here</template>"), "a");
+    assert_eq!(content("<title>Shop</title><nav><a>Home</a></nav>"), "Shop Home");
+}
+
+#[test]
+fn the_content_of_a_declarative_shadow_root_is_text_where_it_stands() {
+    for mode in ["open", "CLOSED"] {
+        let html = format!(
+            "a<x-page><template shadowrootmode={mode}>b<p>c</template>d</x-page><template>x</template>"
+        );
+        assert_eq!(words(&html), "a b c d");
+        assert_eq!(content(&html), "a b c d");
+    }
+    assert_eq!(words("a<template shadowrootmode=x>b</template><template shadow>c</template>"), "a");
+    let nested = "a<template>x<template shadowrootmode=open>x</template>x</template>b";
+    assert_eq!(words(nested), "ab");
+    let nested = "a<template shadowrootmode=open>b<template>x</template>c</template>d";
+    assert_eq!(words(nested), "a bc d");
+}
+
+#[test]
+fn xhtml_is_read_by_its_own_syntax_where_the_page_says_so() {
+    let page = "<title/><script src='a'/><p>a</p><textarea/><iframe/><aside/>b<nav/><![CDATA[c <d>]]>\
+                <script>//<![CDATA[\nx < y //]]></script><object/>e<br/>f";
+    assert_eq!(words(page), "e f", "in HTML the script extends to the next end tag");
+    for declaration in [
+        "<?xml version='1.0'?>",
+        "\u{feff}\n<?xml\tversion='1.0' encoding='utf-8'?>",
+        "<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML 1.0 Strict//EN\" \"x.dtd\">",
+    ] {
+        assert_eq!(words(&format!("{declaration}{page}")), "a b c <d> e f", "{declaration}");
+    }
+    let declared = declared_as_xml(page.into());
+    assert_eq!(words(&declared), "a b c <d> e f");
+    assert_eq!(declared_as_xml(declared.clone()), declared);
+    for html in ["<?xmlversion?>", "<!doctype html>", "x<?xml version='1.0'?>"] {
+        assert_eq!(words(&format!("{html}<aside/>b<![CDATA[c]]></aside>")).replace('x', ""), "");
+    }
+}
+
+#[test]
+fn a_cdata_section_never_closed_hides_nothing() {
+    let declaration = "<?xml version='1.0'?>";
+    assert_eq!(words(&format!("{declaration}a<![CDATA[b>c<![CDATA[>d")), "acd");
+    assert_eq!(
+        words(&format!("{declaration}<![CDATA[]]><![CDATA[]]>a<![CDATA[&amp;]]>")),
+        "a&amp;"
+    );
+}
+
+#[test]
+fn half_a_megabyte_of_regions_is_read_to_its_end() {
+    const BYTES: usize = 512 * 1024;
+    for (open, close) in [
+        ("<div role=main>", "</div>"),
+        ("<main>", "</main>"),
+        ("<main>", ""),
+        ("<div role=search>", "</div>"),
+        ("<div role=search>", ""),
+        ("<main><div role=search>", "</div>"),
+        ("<a><a role=search>", "</a>"),
+        ("<template shadowrootmode=open>", "</template>"),
+        ("<nav><main></main>", "</nav>"),
+    ] {
+        let depth = BYTES / (open.len() + close.len());
+        let html = format!("first<p>{}x{}last", open.repeat(depth), close.repeat(depth));
+        assert!(!content_of_html(&html).is_empty(), "{open}");
+    }
+    let names = (0..BYTES / 32).map(|name| format!("<x{name} role=search>"));
+    let html = names.collect::<String>() + "last";
+    assert!(content_of_html(&html).ends_with("last"));
+    let sections = "<?xml version='1.0'?>".to_owned() + &"<![CDATA[]]>".repeat(BYTES / 12);
+    assert_eq!(words(&(sections.clone() + "last")), "last");
+    assert!(words(&(sections + &"<![CDATA[".repeat(BYTES / 9) + ">last")).ends_with("last"));
+}
+
+/// A piece of a page whose tags are known without a tokenizer.
+#[derive(Debug, Clone, Copy)]
+enum Piece {
+    Start(&'static str, &'static str),
+    End(&'static str),
+    Word(&'static str),
+}
+
+const NAMES: &[&str] = &["div", "main", "nav", "aside", "section", "template", "a", "button"];
+const ATTRIBUTES: &[&str] = &[
+    "",
+    "",
+    "",
+    "role=main",
+    "role=search",
+    "role=banner",
+    "hidden role=main",
+    "shadowrootmode=open",
+];
+
+fn piece() -> impl Strategy<Value = Piece> {
+    let word = prop::sample::select(&["word ", "a b ", ". ", "long long words "][..]);
+    let tags = (prop::sample::select(NAMES), prop::sample::select(ATTRIBUTES));
+    prop_oneof![
+        tags.prop_map(|(name, attributes)| Piece::Start(name, attributes)),
+        prop::sample::select(NAMES).prop_map(Piece::End),
+        word.prop_map(Piece::Word),
+    ]
+}
+
+/// What a start tag stands for in the definition of the content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Main,
+    Site,
+    Hidden,
+    Boilerplate,
+    Link,
+}
+
+fn is_main(name: &str, attributes: &str) -> bool {
+    !attributes.contains("hidden") && (name == "main" || attributes == "role=main")
+}
+
+/// The marks of a start tag. A role that is main takes an element out of those dropped by name.
+fn marks(name: &str, attributes: &str) -> Vec<Mark> {
+    let by_name = match name {
+        "template" if attributes == "shadowrootmode=open" => None,
+        "template" => Some(Mark::Hidden),
+        "nav" | "aside" | "button" => Some(Mark::Boilerplate),
+        "a" => Some(Mark::Link),
+        _ => None,
+    };
+    let by_role = match attributes {
+        _ if is_main(name, attributes) => Some(Mark::Main),
+        _ if name == "main" => None,
+        "role=search" | "role=banner" => Some(Mark::Site),
+        _ => None,
+    };
+    let by_name = by_name.filter(|mark| by_role != Some(Mark::Main) || *mark == Mark::Link);
+    by_name.into_iter().chain(by_role).collect()
+}
+
+/// Where the element that a piece begins ends: its matching end tag by the count of its name.
+fn end_of(pieces: &[Piece], start: usize, mark: Mark) -> Option<usize> {
+    let Piece::Start(name, _) = pieces[start] else { return None };
+    let mut depth = 1;
+    for (at, piece) in pieces.iter().enumerate().skip(start + 1) {
+        let begins_main = matches!(*piece, Piece::Start(name, more) if is_main(name, more));
+        let is_main_tag = matches!(*piece, Piece::Start("main", _));
+        let closes = match mark {
+            Mark::Site => begins_main,
+            Mark::Boilerplate => name != "button" && (begins_main || is_main_tag),
+            Mark::Link => matches!(*piece, Piece::Start("a", _)),
+            Mark::Main | Mark::Hidden => false,
+        };
+        if closes {
+            return None;
+        }
+        match *piece {
+            Piece::Start(other, _) if other == name => depth += 1,
+            Piece::End(other) if other == name => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// The words of the content by its definition, in time that grows with the square of the pieces.
+fn plain_content(pieces: &[Piece]) -> Vec<&'static str> {
+    let mut within = vec![Vec::new(); pieces.len()];
+    let mut main_ends = 0;
+    for (start, piece) in pieces.iter().enumerate() {
+        let Piece::Start(name, attributes) = *piece else { continue };
+        for mark in marks(name, attributes) {
+            if mark == Mark::Main && start < main_ends {
+                continue;
+            }
+            let end = end_of(pieces, start, mark);
+            let end = if mark == Mark::Main { end.or(Some(pieces.len())) } else { end };
+            let Some(end) = end else { continue };
+            if mark == Mark::Site && start < main_ends && main_ends < end {
+                continue;
+            }
+            if mark == Mark::Main {
+                main_ends = end;
+            }
+            within[start..end].iter_mut().for_each(|marks| marks.push(mark));
+        }
+    }
+    let select = |matches: &dyn Fn(&[Mark]) -> bool| -> Vec<&'static str> {
+        let words = pieces.iter().zip(&within).filter(|(_, marks)| matches(marks));
+        let words = words.filter_map(|(piece, _)| match *piece {
+            Piece::Word(word) => Some(word.split_whitespace()),
+            Piece::Start(..) | Piece::End(_) => None,
+        });
+        words.flatten().collect()
+    };
+    let letters = |words: &[&str]| words.concat().chars().filter(|c| c.is_alphanumeric()).count();
+    let is_dropped = |marks: &[Mark]| {
+        [Mark::Hidden, Mark::Boilerplate, Mark::Site].iter().any(|mark| marks.contains(mark))
+    };
+    let main = select(&|marks| marks.contains(&Mark::Main) && !is_dropped(marks));
+    let has_main = letters(&main) > 0;
+    let in_region = |marks: &[Mark]| !has_main || marks.contains(&Mark::Main);
+    let rest = select(&|marks| in_region(marks) && !is_dropped(marks));
+    let boilerplate = select(&|marks| {
+        let seen = in_region(marks) && !marks.contains(&Mark::Hidden);
+        seen && is_dropped(marks) && !marks.contains(&Mark::Link)
+    });
+    if letters(&rest) == 0 || letters(&boilerplate) > 3 * letters(&rest) {
+        select(&|marks| in_region(marks) && !marks.contains(&Mark::Hidden))
+    } else {
+        rest
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn the_content_is_that_of_its_plain_form(pieces in prop::collection::vec(piece(), 0..24)) {
+        let tag = |piece: &Piece| match *piece {
+            Piece::Start(name, attributes) => format!("<{name} {attributes}>"),
+            Piece::End(name) => format!("</{name}>"),
+            Piece::Word(word) => word.to_owned(),
+        };
+        let html: String = pieces.iter().map(tag).collect();
+        prop_assert_eq!(content(&html), plain_content(&pieces).join(" "), "{}", html);
+    }
+}
