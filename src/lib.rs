@@ -82,6 +82,9 @@ mod atomic_file;
 mod kernel;
 mod lines;
 
+#[doc(hidden)]
+pub use kernel::instruction_set;
+
 // The program, its benchmarks and its tests use these. They are not part of the crate's interface and
 // change without notice.
 #[doc(hidden)]

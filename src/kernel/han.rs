@@ -1,6 +1,7 @@
 //! Reads Han characters, U+4E00 to U+9FFF with three bytes of UTF-8 each, sixteen at a time.
 //!
-//! There are two variants: one permutation of 48 bytes with AVX-512, and a loop.
+//! There are four variants: one permutation of 48 bytes with AVX-512; AVX2 and NEON, which shuffle
+//! four characters at a time out of sixteen bytes; and a loop, which defines the others.
 
 use crate::kernel::Simd;
 
@@ -39,9 +40,13 @@ pub(crate) fn han(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Simd::available` has checked that the processor has these instructions.
         Simd::Avx512 => unsafe { x86::avx512(utf_8, words, pairs) },
-        #[cfg(not(target_arch = "x86_64"))]
-        Simd::Avx512 => portable(utf_8, words, pairs),
-        Simd::Avx2 | Simd::Portable => portable(utf_8, words, pairs),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Simd::Avx2 => unsafe { x86::avx2(utf_8, words, pairs) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Simd::Neon => unsafe { arm::neon(utf_8, words, pairs) },
+        Simd::Portable => portable(utf_8, words, pairs),
     }
 }
 
@@ -65,16 +70,29 @@ pub(crate) fn portable(
     count
 }
 
+/// The bytes that are read for [`HAN_MAX`] characters, of which each four come from sixteen bytes.
+const BYTES: usize = 3 * HAN_MAX + 4;
+
+/// The text; a shorter one with zeros after its last whole character, which begin no Han character.
+fn padded<'a>(utf_8: &'a [u8], end: &'a mut [u8; BYTES]) -> &'a [u8; BYTES] {
+    if let Some(bytes) = utf_8.first_chunk() {
+        return bytes;
+    }
+    let whole = utf_8.len() / 3 * 3;
+    end[..whole].copy_from_slice(&utf_8[..whole]);
+    end
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     #[allow(
         clippy::wildcard_imports,
         clippy::allow_attributes,
-        reason = "ten intrinsics, named by Intel"
+        reason = "twenty intrinsics, named by Intel"
     )]
     use std::arch::x86_64::*;
 
-    use super::{BITS, FIRST, HAN_MAX, LAST};
+    use super::{BITS, BYTES, FIRST, HAN_MAX, LAST, padded};
 
     /// The source of each byte of a lane: the bytes of a character, either reversed, so that lanes
     /// compare as characters do, or in order. [`THREE`] sets the fourth byte of a lane to 0.
@@ -136,6 +154,110 @@ mod x86 {
         store(words, low, high);
         store(pairs, two(low, low_next), two(high, high_next));
         is_han.trailing_ones() as usize
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn avx2(
+        utf_8: &[u8],
+        words: &mut [u64; HAN_MAX],
+        pairs: &mut [u64; HAN_MAX],
+    ) -> usize {
+        let mut end = [0; BYTES];
+        let bytes = padded(utf_8, &mut end);
+        let reversed = _mm_setr_epi8(2, 1, 0, -1, 5, 4, 3, -1, 8, 7, 6, -1, 11, 10, 9, -1);
+        let single = _mm256_setr_epi8(
+            0, 1, 2, -1, -1, -1, -1, -1, 3, 4, 5, -1, -1, -1, -1, -1, //
+            6, 7, 8, -1, -1, -1, -1, -1, 9, 10, 11, -1, -1, -1, -1, -1,
+        );
+        let pair = _mm256_setr_epi8(
+            0, 1, 2, 3, 4, 5, -1, -1, 3, 4, 5, 6, 7, 8, -1, -1, //
+            6, 7, 8, 9, 10, 11, -1, -1, 9, 10, 11, 12, 13, 14, -1, -1,
+        );
+        let mut is_han = 0;
+        for four in 0..HAN_MAX / 4 {
+            // SAFETY: the last of these sixteen bytes are the last of the array.
+            let sixteen = unsafe { _mm_loadu_si128(bytes.as_ptr().add(12 * four).cast()) };
+            // Three bytes are a positive number, so that lanes may compare as signed ones.
+            let ordered = _mm_shuffle_epi8(sixteen, reversed);
+            let below = _mm_cmpgt_epi32(_mm_set1_epi32(FIRST.cast_signed()), ordered);
+            let above = _mm_cmpgt_epi32(ordered, _mm_set1_epi32(LAST.cast_signed()));
+            let other = _mm_movemask_ps(_mm_castsi128_ps(_mm_or_si128(below, above)));
+            is_han |= (!other & 0xf) << (4 * four);
+            let both = _mm256_broadcastsi128_si256(sixteen);
+            // SAFETY: both arrays have sixteen words.
+            unsafe {
+                let (words, pairs) = (words.as_mut_ptr(), pairs.as_mut_ptr());
+                let single = _mm256_shuffle_epi8(both, single);
+                _mm256_storeu_si256(words.add(4 * four).cast(), single);
+                _mm256_storeu_si256(pairs.add(4 * four).cast(), _mm256_shuffle_epi8(both, pair));
+            }
+        }
+        is_han.trailing_ones() as usize
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    #[allow(
+        clippy::wildcard_imports,
+        clippy::allow_attributes,
+        reason = "fifteen intrinsics, named by Arm"
+    )]
+    use std::arch::aarch64::*;
+
+    use super::{BYTES, FIRST, HAN_MAX, LAST, padded};
+    use crate::kernel::neon::load;
+
+    /// An index that selects no byte.
+    const NO: u8 = u8::MAX;
+
+    const REVERSED: [u8; 16] = [2, 1, 0, NO, 5, 4, 3, NO, 8, 7, 6, NO, 11, 10, 9, NO];
+    const SINGLE: [u8; 16] = [0, 1, 2, NO, NO, NO, NO, NO, 3, 4, 5, NO, NO, NO, NO, NO];
+    const PAIR: [u8; 16] = [0, 1, 2, 3, 4, 5, NO, NO, 3, 4, 5, 6, 7, 8, NO, NO];
+
+    #[target_feature(enable = "neon")]
+    pub(super) fn neon(
+        utf_8: &[u8],
+        words: &mut [u64; HAN_MAX],
+        pairs: &mut [u64; HAN_MAX],
+    ) -> usize {
+        let mut end = [0; BYTES];
+        let bytes = padded(utf_8, &mut end);
+        let (single, pair) = (load(&SINGLE), load(&PAIR));
+        let mut is_han = 0;
+        let (words, _) = words.as_chunks_mut::<4>();
+        let (pairs, _) = pairs.as_chunks_mut::<4>();
+        for (four, (words, pairs)) in words.iter_mut().zip(pairs).enumerate() {
+            let sixteen = load(bytes[12 * four..].first_chunk().expect("sixteen bytes"));
+            is_han |= han_of(sixteen) << (4 * four);
+            // The third character is six bytes after the first.
+            let further = vextq_u8::<6>(sixteen, sixteen);
+            store(words, [vqtbl1q_u8(sixteen, single), vqtbl1q_u8(further, single)]);
+            store(pairs, [vqtbl1q_u8(sixteen, pair), vqtbl1q_u8(further, pair)]);
+        }
+        is_han.trailing_ones() as usize
+    }
+
+    /// Which of four characters are Han.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn han_of(sixteen: uint8x16_t) -> u32 {
+        let ordered = vreinterpretq_u32_u8(vqtbl1q_u8(sixteen, load(&REVERSED)));
+        let above = vsubq_u32(ordered, vdupq_n_u32(FIRST));
+        let is_han = vcleq_u32(above, vdupq_n_u32(LAST - FIRST));
+        // SAFETY: the array has four numbers.
+        let weights = unsafe { vld1q_u32([1, 2, 4, 8].as_ptr()) };
+        vaddvq_u32(vandq_u32(is_han, weights))
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn store(to: &mut [u64; 4], [low, high]: [uint8x16_t; 2]) {
+        // SAFETY: the array has four words.
+        unsafe {
+            vst1q_u64(to.as_mut_ptr(), vreinterpretq_u64_u8(low));
+            vst1q_u64(to.as_mut_ptr().add(2), vreinterpretq_u64_u8(high));
+        }
     }
 }
 

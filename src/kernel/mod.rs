@@ -6,17 +6,20 @@
 //! short strings and counts their bits. The kernel knows neither index nor recipe: its input is
 //! words and bytes, its output is words.
 //!
-//! Functions have variants for AVX-512, for AVX2 and in plain Rust. The choice is made at run time
-//! ([`Simd`]), and the variants are tested against each other on random and adversarial input.
+//! Functions have variants for AVX-512, for AVX2, for NEON (on a 64-bit Arm) and in plain Rust. The
+//! choice is made at run time ([`Simd`]), and each variant that the processor has is tested against
+//! plain Rust on random and adversarial input.
 //! `unsafe` is used to call a function that needs an instruction set (after checking that the
 //! processor has it), to load and store lanes within a slice, and to prefetch an address (which
 //! cannot fault).
 #![cfg_attr(
-    target_arch = "x86_64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
     expect(unsafe_code, reason = "SIMD and prefetch need it; every block says why it is sound")
 )]
 
 pub(crate) mod han;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 pub(crate) mod permute;
 pub(crate) mod scan;
 pub(crate) mod squeeze;
@@ -28,24 +31,72 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Simd {
     /// AVX-512 as Ice Lake and Zen 4 have it, with BMI2.
+    #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// AVX2.
+    /// AVX2, with the bit operations that every processor with AVX2 from Intel and AMD has.
+    #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// NEON, which every 64-bit Arm has.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     /// Any processor.
     Portable,
 }
 
+/// The variable that names the best instruction set to use, to measure and test the others.
+const LIMIT_VARIABLE: &str = "NEARPRINT_TEST_SIMD";
+
+/// The name of the instruction set in use, as `NEARPRINT_TEST_SIMD` takes it.
+pub fn instruction_set() -> &'static str {
+    Simd::best().name()
+}
+
 impl Simd {
-    /// The best that this processor has.
+    /// Every instruction set, the best first.
+    const ALL: &[Self] = &[
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx512,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx2,
+        #[cfg(target_arch = "aarch64")]
+        Self::Neon,
+        Self::Portable,
+    ];
+
+    /// The best that this processor has, or the one that `NEARPRINT_TEST_SIMD` names.
+    ///
+    /// # Panics
+    /// If the variable names none that this processor has.
+    #[inline]
     pub(crate) fn best() -> Self {
         static BEST: LazyLock<Simd> =
-            LazyLock::new(|| Simd::available().next().unwrap_or(Simd::Portable));
+            LazyLock::new(|| Simd::named(std::env::var_os(LIMIT_VARIABLE).as_deref()));
         *BEST
+    }
+
+    fn named(name: Option<&std::ffi::OsStr>) -> Self {
+        let asked = |simd: &Self| name.is_none_or(|name| name == simd.name());
+        Self::available().find(asked).unwrap_or_else(|| {
+            let names: Vec<&str> = Self::available().map(Self::name).collect();
+            panic!("{LIMIT_VARIABLE} must be one of {}", names.join(", "))
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "avx2",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => "neon",
+            Self::Portable => "portable",
+        }
     }
 
     /// Every instruction set that this processor has, the best first.
     pub(crate) fn available() -> impl Iterator<Item = Self> {
-        [Self::Avx512, Self::Avx2, Self::Portable].into_iter().filter(|simd| simd.is_available())
+        Self::ALL.iter().copied().filter(|simd| simd.is_available())
     }
 
     fn is_available(self) -> bool {
@@ -60,12 +111,18 @@ impl Simd {
                     && is_x86_feature_detected!("avx512vbmi2")
                     && is_x86_feature_detected!("avx512vpopcntdq")
                     && is_x86_feature_detected!("avx512bitalg")
-                    && is_x86_feature_detected!("bmi2")
+                    && Self::Avx2.is_available()
             }
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
-            #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx512 | Self::Avx2 => false,
+            Self::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("bmi1")
+                    && is_x86_feature_detected!("bmi2")
+                    && is_x86_feature_detected!("lzcnt")
+                    && is_x86_feature_detected!("popcnt")
+            }
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
             Self::Portable => true,
         }
     }
@@ -86,7 +143,19 @@ pub(crate) fn prefetch<T>(items: &[T], at: u32) {
         // every x86-64.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(item.cast::<i8>()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    {
+        let item = items.as_ptr().wrapping_add(at as usize);
+        // SAFETY: a prefetch changes no memory and no register, and cannot fault.
+        unsafe {
+            std::arch::asm!(
+                "prfm pldl2keep, [{item}]",
+                item = in(reg) item,
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = (items, at);
 }
 

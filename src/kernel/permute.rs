@@ -1,7 +1,8 @@
 //! Permutes the bits of 64-bit words.
 //!
-//! There are two variants: one AVX-512 instruction for all 64 bits, and a table look-up for each
-//! nibble.
+//! There are four variants: one AVX-512 instruction for all 64 bits; AVX2 and NEON, which shuffle
+//! the source byte of each bit to a byte of its own and test the bit there; and a table look-up for
+//! each nibble, which defines the others.
 
 use crate::kernel::Simd;
 
@@ -49,9 +50,13 @@ impl Permuter {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Simd::available` has checked that the processor has these instructions.
             Simd::Avx512 => unsafe { x86::permute_all(&self.sources, words) },
-            #[cfg(not(target_arch = "x86_64"))]
-            Simd::Avx512 => self.portable(words),
-            Simd::Avx2 | Simd::Portable => self.portable(words),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Simd::Avx2 => unsafe { x86::permute_all_avx2(&self.sources, words) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: as above.
+            Simd::Neon => unsafe { arm::permute_all(&self.sources, words) },
+            Simd::Portable => self.portable(words),
         }
     }
 
@@ -75,7 +80,12 @@ impl std::fmt::Debug for Permuter {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::{_mm512_bitshuffle_epi64_mask, _mm512_load_si512, _mm512_set1_epi64};
+    #[allow(
+        clippy::wildcard_imports,
+        clippy::allow_attributes,
+        reason = "fifteen intrinsics, named by Intel"
+    )]
+    use std::arch::x86_64::*;
 
     use super::Sources;
 
@@ -87,6 +97,73 @@ mod x86 {
             // The word is in all eight lanes, and each of the 64 source bytes picks a bit of its
             // lane.
             *word = _mm512_bitshuffle_epi64_mask(_mm512_set1_epi64(word.cast_signed()), sources);
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn permute_all_avx2(sources: &Sources, words: &mut [u64]) {
+        // SAFETY: `Sources` has 64 bytes and is aligned to 64.
+        let (low, high) = unsafe {
+            let sources: *const __m256i = sources.0.as_ptr().cast();
+            (_mm256_load_si256(sources), _mm256_load_si256(sources.add(1)))
+        };
+        let (low_bits, high_bits) = (bits_of(low), bits_of(high));
+        let (low_bytes, high_bytes) = (bytes_of(low), bytes_of(high));
+        for word in words {
+            let lanes = _mm256_set1_epi64x(word.cast_signed());
+            let low = picked(lanes, low_bytes, low_bits);
+            *word = u64::from(low) | u64::from(picked(lanes, high_bytes, high_bits)) << 32;
+        }
+    }
+
+    /// The byte of a word that each source lies in.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn bytes_of(sources: __m256i) -> __m256i {
+        _mm256_and_si256(_mm256_srli_epi16::<3>(sources), _mm256_set1_epi8(7))
+    }
+
+    /// The bit of its byte that each source is, as a mask.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn bits_of(sources: __m256i) -> __m256i {
+        let masks = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64.cast_signed());
+        _mm256_shuffle_epi8(masks, _mm256_and_si256(sources, _mm256_set1_epi8(7)))
+    }
+
+    /// These 32 bits of a word.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn picked(lanes: __m256i, bytes: __m256i, bits: __m256i) -> u32 {
+        let tested = _mm256_and_si256(_mm256_shuffle_epi8(lanes, bytes), bits);
+        _mm256_movemask_epi8(_mm256_cmpeq_epi8(tested, bits)).cast_unsigned()
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::{
+        vandq_u8, vdupq_n_u8, vdupq_n_u64, vqtbl1q_u8, vreinterpretq_s8_u8, vreinterpretq_u8_u64,
+        vshlq_u8, vshrq_n_u8, vtstq_u8,
+    };
+
+    use super::Sources;
+    use crate::kernel::neon::{load, mask_of_64};
+
+    #[target_feature(enable = "neon")]
+    pub(super) fn permute_all(sources: &Sources, words: &mut [u64]) {
+        let (sources, _) = sources.0.as_chunks::<16>();
+        let sources: [_; 4] = std::array::from_fn(|i| load(&sources[i]));
+        // The byte of a word that each source lies in, and the bit of that byte, as a mask.
+        let bytes = sources.map(|sources| vshrq_n_u8::<3>(sources));
+        let bits = sources.map(|sources| {
+            let within = vandq_u8(sources, vdupq_n_u8(7));
+            vshlq_u8(vdupq_n_u8(1), vreinterpretq_s8_u8(within))
+        });
+        for word in words {
+            let lanes = vreinterpretq_u8_u64(vdupq_n_u64(*word));
+            let picked = |i: usize| vtstq_u8(vqtbl1q_u8(lanes, bytes[i]), bits[i]);
+            *word = mask_of_64(std::array::from_fn(picked));
         }
     }
 }

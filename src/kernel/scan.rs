@@ -62,8 +62,9 @@ pub(crate) fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern, fou
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Simd::Avx2 => unsafe { x86::scan_avx2(lines, at, pattern, found) },
-        #[cfg(not(target_arch = "x86_64"))]
-        Simd::Avx512 | Simd::Avx2 => portable(lines, at, pattern, found),
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Simd::Neon => unsafe { arm::scan(lines, at, pattern, found) },
         Simd::Portable => portable(lines, at, pattern, found),
     }
 }
@@ -89,10 +90,13 @@ pub(crate) fn scan_words(simd: Simd, words: &[u32], word: u32, distance: u32) ->
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Simd::available` has checked that the processor has these instructions.
         Simd::Avx512 => unsafe { x86::scan_words_avx512(words, word, distance) },
-        // A bucket has few words, so AVX2 would lose on the remainder what it gains.
-        Simd::Avx2 | Simd::Portable => portable_words(words, word, distance),
-        #[cfg(not(target_arch = "x86_64"))]
-        Simd::Avx512 => portable_words(words, word, distance),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Simd::Avx2 => unsafe { x86::scan_words_avx2(words, word, distance) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Simd::Neon => unsafe { arm::scan_words(words, word, distance) },
+        Simd::Portable => portable_words(words, word, distance),
     }
 }
 
@@ -121,30 +125,6 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::{Found, Line, MORE, Pattern, SCAN_MAX, WORDS_MAX};
-
-    /// For each lane, the bits to flip, those to count, and the largest number of ones.
-    ///
-    /// In the last lane only the flag counts, flipped, and no ones are accepted: the lane is
-    /// accepted if the flag is set. Lanes after the slots are never accepted.
-    #[repr(C, align(64))]
-    struct Lanes {
-        flip: [u32; 16],
-        mask: [u32; 16],
-        most: [i32; 16],
-    }
-
-    impl Lanes {
-        fn of(pattern: Pattern) -> Self {
-            let mut lanes = Self { flip: [MORE; 16], mask: [MORE; 16], most: [-1; 16] };
-            lanes.most[15] = 0;
-            for i in 0..pattern.slots.min(15) as usize {
-                lanes.flip[i] = pattern.low;
-                lanes.mask[i] = u32::MAX;
-                lanes.most[i] = pattern.distance.cast_signed();
-            }
-            lanes
-        }
-    }
 
     #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
     pub(super) fn scan_avx512(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
@@ -190,31 +170,59 @@ mod x86 {
         all
     }
 
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     pub(super) fn scan_avx2(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
-        let lanes = Lanes::of(pattern);
+        let slots = _bzhi_u32(0x7fff, pattern.slots) as u16;
+        let low = _mm256_set1_epi32(pattern.low.cast_signed());
+        let most = _mm256_set1_epi32(pattern.distance.min(32).cast_signed());
         (found.near, found.more) = (0, 0);
         for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
             let line = &lines[at as usize].0;
-            let taken = |first: usize| {
-                let load = |from: *const u32| {
-                    // SAFETY: 8 of 16 lanes are read, from an address that is a multiple of 32.
-                    unsafe { _mm256_load_si256(from.wrapping_add(first).cast()) }
-                };
-                let different = _mm256_and_si256(
-                    _mm256_xor_si256(load(line.as_ptr()), load(lanes.flip.as_ptr())),
-                    load(lanes.mask.as_ptr()),
-                );
-                let more_than =
-                    _mm256_cmpgt_epi32(ones(different), load(lanes.most.as_ptr().cast()));
-                let more_than = _mm256_movemask_ps(_mm256_castsi256_ps(more_than));
-                !more_than.cast_unsigned() as u16 & 0xff
+            // SAFETY: a line has 64 bytes and is aligned to 64.
+            let (first, second) = unsafe {
+                let line: *const __m256i = line.as_ptr().cast();
+                (_mm256_load_si256(line), _mm256_load_si256(line.add(1)))
             };
-            found.note(i, taken(0) | taken(8) << 8);
+            let far = far(_mm256_xor_si256(first, low), most)
+                | far(_mm256_xor_si256(second, low), most) << 8;
+            let more = (line[15] >> 31 << 15) as u16;
+            found.note(i, !(far as u16) & slots | more);
         }
     }
 
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn scan_words_avx2(words: &[u32], word: u32, distance: u32) -> u64 {
+        let words = &words[..words.len().min(WORDS_MAX)];
+        let word = _mm256_set1_epi32(word.cast_signed());
+        let most = _mm256_set1_epi32(distance.min(32).cast_signed());
+        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let mut all_far = 0;
+        let mut first = 0;
+        loop {
+            let there = words.len().saturating_sub(first) as i32;
+            let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(there), lanes);
+            // SAFETY: the mask reads only words of the slice.
+            let some =
+                unsafe { _mm256_maskload_epi32(words.as_ptr().wrapping_add(first).cast(), there) };
+            all_far |= u64::from(far(_mm256_xor_si256(some, word), most)) << first;
+            first += 8;
+            if first >= words.len() {
+                break;
+            }
+        }
+        _bzhi_u64(!all_far, words.len() as u32)
+    }
+
+    /// Which lanes have more ones than `most`.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn far(lanes: __m256i, most: __m256i) -> u32 {
+        let more = _mm256_cmpgt_epi32(ones(lanes), most);
+        _mm256_movemask_ps(_mm256_castsi256_ps(more)).cast_unsigned()
+    }
+
     /// The ones of each 32-bit lane: those of each nibble by a shuffle, then sums (Mula 2016).
+    #[inline]
     #[target_feature(enable = "avx2")]
     fn ones(lanes: __m256i) -> __m256i {
         let nibble = _mm256_set1_epi8(0x0f);
@@ -227,6 +235,59 @@ mod x86 {
         let bytes = _mm256_add_epi8(low, _mm256_shuffle_epi8(counts, high));
         let pairs = _mm256_maddubs_epi16(bytes, _mm256_set1_epi8(1));
         _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::{
+        uint8x16_t, vcleq_u8, vcntq_u8, vdupq_n_u8, vdupq_n_u32, veorq_u32, vld1q_u32, vpaddq_u8,
+        vreinterpretq_u8_u32,
+    };
+
+    use super::{Found, Line, Pattern, SCAN_MAX, WORDS_MAX};
+    use crate::kernel::neon::mask_of_16;
+
+    #[target_feature(enable = "neon")]
+    pub(super) fn scan(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+        let slots = (1_u16 << pattern.slots.min(15)) - 1;
+        (found.near, found.more) = (0, 0);
+        for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
+            let line = &lines[at as usize].0;
+            let more = (line[15] >> 31 << 15) as u16;
+            found.note(i, near(line, pattern.low, pattern.distance) & slots | more);
+        }
+    }
+
+    #[target_feature(enable = "neon")]
+    pub(super) fn scan_words(words: &[u32], word: u32, distance: u32) -> u64 {
+        let words = &words[..words.len().min(WORDS_MAX)];
+        let (sixteens, rest) = words.as_chunks::<16>();
+        let mut last = [0; 16];
+        last[..rest.len()].copy_from_slice(rest);
+        let there = (1_u16 << rest.len()) - 1;
+        let rest = u64::from(near(&last, word, distance) & there);
+        sixteens
+            .iter()
+            .rev()
+            .fold(rest, |all, sixteen| all << 16 | u64::from(near(sixteen, word, distance)))
+    }
+
+    /// Which words lie within a distance of another one.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn near(words: &[u32; 16], other: u32, distance: u32) -> u16 {
+        let other = vdupq_n_u32(other);
+        let ones = |i: usize| -> uint8x16_t {
+            // SAFETY: four of sixteen words are read.
+            let four = unsafe { vld1q_u32(words[4 * i..4 * i + 4].as_ptr()) };
+            vcntq_u8(vreinterpretq_u8_u32(veorq_u32(four, other)))
+        };
+        // Sums of neighbouring bytes, twice: the ones of a word in a byte, in the order of words.
+        let low = vpaddq_u8(ones(0), ones(1));
+        let high = vpaddq_u8(ones(2), ones(3));
+        let most = vdupq_n_u8(distance.min(32) as u8);
+        mask_of_16(vcleq_u8(vpaddq_u8(low, high), most))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Squeezes ASCII: lower case, and one space for each run of characters other than letters
 //! and digits.
 //!
-//! There are two variants: AVX-512 for 64 bytes at a time, which classifies them and packs them
-//! with one instruction, and a loop without branches on the text.
+//! There are four variants: AVX-512 for 64 bytes at a time, which classifies them and packs them
+//! with one instruction; AVX2 for 32 and NEON for 64 bytes at a time, which pack eight bytes by a
+//! shuffle from a table; and a loop without branches on the text, which defines the others.
 
 use crate::kernel::Simd;
 
@@ -43,9 +44,13 @@ pub(crate) fn squeeze(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Simd::available` has checked that the processor has these instructions.
         Simd::Avx512 => unsafe { x86::avx512(ascii, in_word, out, ends) },
-        #[cfg(not(target_arch = "x86_64"))]
-        Simd::Avx512 => portable(ascii, in_word, out, ends),
-        Simd::Avx2 | Simd::Portable => portable(ascii, in_word, out, ends),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Simd::Avx2 => unsafe { x86::avx2(ascii, in_word, out, ends) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Simd::Neon => unsafe { arm::neon(ascii, in_word, out, ends) },
+        Simd::Portable => portable(ascii, in_word, out, ends),
     }
 }
 
@@ -76,6 +81,28 @@ pub(crate) fn portable(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [
     Squeezed { bytes, words }
 }
 
+/// For each mask of eight bits, the positions of its ones, and then [`NOTHING`]. As the indices of a
+/// shuffle of eight bytes they pack those that the mask selects. 2 KiB.
+const ONES: [[u8; 8]; 256] = {
+    let mut ones = [[NOTHING; 8]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let (mut bit, mut count) = (0, 0);
+        while bit < 8 {
+            if mask >> bit & 1 == 1 {
+                ones[mask][count] = bit;
+                count += 1;
+            }
+            bit += 1;
+        }
+        mask += 1;
+    }
+    ones
+};
+
+/// An index that selects no byte: a shuffle gives 0, which is neither a letter nor a space.
+const NOTHING: u8 = 0x80;
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     #[allow(
@@ -85,7 +112,7 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{ENDS_SLACK, Squeezed};
+    use super::{ENDS_SLACK, ONES, Squeezed};
 
     /// The indices of the bytes of a vector.
     const INDICES: [u8; 64] = {
@@ -147,6 +174,172 @@ mod x86 {
             before = is_word >> 63;
         }
         Squeezed { bytes, words }
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn avx2(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [u32]) -> Squeezed {
+        let (mut bytes, mut words, mut before) = (0, 0, u32::from(in_word));
+        for piece in ascii.chunks(32) {
+            let mut last = [0; 32];
+            let whole = piece.first_chunk().unwrap_or_else(|| {
+                last[..piece.len()].copy_from_slice(piece);
+                &last
+            });
+            // SAFETY: the array has 32 bytes.
+            let raw = unsafe { _mm256_loadu_si256(whole.as_ptr().cast()) };
+            let lower = _mm256_or_si256(raw, _mm256_set1_epi8(0x20));
+            let words_here = _mm256_or_si256(within(lower, b'a', 26), within(raw, b'0', 10));
+            let is_word = _mm256_movemask_epi8(words_here).cast_unsigned();
+            let there = _bzhi_u32(u32::MAX, piece.len() as u32);
+            let kept = is_word | (is_word << 1 | before) & there;
+            // The bit of a digit that differs in `lower` is set in all digits.
+            let spaced = _mm256_blendv_epi8(_mm256_set1_epi8(0x20), lower, words_here);
+            let halves = [_mm256_castsi256_si128(spaced), _mm256_extracti128_si256::<1>(spaced)];
+            let out = &mut out[bytes..bytes + 32];
+            let ends = &mut ends[words..words + 32];
+            let (mut packed, mut ended) = (0, 0);
+            for (half, sixteen) in halves.into_iter().enumerate() {
+                let kept = kept >> (16 * half);
+                let (low, high) = ((kept & 0xff) as usize, (kept >> 8 & 0xff) as usize);
+                let sources = _mm_set_epi64x(index(high) + EIGHT_OF_EACH, index(low));
+                let eights = _mm_shuffle_epi8(sixteen, sources);
+                // Every space that is kept ends a word.
+                let spaces = _mm_cmpeq_epi8(eights, _mm_set1_epi8(0x20));
+                let spaces = _mm_movemask_epi8(spaces) as usize;
+                // SAFETY: at most 24 bytes of the 32 are packed before these eight.
+                unsafe { _mm_storel_epi64(out.as_mut_ptr().add(packed).cast(), eights) };
+                let begin = bytes + packed;
+                packed += low.count_ones() as usize;
+                let high_eight = _mm_unpackhi_epi64(eights, eights);
+                // SAFETY: as above.
+                unsafe { _mm_storel_epi64(out.as_mut_ptr().add(packed).cast(), high_eight) };
+                note_ends(spaces & 0xff, begin, &mut ends[ended..]);
+                ended += (spaces & 0xff).count_ones() as usize;
+                note_ends(spaces >> 8, bytes + packed, &mut ends[ended..]);
+                ended += (spaces >> 8).count_ones() as usize;
+                packed += high.count_ones() as usize;
+            }
+            bytes += packed;
+            words += ended;
+            before = is_word >> 31;
+        }
+        Squeezed { bytes, words }
+    }
+
+    /// Eight in every byte: the second half of sixteen bytes.
+    const EIGHT_OF_EACH: i64 = 0x0808_0808_0808_0808;
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn index(mask: usize) -> i64 {
+        i64::from_le_bytes(ONES[mask])
+    }
+
+    /// Which bytes are one of the `count` from `first` on.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn within(bytes: __m256i, first: u8, count: u8) -> __m256i {
+        // Lanes compare as signed numbers, so the first becomes the least of those.
+        let above = _mm256_add_epi8(bytes, _mm256_set1_epi8(i8::MIN.wrapping_sub_unsigned(first)));
+        _mm256_cmpgt_epi8(_mm256_set1_epi8(i8::MIN.wrapping_add_unsigned(count)), above)
+    }
+
+    /// Writes the positions of the ones of a mask, at most four, plus `begin`.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn note_ends(mask: usize, begin: usize, ends: &mut [u32]) {
+        let four = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(index(mask) as i32));
+        let to = &mut ends[..4];
+        // SAFETY: the slice has four numbers.
+        unsafe {
+            _mm_storeu_si128(
+                to.as_mut_ptr().cast(),
+                _mm_add_epi32(four, _mm_set1_epi32(begin as i32)),
+            );
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    #[allow(
+        clippy::wildcard_imports,
+        clippy::allow_attributes,
+        reason = "twenty intrinsics, named by Arm"
+    )]
+    use std::arch::aarch64::*;
+
+    use super::{ONES, Squeezed};
+    use crate::kernel::neon::{load, mask_of_64};
+
+    #[target_feature(enable = "neon")]
+    pub(super) fn neon(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [u32]) -> Squeezed {
+        let (mut bytes, mut words, mut before) = (0, 0, u64::from(in_word));
+        for piece in ascii.chunks(64) {
+            let mut whole = [0; 64];
+            whole[..piece.len()].copy_from_slice(piece);
+            let (sixteens, _) = whole.as_chunks_mut::<16>();
+            let is_word = mask_of_64(std::array::from_fn(|i| space(&mut sixteens[i])));
+            let there = u64::MAX >> (64 - piece.len());
+            let kept = is_word | (is_word << 1 | before) & there;
+            let (eights, _) = whole.as_chunks::<8>();
+            for (eight, kept) in eights.iter().zip(kept.to_le_bytes()) {
+                let to = out[bytes..].first_chunk_mut().expect("the output has slack");
+                let ended = pack(eight, kept, to);
+                let ends = ends[words..].first_chunk_mut().expect("the ends have slack");
+                note_ends(ended, bytes as u32, ends);
+                bytes += kept.count_ones() as usize;
+                words += ended.count_ones() as usize;
+            }
+            before = is_word >> 63;
+        }
+        Squeezed { bytes, words }
+    }
+
+    /// Makes letters small, and what is no letter or digit a space. Returns which are one.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn space(bytes: &mut [u8; 16]) -> uint8x16_t {
+        let raw = load(bytes);
+        let lower = vorrq_u8(raw, vdupq_n_u8(0x20));
+        let letters = vcltq_u8(vsubq_u8(lower, vdupq_n_u8(b'a')), vdupq_n_u8(26));
+        let digits = vcltq_u8(vsubq_u8(raw, vdupq_n_u8(b'0')), vdupq_n_u8(10));
+        let is_word = vorrq_u8(letters, digits);
+        // The bit of a digit that differs in `lower` is set in all digits.
+        let spaced = vbslq_u8(is_word, lower, vdupq_n_u8(b' '));
+        // SAFETY: the array has 16 bytes.
+        unsafe { vst1q_u8(bytes.as_mut_ptr(), spaced) };
+        is_word
+    }
+
+    /// Packs the bytes that a mask selects. Returns which of the packed bytes are spaces: every
+    /// space that is kept ends a word.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn pack(eight: &[u8; 8], kept: u8, to: &mut [u8; 8]) -> u8 {
+        // SAFETY: all three arrays have eight bytes.
+        let (bytes, sources, weights) = unsafe {
+            (
+                vld1_u8(eight.as_ptr()),
+                vld1_u8(ONES[usize::from(kept)].as_ptr()),
+                vld1_u8([1, 2, 4, 8, 16, 32, 64, 128].as_ptr()),
+            )
+        };
+        let packed = vtbl1_u8(bytes, sources);
+        // SAFETY: the array has eight bytes.
+        unsafe { vst1_u8(to.as_mut_ptr(), packed) };
+        vaddv_u8(vand_u8(vceq_u8(packed, vdup_n_u8(b' ')), weights))
+    }
+
+    /// Writes the positions of the ones of a mask, at most four, plus `begin`.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn note_ends(mask: u8, begin: u32, ends: &mut [u32; 4]) {
+        // SAFETY: the array has eight bytes.
+        let ones = unsafe { vld1_u8(ONES[usize::from(mask)].as_ptr()) };
+        let four = vmovl_u16(vget_low_u16(vmovl_u8(ones)));
+        // SAFETY: the array has four numbers.
+        unsafe { vst1q_u32(ends.as_mut_ptr(), vaddq_u32(four, vdupq_n_u32(begin))) };
     }
 }
 

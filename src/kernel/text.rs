@@ -9,6 +9,9 @@
     reason = "only code inlined into a function with an instruction set may use it"
 )]
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
 use crate::kernel::Simd;
 
 /// The number of hashes processed at a time; a multiple of [`GROUP`].
@@ -20,10 +23,12 @@ pub(crate) const SHORT_MAX: usize = 8;
 /// The multiplier of shingles and of their counts.
 pub(crate) const SHINGLE_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Declares functions with a variant for each instruction set. Each variant calls the plain body,
-/// which the compiler inlines and so compiles with these instructions.
+/// Declares functions with a variant for each instruction set. A variant calls the function of that
+/// name in a module that follows the body, or else the body, which the compiler inlines and so
+/// compiles with these instructions.
 macro_rules! for_each_simd {
-    ($($(#[$meta:meta])* $name:ident $([const $constant:ident])? ($($argument:ident: $type:ty),*) = $body:ident;)*) => {$(
+    ($($(#[$meta:meta])* $name:ident $([const $constant:ident])? ($($argument:ident: $type:ty),*) =
+        $body:ident $(, $avx2:ident)?;)*) => {$(
         $(#[$meta])*
         pub(crate) fn $name $(<const $constant: usize>)? (simd: Simd, $($argument: $type),*) {
             #[cfg(target_arch = "x86_64")]
@@ -34,9 +39,9 @@ macro_rules! for_each_simd {
                 $body $(::<$constant>)? ($($argument),*);
             }
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2")]
+            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
             fn avx2 $(<const $constant: usize>)? ($($argument: $type),*) {
-                $body $(::<$constant>)? ($($argument),*);
+                own_or!([$($avx2::$name)?] $body $(::<$constant>)? ($($argument),*));
             }
             match simd {
                 #[cfg(target_arch = "x86_64")]
@@ -45,22 +50,31 @@ macro_rules! for_each_simd {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
                 Simd::Avx2 => unsafe { avx2 $(::<$constant>)? ($($argument),*) },
-                #[cfg(not(target_arch = "x86_64"))]
-                Simd::Avx512 | Simd::Avx2 => $body $(::<$constant>)? ($($argument),*),
+                // Every 64-bit Arm has NEON, so that the body is compiled with it. It has no
+                // product of 64-bit lanes, and emulating one takes longer than the scalar product.
+                #[cfg(target_arch = "aarch64")]
+                Simd::Neon => $body $(::<$constant>)? ($($argument),*),
                 Simd::Portable => $body $(::<$constant>)? ($($argument),*),
             }
         }
     )*};
 }
 
+/// The call of a function of its own, if there is one, or else that of the body.
+#[cfg(target_arch = "x86_64")]
+macro_rules! own_or {
+    ([] $body:ident $($call:tt)*) => { $body $($call)* };
+    ([$($own:tt)+] $body:ident $($call:tt)*) => { $($own)+ $($call)* };
+}
+
 for_each_simd! {
     /// Hashes strings of 1 to 8 bytes, each in the low bytes of a word whose other bytes are 0. A
     /// length of 0 leaves its word unchanged, for a hash that was computed elsewhere.
-    hash_short(words: &mut [u64], lengths: &[u8]) = hash_short_body;
+    hash_short(words: &mut [u64], lengths: &[u8]) = hash_short_body, avx2;
 
     /// Hashes the windows of `WINDOW` (4 to 8) bytes of ASCII text, as many as there are and as fit
     /// into `hashes`.
-    hash_windows[const WINDOW](bytes: &[u8], hashes: &mut [u64]) = hash_windows_body;
+    hash_windows[const WINDOW](bytes: &[u8], hashes: &mut [u64]) = hash_windows_body, avx2;
 
     /// Counts for each bit the hashes that have it set.
     count_bits(hashes: &[u64], counts: &mut BitCounts) = count_bits_body;
@@ -69,10 +83,10 @@ for_each_simd! {
     empty_lanes(counts: &mut BitCounts) = empty_lanes_body;
 
     /// The shingle of each hash and the next one: n shingles of n + 1 hashes.
-    mix_shingles(hashes: &[u64], shingles: &mut [u64]) = mix_shingles_body;
+    mix_shingles(hashes: &[u64], shingles: &mut [u64]) = mix_shingles_body, avx2;
 
     /// Replaces each shingle, which occurred `earlier` times before, by its element.
-    mix_elements(shingles: &mut [u64], earlier: &[u32]) = mix_elements_body;
+    mix_elements(shingles: &mut [u64], earlier: &[u32]) = mix_elements_body, avx2;
 
     /// The codes of a sketch's bins as two planes of bits, 64 bins a word, the low bits first. The
     /// code of a bin with the least value v is 1 + v mod 3; that of an empty bin is 0.
@@ -91,15 +105,21 @@ const FLIP_1_TO_3: u64 = 0x396c_feb8 ^ 0xbe4b_a423;
 /// The bits that it flips in strings of 4 to 8 bytes.
 const FLIP_4_TO_8: u64 = 0x1cad_21f7_2c81_017c ^ 0xdb97_9083_e96d_d4de;
 
+/// The multipliers of strings of 1 to 3 bytes, in their order, and that of 4 to 8 bytes.
+const MULTIPLIERS_1_TO_3: [u64; 2] = [0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
+const MULTIPLIER_4_TO_8: u64 = 0x9FB2_1C65_1E98_DF25;
+
+/// The multipliers of [`mix`].
+const MIX: [u64; 2] = [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53];
+
 /// XXH3-64 of 4 to 8 bytes, given by the first four and the last four.
 #[inline(always)]
 const fn hash_4_to_8(first: u64, last: u64, length: u64) -> u64 {
-    const MULTIPLIER: u64 = 0x9FB2_1C65_1E98_DF25;
     let mut h = (last | first << 32) ^ FLIP_4_TO_8;
     h ^= h.rotate_left(49) ^ h.rotate_left(24);
-    h = h.wrapping_mul(MULTIPLIER);
+    h = h.wrapping_mul(MULTIPLIER_4_TO_8);
     h ^= (h >> 35).wrapping_add(length);
-    h = h.wrapping_mul(MULTIPLIER);
+    h = h.wrapping_mul(MULTIPLIER_4_TO_8);
     h ^ h >> 28
 }
 
@@ -111,9 +131,9 @@ const fn hash_1_to_3(word: u64, length: u64) -> u64 {
     let last = word >> (length.wrapping_sub(1) << 3 & 63) & 0xff;
     let mut h = (first << 16 | middle << 24 | last | length << 8) ^ FLIP_1_TO_3;
     h ^= h >> 33;
-    h = h.wrapping_mul(0xC2B2_AE3D_27D4_EB4F);
+    h = h.wrapping_mul(MULTIPLIERS_1_TO_3[0]);
     h ^= h >> 29;
-    h = h.wrapping_mul(0x1656_67B1_9E37_79F9);
+    h = h.wrapping_mul(MULTIPLIERS_1_TO_3[1]);
     h ^ h >> 32
 }
 
@@ -124,11 +144,23 @@ const fn hash_4_to_8_of(word: u64, length: u64) -> u64 {
     hash_4_to_8(word & 0xffff_ffff, last & 0xffff_ffff, length)
 }
 
+/// The least and the largest length. In Han text, single characters have three bytes and pairs six,
+/// so most blocks need one form. A loop, because a closure that is not inlined cannot use the
+/// instructions of its variant.
+#[inline(always)]
+fn least_and_most(lengths: &[u8]) -> (u8, u8) {
+    let (mut least, mut most) = (u8::MAX, 0);
+    for &length in lengths {
+        least = least.min(length);
+        most = most.max(length);
+    }
+    (least, most)
+}
+
 #[inline(always)]
 fn hash_short_body(words: &mut [u64], lengths: &[u8]) {
     let each = words.iter_mut().zip(lengths).map(|(word, &length)| (word, u64::from(length)));
-    // In Han text, single characters have three bytes and pairs six, so most blocks need one form.
-    let (least, most) = lengths.iter().fold((u8::MAX, 0), |(a, b), &l| (a.min(l), b.max(l)));
+    let (least, most) = least_and_most(lengths);
     if least >= 1 && most < 4 {
         for (word, length) in each {
             *word = hash_1_to_3(*word, length);
@@ -183,9 +215,9 @@ fn hash_windows_body<const WINDOW: usize>(bytes: &[u8], hashes: &mut [u64]) {
 #[inline(always)]
 pub(crate) const fn mix(mut h: u64) -> u64 {
     h ^= h >> 33;
-    h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    h = h.wrapping_mul(MIX[0]);
     h ^= h >> 33;
-    h = h.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    h = h.wrapping_mul(MIX[1]);
     h ^ h >> 33
 }
 
@@ -295,18 +327,37 @@ impl BitCounts {
     }
 }
 
+/// Adds up the lanes in halves, still bit-sliced, so that the bits of only one lane are counted one
+/// by one: for a short text this is most of the work.
 #[inline(always)]
 fn empty_lanes_body(counts: &mut BitCounts) {
     // Each lane counted at most 16 hashes a group.
-    let digits = (u32::BITS - (16 * counts.groups).leading_zeros()) as usize;
-    for (d, digit) in counts.digits.iter_mut().enumerate().take(digits) {
-        for lane in std::mem::take(digit) {
-            for (bit, ones) in counts.ones.iter_mut().enumerate() {
-                *ones = ones.wrapping_add((lane >> bit & 1) << d);
-            }
+    let used = (u32::BITS - (16 * counts.groups).leading_zeros()) as usize;
+    let mut digits = [[0; LANES]; DIGITS + 3];
+    digits[..used].copy_from_slice(&counts.digits[..used]);
+    counts.digits[..used].fill([0; LANES]);
+    counts.groups = 0;
+    add_halves::<4>(&mut digits, used);
+    add_halves::<2>(&mut digits, used + 1);
+    add_halves::<1>(&mut digits, used + 2);
+    for (d, digit) in digits[..used + 3].iter().enumerate() {
+        for (bit, ones) in counts.ones.iter_mut().enumerate() {
+            *ones = ones.wrapping_add((digit[0] >> bit & 1) << d);
         }
     }
-    counts.groups = 0;
+}
+
+/// Adds to each lane the one that is `HALF` lanes further; the sums have a digit more.
+#[inline(always)]
+fn add_halves<const HALF: usize>(digits: &mut [[u64; LANES]; DIGITS + 3], used: usize) {
+    let mut carry = [0; LANES];
+    for digit in &mut digits[..used] {
+        let further: [u64; LANES] = std::array::from_fn(|lane| digit[(lane + HALF) % LANES]);
+        for lane in 0..LANES {
+            carry[lane] = add_three(&mut digit[lane], further[lane], carry[lane]);
+        }
+    }
+    digits[used] = carry;
 }
 
 /// Adds the hashes of eight rows to the three low digits of a lane; returns the carry. Not a
