@@ -5,8 +5,9 @@
 //! kernel returns 16 bits: which slots lie within the distance in the low half, and whether there
 //! is more to visit. The found slots are candidates; the caller compares whole fingerprints.
 //!
-//! There are three variants: AVX-512 with VPOPCNTDQ (four instructions a line), AVX2 (population
-//! counts by nibble shuffles), and plain Rust, [`portable`], which defines the others.
+//! There are four variants: AVX-512 with VPOPCNTDQ (four instructions a line); AVX2, which removes
+//! ones up to distance 3 and from there on counts them by nibble shuffles; NEON, which counts the
+//! ones of bytes; and plain Rust, [`portable`], which defines the others.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -71,15 +72,15 @@ pub(crate) fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern, fou
 
 /// The definition.
 pub(crate) fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
-    (found.near, found.more) = (0, 0);
-    for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
+    for (found, &at) in found.lanes.iter_mut().zip(at) {
         let line = &lines[at as usize];
         let near = line.0.iter().take(pattern.slots as usize).enumerate().map(|(slot, low)| {
             u16::from((low ^ pattern.low).count_ones() <= pattern.distance) << slot
         });
         let more = u16::from(line.0[15] & MORE != 0) << 15;
-        found.note(i, near.fold(more, |all, lane| all | lane));
+        *found = near.fold(more, |all, lane| all | lane);
     }
+    found.sum_up(at.len());
 }
 
 /// Which of these words (the first [`WORDS_MAX`] of them) lie within a distance of `word`: bit i is
@@ -107,26 +108,31 @@ pub(crate) fn portable_words(words: &[u32], word: u32, distance: u32) -> u64 {
 }
 
 impl Found {
-    #[inline]
-    fn note(&mut self, i: usize, lanes: u16) {
-        self.lanes[i % SCAN_MAX] = lanes;
-        self.near |= u32::from(lanes & 0x7fff != 0) << (i % SCAN_MAX);
-        self.more |= u32::from(lanes >> 15) << (i % SCAN_MAX);
+    /// Which of the first `count` lines have a slot within the distance, or more to visit.
+    fn sum_up(&mut self, count: usize) {
+        (self.near, self.more) = (0, 0);
+        for (i, &lanes) in self.lanes.iter().enumerate().take(count) {
+            self.near |= u32::from(lanes & !LINE_MORE != 0) << i;
+            self.more |= u32::from(lanes & LINE_MORE != 0) << i;
+        }
     }
 }
+
+/// The bit of a line's lanes that says that there is more to visit.
+const LINE_MORE: u16 = 1 << 15;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     #[allow(
         clippy::wildcard_imports,
         clippy::allow_attributes,
-        reason = "twenty intrinsics, named by Intel"
+        reason = "thirty intrinsics, named by Intel"
     )]
     use std::arch::x86_64::*;
 
-    use super::{Found, Line, MORE, Pattern, SCAN_MAX, WORDS_MAX};
+    use super::{Found, LINE_MORE, Line, MORE, Pattern, SCAN_MAX, WORDS_MAX};
 
-    #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vpopcntdq,bmi1,bmi2")]
     pub(super) fn scan_avx512(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
         let slots: u16 = (1 << pattern.slots.min(15)) - 1;
         let flag = _mm512_set1_epi32(MORE.cast_signed());
@@ -134,15 +140,20 @@ mod x86 {
         let mask = _mm512_mask_set1_epi32(flag, slots, -1);
         let most = _mm512_maskz_set1_epi32(!(1 << 15), -1);
         let most = _mm512_mask_set1_epi32(most, slots, pattern.distance.cast_signed());
-        (found.near, found.more) = (0, 0);
-        for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
+        for (found, &at) in found.lanes.iter_mut().zip(at) {
             let line = &lines[at as usize];
             // SAFETY: a line has 64 bytes and is aligned to 64.
             let line = unsafe { _mm512_load_si512(std::ptr::from_ref(line).cast()) };
             // (line ^ flip) & mask
             let different = _mm512_ternarylogic_epi32::<0x28>(line, flip, mask);
-            found.note(i, _mm512_cmple_epi32_mask(_mm512_popcnt_epi32(different), most));
+            *found = _mm512_cmple_epi32_mask(_mm512_popcnt_epi32(different), most);
         }
+        // Summed up once: with each line it would take longer than comparing the line.
+        // SAFETY: the array has 64 bytes.
+        let all = unsafe { _mm512_loadu_si512(found.lanes.as_ptr().cast()) };
+        let slots = _mm512_set1_epi16((!LINE_MORE).cast_signed());
+        found.near = _bzhi_u32(_mm512_test_epi16_mask(all, slots), at.len().min(SCAN_MAX) as u32);
+        found.more = _bzhi_u32(_mm512_movepi16_mask(all), at.len().min(SCAN_MAX) as u32);
     }
 
     #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
@@ -172,53 +183,119 @@ mod x86 {
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     pub(super) fn scan_avx2(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+        match pattern.distance {
+            0 => scan_within::<0>(lines, at, pattern, found),
+            1 => scan_within::<1>(lines, at, pattern, found),
+            2 => scan_within::<2>(lines, at, pattern, found),
+            3 => scan_within::<3>(lines, at, pattern, found),
+            _ => scan_within::<COUNTED>(lines, at, pattern, found),
+        }
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn scan_within<const DISTANCE: u32>(
+        lines: &[Line],
+        at: &[u32],
+        pattern: Pattern,
+        found: &mut Found,
+    ) {
         let slots = _bzhi_u32(0x7fff, pattern.slots) as u16;
         let low = _mm256_set1_epi32(pattern.low.cast_signed());
         let most = _mm256_set1_epi32(pattern.distance.min(32).cast_signed());
-        (found.near, found.more) = (0, 0);
-        for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
+        for (found, &at) in found.lanes.iter_mut().zip(at) {
             let line = &lines[at as usize].0;
             // SAFETY: a line has 64 bytes and is aligned to 64.
             let (first, second) = unsafe {
                 let line: *const __m256i = line.as_ptr().cast();
                 (_mm256_load_si256(line), _mm256_load_si256(line.add(1)))
             };
-            let far = far(_mm256_xor_si256(first, low), most)
-                | far(_mm256_xor_si256(second, low), most) << 8;
-            let more = (line[15] >> 31 << 15) as u16;
-            found.note(i, !(far as u16) & slots | more);
+            let near = near::<DISTANCE>(_mm256_xor_si256(first, low), most)
+                | near::<DISTANCE>(_mm256_xor_si256(second, low), most) << 8;
+            *found = near as u16 & slots | (line[15] >> 16) as u16 & LINE_MORE;
         }
+        // SAFETY: the array has 64 bytes.
+        let (low, high) = unsafe {
+            let all: *const __m256i = found.lanes.as_ptr().cast();
+            (_mm256_loadu_si256(all), _mm256_loadu_si256(all.add(1)))
+        };
+        // The signs are the bits of `LINE_MORE`, and packing keeps them.
+        let more = mask_of_lanes(low, high);
+        let slots = _mm256_set1_epi16((!LINE_MORE).cast_signed());
+        let none = _mm256_setzero_si256();
+        let near = mask_of_lanes(
+            _mm256_cmpgt_epi16(_mm256_and_si256(low, slots), none),
+            _mm256_cmpgt_epi16(_mm256_and_si256(high, slots), none),
+        );
+        found.near = _bzhi_u32(near, at.len().min(SCAN_MAX) as u32);
+        found.more = _bzhi_u32(more, at.len().min(SCAN_MAX) as u32);
+    }
+
+    /// The signs of 32 lanes of 16 bits.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn mask_of_lanes(low: __m256i, high: __m256i) -> u32 {
+        // Packing takes four lanes from each in turn.
+        let bytes = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
+        _mm256_movemask_epi8(bytes).cast_unsigned()
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     pub(super) fn scan_words_avx2(words: &[u32], word: u32, distance: u32) -> u64 {
         let words = &words[..words.len().min(WORDS_MAX)];
+        match distance {
+            0 => words_within::<0>(words, word, distance),
+            1 => words_within::<1>(words, word, distance),
+            2 => words_within::<2>(words, word, distance),
+            3 => words_within::<3>(words, word, distance),
+            _ => words_within::<COUNTED>(words, word, distance),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn words_within<const DISTANCE: u32>(words: &[u32], word: u32, distance: u32) -> u64 {
         let word = _mm256_set1_epi32(word.cast_signed());
         let most = _mm256_set1_epi32(distance.min(32).cast_signed());
         let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        let mut all_far = 0;
-        let mut first = 0;
-        loop {
-            let there = words.len().saturating_sub(first) as i32;
-            let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(there), lanes);
-            // SAFETY: the mask reads only words of the slice.
-            let some =
-                unsafe { _mm256_maskload_epi32(words.as_ptr().wrapping_add(first).cast(), there) };
-            all_far |= u64::from(far(_mm256_xor_si256(some, word), most)) << first;
-            first += 8;
-            if first >= words.len() {
+        let mut all = 0;
+        for first in (0..WORDS_MAX).step_by(STEP) {
+            for first in (first..first + STEP).step_by(8) {
+                let there = words.len().saturating_sub(first) as i32;
+                let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(there), lanes);
+                // SAFETY: the mask reads only words of the slice.
+                let some = unsafe {
+                    _mm256_maskload_epi32(words.as_ptr().wrapping_add(first).cast(), there)
+                };
+                let near = near::<DISTANCE>(_mm256_xor_si256(some, word), most);
+                all |= u64::from(near) << first;
+            }
+            if words.len() <= first + STEP {
                 break;
             }
         }
-        _bzhi_u64(!all_far, words.len() as u32)
+        _bzhi_u64(all, words.len() as u32)
     }
 
-    /// Which lanes have more ones than `most`.
+    /// The words that are compared without a branch on their number, which would be mispredicted.
+    const STEP: usize = 16;
+
+    /// A distance for which [`near`] counts ones.
+    const COUNTED: u32 = u32::MAX;
+
+    /// Which lanes have at most `DISTANCE` ones: removing the lowest one so often leaves none. From
+    /// four on, counting them is quicker.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn far(lanes: __m256i, most: __m256i) -> u32 {
-        let more = _mm256_cmpgt_epi32(ones(lanes), most);
-        _mm256_movemask_ps(_mm256_castsi256_ps(more)).cast_unsigned()
+    fn near<const DISTANCE: u32>(mut lanes: __m256i, most: __m256i) -> u32 {
+        if DISTANCE == COUNTED {
+            let more = _mm256_cmpgt_epi32(ones(lanes), most);
+            return !_mm256_movemask_ps(_mm256_castsi256_ps(more)).cast_unsigned() & 0xff;
+        }
+        for _ in 0..DISTANCE {
+            lanes = _mm256_and_si256(lanes, _mm256_add_epi32(lanes, _mm256_set1_epi32(-1)));
+        }
+        let none = _mm256_cmpeq_epi32(lanes, _mm256_setzero_si256());
+        _mm256_movemask_ps(_mm256_castsi256_ps(none)).cast_unsigned()
     }
 
     /// The ones of each 32-bit lane: those of each nibble by a shuffle, then sums (Mula 2016).
@@ -245,18 +322,18 @@ mod arm {
         vreinterpretq_u8_u32,
     };
 
-    use super::{Found, Line, Pattern, SCAN_MAX, WORDS_MAX};
+    use super::{Found, LINE_MORE, Line, Pattern, WORDS_MAX};
     use crate::kernel::neon::mask_of_16;
 
     #[target_feature(enable = "neon")]
     pub(super) fn scan(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
         let slots = (1_u16 << pattern.slots.min(15)) - 1;
-        (found.near, found.more) = (0, 0);
-        for (i, &at) in at.iter().take(SCAN_MAX).enumerate() {
+        for (found, &at) in found.lanes.iter_mut().zip(at) {
             let line = &lines[at as usize].0;
-            let more = (line[15] >> 31 << 15) as u16;
-            found.note(i, near(line, pattern.low, pattern.distance) & slots | more);
+            let more = (line[15] >> 16) as u16 & LINE_MORE;
+            *found = near(line, pattern.low, pattern.distance) & slots | more;
         }
+        found.sum_up(at.len());
     }
 
     #[target_feature(enable = "neon")]
