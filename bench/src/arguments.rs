@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::data::Stored;
 use nearprint::bulk::{Body, Documents, Format};
@@ -32,30 +32,64 @@ pub(super) struct Data {
     /// The seed of data and queries; the same seed repeats a run
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Store these fingerprints (16 hex digits a line) instead of random ones
-    #[arg(long, value_name = "FILE")]
+    /// Store these fingerprints (16 hex digits a line) instead of drawn ones
+    #[arg(long, value_name = "FILE", conflicts_with = "like")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    drawn: Drawn,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(super) json: bool,
 }
 
+/// What drawn fingerprints are like.
+#[derive(Debug, clap::Args)]
+pub(super) struct Drawn {
+    /// Whether fingerprints are random, or as crowded as those of text
+    #[arg(long, value_enum, default_value_t = Like::Random)]
+    pub(super) like: Like,
+    /// Of fingerprints like text, the share that belongs to families of near-copies: 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2, value_parser = share)]
+    pub(super) families: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Like {
+    /// Each bit is a fair coin
+    Random,
+    /// Drawn from a model of real text
+    Text,
+}
+
+impl Drawn {
+    /// As many as `count`.
+    pub(super) fn stored(&self, count: u64, seed: u64) -> Stored {
+        match self.like {
+            Like::Random => Stored::random(count, seed),
+            Like::Text => Stored::like_text(count, self.families, seed),
+        }
+    }
+}
+
 impl Data {
-    /// The fingerprints to store, one set for each size.
-    pub(super) fn stored(&self) -> Result<Vec<Stored>> {
-        let Some(file) = &self.file else {
-            let random = |&count: &u64| Stored::random(count, self.seed);
-            return Ok(self.counts().iter().map(random).collect());
+    /// The fingerprints to store, one set for each size, each drawn when it is its turn.
+    pub(super) fn stored(&self) -> Result<impl Iterator<Item = Stored>> {
+        let list = self.file.clone().map(of_file).transpose()?;
+        let counts = match &list {
+            Some(list) if self.count.is_empty() => vec![list.len() as u64],
+            _ => self.counts().to_vec(),
         };
-        let all = of_file(file.clone())?;
-        let whole = [all.len() as u64];
-        let counts = if self.count.is_empty() { &whole[..] } else { &self.count };
-        let first = |&count: &u64| {
-            Stored::listed("of the file", &all, count).with_context(|| {
-                format!("--count {count}, but {} holds {}", file.display(), all.len())
-            })
-        };
-        counts.iter().map(first).collect()
+        if let (Some(list), Some(file)) = (&list, &self.file) {
+            let fits = |&count: &u64| count <= list.len() as u64;
+            let over = counts.iter().find(|count| !fits(count));
+            if let Some(count) = over {
+                bail!("--count {count}, but {} holds {}", file.display(), list.len());
+            }
+        }
+        Ok(counts.into_iter().map(move |count| match &list {
+            Some(list) => Stored::listed("of the file", list, count),
+            None => self.drawn.stored(count, self.seed),
+        }))
     }
 
     /// The sizes of the command line, or the default.
@@ -75,6 +109,12 @@ fn of_file(file: PathBuf) -> Result<Arc<[Fingerprint]>> {
     }
     ensure!(!all.is_empty(), "{named}: there is none in it");
     Ok(all.into())
+}
+
+/// Reads a share of a whole.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "is not a share from 0 to 1".into())
 }
 
 /// Reads a number of threads; at least 1.

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::like_text::LikeText;
 use crate::random::Stream;
 use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::permutation::Permutation;
@@ -25,6 +26,12 @@ const BITS_APART: Range<u64> = 8..17;
 /// The most bits in which a member of the adversarial cluster differs from its template.
 const CLUSTER_BITS_MAX: u64 = 4;
 
+/// Turns a random number into that of a fresh document of a model.
+const FRESH_SHIFT: u32 = 26;
+
+/// How many fresh documents like text are drawn: for some seconds of inserts.
+const FRESH_LIKE_TEXT: u64 = 1 << 22;
+
 /// Numbers of a stream one after the other.
 #[derive(Debug)]
 pub struct Dice {
@@ -35,12 +42,17 @@ pub struct Dice {
 impl Dice {
     /// The dice for one purpose of a run with a seed.
     pub fn of(purpose: &str, seed: u64) -> Self {
-        Self { stream: Stream::of(purpose, seed), place: 0 }
+        Self::after(Stream::of(purpose, seed), 0)
+    }
+
+    /// The dice whose first number is the one after a place of a stream.
+    pub fn after(stream: Stream, place: u64) -> Self {
+        Self { stream, place }
     }
 
     /// A random number.
     pub fn roll(&mut self) -> u64 {
-        self.place += 1;
+        self.place = self.place.wrapping_add(1);
         self.stream.number(self.place)
     }
 
@@ -73,6 +85,8 @@ enum Source {
     Random(Stream),
     /// The first ones of a list, as many as the parts say; several sets may share it.
     Listed(Arc<[Fingerprint]>),
+    /// All that a model of text has drawn.
+    LikeText(Box<LikeText>, Vec<Fingerprint>),
 }
 
 /// Adjacent fingerprints of one kind, which are measured by themselves.
@@ -91,11 +105,32 @@ impl Stored {
         Self { source: Source::Random(Stream::of("stored", seed)), parts }
     }
 
-    /// The first `count` of a list, which are all of one kind; `None` where it has fewer.
-    pub fn listed(name: &'static str, list: &Arc<[Fingerprint]>, count: u64) -> Option<Self> {
+    /// The first `count` of a list, which are all of one kind.
+    ///
+    /// # Panics
+    /// Where the list has fewer.
+    pub fn listed(name: &'static str, list: &Arc<[Fingerprint]>, count: u64) -> Self {
+        assert!(count <= list.len() as u64, "the list has {} fingerprints", list.len());
         let parts = vec![Part { name, range: 0..count }];
-        let has_them = count <= list.len() as u64;
-        has_them.then(|| Self { source: Source::Listed(Arc::clone(list)), parts })
+        Self { source: Source::Listed(Arc::clone(list)), parts }
+    }
+
+    /// As crowded as those of texts, a share of them (0 to 1) in families of near-copies.
+    ///
+    /// Cost: about 0.4 microseconds and 8 bytes a fingerprint.
+    pub fn like_text(count: u64, families: f64, seed: u64) -> Self {
+        let model = LikeText::new(count, families, seed);
+        let all = model.all(seed);
+        let parts = vec![Part { name: "like text", range: 0..count }];
+        Self { source: Source::LikeText(Box::new(model), all), parts }
+    }
+
+    /// The model that they are drawn from, if there is one.
+    pub fn model(&self) -> Option<&LikeText> {
+        match &self.source {
+            Source::LikeText(model, _) => Some(model),
+            Source::Random(_) | Source::Listed(_) => None,
+        }
     }
 
     /// A third each of what tables with sorted keys like least: fingerprints that share half of
@@ -144,6 +179,7 @@ impl Stored {
         match &self.source {
             Source::Random(stream) => Fingerprint::new(stream.number(place)),
             Source::Listed(list) => list[place as usize],
+            Source::LikeText(_, all) => all[place as usize],
         }
     }
 
@@ -166,6 +202,7 @@ impl Stored {
         match &self.source {
             Source::Random(_) => 0,
             Source::Listed(list) => size_of_val(&**list) as u64,
+            Source::LikeText(_, all) => size_of_val(&**all) as u64,
         }
     }
 
@@ -173,18 +210,16 @@ impl Stored {
     pub fn members(&self) -> Members {
         match &self.source {
             Source::Random(stream) => Members::Random(*stream, self.count()),
-            Source::Listed(_) => {
-                let mut sorted: Vec<_> = self.all().collect();
-                sorted.sort_unstable();
-                Members::Sorted(sorted)
-            }
+            Source::Listed(_) | Source::LikeText(..) => Members::sorted(self.all().collect()),
         }
     }
 
-    /// A query without a plant; for a list, one that visits the same lines but is farther away.
+    /// A query without a plant: another one of the same source; for a list, one that visits the same
+    /// lines but is farther away.
     fn apart(&self, near: Fingerprint, dice: &mut Dice) -> Fingerprint {
-        match self.source {
+        match &self.source {
             Source::Random(_) => Fingerprint::new(dice.roll()),
+            Source::LikeText(model, _) => model.fresh(dice.roll() >> FRESH_SHIFT).0,
             Source::Listed(_) => {
                 let bits = dice.within(BITS_APART);
                 dice.flipped(near, bits)
@@ -203,6 +238,11 @@ pub enum Members {
 }
 
 impl Members {
+    fn sorted(mut all: Vec<Fingerprint>) -> Self {
+        all.sort_unstable();
+        Self::Sorted(all)
+    }
+
     /// Whether this one is stored.
     pub fn contain(&self, fingerprint: Fingerprint) -> bool {
         match self {
@@ -212,8 +252,46 @@ impl Members {
     }
 }
 
-/// Queries: half are near a stored fingerprint, evenly at each distance; half are random.
-#[derive(Debug, Default)]
+/// More fingerprints of the kind that is stored, to be inserted during a measurement.
+#[derive(Debug)]
+pub struct Fresh {
+    /// Empty for random ones.
+    drawn: Vec<Fingerprint>,
+    stream: Stream,
+    members: Members,
+}
+
+impl Fresh {
+    /// More of these. Those like text are drawn here, and repeat after four million.
+    pub fn like(stored: &Stored, seed: u64) -> Self {
+        let stream = Stream::of("fresh", seed);
+        let Some(model) = stored.model() else {
+            // No run inserts as many.
+            return Self { drawn: Vec::new(), stream, members: Members::Random(stream, 1 << 40) };
+        };
+        let one = |number| model.fresh(stream.number(number) >> FRESH_SHIFT).0;
+        let drawn: Vec<_> = (0..FRESH_LIKE_TEXT).map(one).collect();
+        let members = Members::sorted(drawn.clone());
+        Self { drawn, stream, members }
+    }
+
+    /// The one at a place.
+    pub fn at(&self, place: u64) -> Fingerprint {
+        match self.drawn.len() {
+            0 => Fingerprint::new(self.stream.number(place)),
+            drawn => self.drawn[(place % drawn as u64) as usize],
+        }
+    }
+
+    /// Whether this is one of them.
+    pub fn contain(&self, fingerprint: Fingerprint) -> bool {
+        self.members.contain(fingerprint)
+    }
+}
+
+/// Queries: half are near a stored fingerprint, evenly at each distance; half are drawn anew, at
+/// random or from the model of what is stored.
+#[derive(Debug, Clone, Default)]
 pub struct Queries {
     /// The queries.
     pub fingerprints: Vec<Fingerprint>,
@@ -243,6 +321,17 @@ impl Queries {
             queries.plants.push(plant);
         }
         queries
+    }
+
+    /// The planted queries, and the others.
+    pub fn apart(&self) -> (Self, Self) {
+        let (planted, others): (Vec<_>, Vec<_>) =
+            self.iter().partition(|(_, plant)| plant.is_some());
+        let of = |some: Vec<_>| {
+            let (fingerprints, plants) = some.into_iter().unzip();
+            Self { fingerprints, plants }
+        };
+        (of(planted), of(others))
     }
 
     /// Each query with its plant, again and again, from a place on.
@@ -302,7 +391,9 @@ mod tests {
 
     #[test]
     fn members_are_what_is_stored_and_nothing_else() {
-        for stored in [Stored::random(300, 1), Stored::adversarial(300, 1)] {
+        for stored in
+            [Stored::random(300, 1), Stored::adversarial(300, 1), Stored::like_text(300, 0.5, 1)]
+        {
             let members = stored.members();
             assert!(stored.all().all(|fingerprint| members.contain(fingerprint)));
             assert!(!members.contain(Fingerprint::new(stored.at(7).bits() ^ (1 << 40))));
@@ -311,7 +402,9 @@ mod tests {
 
     #[test]
     fn plants_lie_within_the_distance_and_the_other_queries_apart() {
-        for stored in [Stored::random(300, 1), Stored::adversarial(300, 1)] {
+        for stored in
+            [Stored::random(300, 1), Stored::adversarial(300, 1), Stored::like_text(300, 0.5, 1)]
+        {
             for part in stored.parts() {
                 let queries = Queries::aimed_at((&stored, part), 400, DISTANCE, 5);
                 let mut at_distance = [0; 4];

@@ -52,7 +52,8 @@ pub(super) fn run(args: &Args) -> Result<Report> {
     let scratch = Scratch::below(args.data_dir.as_deref())?;
     let mut indexes_bytes = Vec::new();
     let distance_max = args.data.distance.iter().copied().max().unwrap_or_default();
-    for stored in &args.data.stored()? {
+    for stored in args.data.stored()? {
+        let stored = &stored;
         let settings = scratch.settings(&stored.count().to_string(), distance_max)?;
         indexes_bytes.push(measure(args, stored, &settings, &mut report)?);
     }

@@ -54,7 +54,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<Report> {
     let mut report = Report::new("lifecycle", args.data.seed);
     let distance = args.data.distance.first().copied().unwrap_or_default();
-    for stored in &args.data.stored()? {
+    for stored in args.data.stored()? {
+        let stored = &stored;
         for namespaces in [1, stored.count().div_ceil(OF_NAMESPACE)] {
             of_namespaces(stored, namespaces, distance, &mut report);
         }

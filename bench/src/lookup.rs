@@ -7,6 +7,7 @@
 //! on the machine only adds time. The quantiles come from a pass that times each look-up, less the
 //! cost of the clock.
 
+use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
@@ -15,6 +16,7 @@ use anyhow::Result;
 
 use crate::arguments::{Data, threads};
 use crate::clock::{Stopwatch, overhead_ns};
+use crate::crowd;
 use crate::data::{Queries, Stored, view_holding};
 use crate::latency::Latencies;
 use crate::process;
@@ -90,7 +92,7 @@ pub(super) fn run(args: &Args) -> Result<Report> {
             measure_all(&Stored::adversarial(count, args.data.seed));
         }
     } else {
-        args.data.stored()?.iter().for_each(measure_all);
+        args.data.stored()?.for_each(|stored| measure_all(&stored));
     }
     report.limits = limits::measure(&indexes_bytes);
     if !args.adversarial {
@@ -129,14 +131,18 @@ fn measure(args: &Args, stored: &Stored, distance: Distance, report: &mut Report
     let index = segments.sum::<u64>() + view.secondary_tables_bytes();
     let what = format!("index for distance {distance}, tables");
     report.facts.push(Fact::text(what, count, view.plans().for_count(count).to_string()));
+    report.facts.extend(crowd::facts(stored, args.data.seed));
     let from = report.results.len();
     for part in stored.parts() {
         let asked = if args.adversarial { QUERIES_ADVERSARIAL } else { QUERIES_DEFAULT };
         let asked = args.queries.unwrap_or(asked);
         let queries = Queries::aimed_at((stored, part), asked, distance, args.data.seed);
-        let subject = Subject { view: &view, queries: &queries, distance };
-        let named = |row: Row| Row { what: format!("{}, {}", row.what, part.name), ..row };
-        report.results.extend(rows(&subject, args.threads).into_iter().map(named));
+        for (kind, queries) in kinds(stored, &queries) {
+            let subject = Subject { view: &view, queries: &queries, distance };
+            let named =
+                |row: Row| Row { what: format!("{}, {}{kind}", row.what, part.name), ..row };
+            report.results.extend(rows(&subject, args.threads).into_iter().map(named));
+        }
         let _progress = Progress::of("verifying answers", asked);
         report.verified(verify::view(&view, stored, &queries, distance));
     }
@@ -146,6 +152,16 @@ fn measure(args: &Args, stored: &Stored, distance: Distance, report: &mut Report
         row.resident_bytes_a_fingerprint = resident.map(|bytes| ratio(bytes, count));
     }
     index
+}
+
+/// Queries that are measured together. The crowd of a text is where its model draws it, and a planted
+/// query leaves it by its flips; so queries like text are measured by how they came about.
+fn kinds<'a>(stored: &Stored, queries: &'a Queries) -> Vec<(&'static str, Cow<'a, Queries>)> {
+    if stored.model().is_none() {
+        return vec![("", Cow::Borrowed(queries))];
+    }
+    let (planted, drawn) = queries.apart();
+    vec![(", planted", Cow::Owned(planted)), (", drawn", Cow::Owned(drawn))]
 }
 
 fn rows(subject: &Subject<'_>, threads: usize) -> Vec<Row> {

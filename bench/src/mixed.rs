@@ -18,10 +18,9 @@ use tokio::runtime;
 
 use crate::arguments::{Data, threads};
 use crate::clock::{Stopwatch, pause};
-use crate::data::{Members, Queries, Stored};
+use crate::data::{Fresh, Members, Queries, Stored};
 use crate::latency::Latencies;
 use crate::progress::Progress;
-use crate::random::Stream;
 use crate::report::{Report, Row};
 use crate::scratch::{self, BATCHES_AHEAD, Driven, Scratch, index_bytes};
 use crate::verify::Verdict;
@@ -65,7 +64,7 @@ struct Mixture<'a> {
     /// The number of stored fingerprints.
     count: u64,
     /// The fingerprints that the writer inserts.
-    fresh: Stream,
+    fresh: &'a Fresh,
     distance: Distance,
     args: &'a Args,
 }
@@ -80,7 +79,8 @@ pub(super) fn run(args: &Args) -> Result<Report> {
     let mut report = Report::new("mixed", args.data.seed);
     let scratch = Scratch::below(args.data_dir.as_deref())?;
     let mut indexes_bytes = Vec::new();
-    for stored in &args.data.stored()? {
+    for stored in args.data.stored()? {
+        let stored = &stored;
         for &distance in &args.data.distance {
             let name = format!("{}-{distance}", stored.count());
             let driven = Driven::open(&scratch.settings(&name, distance)?)?;
@@ -106,8 +106,8 @@ fn measure(
 ) -> Result<Vec<Row>> {
     let queries = scratch::queries(stored, args.queries, distance, args.data.seed);
     let members = stored.members();
-    let fresh = Stream::of("fresh", args.data.seed);
-    let (members, count) = (&members, stored.count());
+    let fresh = Fresh::like(stored, args.data.seed);
+    let (members, fresh, count) = (&members, &fresh, stored.count());
     let mixture = Mixture { driven, queries: &queries, members, count, fresh, distance, args };
     let row = |what: &str| Row::new(what, stored.count()).at(distance);
     let mut rows = Vec::new();
@@ -194,9 +194,7 @@ impl Mixture<'_> {
 
     /// Whether a fingerprint is among those stored before, or may have been inserted since.
     fn stored(&self, fingerprint: Fingerprint) -> bool {
-        // No run inserts as many.
-        let fresh = || self.fresh.place(fingerprint.bits()) < 1 << 40;
-        self.members.contain(fingerprint) || fresh()
+        self.members.contain(fingerprint) || self.fresh.contain(fingerprint)
     }
 
     /// Inserts all the time; returns the rate a second.
@@ -206,7 +204,7 @@ impl Mixture<'_> {
         let batches = std::iter::from_fn(|| {
             let batch = inserted..inserted + PACKED_MAX as u64;
             inserted = batch.end;
-            let batch = batch.map(|place| Fingerprint::new(self.fresh.number(place)));
+            let batch = batch.map(|place| self.fresh.at(place));
             (begun.elapsed() < self.time()).then(|| batch.collect::<Vec<_>>())
         });
         let mut done = 0;

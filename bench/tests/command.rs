@@ -111,6 +111,20 @@ fn lookup_measures_and_verifies_each_size_and_distance() {
 }
 
 #[test]
+fn lookup_draws_fingerprints_like_text_and_says_how_crowded_they_are() {
+    let report = report(&["lookup", "--like", "text", "--count", "2k", "--queries", "200"]);
+    let kinds = ["planted", "drawn"];
+    let expected =
+        kinds.map(|kind| ["single", "batch"].map(|how| format!("{how}, like text, {kind}")));
+    assert_eq!(rows(&report), expected.concat());
+    assert!(fact(&report, "documents that share a 16-bit block") > 0.0);
+    assert!(fact(&report, "neighbours within 8 that are no near-copies") < 100.0);
+    let (checked, hits) = verified(&report);
+    assert_eq!(checked, 432);
+    assert!(hits >= 200, "every plant is found, and members of families find each other: {hits}");
+}
+
+#[test]
 fn lookup_takes_the_fingerprints_of_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("list.hex");
@@ -156,7 +170,13 @@ fn insert_reports_the_growth_the_memory_and_the_restart() {
 
 #[test]
 fn mixed_reports_look_ups_during_other_work() {
-    let report = report(&["mixed", "--count", "3k", "--queries", "500", "--seconds", "1"]);
+    for like in ["random", "text"] {
+        let sizes = ["--count", "3k", "--queries", "500", "--seconds", "1"];
+        assert_mixed(&report(&[&["mixed", "--like", like], &sizes[..]].concat()));
+    }
+}
+
+fn assert_mixed(report: &Value) {
     let expected = [
         "look-up at rest",
         "look-up during a packed query",
@@ -167,13 +187,13 @@ fn mixed_reports_look_ups_during_other_work() {
         "the packed inserts",
         "look-up during merges",
     ];
-    assert_eq!(rows(&report), expected);
+    assert_eq!(rows(report), expected);
     for row in [0, 1, 3, 5, 7] {
         assert!(report["results"][row]["p99_ns"].is_u64(), "{report}");
     }
-    let (checked, hits) = verified(&report);
+    let (checked, hits) = verified(report);
     assert!(checked > 100 && hits > 0, "{checked} {hits}");
-    assert_limits(&report);
+    assert_limits(report);
 }
 
 #[test]
@@ -297,6 +317,8 @@ fn a_command_line_that_makes_no_sense_ends_with_2() {
         &["lookup", "--count", "0"][..],
         &["lookup", "--distance", "13"],
         &["lookup", "--adversarial", "--file", "x"],
+        &["lookup", "--like", "text", "--file", "x"],
+        &["lookup", "--like", "text", "--families", "1.5"],
         &["mixed", "--threads", "0"],
         &["nothing"],
     ] {

@@ -32,12 +32,11 @@ use self::target::Target;
 use crate::arguments::{Data, threads};
 use crate::clock::Stopwatch;
 use crate::connection::{self, get, post};
-use crate::data::{Queries, Stored};
+use crate::data::{Fresh, Queries, Stored};
 use crate::latency::Latencies;
 use crate::machine;
 use crate::progress::Progress;
 use crate::prose;
-use crate::random::Stream;
 use crate::report::{Fact, Report, Row};
 use crate::scratch::{self, Scratch};
 use crate::verify::Verdict;
@@ -110,9 +109,8 @@ struct Bench<'a> {
 
 pub(super) fn run(args: &Args) -> Result<Report> {
     let mut report = Report::new("http", args.data.seed);
-    let sets = args.data.stored()?;
     ensure!(
-        args.url.is_none() || sets.len() == 1,
+        args.url.is_none() || args.data.counts().len() == 1,
         "a running service is filled once: name one --count"
     );
     // Removed only after the service in it has stopped.
@@ -125,7 +123,7 @@ pub(super) fn run(args: &Args) -> Result<Report> {
     let running = args.bare.as_deref().map(Target::running).transpose()?;
     let bare = running.as_ref().or(here.as_ref().map(Bare::target));
     let mut indexes_bytes = Vec::new();
-    for stored in &sets {
+    for stored in args.data.stored()? {
         let target = match (&args.url, &scratch) {
             (Some(url), _) => Target::running(url)?,
             (None, Some(scratch)) => {
@@ -134,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<Report> {
             }
             (None, None) => unreachable!("without a URL there is a directory"),
         };
-        let mut bench = Bench { args, target: &target, bare, stored, report: &mut report };
+        let mut bench = Bench { args, target: &target, bare, stored: &stored, report: &mut report };
         indexes_bytes.push(bench.run()?);
         target.stop()?;
     }
@@ -266,9 +264,10 @@ impl Bench<'_> {
     /// Each request brings a new fingerprint with an id, and waits for the disk.
     fn check_and_inserts(&mut self, distance: Distance) -> Result<f64> {
         let path = format!("/v1/check-and-insert?distance={distance}");
-        let fresh = Stream::of("fresh", self.args.data.seed.wrapping_add(distance.get().into()));
+        let seed = self.args.data.seed.wrapping_add(distance.get().into());
+        let fresh = Fresh::like(self.stored, seed);
         let request = |number: u64| {
-            let one = Fingerprint::new(fresh.number(number));
+            let one = fresh.at(number);
             let body = format!(r#"{{"id":"bench-{distance}-{number}","fingerprint":"{one}"}}"#);
             post(&path, JSON, body)
         };
