@@ -38,6 +38,7 @@ pub mod like_text;
 mod lookup;
 mod machine;
 mod mixed;
+mod pages;
 mod process;
 mod progress;
 pub mod prose;

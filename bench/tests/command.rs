@@ -258,7 +258,9 @@ fn text_reports_bytes_and_documents() {
 fn http_reports_requests_and_the_same_work_without_http() {
     // In a second the pages could be sent a thousand times.
     let tiny = ["--count", "2k", "--queries", "300", "--seconds", "1", "--threads", "2"];
-    let report = report(&[&["http", "--pages", "3", "--distance", "1,3"], &tiny[..]].concat());
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
+    let pages = ["--pages", "3", "--real-pages", "20", "--texts", docs];
+    let report = report(&[&["http", "--distance", "1,3"], &pages[..], &tiny[..]].concat());
     let expected = [
         "packed inserts",
         "GET /healthz",
@@ -281,6 +283,17 @@ fn http_reports_requests_and_the_same_work_without_http() {
         "packed queries to the same in this process",
     ] {
         assert!(fact(&report, ratio) > 0.0);
+    }
+    for real in [
+        "check-and-insert of a page, JSON",
+        "check-and-insert of a page, raw",
+        "check-and-insert of a page, NDJSON",
+        "query with a page, JSON",
+        "fingerprint of a page, JSON",
+        "check-and-insert of a page of a family of 30",
+    ] {
+        assert!(rows(&report).contains(&real), "{report}");
+        assert!(fact(&report, &format!("{real}: its analysis alone")) > 0.0);
     }
     let new = list(&report["facts"]).iter().filter(|fact| fact["what"] == "pages that were new");
     let new: Vec<f64> = new.map(|fact| number(&fact["value"])).collect();

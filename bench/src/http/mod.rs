@@ -16,6 +16,7 @@
 
 mod bare;
 mod client;
+mod pages;
 mod target;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use serde_json::json;
 
 use self::bare::Bare;
 use self::client::{Clients, Sent};
+use self::pages::RealPages;
 use self::target::Target;
 use crate::arguments::{Data, threads};
 use crate::clock::Stopwatch;
@@ -72,6 +74,13 @@ pub(super) struct Args {
     /// How many pages of 8 KB are checked and inserted at most, each once: half a gigabyte
     #[arg(long, value_name = "N", default_value = "60k", value_parser = count)]
     pages: u64,
+    /// How many real pages of 6 to 8 KB are sent, with the processor time of the service for each;
+    /// none to a service of another process
+    #[arg(long, value_name = "N", default_value = "8k", value_parser = count)]
+    real_pages: u64,
+    /// Take real pages from the documents in these folders [default: those that `make run` imports]
+    #[arg(long, value_name = "DIR", value_delimiter = ',')]
+    texts: Vec<PathBuf>,
     /// Measure this service, and store fingerprints in it, instead of one in this process
     #[arg(long, value_name = "URL", conflicts_with = "data_dir")]
     url: Option<String>,
@@ -172,6 +181,9 @@ impl Bench<'_> {
                 let here = self.in_process(engine, &queries, distance)?;
                 self.ratio("packed queries to the same in this process", packed, here);
             }
+        }
+        if self.target.engine().is_some() {
+            self.real_pages()?;
         }
         let each = Some(ratio(bytes, self.stored.count()));
         let rows = self.report.results.iter_mut();
@@ -313,6 +325,19 @@ impl Bench<'_> {
         });
         self.report.facts.push(Fact::number("pages that were new", self.stored.count(), new, "%"));
         Ok(Pages { stored, unread, discarded })
+    }
+
+    /// Real pages, with what each costs the service.
+    fn real_pages(&mut self) -> Result<()> {
+        let progress = Progress::during("reading real pages");
+        let folders = match &self.args.texts[..] {
+            [] => crate::pages::folders(),
+            folders => folders.to_vec(),
+        };
+        let pages = crate::pages::found(&folders, self.args.real_pages as usize)?;
+        drop(progress);
+        let (target, threads, count) = (self.target, self.args.threads, self.stored.count());
+        RealPages { target, threads, count, pages: &pages }.run(self.report)
     }
 
     /// Reports single requests; how many a second.

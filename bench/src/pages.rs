@@ -1,0 +1,147 @@
+//! Pages of real text: passages of the documents on this machine.
+//!
+//! Readmes, licences, manual pages and other documents are read as `nearprint import` reads them, in
+//! the order of their paths, so that the same machine gives the same pages. A page that is a
+//! near-copy of an earlier one is left out.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+
+use crate::data::Dice;
+use nearprint::bulk::{Body, Documents, ReadOptions};
+use nearprint::fingerprint::Fingerprint;
+use nearprint::sketch::{MinResemblance, Sketch};
+use nearprint::text::analyse_text;
+
+/// A page has so many bytes, up to the end of a word.
+const BYTES: std::ops::Range<u64> = 6_144..8_192;
+
+/// Pages of one document, so that no long one is most of them.
+const OF_A_DOCUMENT: usize = 3;
+
+/// Pages whose fingerprints are within this distance may be near-copies.
+const NEAR: u8 = 12;
+
+/// Pages that are more similar than this are near-copies, whatever the service would say.
+const SIMILARITY: f64 = 0.5;
+
+/// The folders that `make run` imports.
+pub(super) fn folders() -> Vec<PathBuf> {
+    #[expect(clippy::disallowed_methods, reason = "a bench reads no configuration")]
+    let cargo = env::var("CARGO_HOME").map(PathBuf::from).ok().or_else(|| {
+        let home = env::home_dir()?;
+        Some(home.join(".cargo"))
+    });
+    let registry = cargo.map(|cargo| cargo.join("registry/src"));
+    let system = ["/usr/share/doc", "/usr/share/man"].map(PathBuf::from);
+    registry.into_iter().chain(system).filter(|folder| folder.is_dir()).collect()
+}
+
+/// At least one page, and at most `count`, of the documents below some folders.
+pub(super) fn found(folders: &[PathBuf], count: usize) -> Result<Vec<String>> {
+    let mut dice = Dice::of("pages", 1);
+    let mut known = Vec::new();
+    let mut pages = Vec::new();
+    // Of each folder an equal part: a machine has far more manual pages than readmes.
+    for (done, folder) in (1..).zip(folders) {
+        let enough = count * done / folders.len();
+        for entry in Documents::new(vec![folder.clone()], ReadOptions::default()) {
+            // Among many files some cannot be read.
+            let Some(Body::Text(text)) = entry.ok().map(|entry| entry.body) else { continue };
+            let new = |page: &&str| is_new(page, &mut known);
+            pages.extend(passages(&text, &mut dice).filter(new).map(str::to_owned));
+            if pages.len() >= enough {
+                pages.truncate(enough);
+                break;
+            }
+        }
+    }
+    ensure!(!pages.is_empty(), "no texts of 8 KB below {folders:?}: name other folders by --texts");
+    Ok(pages)
+}
+
+/// The first passages of a text.
+fn passages<'a>(text: &'a str, dice: &mut Dice) -> impl Iterator<Item = &'a str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let bytes = rest.floor_char_boundary(dice.within(BYTES) as usize);
+        let end = bytes + rest.get(bytes..)?.find(char::is_whitespace)?;
+        let page;
+        (page, rest) = rest.split_at(end);
+        (page.len() as u64 >= BYTES.start).then_some(page)
+    })
+    .take(OF_A_DOCUMENT)
+}
+
+/// Whether a page is no near-copy of those that are known; then it is known.
+fn is_new(page: &str, known: &mut Vec<(Fingerprint, Option<Box<Sketch>>)>) -> bool {
+    let Ok(analysis) = analyse_text(page) else { return false };
+    let (fingerprint, sketch) = (analysis.fingerprint, analysis.sketch);
+    let threshold = MinResemblance::of_similarity(SIMILARITY).expect("above 0");
+    let is_copy = |(other, others): &(Fingerprint, Option<Box<Sketch>>)| {
+        let similar = || match (&sketch, others) {
+            (Some(one), Some(other)) => one.resemblance(other).reaches(threshold),
+            _ => true,
+        };
+        fingerprint.distance(*other).get() <= NEAR && similar()
+    };
+    let new = !known.iter().any(is_copy);
+    if new {
+        known.push((fingerprint, sketch));
+    }
+    new
+}
+
+/// A near-copy: one word in two hundred is another one.
+pub(super) fn edited(page: &str, seed: u64) -> String {
+    let mut dice = Dice::of("edits", seed);
+    let mut copy = String::with_capacity(page.len() + 64);
+    for word in page.split_inclusive(char::is_whitespace) {
+        if dice.within(0..200) == 0 {
+            copy.push_str(
+                ["edited ", "changed ", "revised ", "another "][dice.within(0..4) as usize],
+            );
+        } else {
+            copy.push_str(word);
+        }
+    }
+    copy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn docs() -> PathBuf {
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs"))
+    }
+
+    #[test]
+    fn pages_are_the_same_again_and_none_is_a_near_copy() {
+        let folders = [docs(), docs()];
+        let pages = found(&folders, 12).unwrap();
+        assert_eq!(pages, found(&folders, 12).unwrap());
+        // The second folder has nothing new.
+        assert!((3..=6).contains(&pages.len()), "{}", pages.len());
+        for page in &pages {
+            assert!(BYTES.contains(&(page.len() as u64 - 200)), "{}", page.len());
+        }
+    }
+
+    #[test]
+    fn an_edited_page_is_a_near_copy() {
+        let page = &found(&[docs()], 1).unwrap()[0];
+        let mut known = Vec::new();
+        assert!(is_new(page, &mut known));
+        assert_ne!(&edited(page, 1), page);
+        assert!(!is_new(&edited(page, 1), &mut known));
+    }
+
+    #[test]
+    fn a_folder_without_texts_is_refused() {
+        let empty = tempfile::tempdir().unwrap();
+        assert!(found(&[empty.path().into()], 1).is_err());
+    }
+}
