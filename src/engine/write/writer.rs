@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use tokio::sync::mpsc;
 
@@ -60,9 +61,7 @@ impl Writer {
 
     fn serve(&mut self) -> Result<(), StorageError> {
         loop {
-            while let Ok(message) = self.inbox.try_recv() {
-                self.take(message)?;
-            }
+            self.take_all()?;
             if self.shared.life() == Life::Failed {
                 return Ok(());
             }
@@ -83,6 +82,24 @@ impl Writer {
                 Some(message) => self.take(message)?,
                 None => self.stopping = true,
             }
+        }
+    }
+
+    /// Takes what has arrived, and what other threads send while this one lets them run.
+    ///
+    /// A message wakes this thread, which would preempt the sender on a busy core, and sync the disk
+    /// for one write after the other. On an idle machine it costs less than a microsecond.
+    fn take_all(&mut self) -> Result<(), StorageError> {
+        loop {
+            let before = self.waiting.len();
+            while let Ok(message) = self.inbox.try_recv() {
+                self.take(message)?;
+            }
+            let waiting = self.waiting.len();
+            if waiting == before || waiting >= self.shared.options.group_changes_max {
+                return Ok(());
+            }
+            thread::yield_now();
         }
     }
 
