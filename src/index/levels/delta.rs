@@ -1,12 +1,13 @@
 //! The delta: the newest changes, readable while the one writer appends.
 //!
 //! Fixed arrays of write-once cells are linked into hash chains by atomic heads: one chain for each
-//! block of the fingerprint (so that near ones are found as in a segment), and one by id. The
-//! writer fills the next cell, then moves a head to it. A reader follows a head and ignores what is
-//! newer than the length with which its view was published. No lock, no waiting, no `unsafe`.
+//! block of the fingerprint ([`Chains`], so that near ones are found as in a segment), and one by
+//! id. The writer fills the next cell, then moves a head to it. A reader follows a head and ignores
+//! what is newer than the length with which its view was published. No lock, no waiting, no
+//! `unsafe`.
 //!
 //! Each distinct fingerprint is one node, however many documents it gets, so that a flood of equal
-//! pages lengthens only its own chain. Memory: about 210 bytes an event, 40 of them from the start.
+//! pages lengthens no chain. Memory: about 250 bytes an event, 40 of them from the start.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::document::{Expiry, Sequence};
 use crate::fingerprint::Distance;
 use crate::index::levels::cells::Cells;
+use crate::index::levels::chains::Chains;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::level::{Expected, Level};
 use crate::index::levels::posting::{Common, Posting};
@@ -23,21 +25,17 @@ use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans, TablePlan, masks_within};
 use crate::index::tables::geometry::probes;
-use crate::kernel;
 use crate::sketch::Sketch;
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
-/// The largest number of tables of a plan on blocks.
-const TABLES_MAX: usize = 5;
-
 /// A level under construction.
 pub struct Delta {
     plan: Plan,
     after: Sequence,
-    /// For each table and key, the newest node.
-    heads: Vec<Box<[AtomicU32]>>,
+    /// The nodes by the blocks of their fingerprints.
+    chains: Chains,
     id_heads: Box<[AtomicU32]>,
     nodes: Cells<Node>,
     events: Cells<Event>,
@@ -56,8 +54,6 @@ pub struct Delta {
 /// One distinct fingerprint.
 struct Node {
     value: Permuted,
-    /// The next older node in the chain of each table.
-    older: [u32; TABLES_MAX],
     first_event: u32,
     last_event: AtomicU32,
 }
@@ -106,7 +102,7 @@ impl Delta {
         let plan = Plan::blocks(bits, distance_max);
         let empty = |bits: u32| (0..1_usize << bits).map(|_| AtomicU32::new(NONE)).collect();
         Self {
-            heads: plan.tables().iter().map(|table| empty(table.key_bits)).collect(),
+            chains: Chains::new(&plan, capacity),
             id_heads: empty(plan.tables()[0].key_bits),
             plan,
             after,
@@ -159,7 +155,8 @@ impl Delta {
 
     /// Memory in bytes, without sketches.
     pub fn bytes(&self) -> usize {
-        self.heads.iter().chain([&self.id_heads]).map(|heads| size_of_val(&**heads)).sum::<usize>()
+        self.chains.bytes_of_memory()
+            + size_of_val(&*self.id_heads)
             + self.nodes.bytes()
             + self.events.bytes()
     }
@@ -248,27 +245,17 @@ impl Delta {
 
     fn add_node(&self, value: Permuted, first_event: u32) {
         let index = self.node_count.load(Ordering::Relaxed);
-        let mut older = [NONE; TABLES_MAX];
-        for (i, older) in older.iter_mut().enumerate().take(self.heads.len()) {
-            *older = self.heads[i][self.key(i, value)].load(Ordering::Relaxed);
-        }
-        let node = Node { value, older, first_event, last_event: AtomicU32::new(first_event) };
+        let node = Node { value, first_event, last_event: AtomicU32::new(first_event) };
         self.nodes.fill(index, node);
-        for (i, heads) in self.heads.iter().enumerate() {
-            heads[self.key(i, value)].store(index, Ordering::Release);
-        }
+        self.chains.push(value, index, |other| self.node(other).value);
         self.node_count.store(index + 1, Ordering::Release);
-    }
-
-    fn key(&self, table: usize, value: Permuted) -> usize {
-        let plan = self.plan.tables()[table];
-        (value.rotate_left(plan.first_bit) >> (64 - plan.key_bits)) as usize
     }
 
     fn id_bucket(&self, key: IdKey) -> usize {
         key.high as usize & (self.id_heads.len() - 1)
     }
 
+    #[inline]
     fn node(&self, index: u32) -> &Node {
         self.nodes.get(index).expect("a head points at a filled node")
     }
@@ -277,21 +264,14 @@ impl Delta {
         self.events.get(index).expect("a link points at a filled event")
     }
 
-    /// The nodes in the chain of a key, newest first.
-    fn chain(&self, table: usize, key: usize) -> impl Iterator<Item = (u32, &Node)> {
-        let link = |index: u32| (index != NONE).then(|| (index, self.node(index)));
-        std::iter::successors(
-            link(self.heads[table][key].load(Ordering::Acquire)),
-            move |(_, n)| link(n.older[table]),
-        )
-    }
-
     fn node_of(&self, value: Permuted) -> Option<u32> {
-        self.chain(0, self.key(0, value)).find(|(_, node)| node.value == value).map(|(i, _)| i)
+        let chain = (0, self.chains.key(0, value));
+        self.chains.find(chain, value, 0, |node| self.node(node).value == value)
     }
 }
 
 /// Whether `value` lies in a chain that a look-up of `query` walks in a table.
+#[inline]
 fn meets(plan: TablePlan, radius: Option<u32>, query: Permuted, value: Permuted) -> bool {
     radius.is_some_and(|radius| ((query ^ value) & plan.mask()).count_ones() <= radius)
 }
@@ -329,29 +309,33 @@ pub struct DeltaAt<'a> {
 impl<'a> DeltaAt<'a> {
     /// Prefetches the heads of the chains that a look-up walks.
     pub fn prefetch(self, query: Permuted, distance: Distance) {
-        self.each_chain(query, distance, |i, key| {
-            kernel::prefetch(&self.delta.heads[i], key as u32);
+        self.each_chain(distance, |table, flips| {
+            let key = self.delta.chains.key(table, query) ^ flips as usize;
+            self.delta.chains.prefetch(table, key);
         });
     }
 
-    /// The first step of a look-up: prefetches the newest node of each of these chains.
+    /// The first step of a look-up: prefetches the newest chunk of each of these chains.
     pub fn locate(self, query: Permuted, distance: Distance) {
-        self.each_chain(query, distance, |i, key| {
-            self.delta.nodes.prefetch(self.delta.heads[i][key].load(Ordering::Relaxed));
+        let Delta { chains, nodes, .. } = self.delta;
+        self.each_chain(distance, |table, flips| {
+            let key = chains.key(table, query) ^ flips as usize;
+            chains.locate(table, key, |node| nodes.prefetch(node));
         });
     }
 
     /// Prefetches the heads of the chains of a fingerprint that will be appended.
     pub fn prefetch_value(self, value: Permuted) {
-        for (i, heads) in self.delta.heads.iter().enumerate() {
-            kernel::prefetch(heads, self.delta.key(i, value) as u32);
+        let chains = &self.delta.chains;
+        for table in 0..self.delta.plan.tables().len() {
+            chains.prefetch(table, chains.key(table, value));
         }
     }
 
-    /// Prefetches the newest node of the chain in which the writer looks for the fingerprint.
+    /// Prefetches the newest chunk of the chain in which the writer looks for the fingerprint.
     pub fn locate_value(self, value: Permuted) {
-        let head = &self.delta.heads[0][self.delta.key(0, value)];
-        self.delta.nodes.prefetch(head.load(Ordering::Relaxed));
+        let Delta { chains, nodes, .. } = self.delta;
+        chains.locate(0, chains.key(0, value), |node| nodes.prefetch(node));
     }
 
     /// The number of chains that a look-up visits.
@@ -362,35 +346,29 @@ impl<'a> DeltaAt<'a> {
         cells.sum::<u64>() as usize
     }
 
-    fn each_chain(self, query: Permuted, distance: Distance, each: impl Fn(usize, usize)) {
+    /// Calls `each` with every table and key flips of a look-up.
+    fn each_chain(self, distance: Distance, mut each: impl FnMut(usize, u32)) {
         let plan = &self.delta.plan;
         for (i, (radius, table)) in plan.radii(distance).iter().zip(plan.tables()).enumerate() {
             let &Some(radius) = radius else { continue };
-            let key = self.delta.key(i, query);
-            masks_within(table.key_bits, radius).for_each(|flips| each(i, key ^ flips as usize));
+            masks_within(table.key_bits, radius).for_each(|flips| each(i, flips as u32));
         }
     }
 
     /// The second step of a look-up: calls `found` with every fingerprint within `distance` of the
     /// query, once each, including fingerprints whose only events are removals.
     pub fn near(self, query: Permuted, distance: Distance, found: &mut impl FnMut(Permuted)) {
-        let plans = self.delta.plan.tables();
-        let radii = self.delta.plan.radii(distance);
-        for (i, (radius, _)) in radii.iter().zip(plans).enumerate() {
+        let (plans, radii) = (self.delta.plan.tables(), self.delta.plan.radii(distance));
+        let within = u32::from(distance.get());
+        for (table, (radius, plan)) in radii.iter().zip(plans).enumerate() {
             let &Some(radius) = radius else { continue };
-            let key = self.delta.key(i, query);
-            for flips in masks_within(plans[i].key_bits, radius) {
-                for (_, node) in self.delta.chain(i, key ^ flips as usize) {
-                    if (node.value ^ query).count_ones() > u32::from(distance.get())
-                        || node.first_event >= self.length
-                    {
-                        continue;
+            for flips in masks_within(plan.key_bits, radius) {
+                self.near_in_chain(query, (table, flips as u32), within, &mut |value| {
+                    let mut earlier = plans.iter().zip(radii).take(table);
+                    if !earlier.any(|(plan, radius)| meets(*plan, *radius, query, value)) {
+                        found(value);
                     }
-                    let mut earlier = plans.iter().zip(radii).take(i);
-                    if !earlier.any(|(plan, radius)| meets(*plan, *radius, query, node.value)) {
-                        found(node.value);
-                    }
-                }
+                });
             }
         }
     }
@@ -403,27 +381,43 @@ impl<'a> DeltaAt<'a> {
         keys: &Keys,
         found: &mut impl FnMut(Permuted),
     ) {
-        let is_near = |value: Permuted| (value ^ query).count_ones() <= LIKELY_DISTANCE_MAX;
         match keys {
-            Keys::All => {
-                let values = self.values().map(|(value, _)| value);
-                values.filter(|&value| is_near(value)).for_each(found);
-            }
             Keys::Listed(keys) => {
-                for &(role, flips) in keys {
-                    let key = self.delta.key(role, query) ^ flips as usize;
-                    for (_, node) in self.delta.chain(role, key) {
-                        if is_near(node.value) && node.first_event < self.length {
-                            found(node.value);
-                        }
-                    }
+                for &chain in keys {
+                    self.near_in_chain(query, chain, LIKELY_DISTANCE_MAX, found);
                 }
+            }
+            Keys::All => {
+                let is_near =
+                    |value: &Permuted| (value ^ query).count_ones() <= LIKELY_DISTANCE_MAX;
+                self.values().map(|(value, _)| value).filter(is_near).for_each(found);
             }
         }
     }
 
-    /// The plan of its chains.
-    pub(crate) fn plan(self) -> &'a Plan {
+    #[inline]
+    fn near_in_chain(
+        self,
+        query: Permuted,
+        (table, flips): (usize, u32),
+        within: u32,
+        found: &mut impl FnMut(Permuted),
+    ) {
+        let Delta { chains, .. } = self.delta;
+        let chain = (table, chains.key(table, query) ^ flips as usize);
+        // The bits of the key that differ count already.
+        let Some(left) = within.checked_sub(flips.count_ones()) else { return };
+        chains.find(chain, query, left, |node| {
+            let node = self.delta.node(node);
+            if (node.value ^ query).count_ones() <= within && node.first_event < self.length {
+                found(node.value);
+            }
+            false
+        });
+    }
+
+    /// The tables whose chains a look-up visits.
+    pub fn plan(self) -> &'a Plan {
         &self.delta.plan
     }
 
@@ -571,5 +565,81 @@ impl<'a> DeltaAt<'a> {
             index = self.delta.event(index).previous;
         }
         (index != NONE).then(|| self.delta.event(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn filled(values: &[Permuted], distance_max: Distance) -> Delta {
+        let delta = Delta::new(values.len(), distance_max, Sequence::ZERO);
+        for (&value, sequence) in values.iter().zip(1..) {
+            let sequence = Sequence::new(sequence);
+            let posting = Posting { sequence, ..Posting::default() };
+            let put = DeltaEvent::Put { posting, is_new: false, sketch: None };
+            delta.append(sequence, value, put, None);
+        }
+        delta
+    }
+
+    fn sorted(mut values: Vec<Permuted>) -> Vec<Permuted> {
+        values.sort_unstable();
+        values
+    }
+
+    proptest! {
+        /// Near fingerprints around three centres, some of them appended after the view was taken.
+        #[test]
+        fn look_ups_find_what_a_scan_of_the_visible_finds(
+            stored in prop::collection::vec((0..3_u64, prop::collection::vec(0..64_u32, 0..8)), 1..400),
+            visible in any::<prop::sample::Index>(),
+            asked in (0..3_u64, prop::collection::vec(0..64_u32, 0..4)),
+            keys in prop::collection::vec((0..4_usize, 0..16_u32, 0..16_u32), 0..12),
+            distance_max in 0..=12_u8,
+            within in 0..=10_u32,
+        ) {
+            let of = |(centre, flips): &(u64, Vec<u32>)| {
+                let centre = centre.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                flips.iter().fold(centre, |value, bit| value ^ 1 << bit)
+            };
+            let (values, query): (Vec<_>, _) = (stored.iter().map(of).collect(), of(&asked));
+            let distance_max = Distance::new(distance_max).unwrap();
+            let delta = filled(&values, distance_max);
+            let length = visible.index(values.len() + 1);
+            let at = delta.at(length as u32);
+            let mut seen = sorted(values[..length].to_vec());
+            seen.dedup();
+
+            let mut found = Vec::new();
+            at.near(query, distance_max, &mut |value| found.push(value));
+            let distance = |value: Permuted| (value ^ query).count_ones();
+            let mut near = seen.clone();
+            near.retain(|&value| distance(value) <= u32::from(distance_max.get()));
+            prop_assert_eq!(sorted(found), near);
+
+            let tables = at.plan().tables();
+            let keys: Vec<(usize, u32)> = keys
+                .into_iter()
+                .filter(|(table, ..)| *table < tables.len())
+                .map(|(table, one, other)| {
+                    let flips = 1 << one | 1 << other;
+                    (table, flips & ((1 << tables[table].key_bits) - 1))
+                })
+                .collect();
+            let mut found = Vec::new();
+            for &key in &keys {
+                at.near_in_chain(query, key, within, &mut |value| found.push(value));
+            }
+            let key = |table: usize, value| delta.chains.key(table, value);
+            let of_chain = |&(table, flips): &(usize, u32)| {
+                let asked = key(table, query) ^ flips as usize;
+                seen.iter().copied().filter(move |&value| key(table, value) == asked)
+            };
+            let all = keys.iter().flat_map(of_chain);
+            let near = all.filter(|&value| distance(value) <= within).collect();
+            prop_assert_eq!(sorted(found), sorted(near));
+        }
     }
 }
