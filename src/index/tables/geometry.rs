@@ -6,6 +6,11 @@
 //! its *home*, is interpolated. So finding a line costs one load from the directory (0.01 bytes an
 //! entry, in the second-level cache) and a multiplication, and no search.
 //!
+//! Fingerprints of texts are skewed within such a range too, and the lines of its crowds would
+//! overflow. A table whose entries are that skewed has ranges of about a hundred entries
+//! ([`crate::index::tables::table::build`] decides). Its directory no longer fits the second-level
+//! cache, which costs less than going on after full lines; random fingerprints would only lose.
+//!
 //! Lines are filled to a share of their slots. Entries that do not fit overflow into the next two
 //! lines, and from there into extra lines. A line keeps only the bits of a head that its position
 //! does not imply.
@@ -22,6 +27,9 @@ use crate::index::tables::line::{Layout, SPAN_MAX};
 
 /// The approximate number of entries of a range.
 const RANGE_ENTRIES: u64 = 1_000;
+
+/// The same in a table with skewed entries.
+const FINE_RANGE_ENTRIES: u64 = 150;
 
 /// Each partition of a table has ranges of its own.
 const RANGES_MIN: u64 = 4;
@@ -72,7 +80,7 @@ impl Geometry {
             32 => FILL_LARGE,
             _ => FILL_LARGE_THIRDS,
         };
-        let ranges = (count / RANGE_ENTRIES).max(RANGES_MIN).next_power_of_two().ilog2();
+        let ranges = range_bits(count, RANGE_ENTRIES);
         let with = |layout: Layout| {
             let lines = lines(count, layout, fill);
             let cell_bits = cell_bits(plan, lines);
@@ -92,6 +100,13 @@ impl Geometry {
             .map(with)
             .find(Self::distinguishes_heads)
             .expect("whole heads are always distinguished")
+    }
+
+    /// The geometry of a table of about `count` skewed entries: with finer ranges.
+    #[must_use]
+    pub fn fine(self, count: u64) -> Self {
+        let ranges = range_bits(count, FINE_RANGE_ENTRIES);
+        Self { range_bits: ranges.min(self.cell_bits).min(RANGE_BITS_MAX), ..self }
     }
 
     /// Whether the kept bits distinguish a head from all others that a probe can meet.
@@ -167,6 +182,11 @@ impl Geometry {
 
 /// All heads.
 const HEADS: u64 = 1 << 32;
+
+/// Log2 of the number of ranges of about `entries` entries each.
+fn range_bits(count: u64, entries: u64) -> u32 {
+    (count / entries).max(RANGES_MIN).next_power_of_two().ilog2()
+}
 
 fn lines(count: u64, layout: Layout, fill: f64) -> u64 {
     ((count as f64 / (f64::from(layout.slots) * fill)).ceil() as u64).max(1)

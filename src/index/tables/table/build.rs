@@ -1,4 +1,11 @@
 //! Building a table: counted first, then filled by one pass over ascending keys.
+//!
+//! The counts also decide how fine the ranges of the table are. Within a range, entries are placed
+//! as if they were spread evenly. If their counts in fine ranges vary no more than those of random
+//! entries, they are, and the few ranges of the plain geometry will do.
+#![expect(clippy::cast_precision_loss, reason = "the variance is only compared with a threshold")]
+
+use std::borrow::Cow;
 
 use crate::index::memory::array::Array;
 use crate::index::plan::{Key, TablePlan, head, low};
@@ -23,20 +30,28 @@ impl Table {
     }
 }
 
+/// Entries are skewed if the variance of their counts in fine ranges is this many times the mean.
+/// For random entries the two are equal.
+const SKEWED: f64 = 3.0;
+
 /// The number of entries of each range of a table to be built.
 #[derive(Debug)]
 pub struct Counts {
     plan: TablePlan,
     expected: u64,
-    geometry: Geometry,
+    /// That of entries without skew.
+    plain: Geometry,
+    /// That of skewed ones, whose ranges are counted.
+    fine: Geometry,
     ranges: Vec<u32>,
 }
 
 impl Counts {
     /// No entries yet, with about `count` expected.
     pub fn new(plan: TablePlan, count: u64) -> Self {
-        let geometry = Geometry::of(plan, count);
-        Self { plan, expected: count, geometry, ranges: vec![0; 1 << geometry.range_bits] }
+        let plain = Geometry::of(plan, count);
+        let fine = plain.fine(count);
+        Self { plan, expected: count, plain, fine, ranges: vec![0; 1 << fine.range_bits] }
     }
 
     /// The plan of the table.
@@ -54,25 +69,46 @@ impl Counts {
     /// is filled a little differently, which changes nothing else.
     pub fn add_lines(&mut self, table: &Table) {
         for (head, entries) in table.lines_by_head() {
-            self.ranges[(head >> (32 - self.geometry.range_bits)) as usize] += entries;
+            self.ranges[(head >> (32 - self.fine.range_bits)) as usize] += entries;
         }
     }
 
-    /// The directory of the table, and the number of its lines.
-    fn directory(&self) -> (Array<LinesOfRange>, u64) {
-        let mut directory = Array::zeros(self.ranges.len());
+    /// The geometry of the table, its directory, and the number of its lines.
+    fn directory(&self) -> (Geometry, Array<LinesOfRange>, u64) {
+        let (geometry, ranges) = if self.is_skewed() {
+            (self.fine, Cow::Borrowed(&self.ranges))
+        } else {
+            (self.plain, Cow::Owned(self.plain_ranges().map(|fine| fine.iter().sum()).collect()))
+        };
+        let mut directory = Array::zeros(ranges.len());
         let mut next = 0_u64;
-        for (range, &entries) in directory.iter_mut().zip(&self.ranges) {
-            let lines = u64::from(self.geometry.lines_of_range(entries));
+        for (range, &entries) in directory.iter_mut().zip(&*ranges) {
+            let lines = u64::from(geometry.lines_of_range(entries));
             *range = next | lines << 32;
             next += lines;
         }
-        (directory, next)
+        (geometry, directory, next)
+    }
+
+    /// The counts in each range of the plain geometry.
+    fn plain_ranges(&self) -> impl Iterator<Item = &[u32]> {
+        self.ranges.chunks(1 << (self.fine.range_bits - self.plain.range_bits))
+    }
+
+    fn is_skewed(&self) -> bool {
+        let (mut squares, mut entries) = (0.0, 0.0);
+        for counts in self.plain_ranges() {
+            let all: f64 = counts.iter().map(|&count| f64::from(count)).sum();
+            let mean = all / counts.len() as f64;
+            squares += counts.iter().map(|&count| (f64::from(count) - mean).powi(2)).sum::<f64>();
+            entries += all;
+        }
+        squares > SKEWED * entries
     }
 
     /// Counts one entry.
     pub fn add(&mut self, key: Key) {
-        self.ranges[(key >> (64 - self.geometry.range_bits)) as usize] += 1;
+        self.ranges[(key >> (64 - self.fine.range_bits)) as usize] += 1;
     }
 }
 
@@ -95,8 +131,8 @@ pub struct Builder {
 impl Builder {
     /// A builder of a table with these counts.
     pub fn new(role: usize, counts: &Counts) -> Self {
-        let mut table = Table::empty(counts.plan, role, counts.geometry);
-        let (directory, homes) = counts.directory();
+        let (geometry, directory, homes) = counts.directory();
+        let mut table = Table::empty(counts.plan, role, geometry);
         table.directory = directory;
         table.lines = Array::zeros(homes as usize + SPAN_MAX as usize);
         let end = table.lines.len() as u32;
@@ -109,15 +145,16 @@ impl Builder {
     /// Builders of its partitions, if it has partitions. Their tables can be joined without
     /// copying.
     pub fn partitions(role: usize, counts: &Counts) -> Option<[Self; PARTITIONS]> {
-        let mut whole = Table::empty(counts.plan, role, counts.geometry);
-        whole.directory = counts.directory().0;
+        let (geometry, directory, _) = counts.directory();
+        let mut whole = Table::empty(counts.plan, role, geometry);
+        whole.directory = directory;
         let starts = whole.partition_starts()?;
         let lines = Partition::ALL.map(|partition| partition.lines(&starts).len());
         let lines: [Array<Line>; PARTITIONS] =
             Array::zeros_in_parts(&lines).try_into().expect("as many as were asked for");
         let mut partitions = Partition::ALL.into_iter();
         Some(lines.map(|lines| {
-            let mut table = Table::empty(counts.plan, role, counts.geometry);
+            let mut table = Table::empty(counts.plan, role, geometry);
             table.partition = partitions.next();
             table.directory = whole.directory_in(table.partition, &starts);
             let end = lines.len() as u32;

@@ -192,3 +192,25 @@ fn a_crowd_takes_at_most_thrice_the_memory_of_others() {
         assert!(bytes < 24 * crowd.len(), "{bytes} bytes in table {role}");
     }
 }
+
+/// Entries at random places, and the same moved together in the first eighth of each 512th.
+#[test]
+fn ranges_are_fine_where_entries_are_skewed() {
+    let plan = Plan::of(Distance::new(3).unwrap()).tables()[0];
+    let count = 400_000_u64;
+    let geometry = Geometry::of(plan, count);
+    let fine = geometry.fine(count).range_bits;
+    assert!(geometry.range_bits < fine);
+    let random = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes();
+    let crowd = |key: u64| key >> 55 << 55 | (key << 9 >> 12);
+    let range_bits = |keys: &mut dyn Iterator<Item = u64>| {
+        let mut keys: Vec<u64> = keys.collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let table = Table::build(plan, 0, &keys);
+        assert!(keys.iter().all(|&key| table.find(plan.value(key)).is_some()));
+        table.geometry().range_bits
+    };
+    assert_eq!(range_bits(&mut (0..count).map(random)), geometry.range_bits);
+    assert_eq!(range_bits(&mut (0..count).map(random).map(crowd)), fine);
+}
