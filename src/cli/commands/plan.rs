@@ -197,6 +197,12 @@ fn notes(args: &Args, rows: &[Row]) -> Vec<String> {
             best.plan, chosen.plan, count(SMALL_MAX),
         ));
     }
+    let crowding = cost::crowding(Plans::of(args.distance).for_count(args.count));
+    notes.push(format!(
+        "times: of random fingerprints; those of texts crowd, and a look-up takes about {} times as \
+         long in what nearprint builds",
+        number(crowding),
+    ));
     notes.push(format!(
         "memory: tables and postings of bare fingerprints in one segment; a document with an id takes \
          16 bytes more, one with a sketch {}; while merging: at most, when all of them are written \
@@ -314,6 +320,7 @@ mod tests {
         assert!(tight.plans.iter().any(|row| row.is_best && row.merging_bytes <= 2_500_000_000));
         assert_ne!(tight.best.as_ref(), Some(&tight.choice));
         let said = tight.to_string();
+        assert!(said.contains("about 5.40 times as long"), "{said}");
         assert!(said.contains("are too little for what nearprint builds"), "{said}");
         assert!(said.contains("in the same orders"), "{said}");
     }
