@@ -1,8 +1,9 @@
 //! From a text, an HTML page, weighted features or a vector to a fingerprint and a sketch.
 //!
 //! ```text
-//! bytes -charset-> HTML -html-> text -normalise-> runs -> features -> simhash -> fingerprint
-//!                                                      -> tokens -> sketching -> sketch
+//! bytes -charset-> HTML -html-> text -normalise-> runs
+//! runs -> features -> saturation -> simhash -> fingerprint
+//!      -> tokens -> sketching -> sketch
 //! vector -> vectors -> fingerprint
 //! ```
 //!

@@ -3,10 +3,11 @@
 //!
 //! Gives full-width letters, ligatures and composed accents one spelling, and removes case. What a
 //! reader cannot see (soft hyphens, joiners, variation selectors, byte order marks) separates no
-//! words and makes no difference. Linear in the text. The result is nearly always as long as the text, and at most eleven times as long
-//! (one code point of three bytes stands for a phrase of 33). The tables are those of Unicode 17
-//! (`icu_normalizer`, `icu_casemap`), compiled in: no locale, no environment. Tested by the
-//! reference fingerprints; the fast path for ASCII is tested against the tables.
+//! words and makes no difference. Linear in the text. The result is nearly always as long as the
+//! text, and at most eleven times as long (one code point of three bytes stands for a phrase of 33).
+//! The tables are those of Unicode 17 (`icu_normalizer`, `icu_casemap`), compiled in: no locale, no
+//! environment. Tested by the reference fingerprints; the fast path for ASCII is tested against the
+//! tables.
 
 use std::borrow::Cow;
 
@@ -50,8 +51,8 @@ const fn is_invisible(character: char) -> bool {
         | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// Folds the case and drops what is invisible. No character's folding depends on its neighbours, so stretches of ASCII, which
-/// are common in texts of most languages, can bypass the tables.
+/// Folds the case and drops what is invisible. No character's folding depends on its neighbours, so
+/// stretches of ASCII, which are common in texts of most languages, can bypass the tables.
 fn folded(composed: &str) -> String {
     let mut folded = String::with_capacity(composed.len());
     let mut rest = composed;

@@ -12,8 +12,8 @@ use std::iter;
 
 use crate::text::features::runs::{Run, Runs, characters_of, is_cjk, is_kana};
 
-/// Passes each occurrence of a feature in a normalised text to `take`, in text order, with windows of
-/// `WINDOW` code points.
+/// Passes each occurrence of a feature in a normalised text to `take`, in text order, with windows
+/// of `WINDOW` code points.
 pub(crate) fn walk<const WINDOW: usize>(normalised: &str, take: &mut dyn FnMut(&[u8])) {
     let mut segment = String::with_capacity(normalised.len());
     for run in Runs::of(normalised) {

@@ -5,11 +5,10 @@
 //! hashes, and an occurrence counts only while its counter is below [`CAP`], in the order of the
 //! text. Exact counts would find no more near-duplicates, and take a table of the features.
 //!
-//! About 0.8 ns a feature, as much as the rest of the fingerprint of ASCII with AVX-512: a byte at a
-//! random place of 64 KiB is read and written. Takes 64 KiB a thread, and as much again after a text
-//! with CJK characters. The counters are not cleared for each text: those of earlier texts lie below
-//! the floor of this one.
-//! Tested against a map of the standard library.
+//! About 0.8 ns a feature, as much as the rest of the fingerprint of ASCII with AVX-512: a byte at
+//! a random place of 64 KiB is read and written. Takes 64 KiB a thread, and as much again after a
+//! text with CJK characters. The counters are not cleared for each text: those of earlier texts lie
+//! below the floor of this one. Tested against a map of the standard library.
 
 use std::cell::Cell;
 

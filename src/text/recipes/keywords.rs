@@ -105,6 +105,19 @@ mod tests {
     }
 
     #[test]
+    fn line_breaks_and_stray_marks_between_han_make_no_difference() {
+        let broken: String = TEXT.chars().flat_map(|c| [c, '\n']).collect();
+        let marked = format!("\u{301}\u{301} {TEXT} \u{64b}\u{64b}\u{64b}");
+        for weighting in [Weighting::TfIdf, Weighting::TextRank] {
+            let words = |text: &str| keywords(&normalise(text), weighting, 9, None);
+            assert_eq!(words(&broken), words(TEXT), "{weighting:?}");
+            let of_marked: Vec<String> = words(&marked).into_iter().map(|(word, _)| word).collect();
+            let of_plain: Vec<String> = words(TEXT).into_iter().map(|(word, _)| word).collect();
+            assert_eq!(of_marked, of_plain, "{weighting:?}");
+        }
+    }
+
+    #[test]
     fn the_same_text_has_the_same_words_every_time() {
         let text = normalise(TEXT);
         let first = tf_idf(&text, 5, None);

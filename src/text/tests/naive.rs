@@ -243,7 +243,7 @@ proptest! {
         walk::<4>(&normalise(&text), &mut |feature| {
             walked.push(String::from_utf8(feature.to_vec()).unwrap());
         });
-        // Single characters are counted apart from other features, so only the order of each matters.
+        // Single characters are counted apart from other features: only the order of each matters.
         let apart = |all: Vec<String>| -> (Vec<String>, Vec<String>) {
             all.into_iter().partition(|feature| is_character(feature.as_bytes()))
         };
