@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nearprint::text::{analyse_text, text_of_html};
+use nearprint::text::{analyse_text, content_of_html};
 use nearprint_bench::prose::{self, Kind};
 
 const SIZES: [usize; 2] = [500, 5_000];
@@ -20,7 +20,7 @@ fn text(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::from_parameter(bytes), |bencher| {
                 bencher.iter(|| match kind {
                     Kind::English | Kind::Chinese => analyse_text(black_box(&document)),
-                    Kind::Html => analyse_text(&text_of_html(black_box(&document))),
+                    Kind::Html => analyse_text(&content_of_html(black_box(&document))),
                 });
             });
         }

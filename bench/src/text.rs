@@ -63,7 +63,7 @@ const TASKS: [Task; 6] = [
     Task { kind: Kind::English, name: "English, and sketch", work: all },
     Task { kind: Kind::Chinese, name: "Chinese, fingerprint", work: fingerprint },
     Task { kind: Kind::Chinese, name: "Chinese, and sketch", work: all },
-    Task { kind: Kind::Html, name: "HTML, visible text", work: visible_text },
+    Task { kind: Kind::Html, name: "HTML, content", work: content },
     Task { kind: Kind::Html, name: "HTML, and sketch", work: all_of_html },
 ];
 
@@ -77,12 +77,13 @@ fn all(text: &str) {
     black_box(text::analyse_text(text)).expect("generated texts have words");
 }
 
-fn visible_text(html: &str) {
-    black_box(text::text_of_html(html));
+fn content(html: &str) {
+    black_box(text::content_of_html(html));
 }
 
 fn all_of_html(html: &str) {
-    black_box(text::analyse_text(&text::text_of_html(html))).expect("generated pages have words");
+    black_box(text::analyse_text(&text::content_of_html(html)))
+        .expect("generated pages have words");
 }
 
 /// The work of one thread.

@@ -196,14 +196,19 @@ pub fn ndjson(bytes: &[u8]) {
     }
 }
 
-/// HTML to its visible text and its main text, and each to a fingerprint.
+/// HTML, and the same as XHTML, to its content, its visible text and its main text, and each to a
+/// fingerprint.
 pub fn html(bytes: &[u8]) {
     let page = String::from_utf8_lossy(bytes);
-    let text = text::text_of_html(&page);
-    assert!(text.len() <= 4 * bytes.len() + 64, "{} from {}", text.len(), bytes.len());
-    drop(text::analyse_text(&text));
-    let method = Method { extract: Extract::Main, ..Method::default() };
-    drop(text::analyse(&Source::Html(page), method, Wanted::STORED));
+    for page in [page.clone(), text::declared_as_xml(page)] {
+        for text in [text::content_of_html(&page), text::text_of_html(&page)] {
+            assert!(text.len() <= 4 * bytes.len() + 64, "{} from {}", text.len(), bytes.len());
+        }
+        for extract in Extract::ALL {
+            let method = Method { extract, ..Method::default() };
+            drop(text::analyse(&Source::Html(page.clone()), method, Wanted::STORED));
+        }
+    }
 }
 
 /// The first byte says how long the label is and whether it is HTML; then the label, then the bytes.

@@ -75,6 +75,9 @@ impl Page {
 
     /// Gives the element that has just begun its role; `name` is the name as the source spells it.
     pub(super) fn start_region(&mut self, name: &str, role: Option<Role>) {
+        if role.is_none() && self.regions.is_idle() {
+            return;
+        }
         if role == Some(Role::Main) {
             self.begin_content();
         }
@@ -106,6 +109,9 @@ impl Page {
 
     /// Ends the role of the element that is about to end.
     pub(super) fn end_region(&mut self, name: &str) {
+        if self.regions.is_idle() {
+            return;
+        }
         match self.regions.end(name) {
             Ended::Nothing => {}
             Ended::Site(start) => self.site.push(start..self.text.len()),

@@ -50,6 +50,11 @@ pub(super) enum Ended {
 }
 
 impl Regions {
+    /// Whether no element with a role is open, so that tags without one change nothing.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.site.is_empty() && self.main.is_none()
+    }
+
     /// Begins an element at this offset.
     pub(super) fn start(&mut self, name: &str, role: Option<Role>, at: usize) {
         if let Some(open) = named(&mut self.site, name) {

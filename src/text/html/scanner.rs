@@ -78,6 +78,7 @@ fn is_shadow_root(template: &Tag<'_>) -> bool {
 fn known_name<'a>(tag: &Tag<'_>, buffer: &'a mut [u8; NAME_BYTES_MAX]) -> &'a [u8] {
     let Some(name) = buffer.get_mut(..tag.name.len()) else { return b"" };
     name.copy_from_slice(tag.name.as_bytes());
-    name.make_ascii_lowercase();
-    name
+    // All of the buffer: its length is fixed, and the work without a loop.
+    buffer.make_ascii_lowercase();
+    &buffer[..tag.name.len()]
 }
