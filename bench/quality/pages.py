@@ -34,7 +34,7 @@ HEADING, NEXT = "## Pages of generators\n", "## Vectors\n"
 EXTRACTS = ("content", "visible", "main")
 DISTANCES = (3, 6)
 PAGES_A_VERSION = int(os.environ.get("PAGES_A_VERSION", "400"))
-SPHINX = ("7.3.7", "8.2.3")
+SPHINX = ("7.4.7", "8.2.3")
 JAVA = ("java/time", "java/util", "java/net")
 BOOKS = "book cargo reference nomicon rustc rustdoc clippy edition-guide rust-by-example style-guide unstable-book"
 TRUE, FALSE = 0.90, 0.75
@@ -74,14 +74,14 @@ def mdbook():
 def sphinx():
     """The documentation of Sphinx in two versions, built by the Sphinx of this environment."""
     for version in SPHINX:
-        out = WORK / f"sphinx-{version}"
+        out = WORK / f"sphinx-html-{version}"
         if not (out / "index.html").is_file():
             pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-            subprocess.run([*pip, "--dest", str(WORK), f"sphinx=={version}"], check=True)
-            with tarfile.open(WORK / f"sphinx-{version}.tar.gz") as archive:
-                archive.extractall(WORK, filter="data")
-            source = WORK / f"sphinx-{version}/doc"
-            source = source.rename(WORK / f"sphinx-source-{version}")
+            archive, source = WORK / f"sphinx-{version}.tar.gz", WORK / f"sphinx-{version}/doc"
+            if not archive.is_file():
+                subprocess.run([*pip, "--dest", str(WORK), f"sphinx=={version}"], check=True)
+            with tarfile.open(archive) as files:
+                files.extractall(WORK, filter="data")
             # Without its own configuration, which needs a Sphinx of the same version.
             build = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-C", "-D", "html_theme=alabaster"]
             subprocess.run([*build, str(source), str(out)], check=True, stderr=subprocess.DEVNULL)
