@@ -1,6 +1,6 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures test-examples build build-bench
+.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures test-examples test-arm64 build build-bench
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -15,6 +15,7 @@ help:
 	@echo "make bench-compaction  the compaction policy, simulated and measured: the plots of docs/compaction.md"
 	@echo "make quality      the recall of each recipe on the labelled set (QUALITY_SET, PAGES): docs/quality.md"
 	@echo "make test-examples    the examples that need packages from PyPI and Java: pairs in SQL, and on Spark"
+	@echo "make test-arm64   the NEON variants of the kernel under an emulator (Debian, root)"
 	@echo "make engines-figures  nearprint dedup beside DuckDB, DataFusion and Spark: docs/other-engines.md (SIZES)"
 	@echo "make dedup-figures    time, memory and quality of nearprint dedup: docs/dedup.md"
 	@echo "make quality-pages    the precision among pages of one template, from real generators: docs/quality.md"
@@ -67,6 +68,9 @@ quality:
 
 test-examples:
 	@tools/test-examples
+
+test-arm64:
+	@tools/test-arm64
 
 engines-figures:
 	@tools/engines-figures

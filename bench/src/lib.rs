@@ -16,7 +16,8 @@
 //!
 //! Each prints one table (or with `--json` one object) on standard output, and its progress on
 //! standard error. Data and queries are drawn from `--seed`, so that a run can be repeated. Replies
-//! are verified, and a wrong one ends the command with 1. To measure on some cores only, start it
+//! are verified, and a wrong one ends the command with 1. `NEARPRINT_TEST_SIMD` set to `avx512`,
+//! `avx2`, `neon` or `portable` measures that instruction set instead of the best one. To measure on some cores only, start it
 //! (or the service) under `taskset`. [`data`] and [`prose`] are public for the Criterion
 //! benches. `nearprint plan` shares [`nearprint::cli::measure`].
 //!

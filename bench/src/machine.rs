@@ -30,6 +30,8 @@ pub(super) struct Machine {
     pub(super) cpu: String,
     /// Its features that matter here.
     pub(super) features: Vec<String>,
+    /// The instruction set in use: the best, or the one that `NEARPRINT_TEST_SIMD` names.
+    pub(super) instruction_set: &'static str,
     /// The number of cores that this process may use; `taskset` lowers it.
     pub(super) cores: usize,
 }
@@ -41,6 +43,7 @@ impl Machine {
         Self {
             cpu: field(&cpuinfo, &["model name", "CPU part"]).unwrap_or("unknown").to_owned(),
             features: features(field(&cpuinfo, &["flags", "Features"]).unwrap_or_default()),
+            instruction_set: nearprint::instruction_set(),
             cores: cores(),
         }
     }

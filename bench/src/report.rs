@@ -247,8 +247,9 @@ impl fmt::Display for Report {
         }
         writeln!(f)?;
         f.write_str(&table(LIMIT_COLUMNS, &self.limits))?;
-        let Machine { cpu, features, cores } = &self.machine;
+        let Machine { cpu, features, instruction_set, cores } = &self.machine;
         writeln!(f, "\nmachine       {cpu}, cores: {cores}, features: {}", features.join(" "))?;
+        writeln!(f, "instructions  {instruction_set}")?;
         writeln!(f, "repeat it by  --seed {}, nearprint {}", self.seed, self.version)?;
         if let Some(Verdict { checked, hits, missed, wrong }) = self.verification {
             writeln!(

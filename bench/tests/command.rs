@@ -59,6 +59,7 @@ fn list(value: &Value) -> &[Value] {
 fn assert_limits(report: &Value) {
     assert!(report["machine"]["cpu"].is_string());
     assert!(report["machine"]["features"].is_array());
+    assert!(report["machine"]["instruction_set"].is_string());
     assert!(number(&report["machine"]["cores"]) > 0.0);
     let limits = list(&report["limits"]);
     assert!(!limits.is_empty());
