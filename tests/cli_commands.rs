@@ -414,7 +414,7 @@ fn recipes_and_the_text_of_pages_are_chosen_by_flags() {
     assert_eq!((&np2["recipe"], &words["recipe"]), (&"np2".into(), &"words-2".into()));
     assert_ne!(np2["fingerprint"], words["fingerprint"]);
     assert_eq!(words["features"], 6);
-    let unknown = nearprint(&["fingerprint", &text, "--recipe", "np2"], "");
+    let unknown = nearprint(&["fingerprint", &text, "--recipe", "np3"], "");
     assert_eq!(code(&unknown), 2);
     assert!(err(&unknown).contains("recipes are np2, np2-5"), "{}", err(&unknown));
     let unknown = nearprint(&["fingerprint", &text, "--extract", "all"], "");

@@ -419,7 +419,7 @@ fn a_foreign_file_is_refused_by_name() {
         other => panic!("expected a refusal, got {other:?}"),
     };
     assert_eq!(refusal(Identity::new([0; 16], "np2")), Refusal::Directory);
-    let other_recipe = refusal(Identity::new(*b"a data directory", "np2"));
+    let other_recipe = refusal(Identity::new(*b"a data directory", "words-2"));
     assert!(matches!(other_recipe, Refusal::Recipe { .. }));
 
     disk.edit(&journal_name(1), |bytes| {

@@ -153,7 +153,7 @@ fn a_foreign_file_is_refused_by_name() {
     };
     let stranger = Identity::new([0; 16], "np2");
     assert_eq!(refusal(KIND, stranger), Refusal::Directory);
-    let other_recipe = Identity::new(identity().directory(), "np2");
+    let other_recipe = Identity::new(identity().directory(), "words-2");
     assert!(matches!(refusal(KIND, other_recipe), Refusal::Recipe { .. }));
     let (expected, got) = (8, 7);
     assert_eq!(refusal(FileKind(8), identity()), Refusal::Kind { expected, got });

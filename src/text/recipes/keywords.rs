@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn line_breaks_and_stray_marks_between_han_make_no_difference() {
-        let broken: String = TEXT.chars().flat_map(|c| [c, '\n']).collect();
+        let broken = TEXT.replace("\u{4eac}\u{70e4}", "\u{4eac}\n\u{3000}\u{70e4}");
         let marked = format!("\u{301}\u{301} {TEXT} \u{64b}\u{64b}\u{64b}");
         for weighting in [Weighting::TfIdf, Weighting::TextRank] {
             let words = |text: &str| keywords(&normalise(text), weighting, 9, None);
