@@ -205,7 +205,7 @@ mod x86 {
                 let eights = _mm_shuffle_epi8(sixteen, sources);
                 // Every space that is kept ends a word.
                 let spaces = _mm_cmpeq_epi8(eights, _mm_set1_epi8(0x20));
-                let spaces = _mm_movemask_epi8(spaces) as usize;
+                let spaces = _mm_movemask_epi8(spaces).cast_unsigned() as usize;
                 // SAFETY: at most 24 bytes of the 32 are packed before these eight.
                 unsafe { _mm_storel_epi64(out.as_mut_ptr().add(packed).cast(), eights) };
                 let begin = bytes + packed;

@@ -123,9 +123,9 @@ fn begin_1_to_3(word: __m256i, length: __m256i) -> __m256i {
 /// to 8 bytes give what [`halves`] gives, shorter ones the end, 0, the begin and the middle.
 const fn sources(length: u8) -> u64 {
     if length >= 4 {
-        (length as u64 - 4) * 0x0101_0101 + 0x0302_0100 | 0x0302_0100 << 32
+        ((length as u64 - 4) * 0x0101_0101 + 0x0302_0100) | 0x0302_0100 << 32
     } else {
-        0x8080_8080_0000_8000 | length as u64 - 1 | (length as u64 / 2) << 24
+        0x8080_8080_0000_8000 | (length as u64 - 1) | (length as u64 / 2) << 24
     }
 }
 
