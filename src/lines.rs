@@ -1,6 +1,7 @@
 //! Cuts a stream of bytes into lines, each within a limit, in the memory of one line.
 
 use bytes::{Bytes, BytesMut};
+use memchr::memchr;
 
 /// One line that is not blank.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl LineCutter {
     /// these bytes is not copied.
     pub(crate) fn push(&mut self, mut data: Bytes) -> Vec<Line> {
         let mut lines = Vec::new();
-        while let Some(end) = data.iter().position(|&byte| byte == b'\n') {
+        while let Some(end) = memchr(b'\n', &data) {
             let mut head = data.split_to(end.saturating_add(1));
             head.truncate(end);
             lines.extend(self.complete(head));

@@ -8,6 +8,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 /// The error for an escape that stands for half a character.
 pub(crate) const LONE_SURROGATE: &str = "half of a surrogate pair in a \\u escape";
 
@@ -16,16 +18,21 @@ pub(crate) const LONE_SURROGATE: &str = "half of a surrogate pair in a \\u escap
 /// # Errors
 /// What is wrong with an escape that stands for no character.
 pub(crate) fn unescaped(inner: &str) -> Result<Cow<'_, str>, &'static str> {
-    if !inner.contains('\\') {
+    let Some(mut at) = memchr(b'\\', inner.as_bytes()) else {
         return Ok(inner.into());
-    }
+    };
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;
-    while let Some((before, escape)) = rest.split_once('\\') {
+    loop {
+        let (before, escape) = rest.split_at(at);
         text.push_str(before);
-        let (decoded, behind) = character(escape)?;
+        let (decoded, behind) = character(escape.get(1..).unwrap_or_default())?;
         text.push(decoded);
         rest = behind;
+        match memchr(b'\\', rest.as_bytes()) {
+            Some(next) => at = next,
+            None => break,
+        }
     }
     text.push_str(rest);
     Ok(text.into())
