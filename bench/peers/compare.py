@@ -8,6 +8,7 @@ Only what lies between the markers of the page is generated; the rest is written
 """
 
 import datetime
+import itertools
 import json
 import os
 import platform
@@ -25,6 +26,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 LATENCY = ROOT / "docs" / "benchmarks-latency.svg"
 MEMORY = ROOT / "docs" / "benchmarks-memory.svg"
 RESULTS = ROOT / "target" / "peers" / "results.json"
+DRAWN = ROOT / "target" / "peers" / "drawn"
 BEGIN, END = "<!-- peers:begin -->", "<!-- peers:end -->"
 
 SHIPPED = ROOT / "target" / "release"
@@ -33,6 +35,7 @@ PYTHON = ROOT / "target" / "peers" / "venv" / "bin" / "python"
 FAISS = Path(__file__).with_name("faiss_peer.py")
 
 SEED = 42
+LIKES = {"random": "random", "text": "like text"}
 # Of the memory that is free at the start, so that the machine lives on.
 MEMORY_SHARE = 0.85
 # How much quicker a batch has to be for a line of its own.
@@ -75,29 +78,42 @@ def run_all():
         "seconds": number("SECONDS_EACH", 5),
         "limit": number("LIMIT", 900),
         "core": number("CORE", max(os.sched_getaffinity(0))),
+        "likes": os.environ.get("LIKE", "random text").split(),
     }
     limits = {"seconds": settings["limit"], "bytes": int(meminfo("MemAvailable") * MEMORY_SHARE)}
     together, alone = sizes("SIZES", "1e5 1e6 1e7"), sizes("ALONE", "")
     rows, over = [], {}
-    for count in sorted({*together, *alone}):
+    for like, count in itertools.product(settings["likes"], sorted({*together, *alone})):
+        data = SEED if like == "random" else drawn(count)
         for peer in PEERS:
             if count < peer.get("from", 0) or (count not in together and peer is not PEERS[0]):
                 continue
             name = peer["name"]
-            print(f"{count:>11,}  {name:18}", end=" ", flush=True)
-            row = over.get(name) or run(peer, count, settings, limits)
-            if "skipped" in row and name not in over:
+            print(f"{like:7} {count:>11,}  {name:18}", end=" ", flush=True)
+            row = over.get((like, name)) or run(peer, (count, data), settings, limits)
+            if "skipped" in row and (like, name) not in over:
                 already = "" if row["skipped"] == "not installed" else f" at {count:,} already"
-                over[name] = {"skipped": row["skipped"] + already}
-            rows.append({**row, "name": name, "count": count})
+                over[like, name] = {"skipped": row["skipped"] + already}
+            rows.append({**row, "name": name, "count": count, "like": like})
             print(row.get("skipped") or f"{median(row, 'one'):12,.0f} ns", flush=True)
     same_data(rows)
     return {"rows": rows, "settings": settings, "about": about_it}
 
 
-def run(peer, count, settings, limits):
-    """One peer at one size; what it printed, or why it was skipped."""
-    arguments = [count, SEED, *(settings[name] for name in ("queries", "repetitions", "seconds"))]
+def drawn(count):
+    """A folder with fingerprints like text, and with others of the same kind for the queries."""
+    folder = DRAWN / str(count)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, more in ("stored", []), ("fresh", ["--fresh", "1m"]):
+        command = [SHIPPED / "nearprint-bench", "draw", "--like", "text", "--packed"]
+        with (folder / f"{name}.bin").open("wb") as file:
+            subprocess.run([*command, "--count", str(count), *more], stdout=file, check=True)
+    return folder
+
+
+def run(peer, what, settings, limits):
+    """One peer with some fingerprints; what it printed, or why it was skipped."""
+    arguments = [*what, *(settings[name] for name in ("queries", "repetitions", "seconds"))]
     arguments += [peer["settings"]] if "settings" in peer else []
     command = ["taskset", "-c", settings["core"], *peer["run"], *arguments]
     threads = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -135,7 +151,7 @@ def same_data(rows):
     digests = {}
     for row in rows:
         if "digest" in row:
-            first = digests.setdefault(row["count"], row["digest"])
+            first = digests.setdefault((row["like"], row["count"]), row["digest"])
             assert first == row["digest"], f"{row['name']} has other data at {row['count']}"
 
 
@@ -272,7 +288,7 @@ def spread(rows):
 
 def command(results):
     """What was typed, as far as it was not the default."""
-    names = ("SIZES", "ALONE", "QUERIES", "REPETITIONS", "SECONDS_EACH", "LIMIT", "CORE")
+    names = ("SIZES", "ALONE", "QUERIES", "REPETITIONS", "SECONDS_EACH", "LIMIT", "CORE", "LIKE")
     given = [f'{name}="{os.environ[name]}"' for name in names if os.environ.get(name)]
     return " ".join(["make bench-peers", *given])
 
@@ -292,13 +308,15 @@ def page(results):
         "![memory of a fingerprint against their number](benchmarks-memory.svg)",
         "",
     ]
-    for count in sorted({row["count"] for row in rows}):
-        lines += [f"### {count:,} fingerprints", ""]
-        lines += [*table([row for row in rows if row["count"] == count]), ""]
+    for like, count in sorted({(row["like"], row["count"]) for row in rows}):
+        lines += [f"### {count:,} fingerprints, {LIKES[like]}", ""]
+        own = [row for row in rows if (row["like"], row["count"]) == (like, count)]
+        lines += [*table(own), ""]
     lines += [
         "### How it was measured",
         "",
-        "- Every peer finds all stored fingerprints within distance 3. The stored fingerprints are random (SplitMix64). Half of the queries are planted at distance 0, 1, 2 and 3 of a stored one; the other half is random.",
+        "- Every peer finds all stored fingerprints within distance 3. Half of the queries are planted at distance 0, 1, 2 and 3 of a stored one; the other half is drawn as the stored ones are.",
+        "- *random*: every bit is a fair coin (SplitMix64). *like text*: drawn from a model of real text, a fifth of it in families of near-copies (`nearprint-bench draw --like text`, bench/model/README.md).",
         f"- All peers run on the same core (`taskset -c {settings['core']}`), one after another, each in a process of its own with one thread. A digest checks that all had the same data and the same queries.",
         f"- Times are processor time: the median of {settings['repetitions']} repetitions, each a mean over its queries. No query is repeated. A pass before them warms up and checks every answer: *recall* is the share of planted neighbours that were found; *false hits* are answers that are not stored, not near, or, in a batch, near a random query. *queries* is the number in a repetition: fewer where they took longer than {settings['seconds']} s.",
         f"- A repetition lay up to {apart} from its median; the wall clock ran up to {ahead} ahead of the processor time.",
@@ -322,8 +340,10 @@ def write_page(results):
 
 
 def write_pictures(results):
-    drawn = {peer["name"] for peer in PEERS if peer.get("drawn")}
-    rows = [row for row in results["rows"] if row["name"] in drawn and "skipped" not in row]
+    pictured = {peer["name"] for peer in PEERS if peer.get("drawn")}
+    rows = [row for row in results["rows"] if row["name"] in pictured and "skipped" not in row]
+    # One kind of fingerprints in a picture; the tables have the other.
+    rows = [row for row in rows if row["like"] == results["settings"]["likes"][0]]
     names = [peer["name"] for peer in PEERS if any(row["name"] == peer["name"] for row in rows)]
     latency, memory = [], []
     for name in names:

@@ -1,4 +1,6 @@
-"""faiss from Python: `faiss_peer.py KIND COUNT SEED QUERIES REPETITIONS SECONDS [SETTINGS]`.
+"""faiss from Python: `faiss_peer.py KIND COUNT DATA QUERIES REPETITIONS SECONDS [SETTINGS]`.
+
+DATA is the seed of random fingerprints, or a folder with drawn ones, as data.rs reads them.
 
 KIND is `multihash` (IndexBinaryMultiHash; settings NHASH,B,NFLIP) or `flat` (IndexBinaryFlat, which
 scans). The Python side of the harness in src/: the same data as data.rs, the same steps as
@@ -13,7 +15,8 @@ import statistics
 import sys
 import time
 
-KIND, COUNT, SEED, QUERIES, REPETITIONS = sys.argv[1], *map(int, sys.argv[2:6])
+KIND, COUNT, DATA = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+QUERIES, REPETITIONS = map(int, sys.argv[4:6])
 SECONDS = float(sys.argv[6])
 
 try:
@@ -22,6 +25,11 @@ try:
 except ImportError as missing:
     print(json.dumps({"skipped": "not installed", "why": str(missing)}))
     sys.exit(0)
+
+LISTED = not DATA.isdecimal()
+SEED = 0 if LISTED else int(DATA)
+if LISTED:
+    STORED, FRESH = (np.fromfile(f"{DATA}/{name}.bin", "<u8") for name in ("stored", "fresh"))
 
 DISTANCE = 3
 RADIUS = DISTANCE + 1
@@ -54,7 +62,7 @@ def draw(seed, places):
 
 
 def stored(places):
-    return draw(SEED, places)
+    return STORED[places.astype(np.int64)] if LISTED else draw(SEED, places)
 
 
 def queries(begin, end):
@@ -71,7 +79,8 @@ def queries(begin, end):
         n += 1
         bits = u(1) << (draw(seed, numbers * u(8) + u(n)) >> u(58))
         flips = np.where(few, flips | bits, flips)
-    return np.where(numbers % u(2) == 1, first, stored(places) ^ flips), places
+    others = FRESH[(numbers // u(2) % u(len(FRESH))).astype(np.int64)] if LISTED else first
+    return np.where(numbers % u(2) == 1, others, stored(places) ^ flips), places
 
 
 def digest():
@@ -183,7 +192,8 @@ def batch(index, each, report):
             hits = np.diff(limits.astype(np.int64)) > 0
             planted = np.arange(begin, begin + each) % 2 == 0
             report["batch_found"] = int((hits & planted).sum())
-            report["batch_stray"] = int((hits & ~planted).sum())
+            if not LISTED:
+                report["batch_stray"] = int((hits & ~planted).sum())
     return times
 
 

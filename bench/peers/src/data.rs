@@ -3,6 +3,13 @@
 //! `SplitMix64`, so that Python draws the same ones (`faiss_peer.py`), and because it can be run
 //! backwards: whether a fingerprint is stored is told without keeping any, which would blur what a
 //! peer's memory is. Both sides print a digest; the driver compares them.
+//!
+//! Fingerprints like text come from files instead ([`Listed`]), which `nearprint-bench draw` wrote.
+//! They are in memory before a peer builds anything.
+
+use std::fs;
+use std::io;
+use std::path::Path;
 
 use crate::DISTANCE;
 
@@ -20,6 +27,34 @@ pub struct Data {
     pub count: u64,
     /// The seed that they and the queries are drawn from.
     pub seed: u64,
+    /// Drawn ones, in the place of random ones.
+    pub listed: Option<&'static Listed>,
+}
+
+/// Fingerprints of files, eight bytes each, little-endian.
+#[derive(Debug)]
+pub struct Listed {
+    stored: Vec<u64>,
+    sorted: Vec<u64>,
+    fresh: Vec<u64>,
+}
+
+impl Listed {
+    /// Reads `stored.bin`, what is stored, and `fresh.bin`, from which queries are taken.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn read(folder: &Path) -> io::Result<Self> {
+        let list = |name| -> io::Result<Vec<u64>> {
+            let bytes = fs::read(folder.join(name))?;
+            let (eights, _) = bytes.as_chunks::<8>();
+            Ok(eights.iter().copied().map(u64::from_le_bytes).collect())
+        };
+        let (stored, fresh) = (list("stored.bin")?, list("fresh.bin")?);
+        let mut sorted = stored.clone();
+        sorted.sort_unstable();
+        Ok(Self { stored, sorted, fresh })
+    }
 }
 
 /// One question.
@@ -28,14 +63,17 @@ pub struct Query {
     /// The fingerprint asked for.
     pub fingerprint: u64,
     /// The stored fingerprint that it was made from, by flipping at most [`DISTANCE`] bits; `None`
-    /// for a random query, which is near nothing but by a chance of one in millions.
+    /// for another query, which is near nothing but by a chance of one in millions if it is random.
     pub planted: Option<u64>,
 }
 
 impl Data {
     /// The stored fingerprint at a place below the count.
     pub fn stored(self, place: u64) -> u64 {
-        draw(self.seed, place)
+        match self.listed {
+            None => draw(self.seed, place),
+            Some(listed) => listed.stored[place as usize],
+        }
     }
 
     /// All stored fingerprints, in order.
@@ -45,7 +83,10 @@ impl Data {
 
     /// Whether a fingerprint is stored.
     pub fn holds(self, fingerprint: u64) -> bool {
-        undraw(self.seed, fingerprint) < self.count
+        match self.listed {
+            None => undraw(self.seed, fingerprint) < self.count,
+            Some(listed) => listed.sorted.binary_search(&fingerprint).is_ok(),
+        }
     }
 
     /// The query of a number: the even ones are planted, at distances 0 to [`DISTANCE`] in turn.
@@ -53,7 +94,11 @@ impl Data {
         let seed = mix(!self.seed);
         let random = |n: u64| draw(seed, number * 8 + n);
         if number % 2 == 1 {
-            return Query { fingerprint: random(0), planted: None };
+            let fingerprint = match self.listed {
+                None => random(0),
+                Some(listed) => listed.fresh[number as usize / 2 % listed.fresh.len()],
+            };
+            return Query { fingerprint, planted: None };
         }
         let stored = self.stored(random(0) % self.count);
         let distance = (number / 2 % u64::from(DISTANCE + 1)) as u32;
@@ -110,7 +155,7 @@ const fn inverse(odd: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const DATA: Data = Data { count: 10_000, seed: 42 };
+    const DATA: Data = Data { count: 10_000, seed: 42, listed: None };
 
     #[test]
     fn what_is_stored_is_known_to_be_stored() {

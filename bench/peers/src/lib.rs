@@ -12,7 +12,7 @@ mod bench;
 mod data;
 
 pub use bench::{Bench, Failure};
-pub use data::{Data, Query};
+pub use data::{Data, Listed, Query};
 
 /// The distance of every look-up.
 pub const DISTANCE: u32 = 3;

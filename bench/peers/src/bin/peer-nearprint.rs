@@ -12,7 +12,7 @@ use nearprint_peers::{Bench, DISTANCE, Data, Failure};
 fn main() -> Result<(), Failure> {
     let distance = distance();
     let mut bench = Bench::from_arguments()?;
-    let view = bench.build(|data| Ok(build(data.count, data.seed)))?;
+    let view = bench.build(|data| Ok(build(data)))?;
     bench.check(|query, found| {
         let near = view.near(Fingerprint::new(query), distance, &Scope::DEFAULT);
         found.extend(near.iter().map(|near| near.fingerprint.bits()));
@@ -26,12 +26,12 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The index over the fingerprints that this seed draws, as after a pause of the writes.
-fn build(count: u64, seed: u64) -> View {
+/// The index over the fingerprints, as after a pause of the writes.
+fn build(data: Data) -> View {
     let distance = distance();
-    let permutation = Arc::new(Permutation::from_secret(seed));
+    let permutation = Arc::new(Permutation::from_secret(data.seed));
     let shape = Shape { distance_max: distance, delta_events: 32_768, small_max: SMALL_MAX, permutation };
-    View::filled(shape, count, (Data { count, seed }).all().map(Fingerprint::new))
+    View::filled(shape, data.count, data.all().map(Fingerprint::new))
 }
 
 fn distance() -> Distance {
