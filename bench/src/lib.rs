@@ -12,9 +12,11 @@
 //!   text      from a text to its fingerprint and sketch
 //!   http      requests over loopback connections, compared with the same work in this process and
 //!             with a bare axum server
+//!   draw      fingerprints for other programs
+//!   sums      the sums of texts, to which the model of text-like fingerprints is fitted
 //! ```
 //!
-//! Each prints one table (or with `--json` one object) on standard output, and its progress on
+//! Each but the last two prints one table (or with `--json` one object) on standard output, and its progress on
 //! standard error. Data and queries are drawn from `--seed`, so that a run can be repeated. Replies
 //! are verified, and a wrong one ends the command with 1. `NEARPRINT_TEST_SIMD` set to `avx512`,
 //! `avx2`, `neon` or `portable` measures that instruction set instead of the best one. To measure on some cores only, start it
@@ -31,6 +33,7 @@ mod compaction;
 mod connection;
 mod crowd;
 pub mod data;
+mod draw;
 mod http;
 mod insert;
 mod latency;
@@ -89,6 +92,10 @@ enum What {
     Text(text::Args),
     /// Requests over loopback connections
     Http(http::Args),
+    /// Write fingerprints for other programs
+    Draw(draw::Args),
+    /// Write the sums of texts, to which a model is fitted
+    Sums(draw::SumsArgs),
     /// Serve a bare axum server, for `http --bare`
     Bare(http::BareArgs),
 }
@@ -118,6 +125,8 @@ fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         What::Text(args) => (text::run(args), args.json),
         What::Http(args) => (http::run(args)?, args.data.json),
         What::Compaction(args) => return compaction::run(args, out),
+        What::Draw(args) => return draw::run(args, out),
+        What::Sums(args) => return draw::sums(args, out),
         What::Bare(args) => return http::serve_bare(args),
     };
     finish(&report, json, out)

@@ -5,6 +5,7 @@
 //! near-copy of an earlier one is left out.
 
 use std::env;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
@@ -13,10 +14,10 @@ use crate::data::Dice;
 use nearprint::bulk::{Body, Documents, ReadOptions};
 use nearprint::fingerprint::Fingerprint;
 use nearprint::sketch::{MinResemblance, Sketch};
-use nearprint::text::analyse_text;
+use nearprint::text::{analyse_text, text_of_html};
 
 /// A page has so many bytes, up to the end of a word.
-const BYTES: std::ops::Range<u64> = 6_144..8_192;
+pub(super) const BYTES: Range<u64> = 6_144..8_192;
 
 /// Pages of one document, so that no long one is most of them.
 const OF_A_DOCUMENT: usize = 3;
@@ -39,38 +40,46 @@ pub(super) fn folders() -> Vec<PathBuf> {
     registry.into_iter().chain(system).filter(|folder| folder.is_dir()).collect()
 }
 
-/// At least one page, and at most `count`, of the documents below some folders.
-pub(super) fn found(folders: &[PathBuf], count: usize) -> Result<Vec<String>> {
+/// At least one page, and at most `count`, of the documents of some files and folders.
+pub(super) fn found(paths: &[PathBuf], count: usize, bytes: &Range<u64>) -> Result<Vec<String>> {
     let mut dice = Dice::of("pages", 1);
     let mut known = Vec::new();
     let mut pages = Vec::new();
-    // Of each folder an equal part: a machine has far more manual pages than readmes.
-    for (done, folder) in (1..).zip(folders) {
-        let enough = count * done / folders.len();
-        for entry in Documents::new(vec![folder.clone()], ReadOptions::default()) {
+    // Of each path an equal part: a machine has far more manual pages than readmes.
+    for (done, path) in (1..).zip(paths) {
+        let enough = count * done / paths.len();
+        for entry in Documents::new(vec![path.clone()], ReadOptions::default()) {
             // Among many files some cannot be read.
-            let Some(Body::Text(text)) = entry.ok().map(|entry| entry.body) else { continue };
+            let text = match entry.map(|entry| entry.body) {
+                Ok(Body::Text(text)) => text,
+                Ok(Body::Html(html)) => text_of_html(&html),
+                Ok(Body::Features(_) | Body::Vector(_) | Body::Fingerprint(_)) | Err(_) => continue,
+            };
             let new = |page: &&str| is_new(page, &mut known);
-            pages.extend(passages(&text, &mut dice).filter(new).map(str::to_owned));
+            pages.extend(passages(&text, bytes, &mut dice).filter(new).map(str::to_owned));
             if pages.len() >= enough {
                 pages.truncate(enough);
                 break;
             }
         }
     }
-    ensure!(!pages.is_empty(), "no texts of 8 KB below {folders:?}: name other folders by --texts");
+    ensure!(!pages.is_empty(), "no texts of {} bytes in {paths:?}: name others", bytes.end);
     Ok(pages)
 }
 
 /// The first passages of a text.
-fn passages<'a>(text: &'a str, dice: &mut Dice) -> impl Iterator<Item = &'a str> {
+fn passages<'a>(
+    text: &'a str,
+    bytes: &Range<u64>,
+    dice: &mut Dice,
+) -> impl Iterator<Item = &'a str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let bytes = rest.floor_char_boundary(dice.within(BYTES) as usize);
-        let end = bytes + rest.get(bytes..)?.find(char::is_whitespace)?;
+        let least = rest.floor_char_boundary(dice.within(bytes.clone()) as usize);
+        let end = least + rest.get(least..)?.find(char::is_whitespace)?;
         let page;
         (page, rest) = rest.split_at(end);
-        (page.len() as u64 >= BYTES.start).then_some(page)
+        (page.len() as u64 >= bytes.start).then_some(page)
     })
     .take(OF_A_DOCUMENT)
 }
@@ -121,8 +130,8 @@ mod tests {
     #[test]
     fn pages_are_the_same_again_and_none_is_a_near_copy() {
         let folders = [docs(), docs()];
-        let pages = found(&folders, 12).unwrap();
-        assert_eq!(pages, found(&folders, 12).unwrap());
+        let pages = found(&folders, 12, &BYTES).unwrap();
+        assert_eq!(pages, found(&folders, 12, &BYTES).unwrap());
         // The second folder has nothing new.
         assert!((3..=6).contains(&pages.len()), "{}", pages.len());
         for page in &pages {
@@ -132,7 +141,7 @@ mod tests {
 
     #[test]
     fn an_edited_page_is_a_near_copy() {
-        let page = &found(&[docs()], 1).unwrap()[0];
+        let page = &found(&[docs()], 1, &BYTES).unwrap()[0];
         let mut known = Vec::new();
         assert!(is_new(page, &mut known));
         assert_ne!(&edited(page, 1), page);
@@ -142,6 +151,6 @@ mod tests {
     #[test]
     fn a_folder_without_texts_is_refused() {
         let empty = tempfile::tempdir().unwrap();
-        assert!(found(&[empty.path().into()], 1).is_err());
+        assert!(found(&[empty.path().into()], 1, &BYTES).is_err());
     }
 }

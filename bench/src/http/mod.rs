@@ -334,7 +334,8 @@ impl Bench<'_> {
             [] => crate::pages::folders(),
             folders => folders.to_vec(),
         };
-        let pages = crate::pages::found(&folders, self.args.real_pages as usize)?;
+        let count = self.args.real_pages as usize;
+        let pages = crate::pages::found(&folders, count, &crate::pages::BYTES)?;
         drop(progress);
         let (target, threads, count) = (self.target, self.args.threads, self.stored.count());
         RealPages { target, threads, count, pages: &pages }.run(self.report)

@@ -8,12 +8,13 @@ use std::hint::black_box;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
+use hyper::Method;
 use serde_json::json;
 
 use super::client::{Clients, Sent};
 use super::target::Target;
 use super::{INSERTED, JSON, PAGE_BYTES};
-use crate::connection::{Request, post};
+use crate::connection::{Request, post, request};
 use crate::pages::edited;
 use crate::process;
 use crate::progress::Progress;
@@ -50,6 +51,7 @@ pub(super) struct RealPages<'a> {
 /// One way of sending a page.
 struct Way<'a> {
     what: &'static str,
+    method: Method,
     path: &'static str,
     content_type: &'static str,
     body: &'a (dyn Fn(&str) -> Bytes + Sync),
@@ -62,12 +64,14 @@ impl RealPages<'_> {
     pub(super) fn run(&self, report: &mut Report) -> Result<()> {
         let json = |page: &str| Bytes::from(json!({ "text": page }).to_string());
         let raw = |page: &str| Bytes::from(page.to_owned());
-        let parts: Vec<&[String]> = self.pages.chunks(self.pages.len().div_ceil(4)).collect();
-        let [as_json, as_text, as_lines, unknown] = parts[..] else {
-            anyhow::bail!("there are too few pages");
-        };
+        ensure!(self.pages.len() >= 4, "there are too few pages");
+        // Each part has pages of all folders.
+        let parts: [Vec<String>; 4] =
+            std::array::from_fn(|part| self.pages.iter().skip(part).step_by(4).cloned().collect());
+        let [as_json, as_text, as_lines, unknown] = &parts;
         let check = |what, content_type, body| Way {
             what,
+            method: Method::POST,
             path: "/v1/check-and-insert",
             content_type,
             body,
@@ -83,6 +87,9 @@ impl RealPages<'_> {
         let way = check("fingerprint of a page, JSON", JSON, &json);
         let reply = b"fingerprint";
         self.single(report, unknown, &Way { path: "/v1/fingerprint", reply, ..way })?;
+        let way = check("GET /healthz with a page, unread", JSON, &json);
+        let way = Way { method: Method::GET, path: "/healthz", reply: b"alive", ..way };
+        self.single(report, unknown, &way)?;
         self.families(report, unknown)
     }
 
@@ -109,6 +116,7 @@ impl RealPages<'_> {
         let json = |page: &str| Bytes::from(json!({ "text": page }).to_string());
         let way = Way {
             what: "check-and-insert of a page of a family of 30",
+            method: Method::POST,
             path: "/v1/check-and-insert",
             content_type: JSON,
             body: &json,
@@ -125,10 +133,13 @@ impl RealPages<'_> {
     fn single(&self, report: &mut Report, pages: &[String], way: &Way<'_>) -> Result<()> {
         let _progress = Progress::during(way.what);
         let bodies: Vec<Bytes> = pages.iter().map(|page| (way.body)(page)).collect();
-        let request = |number| post(way.path, way.content_type, bodies[number as usize].clone());
+        let send = |number: u64| {
+            let body = bodies[number as usize].clone();
+            request(way.method.clone(), way.path, way.content_type, body)
+        };
         let is_right = |_, reply: &[u8]| contains(reply, way.reply);
         let clients = self.clients(self.threads, pages.len() as u64);
-        let (sent, cpu_ns) = with_cpu(|| clients.send(request, is_right))?;
+        let (sent, cpu_ns) = with_cpu(|| clients.send(send, is_right))?;
         // A page of another part may be near by chance, and a near-copy too far away.
         ensure!(
             sent.wrong * 20 <= sent.times.count(),
