@@ -1,6 +1,6 @@
 # Every command that the project has. `make` alone lists them.
 
-.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures test-examples test-arm64 build build-bench
+.PHONY: bench-dedup-peers engines-figures help run test torture siege container-test figures bench bench-peers bench-compaction quality quality-pages quality-vectors dedup-figures test-examples test-arm64 build build-bench fit-model
 
 help:
 	@echo "make run          build, start the service, import the documents of this machine, show the groups"
@@ -8,7 +8,8 @@ help:
 	@echo "make torture      the long tests of docs/reliability.md: PERCENT of the release figures (100), STEPS of them"
 	@echo "make siege        slow clients, overload, the cost of durability: figures of a release build"
 	@echo "make container-test  build the image and test the promises of a container (Debian, root)"
-	@echo "make figures      measure a release build with COUNT fingerprints (10m): the figures of README.md"
+	@echo "make figures      measure a release build with COUNT fingerprints (10m), random and like text: docs/benchmarks.md"
+	@echo "make fit-model    fit the model of fingerprints like text to the texts of this machine: bench/model"
 	@echo "make bench        measure it quickly, and compare with the last run (Criterion)"
 	@echo "make bench-peers  compare nearprint with mih-rs, gaoya, faiss and a linear scan: docs/benchmarks.md (SIZES, QUERIES)"
 	@echo "make bench-dedup-peers  compare nearprint dedup with text-dedup and datatrove: docs/benchmarks.md (DOCUMENTS, LIMIT)"
@@ -42,12 +43,12 @@ container-test: build
 COUNT ?= 10m
 
 figures: build-bench
-	target/release/nearprint-bench lookup --count 1m,$(COUNT)
 	target/release/nearprint-bench lookup --count 1m --adversarial
-	target/release/nearprint-bench insert --count $(COUNT)
-	target/release/nearprint-bench mixed --count $(COUNT)
 	target/release/nearprint-bench text
-	target/release/nearprint-bench http --count $(COUNT)
+	@tools/figures $(COUNT)
+
+fit-model:
+	@tools/fit-model
 
 bench: build-bench
 	target/release/nearprint-bench lookup
