@@ -18,7 +18,7 @@ BITS = 64
 CLUSTERS = 1024
 ROUNDS = 40
 # A cluster of few passages takes its deviation from all clusters, as if it had so many more.
-PRIOR = 8
+PRIOR = 1
 CENTER_UNIT, DEVIATION_UNIT, FACTOR_UNIT = 1 / 32, 1 / 200, 1 / 4096
 COMPARED = 2000
 DISTANCES = 3, 6, 8

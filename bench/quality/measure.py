@@ -19,6 +19,7 @@ import urllib.request
 
 import numpy as np
 
+import by_default
 import picture
 
 BINARY = "target/release/nearprint"
@@ -39,14 +40,15 @@ def evaluator():
 
 
 @contextlib.contextmanager
-def service(recipe):
-    """A service of the release binary; gives its address."""
+def service(recipe, **settings):
+    """A service of the release binary; gives its address. Of None: as the service has it by default."""
     with tempfile.TemporaryDirectory() as directory:
-        environment = os.environ | {
+        settings = {
             "NEARPRINT_DATA__RECIPE": recipe,
             "NEARPRINT_DATA__DISTANCE_MAX": str(DISTANCE_MAX),
             "NEARPRINT_LOG__LEVEL": "error",
-        }
+        } | settings
+        environment = os.environ | {name: value for name, value in settings.items() if value is not None}
         process = subprocess.Popen(
             [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", directory],
             env=environment, stdout=subprocess.PIPE, text=True,
@@ -74,14 +76,14 @@ def batch(address, route, documents, **options):
     return replies
 
 
-def found_pairs(address, documents):
+def found_pairs(address, documents, **options):
     """Fingerprints, and every pair (i, j, distance, whether it counts) that the service finds."""
     inserted = batch(address, "insert", documents)
     prints = [reply.get("fingerprint") for reply in inserted]
     of_print = {}
     for at, value in enumerate(prints):
         of_print.setdefault(value, []).append(at)
-    replies = batch(address, "query", documents, distance=DISTANCE_MAX, limit=1000)
+    replies = batch(address, "query", documents, limit=1000, **options)
     pairs = {}
     for at, reply in enumerate(replies):
         if "error" in reply:
@@ -97,7 +99,7 @@ def found_pairs(address, documents):
     return prints, pairs
 
 
-def scores(evaluate, track, prints, pairs, distance):
+def scores(evaluate, track, prints, pairs, distance, distance_max=DISTANCE_MAX):
     """What evaluate.py says of these pairs, with its own search replaced by the service's.
 
     Its tables by language are at this distance.
@@ -114,7 +116,7 @@ def scores(evaluate, track, prints, pairs, distance):
         docs, bits, have, listed = evaluate.load(arguments)
     columns = [np.array(column, int) for column in zip(*((i, j, d) for (i, j), d in pairs.items()))]
     evaluate.near_pairs = lambda *_: columns or [np.zeros(0, int)] * 3
-    return evaluate.evaluate(docs, bits, have, listed, mk=DISTANCE_MAX, k=distance)
+    return evaluate.evaluate(docs, bits, have, listed, mk=distance_max, k=distance)
 
 
 def measure(evaluate):
@@ -126,7 +128,8 @@ def measure(evaluate):
             lines = open(SET / "dev" / docs_file, encoding="utf8")
             documents = [{k: document[k] for k in ("id", "text")} for document in map(json.loads, lines)]
             with service(recipe) as address:
-                prints, pairs = found_pairs(address, documents)
+                # The recipes are compared by plain distance.
+                prints, pairs = found_pairs(address, documents, distance=DISTANCE_MAX)
             every = {pair: distance for pair, (distance, _) in pairs.items()}
             counting = {pair: distance for pair, (distance, counts) in pairs.items() if counts}
             results[recipe, track] = {
@@ -218,6 +221,11 @@ def main():
     evaluate = evaluator()
     results = measure(evaluate)
     pages = extraction()
+    tracks = {
+        track: [json.loads(line) for line in open(SET / "dev" / file, encoding="utf8")]
+        for track, (file, _) in TRACKS.items()
+    }
+    defaults = by_default.everything(sys.modules[__name__], evaluate, tracks)
     curves = {
         label: [(point["recall"], point["precision"]) for point in results["np2", "documents"][how]["curve"]]
         for label, how in (("np2", "without"), ("np2, verified", "with"))
@@ -245,7 +253,7 @@ def main():
         "table_short": table(results, "short"),
         "table_bits": rarest,
         "pages": extraction_text(pages),
-    }
+    } | by_default.sections(defaults)
     for name, value in filled.items():
         text = text.replace("{{" + name + "}}", value)
     page = pathlib.Path("docs/quality.md")

@@ -1,0 +1,198 @@
+"""What the service finds with its default settings, and what MinHash-LSH finds beside it.
+
+Called by measure.py, which has the service and the evaluator. Every document is sent as a text without
+any option, so that whatever the service does by default is measured: distance, search, verification.
+"""
+
+import json
+import random
+import re
+import time
+import tracemalloc
+import zlib
+
+LENGTHS = 12, 25, 40, 60, 100, 200, 400, 1000
+CHANGES = 1, 2, 4, 8
+# No more than this share of the words of a text is changed: the texts stay near-duplicates.
+SHARE_MAX = 0.1
+TEXTS = 400
+# Hits lie within the distance of any search.
+ANY_DISTANCE = 12
+PERMUTATIONS = 128
+SHINGLE = 5
+THRESHOLDS = [0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8]
+
+
+def labelled(measure, evaluate, documents, track, environment):
+    """What the evaluator says of the pairs that count by default."""
+    with measure.service(None, **environment) as address:
+        prints, pairs = measure.found_pairs(address, documents)
+    counting = {pair: distance for pair, (distance, counts) in pairs.items() if counts}
+    return measure.scores(evaluate, track, prints, counting, ANY_DISTANCE, ANY_DISTANCE)
+
+
+def as_page(text):
+    """A page of a site around a text."""
+    menu = "".join(f"<li><a href='/{name}'>{name}</a></li>" for name in ("Start", "News", "About", "Contact"))
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;")
+    paragraphs = "".join(f"<p>{part}</p>" for part in escaped.split("\n") if part.strip())
+    return (
+        f"<!DOCTYPE html><html><head><title>A page</title></head><body><nav><ul>{menu}</ul></nav>"
+        f"<main>{paragraphs}</main><footer>All rights reserved. Made with care.</footer></body></html>"
+    )
+
+
+def excerpts(documents, length):
+    """Texts of so many words, no two of one page; and a word of the same language for each."""
+    dice = random.Random(length)
+    groups, words_of = {}, {}
+    for document in documents:
+        words = document["text"].split()
+        words_of.setdefault(document["lang"], []).extend(words[:200])
+        if len(words) >= length:
+            groups.setdefault(document["group"], (document["lang"], words))
+    chosen = dice.sample(sorted(groups), min(TEXTS, len(groups)))
+    for group in chosen:
+        language, words = groups[group]
+        at = dice.randrange(len(words) - length + 1)
+        yield words[at : at + length], words_of[language]
+
+
+def changed_words(measure, documents):
+    """By length, and by number of changed words: the share of texts that are found."""
+    recalls = {}
+    for length in LENGTHS:
+        texts = list(excerpts(documents, length))
+        with measure.service(None) as address:
+            originals = [{"text": " ".join(words)} for words, _ in texts]
+            measure.batch(address, "insert", originals)
+            for changes in CHANGES:
+                if changes > max(1, SHARE_MAX * length):
+                    continue
+                dice = random.Random(changes)
+                edited = []
+                for words, vocabulary in texts:
+                    words = list(words)
+                    for at in dice.sample(range(length), changes):
+                        words[at] = dice.choice(vocabulary)
+                    edited.append({"text": " ".join(words)})
+                replies = measure.batch(address, "query", edited)
+                recalls[length, changes] = sum(reply["duplicate"] for reply in replies) / len(replies)
+    return recalls
+
+
+def shingles(text):
+    """Runs of five words; of characters, where a script has no spaces."""
+    tokens = re.findall(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+", text.lower())
+    return {" ".join(tokens[at : at + SHINGLE]).encode() for at in range(max(1, len(tokens) - SHINGLE + 1))}
+
+
+def minhash(measure, evaluate, documents):
+    """MinHash-LSH of datasketch at the threshold that is best on this very set."""
+    try:
+        import datasketch
+    except ImportError:
+        return None
+    def sketch_of(document):
+        # The default hash, SHA-1, would take most of the time.
+        sketch = datasketch.MinHash(PERMUTATIONS, hashfunc=zlib.crc32)
+        sketch.update_batch(shingles(document["text"]))
+        return sketch
+
+    def index_of(sketches, threshold):
+        index = datasketch.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS)
+        for at, sketch in enumerate(sketches):
+            index.insert(at, sketch)
+        return index
+
+    begun = time.process_time()
+    sketches = [sketch_of(document) for document in documents]
+    best = None
+    seconds = time.process_time() - begun
+    prints = ["0" * 16] * len(documents)
+    for threshold in THRESHOLDS:
+        begun = time.process_time()
+        index = index_of(sketches, threshold)
+        pairs = {}
+        for at, sketch in enumerate(sketches):
+            for other in index.query(sketch):
+                if other > at and sketch.jaccard(sketches[other]) >= threshold:
+                    pairs[at, other] = 0
+        took = seconds + time.process_time() - begun
+        point = measure.scores(evaluate, "documents", prints, pairs, 0, 0)["curve"][0]
+        if best is None or point["f1"] > best["f1"]:
+            best = point | {"threshold": threshold, "us": took / len(documents) * 1e6}
+    # Counting allocations takes time, so they are counted by themselves.
+    few = documents[:1000]
+    tracemalloc.start()
+    held = index_of([sketch_of(document) for document in few], best["threshold"])
+    best["bytes"] = tracemalloc.get_traced_memory()[0] / len(few)
+    tracemalloc.stop()
+    del held
+    return best
+
+
+def everything(measure, evaluate, tracks):
+    documents, short = tracks["documents"], tracks["short"]
+    plain = [{name: document[name] for name in ("id", "text")} for document in documents]
+    small = [{name: document[name] for name in ("id", "text")} for document in short]
+    pages = [{"id": document["id"], "html": as_page(document["text"])} for document in plain]
+    twelve = {"NEARPRINT_DATA__DISTANCE_MAX": "12", "NEARPRINT_QUERY__DISTANCE": "12", "NEARPRINT_QUERY__MIN_SIMILARITY": "0.8"}
+    default = {"NEARPRINT_DATA__DISTANCE_MAX": None}
+    return {
+        "documents": labelled(measure, evaluate, plain, "documents", default),
+        "pages of HTML": labelled(measure, evaluate, pages, "documents", default),
+        "short texts": labelled(measure, evaluate, small, "short", default),
+        "short texts, distance 12 and similarity 0.80": labelled(measure, evaluate, small, "short", twelve),
+        "words": changed_words(measure, documents),
+        "minhash": minhash(measure, evaluate, plain),
+    }
+
+
+def figure(score):
+    return "" if score is None else f"{score:.3f}".lstrip("0") if score < 0.9995 else "1"
+
+
+def row(name, point):
+    scores = (figure(point[score]) for score in ("precision", "recall", "f1"))
+    return f"| {name} | {point['tp'] + point['fn']:,} | {point['fp']} | " + " | ".join(scores) + " |"
+
+
+HEAD = "| {} | true pairs | false | precision | recall | F1 |\n|---|--:|--:|--:|--:|--:|"
+
+
+def sections(results):
+    """The tables by the names of the template."""
+    names = [name for name in results if name not in ("words", "minhash")]
+    default = [HEAD.format("set"), *(row(name, results[name]["curve"][ANY_DISTANCE]) for name in names)]
+    documents = results["documents"]
+    languages = [HEAD.format("language"), *(row(*item) for item in documents["by_lang"].items())]
+    lengths = [HEAD.format("tokens"), *(row(*item) for item in documents["by_length"].items())]
+    shares = ["| words that agree | true pairs | recall | mean distance |", "|---|--:|--:|--:|"]
+    for name, of in documents["recall_by_edit_ratio"].items():
+        shares.append(f"| {name} | {of['pairs']} | {figure(of['recall'])} | {of['mean_distance']:.1f} |")
+    words = [
+        "| words of the text | " + " | ".join(f"{changes} changed" for changes in CHANGES) + " |",
+        "|--:|" + "--:|" * len(CHANGES),
+    ]
+    for length in LENGTHS:
+        found = (results["words"].get((length, changes)) for changes in CHANGES)
+        words.append(f"| {length} | " + " | ".join("" if one is None else f"{one:.0%}" for one in found) + " |")
+    return {
+        "table_default": "\n".join(default),
+        "table_default_languages": "\n".join(languages),
+        "table_lengths": "\n".join(lengths),
+        "table_shares": "\n".join(shares),
+        "table_words": "\n".join(words),
+        "minhash": minhash_text(results["minhash"]),
+    }
+
+
+def minhash_text(best):
+    if best is None:
+        return "MinHash-LSH was not measured: datasketch is not installed."
+    return (
+        f"MinHash-LSH (datasketch, {PERMUTATIONS} permutations, shingles of {SHINGLE} words) at the threshold that is best on "
+        f"this very set, {best['threshold']}: precision {figure(best['precision'])}, recall {figure(best['recall'])}, "
+        f"F1 {figure(best['f1'])}; {best['bytes'] / 1000:.1f} kB of memory and {best['us']:.0f} us of one core a document."
+    )
