@@ -29,8 +29,9 @@ const CLUSTER_BITS_MAX: u64 = 4;
 /// Turns a random number into that of a fresh document of a model.
 const FRESH_SHIFT: u32 = 26;
 
-/// How many fresh documents like text are drawn: for some seconds of inserts.
-const FRESH_LIKE_TEXT: u64 = 1 << 22;
+/// How many fresh documents like text are drawn: as many as are stored, within these bounds, which
+/// lasts for some seconds of inserts.
+const FRESH_LIKE_TEXT: (u64, u64) = (1 << 16, 1 << 22);
 
 /// Numbers of a stream one after the other.
 #[derive(Debug)]
@@ -262,7 +263,7 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// More of these. Those like text are drawn here, and repeat after four million.
+    /// More of these. Those like text are drawn here, and repeat after four million at most.
     pub fn like(stored: &Stored, seed: u64) -> Self {
         let stream = Stream::of("fresh", seed);
         let Some(model) = stored.model() else {
@@ -270,7 +271,8 @@ impl Fresh {
             return Self { drawn: Vec::new(), stream, members: Members::Random(stream, 1 << 40) };
         };
         let one = |number| model.fresh(stream.number(number) >> FRESH_SHIFT).0;
-        let drawn: Vec<_> = (0..FRESH_LIKE_TEXT).map(one).collect();
+        let drawn: Vec<_> =
+            (0..stored.count().clamp(FRESH_LIKE_TEXT.0, FRESH_LIKE_TEXT.1)).map(one).collect();
         let members = Members::sorted(drawn.clone());
         Self { drawn, stream, members }
     }

@@ -129,13 +129,19 @@ mod tests {
 
     #[test]
     fn pages_are_the_same_again_and_none_is_a_near_copy() {
-        let folders = [docs(), docs()];
-        let pages = found(&folders, 12, &BYTES).unwrap();
-        assert_eq!(pages, found(&folders, 12, &BYTES).unwrap());
-        // The second folder has nothing new.
-        assert!((3..=6).contains(&pages.len()), "{}", pages.len());
+        let pages = found(&[docs()], 12, &BYTES).unwrap();
+        assert_eq!(pages, found(&[docs()], 12, &BYTES).unwrap());
+        assert_eq!(pages.len(), 12);
+        let sketches: Vec<_> =
+            pages.iter().map(|page| analyse_text(page).unwrap().sketch).collect();
+        for (at, one) in sketches.iter().flatten().enumerate() {
+            let similar = |other: &Sketch| one.resemblance(other).similarity() > 0.9;
+            assert!(!sketches[..at].iter().flatten().any(|other| similar(other)), "{at}");
+        }
         for page in &pages {
-            assert!(BYTES.contains(&(page.len() as u64 - 200)), "{}", page.len());
+            // Up to the end of a word, which may be a long address.
+            let bytes = BYTES.start..BYTES.end + 200;
+            assert!(bytes.contains(&(page.len() as u64)), "{}", page.len());
         }
     }
 
