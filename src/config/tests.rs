@@ -134,6 +134,7 @@ fn every_key_has_an_effect() {
         ("QUERY__DISTANCE", "2", |s| s.http.defaults.distance.to_string()),
         ("QUERY__LIMIT", "108", |s| s.http.defaults.limit.to_string()),
         ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.defaults.min_similarity.to_string()),
+        ("QUERY__SEARCH", "exact", |s| format!("{:?}", s.http.defaults.search)),
         ("QUERY__EXTRACT", "main", |s| s.http.defaults.extract.name().to_owned()),
         ("DOCUMENTS__METADATA_BYTES_MAX", "114", |s| {
             s.http.defaults.metadata_bytes_max.to_string()
@@ -303,6 +304,7 @@ fn a_value_outside_its_range_is_refused_by_name() {
             "`server.host_names` is http://near.example; it must be at most 100 names or addresses \
              without ports, such as near.example.org, with commas between them",
         ),
+        ("QUERY__SEARCH", "all", "`query.search` is all; it must be \"likely\" or \"exact\""),
         (
             "QUERY__EXTRACT",
             "all",

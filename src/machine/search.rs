@@ -441,8 +441,18 @@ impl Search {
         if own != self.own || (crowded && !changed.is_empty()) {
             return Err(Stale);
         }
+        let short = probe.document.short;
+        let decided = (!self.all_hits && self.is_duplicate(short)).then(|| self.matches[0].fingerprint);
         for near in changed {
             self.update_match(view, probe, near)?;
+        }
+        // A search that ended at the first hit that counts has not seen what comes after it.
+        let still_counts = |fingerprint| {
+            let found = self.matches.iter().find(|found| found.fingerprint == fingerprint);
+            found.is_some_and(|found| found.verification.counts(found.distance, short))
+        };
+        if !decided.is_none_or(still_counts) {
+            return Err(Stale);
         }
         if !crowded {
             self.count = self.matches.iter().filter(|found| found.distance <= distance).count();
@@ -505,10 +515,6 @@ impl Search {
         let is_beyond = near.distance > probe.criteria.distance;
         let matching = Matching::new(view, probe, self.own, self.scope);
         let Some(fresh) = matching.visited(near) else {
-            // A search that ended at this match has not seen all others.
-            if found.is_some() && matching.verifier.is_some() {
-                return Err(Stale);
-            }
             found.map(|at| self.matches.remove(at));
             return Ok(());
         };
