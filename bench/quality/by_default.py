@@ -58,12 +58,12 @@ def excerpts(documents, length):
         yield words[at : at + length], words_of[language]
 
 
-def changed_words(measure, documents):
+def changed_words(measure, documents, environment):
     """By length, and by number of changed words: the share of texts that are found."""
     recalls = {}
     for length in LENGTHS:
         texts = list(excerpts(documents, length))
-        with measure.service(None) as address:
+        with measure.service(None, **environment) as address:
             originals = [{"text": " ".join(words)} for words, _ in texts]
             measure.batch(address, "insert", originals)
             for changes in CHANGES:
@@ -139,12 +139,18 @@ def everything(measure, evaluate, tracks):
     pages = [{"id": document["id"], "html": as_page(document["text"])} for document in plain]
     twelve = {"NEARPRINT_DATA__DISTANCE_MAX": "12", "NEARPRINT_QUERY__DISTANCE": "12", "NEARPRINT_QUERY__MIN_SIMILARITY": "0.8"}
     default = {"NEARPRINT_DATA__DISTANCE_MAX": None}
+    # Large segments of such a directory have thirds instead of halves.
+    thirds = {"NEARPRINT_DATA__DISTANCE_MAX": "4"}
+    exact = default | {"NEARPRINT_QUERY__SEARCH": "exact"}
     return {
         "documents": labelled(measure, evaluate, plain, "documents", default),
+        "documents, `search = \"exact\"`": labelled(measure, evaluate, plain, "documents", exact),
+        "documents, `distance_max = 4` (thirds)": labelled(measure, evaluate, plain, "documents", thirds),
         "pages of HTML": labelled(measure, evaluate, pages, "documents", default),
         "short texts": labelled(measure, evaluate, small, "short", default),
         "short texts, distance 12 and similarity 0.80": labelled(measure, evaluate, small, "short", twelve),
-        "words": changed_words(measure, documents),
+        "words": changed_words(measure, documents, default),
+        "words_of_thirds": changed_words(measure, documents, thirds),
         "minhash": minhash(measure, evaluate, plain),
     }
 
@@ -163,7 +169,7 @@ HEAD = "| {} | true pairs | false | precision | recall | F1 |\n|---|--:|--:|--:|
 
 def sections(results):
     """The tables by the names of the template."""
-    names = [name for name in results if name not in ("words", "minhash")]
+    names = [name for name in results if name not in ("words", "words_of_thirds", "minhash")]
     default = [HEAD.format("set"), *(row(name, results[name]["curve"][ANY_DISTANCE]) for name in names)]
     documents = results["documents"]
     languages = [HEAD.format("language"), *(row(*item) for item in documents["by_lang"].items())]
@@ -171,21 +177,26 @@ def sections(results):
     shares = ["| words that agree | true pairs | recall | mean distance |", "|---|--:|--:|--:|"]
     for name, of in documents["recall_by_edit_ratio"].items():
         shares.append(f"| {name} | {of['pairs']} | {figure(of['recall'])} | {of['mean_distance']:.1f} |")
-    words = [
-        "| words of the text | " + " | ".join(f"{changes} changed" for changes in CHANGES) + " |",
-        "|--:|" + "--:|" * len(CHANGES),
-    ]
-    for length in LENGTHS:
-        found = (results["words"].get((length, changes)) for changes in CHANGES)
-        words.append(f"| {length} | " + " | ".join("" if one is None else f"{one:.0%}" for one in found) + " |")
     return {
         "table_default": "\n".join(default),
         "table_default_languages": "\n".join(languages),
         "table_lengths": "\n".join(lengths),
         "table_shares": "\n".join(shares),
-        "table_words": "\n".join(words),
+        "table_words": words_table(results["words"]),
+        "table_words_of_thirds": words_table(results["words_of_thirds"]),
         "minhash": minhash_text(results["minhash"]),
     }
+
+
+def words_table(recalls):
+    rows = [
+        "| words of the text | " + " | ".join(f"{changes} changed" for changes in CHANGES) + " |",
+        "|--:|" + "--:|" * len(CHANGES),
+    ]
+    for length in LENGTHS:
+        found = (recalls.get((length, changes)) for changes in CHANGES)
+        rows.append(f"| {length} | " + " | ".join("" if one is None else f"{one:.0%}" for one in found) + " |")
+    return "\n".join(rows)
 
 
 def minhash_text(best):

@@ -129,7 +129,7 @@ def measure(evaluate):
             documents = [{k: document[k] for k in ("id", "text")} for document in map(json.loads, lines)]
             with service(recipe) as address:
                 # The recipes are compared by plain distance.
-                prints, pairs = found_pairs(address, documents, distance=DISTANCE_MAX)
+                prints, pairs = found_pairs(address, documents, distance=DISTANCE_MAX, search="exact")
             every = {pair: distance for pair, (distance, _) in pairs.items()}
             counting = {pair: distance for pair, (distance, counts) in pairs.items() if counts}
             results[recipe, track] = {
@@ -277,4 +277,5 @@ def extraction_text(pages):
     )
 
 
-main()
+if __name__ == "__main__":
+    main()

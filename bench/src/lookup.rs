@@ -21,6 +21,7 @@ use crate::data::{Queries, Stored, view_holding};
 use crate::latency::Latencies;
 use crate::process;
 use crate::progress::Progress;
+use crate::random::Stream;
 use crate::report::{Fact, Model, Report, Row};
 use crate::verify;
 use nearprint::cli::measure::arguments::count;
@@ -31,10 +32,14 @@ use nearprint::index::cost::Estimate;
 use nearprint::index::plan::Plans;
 use nearprint::index::scope::Scope;
 use nearprint::index::view::View;
+use nearprint::margins::Margins;
 
 const QUERIES_DEFAULT: u64 = 1_000_000;
 /// Queries into the cluster have thousands of hits each.
 const QUERIES_ADVERSARIAL: u64 = 20_000;
+
+/// Texts whose likely searches are measured.
+const TEXTS: u64 = 20_000;
 
 /// Passes of a loop; the quickest counts.
 const PASSES: usize = 3;
@@ -143,6 +148,9 @@ fn measure(args: &Args, stored: &Stored, distance: Distance, report: &mut Report
                 |row: Row| Row { what: format!("{}, {}{kind}", row.what, part.name), ..row };
             report.results.extend(rows(&subject, args.threads).into_iter().map(named));
         }
+        if !args.adversarial {
+            report.results.push(likely(&view, stored, distance, args.data.seed));
+        }
         let _progress = Progress::of("verifying answers", asked);
         report.verified(verify::view(&view, stored, &queries, distance));
     }
@@ -171,6 +179,37 @@ fn rows(subject: &Subject<'_>, threads: usize) -> Vec<Row> {
         rows.extend([subject.single(threads), subject.batch(threads)]);
     }
     rows
+}
+
+/// Likely searches alone, after look-ups at this distance, for texts of no family. Those among random
+/// fingerprints have random margins.
+fn likely(view: &View, stored: &Stored, distance: Distance, seed: u64) -> Row {
+    let stream = Stream::of("texts", seed);
+    let text = |number: u64| match stored.model() {
+        Some(model) => model.text(number),
+        None => {
+            let margin = |bit: u64| stream.number(number * 65 + bit + 1) as u16;
+            let margins = Margins::new(std::array::from_fn(|bit| margin(bit as u64).into()));
+            (Fingerprint::new(stream.number(number * 65)), margins)
+        }
+    };
+    let texts: Vec<(Fingerprint, Margins)> = (0..TEXTS).map(text).collect();
+    let all_found = || {
+        let found = texts.iter().map(|(query, margins)| {
+            let rule = view.likely_rule(margins);
+            view.likely(*query, &rule, distance, &Scope::DEFAULT).len()
+        });
+        found.sum::<usize>()
+    };
+    let (mut ns, mut found) = (u64::MAX, 0);
+    for _ in 0..PASSES {
+        let begun = Stopwatch::start();
+        found = black_box(all_found());
+        ns = ns.min(begun.ns());
+    }
+    let what = format!("likely search, {:.2} candidates", ratio(found as u64, TEXTS));
+    let mean_ns = Some(ratio(ns, TEXTS));
+    Row { mean_ns, ..Row::new(what, 0).at(distance) }.rate(per_second(TEXTS, ns), "look-ups")
 }
 
 impl Subject<'_> {

@@ -39,6 +39,23 @@ const KEPT: usize = 4_096;
 /// The label of a document that is in no group.
 const ALONE: u32 = u32::MAX;
 
+/// Whether a likely search for a text with these margins and the first fingerprint finds the second, at
+/// the default distance.
+pub fn is_likely(margins: &Margins, one: Fingerprint, other: Fingerprint) -> bool {
+    let distance = Distance::new(3).expect("at most 64");
+    let view = View::new(shape(distance));
+    view.is_likely(&view.likely_rule(margins), one, other)
+}
+
+fn shape(distance_max: Distance) -> Shape {
+    Shape {
+        distance_max,
+        delta_events: DELTA_EVENTS,
+        small_max: SMALL_MAX,
+        permutation: Arc::new(Permutation::from_secret(SEED)),
+    }
+}
+
 /// What counts as a near-duplicate.
 #[derive(Debug, Clone, Copy)]
 pub struct Criteria {
@@ -352,12 +369,7 @@ impl Index {
     /// Indexes all documents, ten million in about ten seconds. `watch` receives how many are in it, and
     /// says whether to go on. If not, the index is not complete.
     pub fn of(scanned: &Scanned, distance: Distance, watch: &dyn Fn(u64) -> bool) -> Self {
-        let mut view = View::new(Shape {
-            distance_max: distance,
-            delta_events: DELTA_EVENTS,
-            small_max: SMALL_MAX,
-            permutation: Arc::new(Permutation::from_secret(SEED)),
-        });
+        let mut view = View::new(shape(distance));
         // The number of a namespace is as good as its name here, and never too long.
         let key = |number: usize| {
             let name = Namespace::new(number.to_string()).expect("digits are a name");

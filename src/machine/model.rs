@@ -144,8 +144,8 @@ impl Model {
         matches
     }
 
-    /// The hits of a document: its matches, and if none of them counts, those beyond the distance
-    /// that a likely search finds and a sketch confirms, whose sample does not refute it.
+    /// The hits of a document: its matches, and if none of them counts or all hits are wanted, those
+    /// beyond the distance that a likely search finds and a sketch confirms, whose sample does not refute it.
     pub fn hits(
         &self,
         probe: &Document,
@@ -157,7 +157,8 @@ impl Model {
             return hits;
         };
         let counts = hits.first().is_some_and(|(Reverse(counts), ..)| *counts);
-        if counts || criteria.search == SearchKind::Exact {
+        let is_enough = counts && !criteria.all_hits;
+        if is_enough || criteria.search == SearchKind::Exact {
             return hits;
         }
         let others = self.documents.iter().filter(|(sequence, stored)| {

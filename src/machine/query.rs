@@ -27,8 +27,8 @@ pub enum SearchKind {
     /// Every fingerprint within the distance, and no other.
     #[default]
     Exact,
-    /// If none of those counts, also what the rule of likely search finds, as far as sketches confirm
-    /// it ([`crate::index::likely`]). Nothing more for documents that did not come as texts.
+    /// Also what the rule of likely search finds, as far as sketches confirm it
+    /// ([`crate::index::likely`]). Where one hit is enough, only if none within the distance counts. Nothing more for documents that did not come as texts.
     Likely,
 }
 

@@ -128,7 +128,7 @@ struct Candidate {
 /// How far the likely part of a search has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum LikelyPart {
-    /// It was not begun: the search is exact, or a match within the distance counts.
+    /// It was not begun: the search is exact, or a match within the distance is enough.
     NotBegun,
     /// The candidates are found, the likeliest first, and none is compared.
     Found(Vec<Candidate>),
@@ -276,7 +276,7 @@ impl Search {
     }
 
     /// Verifies the matches in the view that they were found in, the likeliest first, and goes on to
-    /// a likely search if none counts. Cost: at most [`SKETCHES_COMPARED_MAX`] sketches.
+    /// a likely search if none counts or all hits are wanted. Cost: at most [`SKETCHES_COMPARED_MAX`] sketches.
     ///
     /// # Errors
     /// Those of the source of sketches.
@@ -297,7 +297,7 @@ impl Search {
         let is_left = |m: &&Match| m.is_left && !m.verification.counts(m.distance, short);
         self.unverified = self.dropped + self.matches.iter().filter(is_left).count();
         self.order(view, probe);
-        if !self.is_duplicate(short) {
+        if self.all_hits || !self.is_duplicate(short) {
             self.find_likely(view, probe);
             self.verify_likely(&matching, sketches)?;
             self.order(view, probe);
@@ -442,7 +442,8 @@ impl Search {
             return Err(Stale);
         }
         let short = probe.document.short;
-        let decided = (!self.all_hits && self.is_duplicate(short)).then(|| self.matches[0].fingerprint);
+        let decided =
+            (!self.all_hits && self.is_duplicate(short)).then(|| self.matches[0].fingerprint);
         for near in changed {
             self.update_match(view, probe, near)?;
         }
@@ -463,14 +464,14 @@ impl Search {
         Ok(())
     }
 
-    /// A likely search counts only where no match within the distance does.
+    /// Where one hit is enough, a likely search counts only if no match within the distance does.
     fn settle_likely(&mut self, probe: &Probe<'_>) -> Result<(), Stale> {
         let Criteria { distance, .. } = probe.criteria;
         let (short, is_wanted) = (probe.document.short, probe.likely().is_some());
         let counts = |found: &Match| {
             found.distance <= distance && found.verification.counts(found.distance, short)
         };
-        if self.matches.iter().any(counts) {
+        if !self.all_hits && self.matches.iter().any(counts) {
             self.matches.retain(|found| found.distance <= distance);
         } else if is_wanted && self.likely != LikelyPart::Done {
             // What counted is gone.

@@ -8,6 +8,8 @@ use serde_json::json;
 use crate::bulk::{self, Body};
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::differences;
+use crate::config::Config;
+use crate::dedup::grouping;
 use crate::text::{Analysis, Explained, Method};
 
 /// The arguments of `compare`.
@@ -47,12 +49,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         (Some(x), Some(y)) => Some(x.resemblance(y).similarity()),
         _ => None,
     };
+    let found_by = found_by(&a, &b);
     if args.json {
         let line = json!({
             "a": a.fingerprint.to_string(),
             "b": b.fingerprint.to_string(),
             "distance": distance.get(),
             "similarity": similarity,
+            "found_by": found_by,
         });
         writeln!(out, "{line}")?;
         return Ok(());
@@ -64,6 +68,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         Some(similarity) => writeln!(out, "similarity  {similarity:.3} of the text, estimated")?,
         None => writeln!(out, "similarity  unknown: needs two texts")?,
     }
+    writeln!(out, "found by    {}", found_by.unwrap_or("nothing; the two are too far apart"))?;
     if args.explain {
         let [a, b] = bodies.each_ref().map(document::source);
         let (Ok(a), Ok(b)) = (a, b) else {
@@ -84,6 +89,21 @@ fn body(argument: &str, args: &Args) -> Result<Body> {
 
 fn analyse(argument: &str, body: &Body, method: Method) -> Result<Analysis> {
     document::analyse(body, method).with_context(|| format!("no fingerprint of {argument}"))
+}
+
+/// How `nearprint dedup` finds the pair with its default options, if it does. A service may find other
+/// pairs beyond the distance, because its directory has a permutation of its own.
+fn found_by(a: &Analysis, b: &Analysis) -> Option<&'static str> {
+    let distance = Config::default().query.distance;
+    if u64::from(a.fingerprint.distance(b.fingerprint).get()) <= distance {
+        return Some("distance");
+    }
+    let finds = |one: &Analysis, other: &Analysis| {
+        let margins = one.margins.as_deref();
+        margins.is_some_and(|of| grouping::is_likely(of, one.fingerprint, other.fingerprint))
+    };
+    let has_sketches = a.sketch.is_some() && b.sketch.is_some();
+    (has_sketches && (finds(a, b) || finds(b, a))).then_some("likely")
 }
 
 fn shortness(analysis: &Analysis) -> &'static str {

@@ -338,7 +338,7 @@ request! {
         /// The similarity that confirms a hit; 0 switches verification off.
         min_similarity: f64 [minimum = 0, maximum = 1,],
         /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
-        /// likely ones beyond it if none of those counts.
+        /// likely ones beyond it.
         search: SearchChoice [],
         /// `false` ends the search at the first hit that counts, and lists it alone; `true` searches
         /// and verifies all. The default is true for a query and false for a check-and-insert.
@@ -395,7 +395,7 @@ request! {
         /// The similarity that confirms a hit; 0 switches verification off.
         min_similarity: f64 [minimum = 0, maximum = 1,],
         /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
-        /// likely ones beyond it if none of those counts.
+        /// likely ones beyond it.
         search: SearchChoice [],
         /// `false` ends the search at the first hit that counts, and lists it alone; `true` searches
         /// and verifies all. The default is true for a query and false for a check-and-insert.

@@ -29,13 +29,13 @@ pub struct Likely {
 
 impl View {
     /// The rule of a text in this index.
-    pub(crate) fn likely_rule(&self, margins: &Margins) -> LikelyRule {
+    pub fn likely_rule(&self, margins: &Margins) -> LikelyRule {
         LikelyRule::of(&self.plans.large, &self.shape.permutation, margins)
     }
 
     /// Every fingerprint with a document in scope that the rule finds and that is farther than
     /// `beyond`, each once, the likeliest first; of more than [`LIKELY_MAX`], the likeliest.
-    pub(crate) fn likely(
+    pub fn likely(
         &self,
         query: Fingerprint,
         rule: &LikelyRule,
