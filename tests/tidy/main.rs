@@ -39,6 +39,7 @@ const FILES_MAX: usize = 13;
 const MAY_NAME: &[(&str, &[&str])] = &[
     // Values that every module may use.
     ("fingerprint", &[]),
+    ("margins", &[]),
     ("sketch", &[]),
     ("document", &["fingerprint", "sketch"]),
     ("access", &[]),
@@ -48,10 +49,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("atomic_file", &[]),
     // Floor 1: pure.
     ("kernel", &[]),
-    ("text", &["fingerprint", "kernel", "recipe", "sketch"]),
-    ("index", &["document", "fingerprint", "kernel", "sketch"]),
+    ("text", &["fingerprint", "kernel", "recipe", "margins", "sketch"]),
+    ("index", &["document", "fingerprint", "kernel", "margins", "sketch"]),
     // Floor 2: changes of the state, and the files on the disk.
-    ("machine", &["document", "fingerprint", "index", "sketch"]),
+    ("machine", &["document", "fingerprint", "index", "margins", "sketch"]),
     ("storage", &[]),
     ("metrics", &[]),
     ("telemetry", &[]),
@@ -65,6 +66,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "machine",
             "metrics",
             "recipe",
+            "margins",
             "sketch",
             "storage",
             // Only for the model of a recipe, which the directory keeps.
@@ -74,7 +76,17 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("bulk", &["fingerprint", "recipe", "text"]),
     (
         "dedup",
-        &["atomic_file", "bulk", "document", "fingerprint", "index", "machine", "sketch", "text"],
+        &[
+            "atomic_file",
+            "bulk",
+            "document",
+            "fingerprint",
+            "index",
+            "machine",
+            "margins",
+            "sketch",
+            "text",
+        ],
     ),
     // Floor 4: the outside.
     (
@@ -88,6 +100,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "machine",
             "metrics",
             "recipe",
+            "margins",
             "sketch",
             "text",
         ],
@@ -116,6 +129,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "metrics",
             "recipe",
             "server",
+            "margins",
             "sketch",
             "telemetry",
             "text",

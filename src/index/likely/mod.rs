@@ -137,8 +137,13 @@ impl Part {
         self.ranked.iter().rev().fold(0, |ranks, bit| ranks << 1 | is_set(bit))
     }
 
+    #[inline]
     fn bits_of(&self, ranks: u16) -> Permuted {
-        let bit = |(rank, bit): (usize, &Permuted)| bit * u64::from(ranks >> rank & 1);
-        self.ranked.iter().enumerate().map(bit).fold(0, |all, bit| all | bit)
+        let (mut rest, mut bits) = (ranks, 0);
+        while rest != 0 {
+            bits |= self.ranked[rest.trailing_zeros() as usize];
+            rest &= rest - 1;
+        }
+        bits
     }
 }

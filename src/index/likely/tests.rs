@@ -54,15 +54,16 @@ proptest! {
 fn the_rule_tells_likely_changes_from_others() {
     let permutation = Permutation::from_secret(1);
     let margins = Margins::new(std::array::from_fn(|bit| bit as u32));
-    for distance in [3, 6] {
+    // About as many in each half or third, so that few parts have at most one.
+    for (distance, flips) in [(3, 6), (6, 9)] {
         let plan = Plan::of(Distance::new(distance).unwrap());
         let rule = LikelyRule::of(&plan, &permutation, &margins);
-        // Of the 792 sets of seven of twelve bits, beginning with this one.
+        // Of all sets of so many of twelve bits, beginning with this one.
         let found_from = |from: u32| {
-            let sets = masks_within(12, 7).filter(|set| set.count_ones() == 7);
+            let sets = masks_within(12, flips).filter(|set| set.count_ones() == flips);
             sets.filter(|set| rule.finds(permutation.apply(Fingerprint::new(set << from)))).count()
         };
         let (likely, others) = (found_from(0), found_from(50));
-        assert!(likely > 2 * others && likely > 300, "{likely} and {others} at {distance}");
+        assert!(likely > 2 * others, "{likely} and {others} at {distance}");
     }
 }

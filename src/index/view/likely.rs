@@ -1,5 +1,7 @@
 //! The likely search over all levels of a view.
 
+use std::cell::OnceCell;
+
 use super::{Near, View};
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
@@ -103,9 +105,13 @@ impl View {
     }
 
     fn visit_likely(&self, query: Permuted, rule: &LikelyRule, found: &mut impl FnMut(Permuted)) {
-        let small = Keys::of(rule, &self.plans.small);
+        let small = OnceCell::new();
         let of_plan = |plan: &Plan, visit: &mut dyn FnMut(&Keys)| {
-            if *plan == self.plans.small { visit(&small) } else { visit(&Keys::of(rule, plan)) }
+            if *plan == self.plans.small {
+                visit(small.get_or_init(|| Keys::of(rule, plan)));
+            } else {
+                visit(&Keys::of(rule, plan));
+            }
         };
         for segment in self.segments.iter() {
             match segment.sorted() {

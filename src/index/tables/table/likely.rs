@@ -11,6 +11,20 @@ use crate::index::tables::partition::Partition;
 use crate::kernel::scan::Pattern;
 use crate::kernel::{self, Simd};
 
+/// Lines that were visited, by their lower bits: most are new, which one bit tells.
+#[derive(Default)]
+struct Seen([u64; 16]);
+
+impl Seen {
+    #[inline]
+    fn is_new(&mut self, line: u32, visits: &[u32]) -> bool {
+        let (word, bit) = (&mut self.0[(line / 64 % 16) as usize], 1 << (line % 64));
+        let may_be_known = *word & bit != 0;
+        *word |= bit;
+        !(may_be_known && visits.contains(&line))
+    }
+}
+
 impl Table {
     /// Calls `found` with every fingerprint that the rule finds by the key of this table, and with
     /// others within the distance of likely searches. One may be found more than once.
@@ -21,14 +35,20 @@ impl Table {
         found: &mut impl FnMut(Permuted),
     ) {
         let (mut visits, mut cells) = (Vec::with_capacity(256), Vec::with_capacity(256));
+        let (homes, mut seen) = (self.homes(), Seen::default());
         for cell in self.foreseen(query, rule) {
             if self.partition.is_some_and(|partition| partition != Partition::of(cell)) {
                 continue;
             }
-            for line in self.lines_of(cell) {
-                kernel::prefetch(&self.lines, line);
-                visits.push(line);
-                cells.push(cell);
+            let first = homes.home(cell);
+            let last = if self.geometry.whole_cells { first } else { *self.lines_of(cell).end() };
+            for line in first..=last {
+                // In a crowd, many cells lie in one line.
+                if seen.is_new(line, &visits) {
+                    kernel::prefetch(&self.lines, line);
+                    visits.push(line);
+                    cells.push(cell);
+                }
             }
         }
         let pattern = Pattern {

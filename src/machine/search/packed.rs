@@ -1,0 +1,50 @@
+//! Searches for bare fingerprints, whose replies are distances.
+
+use crate::document::Sequence;
+use crate::fingerprint::{Distance, Fingerprint};
+use crate::index::scope::Scope;
+use crate::index::view::View;
+
+/// What a reader found for bare fingerprints.
+#[derive(Debug, Clone)]
+pub(crate) struct PackedSearch {
+    /// The last change that it has seen.
+    pub since: Sequence,
+    /// The documents that it has seen.
+    pub scope: Scope,
+    /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
+    pub nearest: Vec<u8>,
+}
+
+/// In packed replies: no fingerprint is within the distance.
+pub(crate) const NO_HIT: u8 = 255;
+
+impl PackedSearch {
+    /// Searches a view. Cost: one look-up for each fingerprint.
+    pub(crate) fn new(
+        view: &View,
+        fingerprints: &[Fingerprint],
+        distance: Distance,
+        scope: Scope,
+    ) -> Self {
+        let nearest = nearest(view, fingerprints, distance, scope);
+        Self { since: view.sequence(), scope, nearest }
+    }
+
+    /// Whether it is too old to be brought up to date from memory, or saw other documents than
+    /// those in scope now: search again.
+    pub(crate) fn is_stale(&self, view: &View, scope: &Scope) -> bool {
+        view.may_have_lost_since(self.since) || !super::sees_the_same(view, &self.scope, scope)
+    }
+}
+
+/// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
+pub(crate) fn nearest(
+    view: &View,
+    fingerprints: &[Fingerprint],
+    distance: Distance,
+    scope: Scope,
+) -> Vec<u8> {
+    let nearest = view.nearest(fingerprints, distance, scope);
+    nearest.map(|nearest| nearest.map_or(NO_HIT, Distance::get)).collect()
+}
