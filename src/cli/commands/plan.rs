@@ -199,13 +199,13 @@ fn notes(args: &Args, rows: &[Row]) -> Vec<String> {
     }
     let crowding = cost::crowding(Plans::of(args.distance).for_count(args.count));
     notes.push(format!(
-        "times: of random fingerprints; those of texts crowd, and a look-up takes about {} times as \
-         long in what nearprint builds",
+        "times: for random fingerprints; with those of texts, a look-up takes about {} times as \
+         long in the tables that nearprint builds",
         number(crowding),
     ));
     notes.push(format!(
         "memory: tables and postings of bare fingerprints in one segment; a document with an id takes \
-         16 bytes more, one with a sketch {}; while merging: at most, when all of them are written \
+         16 bytes more, one with a sketch {}; while merging: at most, when all tables are written \
          anew",
         number(chosen.bytes_a_sketch),
     ));
