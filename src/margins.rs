@@ -1,9 +1,9 @@
 //! How sure each bit of a text's fingerprint is: the magnitudes of the sums of its SimHash.
 //!
-//! A small change of a text moves every sum a little, so it flips the bits whose sums are nearest to
-//! zero (the query-directed probing of Lv et al. 2007, applied to SimHash). A likely search and the
-//! order of verification use this. Margins are never stored: only the text that is looked up has
-//! them.
+//! A small change of a text moves every sum a little, so it flips the bits whose sums are nearest
+//! to zero. Likely searches use this (query-directed probing of Lv et al. 2007, applied to
+//! SimHash), and so does the order of verification. A data directory does not store margins: only
+//! the text that is looked up has them.
 
 /// The largest magnitude of scaled sums.
 const SCALED_MAX: f64 = (1 << 20) as f64;
@@ -20,7 +20,7 @@ impl Margins {
         Self(magnitudes)
     }
 
-    /// From sums of whole numbers, which stay as they are below 2^32.
+    /// From sums that are whole numbers. Magnitudes of 2^32 or more become the largest that fits.
     pub(crate) fn of_whole_sums(sums: &[i64; 64]) -> Self {
         Self(sums.map(|sum| u32::try_from(sum.unsigned_abs()).unwrap_or(u32::MAX)))
     }
@@ -34,8 +34,8 @@ impl Margins {
         Self(sums.map(|sum| if largest > 0.0 { scaled(sum) } else { 0 }))
     }
 
-    /// Margins in the same order, as small as can be: equal ones stay equal. 64 bytes instead of 256,
-    /// which give the same rule of a likely search.
+    /// The rank of each margin, from 0; equal margins have equal ranks. The ranks give the same
+    /// rule of a likely search as the margins, in 64 bytes instead of 256.
     pub fn ranks(&self) -> [u8; 64] {
         let mut distinct = self.0;
         distinct.sort_unstable();
@@ -58,7 +58,7 @@ impl Margins {
         &self.0
     }
 
-    /// How unlikely a change is that flips these bits: the sum of their margins.
+    /// The sum of the margins of these bits: the larger it is, the less likely they flip together.
     pub fn of_flips(&self, flips: u64) -> u64 {
         let flipped = |(bit, margin): (usize, &u32)| u64::from(*margin) * (flips >> bit & 1);
         self.0.iter().enumerate().map(flipped).sum()

@@ -63,10 +63,11 @@ impl Sketch {
         Resemblance::counted(matched, filled, either)
     }
 
-    /// The sample that an index keeps beside the posting of the document.
+    /// The sample that an index keeps with the posting of the document.
     ///
-    /// Bins 0, 32, 64 ... 480, if at least [`Sample::FILLED_MIN`] of them are filled. Otherwise they
-    /// say too little, and the sample is a hash of all bins, in the place of the first seven.
+    /// Bins 0, 32, 64 ... 480, if at least [`Sample::FILLED_MIN`] of them are filled. With fewer, a
+    /// comparison would tell too little, so the sample is a hash of all bins, in the place of the
+    /// first seven.
     pub fn sample(&self) -> Sample {
         let bins = |plane: &[u64]| {
             let two_of = |word: u64| (word & 1 | word >> 31 & 2) as u32;
@@ -85,12 +86,12 @@ impl Sketch {
     }
 }
 
-/// Four bytes of a sketch, which tell most unlike texts apart without a read of the record.
+/// Four bytes of a sketch, which tell most unlike texts apart without reading their records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Sample(u32);
 
 impl Sample {
-    /// A sample of fewer filled bins is a hash.
+    /// A sample with fewer filled bins than this is a hash.
     pub const FILLED_MIN: u32 = 8;
 
     /// From the form in which an index stores it.
@@ -107,10 +108,11 @@ impl Sample {
         (self.0 | self.0 >> 16) & 0xffff
     }
 
-    /// Whether the sketches may reach a threshold; where not, one pair in 1,000 that does is missed.
+    /// Whether the sketches may reach a threshold. Of the pairs that do reach it, this wrongly
+    /// refutes one in 1,000.
     ///
-    /// The resemblance of the sampled bins reaches four fifths of the threshold, or too few bins are
-    /// filled to tell.
+    /// It is true if the resemblance of the sampled bins reaches four fifths of the threshold, or
+    /// if too few bins are filled to tell.
     pub fn may_reach(self, other: Self, threshold: MinResemblance) -> bool {
         let (one, two) = (self.filled(), other.filled());
         if one.count_ones().min(two.count_ones()) < Self::FILLED_MIN {

@@ -1,7 +1,7 @@
 //! The groups of connected near-duplicates, from an index in memory.
 //!
-//! The index is a [`View`], the documents are its changes, and [`Search`] joins the pairs: those of a
-//! service would be the same.
+//! The index is a [`View`], the documents are its changes, and [`Search`] joins the pairs: those of
+//! a service would be the same.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -28,8 +28,9 @@ use crate::machine::query::{SearchKind, Verification};
 use crate::margins::Margins;
 use crate::sketch::MinResemblance;
 
-/// Changes in a delta. Fingerprints of similar texts often begin with the same bits and share a hash
-/// chain, and long deltas make long chains: 2^18 changes make the index of 60,000 texts 0.3 s slower.
+/// Changes in a delta. Fingerprints of similar texts often begin with the same bits and share a
+/// hash chain, and long deltas make long chains: 2^18 changes make the index of 60,000 texts 0.3 s
+/// slower.
 const DELTA_EVENTS: usize = 1 << 14;
 /// Nobody chooses the fingerprints and sees the answers of one process, so these need no secret.
 const SEED: u64 = 1;
@@ -39,8 +40,8 @@ const KEPT: usize = 4_096;
 /// The label of a document that is in no group.
 const ALONE: u32 = u32::MAX;
 
-/// Whether a likely search for a text with these margins and the first fingerprint finds the second, at
-/// the default distance.
+/// Whether a likely search for a text with these margins and the first fingerprint finds the
+/// second, in an index of halves.
 pub fn is_likely(margins: &Margins, one: Fingerprint, other: Fingerprint) -> bool {
     let distance = Distance::new(3).expect("at most 64");
     let view = View::new(shape(distance));
@@ -79,8 +80,8 @@ impl Criteria {
     }
 }
 
-/// The groups of at least two documents. The largest comes first; of the same size, the one with the
-/// first document. 4 bytes of memory a group, and 4 for each of its documents.
+/// The groups of at least two documents. The largest comes first; of the same size, the one with
+/// the first document. 4 bytes of memory a group, and 4 for each of its documents.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Groups {
     /// The documents of all groups, one group after the other.
@@ -90,8 +91,8 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Makes a group of the documents that have one label. A label is below the number of documents,
-    /// or is [`ALONE`].
+    /// Makes a group of the documents that have one label. A label is below the number of
+    /// documents, or is [`ALONE`].
     pub(super) fn of(labels: &[u32]) -> Self {
         let labelled = || (0..).zip(labels).filter(|&(_, &label)| label != ALONE);
         // The size of each label's group; later the number of that group, counted from 1.
@@ -166,8 +167,9 @@ pub struct Index {
 }
 
 impl Index {
-    /// The groups of at least two documents. `watch` receives how many pieces of the search are done,
-    /// and how many there are, and says whether to go on. If not, the groups are not complete.
+    /// The groups of at least two documents. `watch` receives how many pieces of the search are
+    /// done, and how many there are, and says whether to go on. If not, the groups are not
+    /// complete.
     ///
     /// # Errors
     /// The temporary file of sketches cannot be read.
@@ -200,9 +202,9 @@ impl Index {
         Ok(Groups::of(&labels))
     }
 
-    /// Passes on every pair of near-duplicates, by its first and then by its second document. A pair
-    /// of equal fingerprints always counts. Documents with one fingerprint make about half the square
-    /// of their number of pairs.
+    /// Passes on every pair of near-duplicates, by its first and then by its second document. A
+    /// pair of equal fingerprints always counts. Documents with one fingerprint make about half the
+    /// square of their number of pairs.
     ///
     /// # Errors
     /// Those of `take`, and the temporary file of sketches cannot be read.
@@ -248,8 +250,8 @@ impl Index {
         Ok(())
     }
 
-    /// The pairs that a likely search of one of the two finds beyond the distance and sketches confirm,
-    /// the first document first, sorted. 8 bytes each.
+    /// The pairs beyond the distance that a likely search for one of the two finds and their
+    /// sketches confirm, each with its first document first, sorted. 8 bytes each.
     fn likely_pairs(&self, scanned: &Scanned, criteria: Criteria) -> io::Result<Vec<[u32; 2]>> {
         let mut pairs = Vec::new();
         if !criteria.is_likely(scanned) {
@@ -366,8 +368,8 @@ fn run<'a>(
 }
 
 impl Index {
-    /// Indexes all documents, ten million in about ten seconds. `watch` receives how many are in it, and
-    /// says whether to go on. If not, the index is not complete.
+    /// Indexes all documents, ten million in about ten seconds. `watch` receives how many are in
+    /// it, and says whether to go on. If not, the index is not complete.
     pub fn of(scanned: &Scanned, distance: Distance, watch: &dyn Fn(u64) -> bool) -> Self {
         let mut view = View::new(shape(distance));
         // The number of a namespace is as good as its name here, and never too long.
@@ -429,7 +431,8 @@ impl<'a> SpillJudge<'a> {
         Self { index, scanned, threshold, kept: HashMap::new() }
     }
 
-    /// Whether the sketches of two documents agree. Reads them only if their samples may.
+    /// Whether the sketches of two documents agree. Reads them only if their samples do not refute
+    /// the pair.
     fn confirms(&self, pair: [u32; 2]) -> io::Result<bool> {
         let (Some(threshold), Some(spill)) = (self.threshold, &self.scanned.spill) else {
             return Ok(false);

@@ -7,8 +7,9 @@
 //! too full sends its last entries to the next one. How often that happens is given by queueing
 //! theory: customers (entries) arrive at random, and each line serves as many as it has slots.
 //!
-//! The estimates apply to random fingerprints. Those of texts crowd, so that a look-up goes on in
-//! more lines and meets more candidates; [`crowding`] has a measured factor. Pure: no clock, no measurement. `nearprint plan` shows the estimates, and `nearprint-bench
+//! The estimates apply to random fingerprints. Those of texts are crowded, so a look-up reads more
+//! lines and meets more candidates; [`crowding`] has a measured factor. The estimates are pure
+//! functions, without clock or measurement. `nearprint plan` shows them, and `nearprint-bench
 //! lookup` compares them with measured look-ups.
 #![expect(
     clippy::cast_precision_loss,
@@ -410,8 +411,8 @@ fn poisson(mean: f64, most: usize) -> Vec<f64> {
     std::iter::successors(Some(((-mean).exp(), 1.0)), next).take(most + 1).map(|p| p.0).collect()
 }
 
-/// How many times as long as with random fingerprints a look-up at distance 3 takes with those of
-/// texts, in what nearprint builds.
+/// How many times as long a look-up at distance 3 takes with the fingerprints of texts as with
+/// random ones, in the tables that nearprint builds.
 ///
 /// Measured with the text model, whose texts are of many kinds and without near-copies, among one,
 /// three and ten million. Families of near-copies cost more.

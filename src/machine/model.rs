@@ -144,8 +144,9 @@ impl Model {
         matches
     }
 
-    /// The hits of a document: its matches, and if none of them counts or all hits are wanted, those
-    /// beyond the distance that a likely search finds and a sketch confirms, whose sample does not refute it.
+    /// The hits of a document: its matches, and if none of them counts or all hits are wanted,
+    /// those beyond the distance that a likely search finds, samples do not refute, and sketches
+    /// confirm.
     pub fn hits(
         &self,
         probe: &Document,
@@ -258,7 +259,8 @@ impl Model {
         reply
     }
 
-    /// Removes the documents that have expired and were stored by these changes. Returns the change.
+    /// Removes the documents that have expired and were stored by these changes. Returns the
+    /// change.
     pub fn expire(&mut self, namespace: Option<&Namespace>, listed: &[Sequence]) -> Option<Change> {
         let key = namespace.map(|namespace| NamespaceKey::of(namespace, &self.secret));
         let is_gone = |(sequence, document): &&(Sequence, Document)| {

@@ -21,14 +21,16 @@ pub struct Criteria {
     pub all_hits: bool,
 }
 
-/// How far a search for a text goes.
+/// How a text is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SearchKind {
     /// Every fingerprint within the distance, and no other.
     #[default]
     Exact,
-    /// Also what the rule of likely search finds, as far as sketches confirm it
-    /// ([`crate::index::likely`]). Where one hit is enough, only if none within the distance counts. Nothing more for documents that did not come as texts.
+    /// In addition, the fingerprints beyond the distance that a likely search finds
+    /// ([`crate::index::likely`]) and sketches confirm. If one hit is enough, they are searched
+    /// only if none within the distance counts. Documents that did not come as texts are searched
+    /// exactly.
     Likely,
 }
 
@@ -71,7 +73,7 @@ impl Criteria {
 pub enum Verification {
     /// One side has no sketch, or verification is off: the distance alone decides.
     Unverifiable,
-    /// Both have one, and they were not compared: the match does not count.
+    /// Both have one, but they were not compared: the match does not count.
     Unread,
     /// Both have one; the best resemblance among the documents of the fingerprint.
     Compared {
@@ -108,7 +110,8 @@ impl Verification {
         matches!(self, Self::Unread | Self::Compared { confirmed: false, .. })
     }
 
-    /// The same for a fingerprint that may have got its first document with a sketch.
+    /// This verification, or if the fingerprint had no document with a sketch, the fresh one: it
+    /// may have one by now.
     #[must_use]
     pub(crate) const fn with_sketches(self, fresh: Self) -> Self {
         match self {

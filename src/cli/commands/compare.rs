@@ -18,7 +18,7 @@ use crate::text::{Analysis, Explained, Method};
 pub(crate) struct Args {
     /// A file, a fingerprint of 16 hex digits, or a text of several words
     a: String,
-    /// The same
+    /// What to compare it with, in any of these forms
     b: String,
     /// Read both as HTML
     #[arg(long)]
@@ -91,8 +91,8 @@ fn analyse(argument: &str, body: &Body, method: Method) -> Result<Analysis> {
     document::analyse(body, method).with_context(|| format!("no fingerprint of {argument}"))
 }
 
-/// How `nearprint dedup` finds the pair with its default options, if it does. A service may find other
-/// pairs beyond the distance, because its directory has a permutation of its own.
+/// How `nearprint dedup` with its default options finds the pair, if it does. A service may find
+/// other pairs beyond the distance, because its directory has a permutation of its own.
 fn found_by(a: &Analysis, b: &Analysis) -> Option<&'static str> {
     let distance = Config::default().query.distance;
     if u64::from(a.fingerprint.distance(b.fingerprint).get()) <= distance {

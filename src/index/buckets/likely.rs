@@ -14,8 +14,8 @@ impl Buckets {
         &self.plan
     }
 
-    /// Calls `found` with every fingerprint in some buckets that is within the distance of likely
-    /// searches; one that lies in several of them is found more than once.
+    /// Calls `found` with every fingerprint within [`LIKELY_DISTANCE_MAX`] in the buckets of these
+    /// keys; one that lies in several of them is found more than once.
     pub(crate) fn near_likely(
         &self,
         query: Permuted,

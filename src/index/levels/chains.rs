@@ -1,11 +1,11 @@
 //! The hash chains of a delta: for each table and key, the nodes whose fingerprints have that key.
 //! Readers follow them while the one writer appends.
 //!
-//! The fingerprints of real texts crowd: a key may have a hundred times as many nodes as with
-//! random ones. So a chain consists of chunks that double in size, the newest first, and a chunk has
-//! the 32 bits after the key of each of its fingerprints next to each other, where the kernel
-//! compares many at a time. Only a node whose bits are near is read. A chain of one node, which most
-//! are if fingerprints are random, has no chunk: its head leads to the node.
+//! The fingerprints of real texts are crowded: a key may have a hundred times as many nodes as with
+//! random ones. So a chain consists of chunks that double in size, the newest first. A chunk stores
+//! the 32 bits after the key of all of its fingerprints next to each other, so that the kernel
+//! compares many at a time, and only nodes whose bits are near are read. A chain of one node has no
+//! chunk: its head leads to the node. With random fingerprints, most chains are such.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,16 +21,15 @@ use crate::kernel::scan::WORDS_MAX;
 const CHUNK_MIN: u32 = 1 << 2;
 const CHUNK_MAX: u32 = 1 << 10;
 
-/// Words of a chunk before those of its nodes: the link to the next older chunk, and its capacity
-/// with the number of its nodes.
+/// The number of words of a chunk before those of its nodes: the link to the next older chunk, and
+/// one word with the capacity of the chunk and the number of its nodes.
 const HEADER_WORDS: u32 = 2;
 
-/// Words of a piece, of which chunks are made.
+/// The number of words of a piece. Pieces are allocated whole and cut into chunks.
 const PIECE: u32 = 1 << 13;
 
-/// The largest number of words that the chunks of a table take for a node: those of a chain of five
-/// nodes, 28 words, and what is left at the end of a piece in which the next chunk does not fit, a
-/// quarter at most.
+/// The largest number of words that the chunks of a table take for a node: 28 words for a chain of
+/// five nodes, plus the unused end of a piece where the next chunk does not fit, at most a quarter.
 const WORDS_OF_NODE: usize = 8;
 
 /// Chains of nodes, for each table of a plan.
@@ -132,7 +131,7 @@ impl<'a> Chunk<'a> {
     fn find(self, bits: u32, within: u32, is_it: &mut impl FnMut(u32) -> bool) -> Option<u32> {
         let there = &self.bits()[..self.count() as usize];
         let nodes = self.nodes();
-        // Words that are being written cannot be lent to the kernel, so it gets copies.
+        // The writer may be writing these words, so the kernel gets copies.
         let (simd, mut copies) = (Simd::best(), [0; WORDS_MAX]);
         for (words, nodes) in there.chunks(WORDS_MAX).zip(nodes.chunks(WORDS_MAX)) {
             for (copy, word) in copies.iter_mut().zip(words) {
@@ -203,9 +202,10 @@ impl Chains {
         }
     }
 
-    /// The first node that `is_it` accepts, among those of a chain that may have fingerprints within
-    /// a distance of `value` in the bits after the key; of no distance none. The newest chunks come
-    /// first. Cost: about a nanosecond a node of the chain.
+    /// The first node that `is_it` accepts, among those of a chain whose fingerprints are within a
+    /// distance of `value` in the 32 bits after the key. The only node of a chain is passed to
+    /// `is_it` at any distance. The newest chunks come first. Cost: about a nanosecond for each
+    /// node of the chain.
     #[inline]
     pub(crate) fn find(
         &self,

@@ -1,8 +1,8 @@
-//! Which buckets of a small segment, and chains of a delta, a likely search visits.
+//! Which buckets of a small segment, and which chains of a delta, a likely search visits.
 //!
-//! Their tables have blocks of 16 bits as keys, which are smaller than the parts of the rule. What
-//! differs in a part differs in the blocks within it, so a search visits enough keys of these blocks
-//! that each foreseen set of flips agrees with one of them.
+//! The keys of their tables are blocks of 16 bits, which are smaller than the parts of the rule.
+//! For each set of flips that is foreseen in a part, the search visits a key of at least one block
+//! within that part that has just these flips.
 
 use smallvec::SmallVec;
 
@@ -13,9 +13,11 @@ use crate::index::plan::{Plan, TablePlan};
 /// The keys to visit in the tables of one plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Keys {
-    /// Of these tables, the keys that differ from the query's in these bits.
+    /// Each entry is the number of a table, and the bits in which the key to visit differs from
+    /// that of the query.
     Listed(Vec<(usize, u32)>),
-    /// A part has no block: all fingerprints are compared. Only tiny levels have such plans.
+    /// No block lies within one of the parts, so all fingerprints are compared. Only tiny levels
+    /// have such plans.
     All,
 }
 
@@ -44,8 +46,8 @@ fn key_flips(table: TablePlan, flips: Permuted) -> u32 {
     ((flips & table.mask()).rotate_left(table.first_bit) >> (64 - table.key_bits)) as u32
 }
 
-/// Flips in one block alone leave the other as it is; those in both agree with a key of the block
-/// that needs fewer keys.
+/// The keys for a part of two blocks. Flips in only one block leave the key of the other unchanged.
+/// For sets of flips in both blocks, keys of only one block are visited: the one that needs fewer.
 fn of_two_blocks(
     listed: impl Iterator<Item = Permuted>,
     blocks: [(usize, TablePlan); 2],
@@ -69,7 +71,7 @@ fn of_two_blocks(
     keys.extend(crossing[fewer].iter().map(|&flips| (blocks[fewer].0, flips)));
 }
 
-/// Every set of flips as far as it lies in the block.
+/// The keys for a part with one usable block: the flips of each set that lie in that block.
 fn of_one_block(
     listed: impl Iterator<Item = Permuted>,
     (role, table): (usize, TablePlan),
@@ -98,7 +100,7 @@ mod tests {
     use crate::margins::Margins;
 
     proptest! {
-        /// Whatever the rule finds agrees with the query in one of the keys, but for its flips.
+        /// Whatever the rule finds has one of the keys.
         #[test]
         fn each_found_fingerprint_has_one_of_the_keys(
             margins in prop::array::uniform32(0..40_u32),

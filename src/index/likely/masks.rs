@@ -1,7 +1,7 @@
 //! The sets of ranks that a small change of a text flips, the likeliest first.
 //!
-//! Bit r of a mask stands for rank r. The list comes from a Gaussian model of the sums of two similar
-//! texts, without any text. It is part of the rule, so it never changes.
+//! Bit r of a mask stands for rank r. The list comes from a Gaussian model of the sums of two
+//! similar texts; no real text went into it. It is part of the rule, so it never changes.
 
 use super::RANKS;
 

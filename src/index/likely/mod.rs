@@ -1,24 +1,24 @@
 //! Likely search: near-duplicates of a text beyond the distance of an exact look-up.
 //!
-//! A small change of a text flips the bits of its fingerprint whose sums are nearest to zero, and the
-//! text that is looked up knows its sums ([`Margins`]). A table finds a fingerprint if all
-//! differences in its key are foreseen, whatever differs elsewhere. So a look-up foresees, for the
-//! key of each table of large segments (a *part* of the permuted fingerprint: a half, or a third),
-//! that no bit differs, any one bit, or a set of bits from a list.
+//! A small change of a text flips the bits of its fingerprint whose sums are nearest to zero, and
+//! the sums of the text that is looked up are known ([`Margins`]). A table finds a fingerprint if
+//! the look-up foresees all differences in the key of the table, whatever differs elsewhere. For
+//! the key of each table of large segments (a *part* of the permuted fingerprint: a half, or a
+//! third), a look-up foresees that no bit differs, or any one bit, or a set of bits from a list.
 //!
 //! **The rule.** In each part, the bits are ranked by margin, the smallest first; of equal margins
-//! the less significant bit of the permuted fingerprint comes first. A stored fingerprint is *found*
-//! if it differs in at most [`LIKELY_DISTANCE_MAX`] bits, and if those of at least one part are none,
-//! one bit, or one of the listed sets of the first [`RANKS`] ranks: [`MASKS_OF_HALVES`] sets where
-//! the parts are halves, [`MASKS_OF_THIRDS`] where they are thirds.
+//! the less significant bit of the permuted fingerprint comes first. A stored fingerprint is
+//! *found* if it differs in at most [`LIKELY_DISTANCE_MAX`] bits, and if the bits that differ in at
+//! least one part are none, one, or one of the listed sets of the first [`RANKS`] ranks:
+//! [`MASKS_OF_HALVES`] sets where the parts are halves, [`MASKS_OF_THIRDS`] where they are thirds.
 //!
-//! Every candidate is tested by the rule itself, so what is found depends on the margins, the
-//! permutation and the stored fingerprint alone, never on segments or merges. It is not symmetric:
-//! the margins of the text that is looked up decide. The approach is that of query-directed probing
-//! (Lv et al. 2007, "Multi-probe LSH").
+//! Every candidate is tested by the rule itself, so whether a fingerprint is found depends only on
+//! the margins, the permutation and the fingerprint, never on segments or merges. The rule is not
+//! symmetric: the margins of the text that is looked up decide. The approach is query-directed
+//! probing (Lv et al. 2007, "Multi-probe LSH").
 //!
-//! Cost: about 200 cache lines in large segments, 30 buckets in each small segment and delta.
-//! Tested against a scan of all fingerprints with the rule.
+//! Cost: about 200 cache lines in large segments, and 30 buckets or chains in each small segment
+//! and delta. Tested against a scan of all fingerprints with the rule.
 
 mod keys;
 mod masks;
@@ -60,11 +60,11 @@ pub struct LikelyRule {
 /// The key of a table of large segments.
 #[derive(Debug, Clone)]
 struct Part {
-    /// Its bits.
+    /// The bits of the permuted fingerprint that belong to it.
     bits: Permuted,
-    /// The bits of the ranks.
+    /// The bit of each rank.
     ranked: [Permuted; RANKS],
-    /// All of them together.
+    /// The bits of all ranks together.
     all_ranked: Permuted,
 }
 
@@ -88,7 +88,7 @@ impl LikelyRule {
             && self.parts.iter().any(|part| part.foresees(flips & part.bits, self.masks))
     }
 
-    /// The sum of the margins of these bits: the smaller, the likelier is the change.
+    /// The sum of the margins of these bits: the smaller it is, the likelier they flip together.
     pub(crate) fn margin(&self, flips: Permuted) -> u64 {
         let mut rest = flips;
         let mut sum = 0;
@@ -99,8 +99,8 @@ impl LikelyRule {
         sum
     }
 
-    /// The sets of more than one bit that are foreseen in the key of a table, as the upper bits of
-    /// the key flip.
+    /// The sets of more than one bit that are foreseen in the key of a table, each as the flips of
+    /// the upper 32 bits of a fingerprint that is rotated so that the key comes first.
     pub(crate) fn flips(&self, role: usize, first_bit: u32) -> impl Iterator<Item = u32> + '_ {
         self.listed(role).map(move |flips| (flips.rotate_left(first_bit) >> 32) as u32)
     }

@@ -1,4 +1,4 @@
-//! The oracle of the rule: its text, word by word, on lists of bits.
+//! The oracle of the rule: its definition, word by word, on lists of bits.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::permutation::Permutation;
 use crate::margins::Margins;
 
-/// Whether a text with these margins finds a fingerprint that differs in these bits, in an index that
-/// is exact up to `distance_max`.
+/// Whether a likely search for a text with these margins finds a fingerprint that differs in these
+/// bits, in an index that is exact up to `distance_max`.
 pub(crate) fn finds(
     margins: &Margins,
     flips: u64,

@@ -8,7 +8,7 @@ use crate::index::permutation::Permutation;
 use crate::index::plan::{Plan, masks_within};
 use crate::margins::Margins;
 
-/// Margins of a text of which a few bits, the first twelve as a rule, are near zero.
+/// Margins of a text with a few bits near zero, in most cases the first twelve.
 pub(crate) fn margins() -> impl Strategy<Value = Margins> {
     let near_zero = prop::collection::vec(0..6_u32, 12);
     let others = prop::collection::vec(prop_oneof![9 => 5..40_u32, 1 => 0..5_u32], 52);
@@ -49,7 +49,7 @@ proptest! {
     }
 }
 
-/// A rule that found all, or nothing, would be simpler.
+/// The rule does not find everything, and not nothing.
 #[test]
 fn the_rule_tells_likely_changes_from_others() {
     let permutation = Permutation::from_secret(1);
@@ -58,7 +58,7 @@ fn the_rule_tells_likely_changes_from_others() {
     for (distance, flips) in [(3, 6), (6, 9)] {
         let plan = Plan::of(Distance::new(distance).unwrap());
         let rule = LikelyRule::of(&plan, &permutation, &margins);
-        // Of all sets of so many of twelve bits, beginning with this one.
+        // How many it finds of all sets of so many bits among the twelve from this one on.
         let found_from = |from: u32| {
             let sets = masks_within(12, flips).filter(|set| set.count_ones() == flips);
             sets.filter(|set| rule.finds(permutation.apply(Fingerprint::new(set << from)))).count()

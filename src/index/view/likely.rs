@@ -12,10 +12,10 @@ use crate::index::plan::Plan;
 use crate::index::scope::Scope;
 use crate::margins::Margins;
 
-/// The largest number of fingerprints that a likely search gives: the likeliest.
+/// The largest number of fingerprints that a likely search returns; it returns the likeliest.
 pub const LIKELY_MAX: usize = 1 << 12;
 
-/// Fingerprints that are collected before repeated and unlikely ones are dropped.
+/// The number of fingerprints that are collected before repeated and unlikely ones are dropped.
 const COLLECTED_MAX: usize = 4 * LIKELY_MAX;
 
 /// A stored fingerprint that a likely search has found.
@@ -36,7 +36,7 @@ impl View {
     }
 
     /// Every fingerprint with a document in scope that the rule finds and that is farther than
-    /// `beyond`, each once, the likeliest first; of more than [`LIKELY_MAX`], the likeliest.
+    /// `beyond`, each once, the likeliest first, at most [`LIKELY_MAX`].
     pub fn likely(
         &self,
         query: Fingerprint,
@@ -69,9 +69,9 @@ impl View {
         likely.collect()
     }
 
-    /// The fingerprints that changed after a sequence, each once, that are within `distance` or that
-    /// the rule finds; some may have no document in scope. `None` as for
-    /// [`Self::near_changed_since`]. Cost: the number of those changes.
+    /// The fingerprints that changed after a sequence and that are within `distance` or found by the
+    /// rule, each once; some may have no document in scope. `None` as for
+    /// [`Self::near_changed_since`]. Cost: in proportion to the number of those changes.
     pub(crate) fn likely_changed_since(
         &self,
         since: Sequence,
@@ -130,7 +130,8 @@ impl View {
     }
 
     /// Keeps distinct fingerprints with documents in scope, at most [`LIKELY_MAX`], the likeliest
-    /// first. Returns the last one if there may be others that are as likely.
+    /// first. Returns the last of them if it drops others, since less likely ones are of no use
+    /// then.
     fn keep_likeliest(
         &self,
         found: &mut Vec<(u64, Permuted)>,

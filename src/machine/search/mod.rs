@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   begin    the matches within the distance, from memory
-//!   verify   their sketches, the likeliest first; if none counts, the likely search, and its sketches
-//!   update   what changed since, from memory; or the search is stale, and begins again
+//!   verify   their sketches, the likeliest first; if none counts or all hits are wanted, the
+//!            likely search and its sketches
+//!   update   what changed since, from memory; or the search is stale and begins again
 //! ```
 //!
-//! A search ends at the first match that counts if only the verdict is wanted. What it finds is a
-//! function of what is stored and of the probe, whatever the age of the search that it was brought up
-//! to date from.
+//! If only the verdict is wanted, a search ends at the first match that counts. Its result depends
+//! only on what is stored and on the probe: a search that was brought up to date finds the same as
+//! a new one.
 
 mod matching;
 mod packed;
@@ -34,15 +35,15 @@ use crate::margins::Margins;
 use crate::sketch::Sketch;
 
 /// The maximum number of sketches that one search compares, so that it takes a few milliseconds at
-/// most. Matches with sketches beyond that are never duplicates, and are counted
-/// ([`Search::unverified`]).
+/// most. Matches whose sketches are left uncompared are no duplicates; [`Search::unverified`] is
+/// their number.
 pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
 
-/// The maximum number of matches that a search keeps, those without sketches and the likeliest
-/// first; it only counts the others. So a search takes 120 KiB at most.
+/// The maximum number of matches that a search keeps: first those without sketches, then the
+/// likeliest. It only counts the others. So a search takes 120 KiB at most.
 pub(crate) const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
 
-/// Likely fingerprints whose documents are prefetched together.
+/// The number of likely fingerprints whose documents are prefetched together.
 const PREFETCHED: usize = 8;
 
 /// A document to look up.
@@ -81,8 +82,8 @@ impl<'a> Probe<'a> {
         view.scope(self.namespace, self.at_ms, self.criteria.max_age_s)
     }
 
-    /// The margins of a likely search, if this is one. What it adds counts only if a sketch confirms
-    /// it, so it needs one.
+    /// The margins for a likely search, if the probe wants one and has a sketch. Without a sketch,
+    /// nothing that a likely search finds could be confirmed.
     fn likely(&self) -> Option<&'a Margins> {
         let Criteria { search, distance, .. } = self.criteria;
         Verifier::of(self)?;
@@ -96,14 +97,14 @@ impl<'a> Probe<'a> {
 struct Candidate {
     likely: Likely,
     kept: SmallVec<[Posting; 1]>,
-    /// There are others.
+    /// Whether it has further such documents, which are not kept.
     is_cut: bool,
 }
 
 /// How far the likely part of a search has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum LikelyPart {
-    /// It was not begun: the search is exact, or a match within the distance is enough.
+    /// It was not begun: the search is exact, or was not needed so far.
     NotBegun,
     /// The candidates are found, the likeliest first, and none is compared.
     Found(Vec<Candidate>),
@@ -125,8 +126,8 @@ pub(crate) struct Search {
     pub matches: Vec<Match>,
     /// The number of matches within the distance, including those that were not kept.
     pub count: usize,
-    /// The number of fingerprints that were not found to be duplicates, with sketches that were
-    /// not compared because there are too many.
+    /// The number of fingerprints that do not count although some of their sketches were not
+    /// compared, because there are too many.
     pub unverified: usize,
     /// How many of them were not kept.
     dropped: usize,
@@ -206,8 +207,9 @@ impl Search {
         candidates || self.matches.iter().any(is_unread)
     }
 
-    /// Verifies the matches in the view that they were found in, the likeliest first, and goes on to
-    /// a likely search if none counts or all hits are wanted. Cost: at most [`SKETCHES_COMPARED_MAX`] sketches.
+    /// Verifies the matches in the view that they were found in, the likeliest first, and goes on
+    /// to a likely search if none counts or all hits are wanted. Cost: at most
+    /// [`SKETCHES_COMPARED_MAX`] sketches.
     ///
     /// # Errors
     /// Those of the source of sketches.
@@ -275,7 +277,8 @@ impl Search {
         Ok(true)
     }
 
-    /// Finds what the rule adds, if that is wanted and was not done. Touches memory only.
+    /// Finds the candidates of the likely search, if one is wanted and was not begun. Reads no
+    /// record.
     fn find_likely(&mut self, view: &View, probe: &Probe<'_>) {
         let (Some(margins), Some(verifier)) = (probe.likely(), Verifier::of(probe)) else { return };
         if self.likely != LikelyPart::NotBegun || !view.may_have_sketches() {
@@ -292,7 +295,7 @@ impl Search {
                 let others = others(view, likely.fingerprint, self.own, self.scope);
                 let mut postings =
                     others.filter(|posting| verifier.stage_of_likely(posting).is_some());
-                // At least one, so that what is left unread is counted.
+                // At least one, so that a candidate that is left unread is counted.
                 let kept: SmallVec<[Posting; 1]> = postings.by_ref().take(room.max(1)).collect();
                 if !kept.is_empty() {
                     room = room.saturating_sub(kept.len());
@@ -303,7 +306,7 @@ impl Search {
         self.likely = LikelyPart::Found(candidates);
     }
 
-    /// Compares the sketches of what the rule adds, the likeliest first.
+    /// Compares the sketches of the candidates of the likely search, the likeliest first.
     fn verify_likely<E>(
         &mut self,
         matching: &Matching<'_>,

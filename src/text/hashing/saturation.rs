@@ -1,14 +1,14 @@
-//! Caps the weight of a feature: of many occurrences, about the first eight count.
+//! Caps the weight of a feature: only about the first eight of its occurrences count.
 //!
-//! A few windows that occur very often pull all texts of one kind together; the cap takes this from
-//! them. The counts are not exact. Features share 65,536 counters by the upper 16 bits of their
-//! hashes, and an occurrence counts only while its counter is below [`CAP`], in the order of the
-//! text. Exact counts would find no more near-duplicates, and take a table of the features.
+//! Without the cap, a few windows that occur very often pull all texts of one kind together. The
+//! counts are not exact. Features share 65,536 counters by the upper 16 bits of their hashes, and
+//! an occurrence counts only while its counter is below [`CAP`], in the order of the text. Exact
+//! counts would find no more near-duplicates, but would need a table of the features.
 //!
-//! About 0.8 ns a feature, as much as the rest of the fingerprint of ASCII with AVX-512: a byte at
-//! a random place of 64 KiB is read and written. Takes 64 KiB a thread, and as much again after a
-//! text with CJK characters. The counters are not cleared for each text: those of earlier texts lie
-//! below the floor of this one. Tested against a map of the standard library.
+//! Cost: about 0.8 ns a feature, as much as the rest of the fingerprint of ASCII with AVX-512, to
+//! read and write a byte at a random place of 64 KiB. It takes 64 KiB a thread, and as much again
+//! after a text with CJK characters. The counters are not cleared for each text: values of earlier
+//! texts lie below the floor of the current one. Tested against a map of the standard library.
 
 use std::cell::Cell;
 
@@ -21,8 +21,8 @@ const COUNTERS: usize = 1 << 16;
 /// The number of texts after which the counters must be cleared.
 const FLOORS: usize = (u8::MAX / CAP) as usize;
 
-/// For each floor, in steps of [`CAP`], what each value of a counter becomes. A table, because from
-/// comparisons the compiler makes branches, which are mispredicted (5 ns a feature).
+/// For each floor (a multiple of [`CAP`]), what each value of a counter becomes. This is a table
+/// because the compiler turns comparisons into branches, which are mispredicted (5 ns a feature).
 static NEXT: [[u8; 256]; FLOORS] = {
     let mut next = [[0; 256]; FLOORS];
     let mut floor = 0;
@@ -45,12 +45,12 @@ static NEXT: [[u8; 256]; FLOORS] = {
     next
 };
 
-/// The counters of one text, and after it of the next one of this thread.
+/// The counters of one text; the next text of this thread uses them again.
 #[derive(Debug)]
 pub(crate) struct Saturation {
-    /// Of single characters, which a text in Han repeats most.
+    /// Those of single characters, which a text in Han repeats most.
     characters: Counters,
-    /// Of all other features.
+    /// Those of all other features.
     others: Counters,
 }
 
@@ -95,10 +95,10 @@ impl Drop for Saturation {
 /// A table of counters, indexed by the upper 16 bits of a hash.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// Each is [`CAP`] times the floor, plus its count; if it is less, its count is 0. Empty until
-    /// the first text that needs them.
+    /// Each value is [`CAP`] times the floor, plus the count; a smaller value means a count of 0.
+    /// Empty until the first text that needs them.
     values: Vec<u8>,
-    /// One more for each text, up to [`FLOORS`].
+    /// It rises by one with each text, up to [`FLOORS`].
     floor: usize,
 }
 
@@ -114,8 +114,8 @@ impl Counters {
         }
     }
 
-    /// Writes those of the hashes that count to the beginning of `admitted`, in their order, and
-    /// returns their number. What comes after them in `admitted` is undefined.
+    /// Writes the hashes that count to the beginning of `admitted`, in their order, and returns
+    /// their number. The rest of `admitted` is undefined.
     ///
     /// # Panics
     /// If `admitted` is shorter than `hashes`.

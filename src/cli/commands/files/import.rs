@@ -49,7 +49,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  every document was read and stored, or was found to be a duplicate or present already
   1  some documents failed, or the import was interrupted or could not go on
-  2  the command line makes no sense
+  2  invalid arguments
   3  nothing was read: the files are empty, or the folders contain no documents";
 
 /// The arguments of `import`.

@@ -27,7 +27,7 @@ impl Seen {
 
 impl Table {
     /// Calls `found` with every fingerprint that the rule finds by the key of this table, and with
-    /// others within the distance of likely searches. One may be found more than once.
+    /// some others within [`LIKELY_DISTANCE_MAX`]. One may be found more than once.
     pub(crate) fn near_likely(
         &self,
         query: Permuted,
@@ -70,8 +70,8 @@ impl Table {
         self.compare_lines(&probe, found);
     }
 
-    /// The cells of the heads that differ from the query's in no bit, in one, or in a listed set.
-    /// Some may come twice.
+    /// The cells of the heads that differ from that of the query in no bit, in one, or in a listed
+    /// set. A cell may occur twice.
     fn foreseen(&self, query: Permuted, rule: &LikelyRule) -> SmallVec<[Head; 160]> {
         let plan = self.plan;
         let rotated = head(query.rotate_left(plan.first_bit));

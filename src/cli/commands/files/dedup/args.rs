@@ -14,14 +14,14 @@ use crate::machine::query::SearchKind;
 
 /// The exit code of a run that found no document.
 pub(super) const NOTHING_READ: u8 = 3;
-/// The exit code of a wrong command line.
+/// The exit code for invalid arguments.
 pub(super) const USAGE: u8 = 2;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every record was read
   1  some records could not be read or copied and are not in the copy, or there is no copy
-  2  the command line makes no sense
+  2  invalid arguments
   3  nothing was read: the files are empty";
 
 /// The arguments of `dedup`.
@@ -32,39 +32,40 @@ Exit codes:
 )]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Args {
-    /// Files, folders and patterns ('*.warc.gz'), as for import; - is the standard input. They are read
-    /// twice; what comes from the standard input is kept in a temporary file meanwhile
+    /// Files, folders and patterns ('*.warc.gz'), as for import; - is the standard input. They are
+    /// read twice; what comes from the standard input is kept in a temporary file meanwhile
     #[arg(value_name = "PATH", required = true)]
     pub(super) paths: Vec<PathBuf>,
-    /// Write the records that stay into this file, as they are. All inputs must have one format; a
+    /// Write the records that are kept to this file, unchanged. All inputs must have one format; a
     /// name that ends with .gz, .zst, .bz2 or .xz compresses it. A name that ends with a slash is a
-    /// folder, which gets a file for each input. It is there when it is whole
+    /// folder, which gets a file for each input. It appears only when it is complete
     #[arg(short, long, value_name = "FILE|FOLDER/")]
     pub(super) output: Option<PathBuf>,
     /// Write all records, each with the fields `duplicate_of`, `distance`, `similarity` and `group`
     #[arg(long, requires = "output")]
     pub(super) mark: bool,
-    /// Write a revisit record for each page of a web archive that goes, so that its address leads to
-    /// the page that stays
+    /// Write a revisit record for each page of a web archive that is dropped, so that its address
+    /// leads to the page that is kept
     #[arg(long, requires = "output", conflicts_with = "mark")]
     pub(super) revisit: bool,
-    /// Write the groups into this file: NDJSON, or by its name CSV or Parquet with a row a document
+    /// Write the groups to this file: NDJSON, or CSV or Parquet, by its name, with a row for each
+    /// document
     #[arg(long, value_name = "FILE")]
     pub(super) groups: Option<PathBuf>,
-    /// Write the pairs into this file: NDJSON, CSV or Parquet, by its name
+    /// Write the pairs to this file: NDJSON, CSV or Parquet, by its name
     #[arg(long, value_name = "FILE")]
     pub(super) pairs: Option<PathBuf>,
-    /// Read everything, and write no file
+    /// Read everything, but write no file
     #[arg(long, conflicts_with_all = ["output", "groups", "pairs"])]
     pub(super) dry_run: bool,
-    /// Drop documents, too, that this collection has nearly: the address of a service, with its
-    /// scheme, or the data directory of a stopped one
+    /// Also drop near-duplicates of documents in this collection: the address of a service, with
+    /// its scheme, or the data directory of a stopped one
     #[arg(long, value_name = "URL|DIR")]
     pub(super) against: Option<String>,
     #[command(flatten)]
     pub(super) credentials: Credentials,
-    /// Which document of a group stays: first, last, longest, max:FIELD (with the largest number in
-    /// it), none
+    /// Which document of a group to keep: first, last, longest, max:FIELD (with the largest number
+    /// in it), none
     #[arg(long, value_name = "RULE", default_value = "first")]
     pub(super) keep: KeepRule,
     /// The largest distance of two near-duplicates
@@ -73,8 +74,8 @@ pub(crate) struct Args {
     /// How much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "PART", default_value_t = Config::default().query.min_similarity)]
     pub(super) min_similarity: f64,
-    /// How far the search for a text goes: exact ends at the distance; likely also finds most
-    /// near-duplicates beyond it, if they agree enough
+    /// How texts are searched: exact finds only what is within the distance; likely also finds most
+    /// near-duplicates beyond it, if their sketches agree
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Search::Likely)]
     pub(super) search: Search,
     #[command(flatten)]
