@@ -52,7 +52,9 @@ pub(super) fn facts(stored: &Stored, seed: u64) -> Vec<Fact> {
 /// How many blocks differ in no bit.
 fn equal_blocks(difference: u64) -> u32 {
     let width = 64 / BLOCKS;
-    (0..BLOCKS).map(|block| u32::from(difference >> (block * width) & 0xffff == 0)).sum()
+    (0..BLOCKS)
+        .map(|block| u32::from((difference >> (block * width)).trailing_zeros() >= width))
+        .sum()
 }
 
 #[cfg(test)]

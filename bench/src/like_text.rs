@@ -13,6 +13,12 @@
 //! multiplications and divisions of floating-point numbers are used. Cost: about 0.3 microseconds a
 //! fingerprint.
 
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a model is no more exact than its numbers"
+)]
+
 use crate::data::Dice;
 use crate::random::Stream;
 use nearprint::fingerprint::Fingerprint;

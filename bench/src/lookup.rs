@@ -185,14 +185,12 @@ fn rows(subject: &Subject<'_>, threads: usize) -> Vec<Row> {
 /// fingerprints have random margins.
 fn likely(view: &View, stored: &Stored, distance: Distance, seed: u64) -> Row {
     let stream = Stream::of("texts", seed);
-    let text = |number: u64| match stored.model() {
-        Some(model) => model.text(number),
-        None => {
-            let margin = |bit: u64| stream.number(number * 65 + bit + 1) as u16;
-            let margins = Margins::new(std::array::from_fn(|bit| margin(bit as u64).into()));
-            (Fingerprint::new(stream.number(number * 65)), margins)
-        }
+    let random = |number: u64| {
+        let margin = |bit: u64| stream.number(number * 65 + bit + 1) as u16;
+        let margins = Margins::new(std::array::from_fn(|bit| margin(bit as u64).into()));
+        (Fingerprint::new(stream.number(number * 65)), margins)
     };
+    let text = |number| stored.model().map_or_else(|| random(number), |model| model.text(number));
     let texts: Vec<(Fingerprint, Margins)> = (0..TEXTS).map(text).collect();
     let all_found = || {
         let found = texts.iter().map(|(query, margins)| {

@@ -134,9 +134,7 @@ fn every_key_has_an_effect() {
         ("QUERY__DISTANCE", "2", |s| s.http.defaults.distance.to_string()),
         ("QUERY__LIMIT", "108", |s| s.http.defaults.limit.to_string()),
         ("QUERY__MIN_SIMILARITY", "0.5", |s| s.http.defaults.min_similarity.to_string()),
-        ("QUERY__SEARCH", "exact", |s| {
-            format!("{:?}", s.http.defaults.search).to_lowercase()
-        }),
+        ("QUERY__SEARCH", "exact", |s| format!("{:?}", s.http.defaults.search).to_lowercase()),
         ("QUERY__EXTRACT", "main", |s| s.http.defaults.extract.name().to_owned()),
         ("DOCUMENTS__METADATA_BYTES_MAX", "114", |s| {
             s.http.defaults.metadata_bytes_max.to_string()

@@ -138,6 +138,19 @@ impl Explained {
         &self.sums
     }
 
+    /// The rank of each bit by the magnitude of its sum, the smallest first; of equal ones, the less
+    /// significant bit.
+    pub fn ranks(&self) -> [u8; 64] {
+        let mut bits: [u8; 64] = std::array::from_fn(|bit| bit as u8);
+        let magnitude = |bit: &u8| self.sums[usize::from(*bit)].abs();
+        bits.sort_by(|a, b| magnitude(a).total_cmp(&magnitude(b)));
+        let mut ranks = [0; 64];
+        for (rank, bit) in (0..).zip(bits) {
+            ranks[usize::from(bit)] = rank;
+        }
+        ranks
+    }
+
     /// Why it has its fingerprint.
     pub fn explanation(&self) -> Explanation {
         let mut heaviest: Vec<(u64, f64)> = self.weights.clone();

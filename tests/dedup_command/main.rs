@@ -9,6 +9,7 @@
     reason = "tests lay out their own files, and fail by panicking"
 )]
 
+mod likely;
 mod outputs;
 mod support;
 

@@ -51,7 +51,13 @@ fn a_query_explains_itself_and_the_bits_of_its_hits() {
     server.insert("near", &hex(near));
     let reply = server.post("/v1/query", &json!({"text": LAMP, "explain": true})).json();
     let sums = &reply["explanation"]["sums"];
-    let expected = json!([{"bit": 0, "sum": sums[0]}, {"bit": 2, "sum": sums[2]}]);
+    let size = |bit: usize| sums[bit].as_f64().unwrap().abs();
+    let rank =
+        |bit: usize| (0..64).filter(|&other| (size(other), other) < (size(bit), bit)).count();
+    let expected = json!([
+        {"bit": 0, "sum": sums[0], "rank": rank(0)},
+        {"bit": 2, "sum": sums[2], "rank": rank(2)},
+    ]);
     assert_eq!(reply["hits"][0]["differing_bits"], expected);
     let by_parameter = server.send(
         "POST /v1/query?explain=true",
@@ -60,7 +66,7 @@ fn a_query_explains_itself_and_the_bits_of_its_hits() {
     );
     assert_eq!(by_parameter.json(), reply);
     let bare = server.get(&format!("/v1/query?fingerprint={}&explain=true", hex(near ^ 8))).json();
-    assert_eq!(bare["hits"][0]["differing_bits"], json!([{"bit": 3, "sum": null}]));
+    assert_eq!(bare["hits"][0]["differing_bits"], json!([{"bit": 3, "sum": null, "rank": null}]));
     assert!(bare.get("explanation").is_none());
     let silent = server.post("/v1/query", &json!({"text": LAMP})).json();
     assert!(silent["hits"][0].get("differing_bits").is_none());

@@ -244,10 +244,12 @@ fn a_comparison_says_what_a_look_up_would() {
         server.post("/v1/compare", &near).json(),
         json!({"a": {"fingerprint": hex(0), "short": false},
             "b": {"fingerprint": hex(0b111), "short": false},
-            "distance": 3, "similarity": null, "confirmed": null, "duplicate": true})
+            "distance": 3, "similarity": null, "confirmed": null, "duplicate": true,
+            "found_by": "distance"})
     );
     let far = json!({"a": {"fingerprint": hex(0)}, "b": {"fingerprint": hex(0b1111)}});
-    assert_eq!(server.post("/v1/compare", &far).json()["duplicate"], false);
+    let far = server.post("/v1/compare", &far).json();
+    assert_eq!((&far["duplicate"], &far["found_by"]), (&json!(false), &Value::Null));
     let closer = json!({"a": {"fingerprint": hex(0)}, "b": {"fingerprint": hex(1)}, "distance": 0});
     assert_eq!(server.post("/v1/compare", &closer).json()["duplicate"], false);
     let texts = json!({"a": {"text": text(3, 100)}, "b": {"html": format!("<p>{}", text(3, 100))}});

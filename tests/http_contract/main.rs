@@ -20,6 +20,7 @@ mod explanations;
 mod groups;
 mod heads;
 mod leavers;
+mod likely;
 mod limits;
 mod listing;
 mod lookups;

@@ -108,7 +108,7 @@ impl ComparisonExplanationReply {
     /// `None` stands for a document that came as a bare fingerprint.
     pub(crate) fn new(a: Option<&Explained>, b: Option<&Explained>) -> Self {
         let differing_bits = a.zip(b).map(|(a, b)| {
-            let ranks = [ranks(a.sums()), ranks(b.sums())];
+            let ranks = [a.ranks(), b.ranks()];
             let bits = a.differing_bits(b).into_iter();
             bits.map(|differing| DifferingBitReply::new(differing, ranks)).collect()
         });
@@ -123,7 +123,8 @@ impl DifferingBitReply {
             DecidingFeatureReply { feature: deciding.feature, weight_a, weight_b }
         });
         let [sum_a, sum_b] = differing.sums;
-        let [rank_a, rank_b] = ranks.map(|ranks| ranks[usize::from(differing.bit)]);
+        let rank = |ranks: [u8; 64]| ranks.get(usize::from(differing.bit)).copied();
+        let [rank_a, rank_b] = ranks.map(|ranks| rank(ranks).unwrap_or_default());
         let (bit, features) = (differing.bit, features.collect());
         Self { bit, sum_a, sum_b, rank_a, rank_b, features }
     }
@@ -136,25 +137,13 @@ pub(crate) fn differing_bits(
     explained: Option<&Explained>,
 ) -> Vec<BitReply> {
     let differing = query.bits() ^ hit.bits();
-    let ranks = explained.map(|why| ranks(why.sums()));
+    let ranks = explained.map(Explained::ranks);
     (0..64)
         .filter(|bit| differing >> bit & 1 == 1)
         .map(|bit| {
             let sum = explained.and_then(|why| why.sums().get(usize::from(bit)).copied());
-            BitReply { bit, sum, rank: ranks.map(|ranks| ranks[usize::from(bit)]) }
+            let rank = ranks.and_then(|ranks| ranks.get(usize::from(bit)).copied());
+            BitReply { bit, sum, rank }
         })
         .collect()
-}
-
-/// The rank of each bit by the magnitude of its sum, the smallest first; of equal ones, the less
-/// significant bit.
-fn ranks(sums: &[f64; 64]) -> [u8; 64] {
-    let mut bits: [u8; 64] = std::array::from_fn(|bit| bit as u8);
-    let magnitude = |bit: &u8| sums[usize::from(*bit)].abs();
-    bits.sort_by(|a, b| magnitude(a).total_cmp(&magnitude(b)));
-    let mut ranks = [0; 64];
-    for (rank, bit) in (0..).zip(bits) {
-        ranks[usize::from(bit)] = rank;
-    }
-    ranks
 }

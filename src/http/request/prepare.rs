@@ -91,8 +91,8 @@ pub(crate) fn single(
             })?;
             let source = match kind {
                 Kind::Xhtml(_) => Source::Html(text::declared_as_xml(text)),
-                _ if html => Source::Html(text),
-                _ => Source::Text(text),
+                Kind::Html(_) => Source::Html(text),
+                Kind::Text(_) | Kind::Json | Kind::Ndjson | Kind::Packed => Source::Text(text),
             };
             let Parameters { id, options } = parameters;
             finish(Form::Source(source), id, options, request.needs, setting)

@@ -25,7 +25,9 @@ impl Buckets {
         let Keys::Listed(keys) = keys else { return self.near_of_all(query, found) };
         let words = &*self.words;
         let bucket = |&(role, flips): &(usize, u32)| self.tables[role].bucket(query) ^ flips;
-        keys.iter().for_each(|key| Directory::prefetch(words, bucket(key)));
+        for key in keys {
+            Directory::prefetch(words, bucket(key));
+        }
         for key in keys {
             let (start, end) = self.directory.bucket(words, bucket(key));
             self.prefetch_lines(words, start, end);

@@ -25,12 +25,12 @@ pub(crate) fn finds(
         let place = permutation.apply(Fingerprint::new(1 << bit)).trailing_zeros();
         bits[place as usize] = (margin, flips >> bit & 1 == 1);
     }
-    let (parts, masks): (Vec<std::ops::Range<usize>>, _) = match distance_max.get() {
-        0 => (vec![32..64], MASKS_OF_HALVES),
-        1..=3 => (vec![32..64, 0..32], MASKS_OF_HALVES),
-        _ => (vec![43..64, 22..43, 0..22], MASKS_OF_THIRDS),
+    let (parts, masks): (&[std::ops::Range<usize>], _) = match distance_max.get() {
+        0 => (std::slice::from_ref(&(32..64)), MASKS_OF_HALVES),
+        1..=3 => (&[32..64, 0..32], MASKS_OF_HALVES),
+        _ => (&[43..64, 22..43, 0..22], MASKS_OF_THIRDS),
     };
-    parts.into_iter().any(|part| {
+    parts.iter().cloned().any(|part| {
         let mut by_margin: Vec<usize> = part.clone().collect();
         by_margin.sort_by_key(|&place| (bits[place].0, place));
         let flipped: BTreeSet<usize> = part.filter(|&place| bits[place].1).collect();

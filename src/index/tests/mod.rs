@@ -197,7 +197,7 @@ fn likely(
 fn sketch_of(sequence: Sequence) -> Option<Sketch> {
     let number = sequence.get();
     let codes = std::array::from_fn(|bin| (bin as u64 * number % 7 % 4) as u8);
-    (number % 32 > 16 && number % 3 > 0).then(|| Sketch::from_codes(&codes))
+    (number % 32 > 16 && !number.is_multiple_of(3)).then(|| Sketch::from_codes(&codes))
 }
 
 /// Whether each document near a query has the sample of the sketch with which it was stored.
@@ -282,7 +282,7 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
             let is_new = bits % 2 == 0 && stored == 0;
             let is_listed = id.is_some();
             let sketch = sketch_of(view.sequence().next()).map(Box::new);
-            view.put(fingerprint, Put { id, is_listed, is_new, sketch, ..Put::default() });
+            view.put(fingerprint, Put { id, sketch, is_listed, is_new, ..Put::default() });
             naive.put(fingerprint, id);
         }
         Step::Remove(id) => {

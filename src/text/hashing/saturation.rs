@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_text_of_one_feature_counts_eight_of_its_occurrences() {
         let mut saturation = Saturation::for_text();
-        assert_eq!(admitted(saturation.others(), &[7; 5_000], 256), [7; 8]);
+        assert_eq!(admitted(saturation.others(), &vec![7; 5_000], 256), [7; 8]);
         // The other counters are still at 0.
         assert_eq!(admitted(saturation.characters(), &[7; 9], 2), [7; 8]);
     }

@@ -126,7 +126,7 @@ impl Page {
     /// The text that a reader sees: all but the boilerplate or, on a page without other text, the
     /// boilerplate.
     pub(crate) fn visible_text(&self) -> String {
-        let whole = [0..self.text.len()];
+        let whole: Vec<Range<usize>> = std::iter::once(0..self.text.len()).collect();
         let rest = minus(&whole, &self.cuts(|_| true));
         let has_rest = self.has_letters(&rest);
         self.text_of(&if has_rest { rest } else { minus(&whole, &self.cuts(is_hidden)) })
@@ -142,7 +142,7 @@ impl Page {
         let mut region = self.regions.mains(self.text.len());
         let mut content = minus(&region, &dropped);
         if !self.has_letters(&content) {
-            region = vec![0..self.text.len()];
+            region = std::iter::once(0..self.text.len()).collect();
             content = minus(&region, &dropped);
         }
         if dropped.is_empty() {

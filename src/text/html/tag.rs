@@ -24,7 +24,7 @@ impl<'a> Tag<'a> {
         let attributes = Attributes { html, at: name + length, end: None };
         let mut passed = attributes.clone();
         let mut role = None;
-        while let Some((name, value)) = passed.next() {
+        for (name, value) in passed.by_ref() {
             if role.is_none() && is(name, "role") {
                 role = Some(value);
             }

@@ -15,8 +15,10 @@ fn own(page: usize, count: usize) -> String {
 fn of_template(template: usize, page: usize) -> String {
     let words = own(page, 40);
     let site = own(999, 60);
-    let menu: String =
-        (0..60).map(|item| format!("<li><a href=x>{}</a>", own(998, 1 + item % 3))).collect();
+    let menu: String = (0..60)
+        .map(|item| own(998, 1 + item % 3))
+        .map(|of| "<li><a href=x>".to_owned() + &of + "</a>")
+        .collect();
     match template {
         0 => format!("<nav>{menu}</nav><main><h1>{words}</h1></main><footer>{site}</footer>"),
         1 => format!("<div class=menu>{menu}{site}</div><div role=main><div>{words}</div></div>"),

@@ -261,7 +261,7 @@ fn end_of(pieces: &[Piece], start: usize, mark: Mark) -> Option<usize> {
         match *piece {
             Piece::Start(other, _) if other == name => depth += 1,
             Piece::End(other) if other == name => depth -= 1,
-            _ => {}
+            Piece::Start(..) | Piece::End(_) | Piece::Word(_) => {}
         }
         if depth == 0 {
             return Some(at);

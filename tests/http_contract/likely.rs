@@ -1,0 +1,133 @@
+//! Likely searches: what is found beyond the distance, and where a search ends.
+
+use serde_json::{Value, json};
+
+use crate::support::{Server, hex, ids, text};
+
+const TEXTS: u64 = 40;
+const WORDS: usize = 60;
+
+/// A text with one other word.
+fn edited(seed: u64) -> String {
+    let text = text(seed, WORDS);
+    let mut words: Vec<&str> = text.split(' ').collect();
+    words[seed as usize % WORDS] = "harbour";
+    words.join(" ")
+}
+
+fn with_texts() -> Server {
+    let server = Server::start();
+    for seed in 0..TEXTS {
+        let body = json!({"id": seed.to_string(), "text": text(seed, WORDS)});
+        assert_eq!(server.post("/v1/insert", &body).json()["outcome"], "inserted");
+    }
+    server
+}
+
+fn hits(reply: &Value) -> &Vec<Value> {
+    reply["hits"].as_array().unwrap()
+}
+
+/// The permutation of a directory is drawn at random, so how many are found varies a little: one in
+/// fifty is missed on average.
+#[test]
+fn one_changed_word_of_sixty_is_found() {
+    let server = with_texts();
+    let (mut likely_found, mut exact_found) = (0, 0);
+    for seed in 0..TEXTS {
+        let query = |search: &str| {
+            let body = json!({"text": edited(seed), "search": search});
+            server.post("/v1/query", &body).json()
+        };
+        let (likely, exact) = (query("likely"), query("exact"));
+        assert_eq!(server.post("/v1/query", &json!({"text": edited(seed)})).json(), likely);
+        for hit in hits(&likely) {
+            assert_eq!(ids(hit), json!([seed.to_string()]));
+            let distance = hit["distance"].as_u64().unwrap();
+            assert!(distance <= 10 && hit["confirmed"] == true, "{hit}");
+            assert!(hit["similarity"].as_f64().unwrap() >= 0.83);
+        }
+        let within = hits(&likely).iter().filter(|hit| hit["distance"].as_u64().unwrap() <= 3);
+        assert_eq!(within.count(), hits(&exact).len());
+        assert_eq!(likely["hit_count"], hits(&likely).len());
+        likely_found += u64::from(likely["duplicate"] == true);
+        exact_found += u64::from(exact["duplicate"] == true);
+    }
+    assert!(likely_found >= 32 && likely_found > exact_found, "{likely_found}, {exact_found}");
+}
+
+#[test]
+fn what_a_look_up_finds_beyond_the_distance_a_check_and_insert_finds_too() {
+    let server = with_texts();
+    for seed in 0..TEXTS {
+        let found = server.post("/v1/query", &json!({"text": edited(seed)})).json();
+        let checked = server.post("/v1/check-and-insert", &json!({"text": edited(seed)})).json();
+        assert_eq!(checked["duplicate"], found["duplicate"]);
+        assert_eq!(checked["outcome"] == "duplicate", found["duplicate"] == true);
+        assert_eq!(checked["hits"], found["hits"]);
+    }
+}
+
+/// A comparison tries both directions, and knows why.
+#[test]
+fn a_comparison_says_how_a_pair_is_found() {
+    let server = Server::start();
+    let mut found = Vec::new();
+    for seed in 0..TEXTS {
+        let body = json!({"a": {"text": text(seed, WORDS)}, "b": {"text": edited(seed)}});
+        let reply = server.post("/v1/compare", &body).json();
+        let within = reply["distance"].as_u64().unwrap() <= 3;
+        assert_eq!(reply["found_by"] == "distance", within, "{reply}");
+        assert_eq!(reply["duplicate"] == true, !reply["found_by"].is_null());
+        found.push(reply["found_by"].clone());
+    }
+    assert!(found.iter().filter(|by| *by == "likely").count() > 5, "{found:?}");
+}
+
+#[test]
+fn without_a_sketch_or_a_threshold_the_distance_decides_alone() {
+    let server = Server::start();
+    for seed in 0..TEXTS {
+        let analysed = server.post("/v1/fingerprint", &json!({"text": text(seed, WORDS)})).json();
+        server.insert(&seed.to_string(), analysed["fingerprint"].as_str().unwrap());
+    }
+    for seed in 0..TEXTS {
+        for body in
+            [json!({"text": edited(seed)}), json!({"text": edited(seed), "min_similarity": 0.0})]
+        {
+            let reply = server.post("/v1/query", &body).json();
+            assert!(hits(&reply).iter().all(|hit| hit["distance"].as_u64().unwrap() <= 3));
+        }
+    }
+}
+
+#[test]
+fn a_search_without_counts_ends_at_the_first_hit_that_counts() {
+    let server = Server::start();
+    for bits in [1, 2, 4] {
+        server.insert(&bits.to_string(), &hex(bits));
+    }
+    let ids_of = |reply: &Value| hits(reply).iter().map(ids).collect::<Vec<_>>();
+    let body = json!({"fingerprint": hex(1), "counts": false});
+    let first = server.post("/v1/query", &body).json();
+    assert_eq!(ids_of(&first), [json!(["1"])]);
+    assert_eq!((&first["hit_count"], &first["truncated"]), (&json!(3), &json!(true)));
+    let checked = server.post("/v1/check-and-insert", &json!({"fingerprint": hex(1)})).json();
+    assert_eq!((&checked["outcome"], ids_of(&checked)), (&json!("duplicate"), vec![json!(["1"])]));
+    let body = json!({"fingerprint": hex(1), "counts": true});
+    let all = server.post("/v1/check-and-insert", &body).json();
+    assert_eq!(ids_of(&all), [json!(["1"]), json!(["2"]), json!(["4"])]);
+    assert_eq!((&all["hit_count"], &all["truncated"]), (&json!(3), &json!(false)));
+}
+
+#[test]
+fn wrong_values_are_refused_by_name() {
+    let server = Server::start();
+    for (body, field) in [
+        (json!({"text": "tea", "search": "all"}), "search"),
+        (json!({"text": "tea", "counts": "no"}), "counts"),
+    ] {
+        let (status, code, at) = server.post("/v1/query", &body).problem_at();
+        assert_eq!((status, code.as_str(), at.as_str()), (422, "invalid_value", field));
+    }
+}
