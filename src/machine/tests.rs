@@ -12,8 +12,11 @@ use crate::index::likely::naive;
 use crate::index::likely::tests::margins;
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permutation;
+use crate::index::plan::masks_within;
 use crate::index::scope::{NamespaceKey, Scope};
-use crate::index::view::{COUNTED_MAX, DocumentCounts, Expired, Listed, Selection, Shape, View};
+use crate::index::view::{
+    COUNTED_MAX, DocumentCounts, Expired, LIKELY_MAX, Listed, Selection, Shape, View,
+};
 use crate::machine::apply::Machine;
 use crate::machine::change::{Change, Record};
 use crate::machine::commands::{
@@ -26,6 +29,7 @@ use crate::machine::query::{Criteria, SearchKind, Sought};
 use crate::machine::search::{
     MATCHES_KEPT_MAX, Match, PackedSearch, Probe, SKETCHES_COMPARED_MAX, Search, Stale,
 };
+use crate::margins::Margins;
 use crate::sketch::{BINS, MinResemblance, Sketch};
 
 const SIMILARITIES: [f64; 4] = [0.0, 0.5, 0.83, 1.0];
@@ -574,4 +578,52 @@ fn an_identical_text_is_found_among_any_number_of_others_under_its_fingerprint()
     }
     let search = rig.search(rig.machine.view(), &text(1_000).into(), criteria);
     assert!(!search.is_duplicate(false));
+}
+
+#[test]
+fn an_identical_text_is_shown_first_in_a_crowd_of_bare_fingerprints() {
+    let mut crowd = Crowd::new(|_| false);
+    let sketch = Some(Box::new(plain_sketch(1)));
+    let text = Document { sketch, ..Document::bare(Fingerprint::new(0)) };
+    crowd.rig.take(&Step::Insert(text));
+    let search = crowd.search(true);
+    assert!(search.matches[0].verification.is_confirmed());
+    assert_eq!((search.matches[0].distance, search.unverified), (Distance::ZERO, 0));
+}
+
+/// Bare fingerprints are no candidates of a likely search, however many are likelier.
+#[test]
+fn bare_fingerprints_take_no_place_in_a_likely_search() {
+    let mut rig = Rig::new();
+    let margins = Margins::new(std::array::from_fn(|bit| bit as u32 + 1));
+    let permutation = Arc::clone(&rig.machine.view().shape().permutation);
+    let distance_max = Distance::new(3).unwrap();
+    let mut found = masks_within(24, 6).filter(|flips| {
+        let is_beyond = flips.count_ones() > 3 && flips & 1 << 23 == 0;
+        is_beyond && naive::finds(&margins, *flips, &permutation, distance_max)
+    });
+    let bare: Vec<u64> = found.by_ref().take(LIKELY_MAX + 500).collect();
+    assert_eq!(bare.len(), LIKELY_MAX + 500);
+    for flips in bare {
+        rig.take(&Step::Insert(Document::bare(Fingerprint::new(flips))));
+    }
+    let text = |bits| {
+        let sketch = Some(Box::new(plain_sketch(1)));
+        Document { sketch, ..Document::bare(Fingerprint::new(bits)) }
+    };
+    let near = masks_within(24, 6).find(|flips| {
+        let is_last = flips.count_ones() > 3 && flips & 1 << 23 != 0;
+        is_last && naive::finds(&margins, *flips, &permutation, distance_max)
+    });
+    rig.take(&Step::Insert(text(near.unwrap())));
+    let criteria = Criteria {
+        min_resemblance: MinResemblance::of_similarity(0.83),
+        search: SearchKind::Likely,
+        all_hits: false,
+        ..Criteria::within(distance_max)
+    };
+    let sought = Sought { document: text(0), margins: Some(Box::new(margins)) };
+    let search = rig.search(rig.machine.view(), &sought, criteria);
+    assert!(search.is_duplicate(false));
+    assert_eq!(search.unverified, 0);
 }

@@ -128,6 +128,6 @@ fn wrong_values_are_refused_by_name() {
         (json!({"text": "tea", "counts": "no"}), "counts"),
     ] {
         let (status, code, at) = server.post("/v1/query", &body).problem_at();
-        assert_eq!((status, code.as_str(), at.as_str()), (422, "invalid_value", field));
+        assert_eq!((status, code.as_str(), at.as_str()), (400, "invalid_value", field));
     }
 }

@@ -2,11 +2,13 @@
 
 use std::cell::OnceCell;
 
+use smallvec::SmallVec;
+
 use super::{Near, View};
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::sorted::Sorted;
-use crate::index::likely::{Keys, LikelyRule};
+use crate::index::likely::{Keys, LIKELY_DISTANCE_MAX, LikelyRule};
 use crate::index::permutation::Permuted;
 use crate::index::plan::Plan;
 use crate::index::scope::Scope;
@@ -14,6 +16,9 @@ use crate::margins::Margins;
 
 /// The largest number of fingerprints that a likely search returns; it returns the likeliest.
 pub const LIKELY_MAX: usize = 1 << 12;
+
+/// Candidates whose documents are prefetched together.
+const PREFETCHED: usize = 8;
 
 /// The number of fingerprints that are collected before repeated and unlikely ones are dropped.
 const COLLECTED_MAX: usize = 4 * LIKELY_MAX;
@@ -36,7 +41,7 @@ impl View {
     }
 
     /// Every fingerprint with a document in scope that the rule finds and that is farther than
-    /// `beyond`, each once, the likeliest first, at most [`LIKELY_MAX`].
+    /// `beyond`, each once, the likeliest first; of more than [`LIKELY_MAX`], the likeliest.
     pub fn likely(
         &self,
         query: Fingerprint,
@@ -44,29 +49,44 @@ impl View {
         beyond: Distance,
         scope: &Scope,
     ) -> Vec<Likely> {
+        self.likely_where(query, rule, (beyond, scope), &mut |_| true).0
+    }
+
+    /// The same of the fingerprints that are wanted, so that no others take a place. The second
+    /// value says whether there are more than [`LIKELY_MAX`] of them.
+    pub(crate) fn likely_where(
+        &self,
+        query: Fingerprint,
+        rule: &LikelyRule,
+        (beyond, scope): (Distance, &Scope),
+        is_wanted: &mut dyn FnMut(Fingerprint) -> bool,
+    ) -> (Vec<Likely>, bool) {
         let query = self.permuted(query, scope);
         let beyond = u32::from(beyond.get());
-        let mut found = Vec::new();
-        let mut farthest = None;
+        let mut found = Found { candidates: Vec::new(), last: None };
         self.visit_likely(query, rule, &mut |value| {
             let flips = query ^ value;
-            if flips.count_ones() <= beyond || !rule.finds(flips) {
+            let distance = flips.count_ones();
+            if distance <= beyond || distance > LIKELY_DISTANCE_MAX {
                 return;
             }
-            let candidate = (rule.margin(flips), value);
-            if farthest.is_none_or(|farthest| candidate <= farthest) {
-                found.push(candidate);
-            }
-            if found.len() == COLLECTED_MAX {
-                farthest = self.keep_likeliest(&mut found, scope);
+            let candidate = (rule.margin(flips), distance, value);
+            let is_near = found.last.is_none_or(|last| candidate <= last);
+            if is_near && rule.finds(flips) {
+                found.candidates.push(candidate);
+                if found.candidates.len() == COLLECTED_MAX {
+                    self.keep_likeliest(&mut found, scope, is_wanted);
+                }
             }
         });
-        self.keep_likeliest(&mut found, scope);
-        let likely = found.into_iter().map(|(margin, value)| {
+        self.keep_likeliest(&mut found, scope, is_wanted);
+        let likely = found.candidates.into_iter().map(|(margin, _, value)| {
             let Near { fingerprint, distance } = self.near_of(query, value, scope);
             Likely { margin, distance, fingerprint }
         });
-        likely.collect()
+        let mut likely: Vec<Likely> = likely.collect();
+        likely.sort_unstable();
+        (likely, found.last.is_some())
     }
 
     /// The fingerprints that changed after a sequence and that are within `distance` or found by the
@@ -129,21 +149,46 @@ impl View {
         }
     }
 
-    /// Keeps distinct fingerprints with documents in scope, at most [`LIKELY_MAX`], the likeliest
-    /// first. Returns the last of them if it drops others, since less likely ones are of no use
-    /// then.
+    /// Keeps distinct fingerprints that have documents in scope and are wanted, at most
+    /// [`LIKELY_MAX`], the likeliest first.
     fn keep_likeliest(
         &self,
-        found: &mut Vec<(u64, Permuted)>,
+        found: &mut Found,
         scope: &Scope,
-    ) -> Option<(u64, Permuted)> {
-        found.sort_unstable();
-        found.dedup();
-        if self.needs_check(scope) {
-            found.retain(|&(_, value)| self.has_documents(value, scope));
+        is_wanted: &mut dyn FnMut(Fingerprint) -> bool,
+    ) {
+        let candidates = &mut found.candidates;
+        candidates.sort_unstable();
+        candidates.dedup();
+        let needs_check = self.needs_check(scope);
+        let mut kept = 0;
+        for from in (0..candidates.len()).step_by(PREFETCHED) {
+            let some = from..candidates.len().min(from + PREFETCHED);
+            let values: SmallVec<[Permuted; PREFETCHED]> =
+                candidates[some.clone()].iter().map(|(_, _, value)| *value).collect();
+            self.prefetch_documents(&values);
+            for at in some {
+                let (_, _, value) = candidates[at];
+                let fingerprint = scope.masked(self.shape.permutation.restore(value));
+                let is_there = !needs_check || self.has_documents(value, scope);
+                if is_there && is_wanted(fingerprint) {
+                    candidates[kept] = candidates[at];
+                    kept += 1;
+                }
+            }
         }
-        let is_cut = found.len() > LIKELY_MAX;
-        found.truncate(LIKELY_MAX);
-        found.last().copied().filter(|_| is_cut)
+        candidates.truncate(kept);
+        if kept > LIKELY_MAX {
+            candidates.truncate(LIKELY_MAX);
+            found.last = candidates.last().copied();
+        }
     }
+}
+
+/// What a likely search has found so far.
+struct Found {
+    /// The margin, the distance and the permuted fingerprint of each.
+    candidates: Vec<(u64, u32, Permuted)>,
+    /// The last one that was kept, once others were dropped.
+    last: Option<(u64, u32, Permuted)>,
 }

@@ -182,10 +182,14 @@ impl Match {
     pub(super) fn compare(&mut self, verifier: &Verifier<'_>, stored: &Sketch, stage: Stage) {
         let threshold = Some(verifier.threshold);
         let of_document = Verification::between(Some(verifier.sketch), Some(stored), threshold);
+        let is_confirmed = self.verification.is_confirmed();
         if of_document.is_confirmed() {
-            let first = !self.verification.is_confirmed();
-            self.stage = if first { stage } else { self.stage.min(stage) };
+            // A search compares no more of a fingerprint once a document is confirmed.
+            if !is_confirmed || stage < self.stage {
+                (self.stage, self.verification) = (stage, of_document);
+            }
+        } else if !is_confirmed {
+            self.verification = self.verification.better(of_document);
         }
-        self.verification = self.verification.better(of_document);
     }
 }

@@ -43,9 +43,6 @@ pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
 /// likeliest. It only counts the others. So a search takes 120 KiB at most.
 pub(crate) const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
 
-/// The number of likely fingerprints whose documents are prefetched together.
-const PREFETCHED: usize = 8;
-
 /// A document to look up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe<'a> {
@@ -134,6 +131,8 @@ pub(crate) struct Search {
     /// The number of sketches that were compared.
     compared: usize,
     likely: LikelyPart,
+    /// Whether the likely search found more than it keeps.
+    likely_is_cut: bool,
     /// Whether all hits are wanted, not only the first that counts.
     all_hits: bool,
 }
@@ -173,6 +172,7 @@ impl Search {
             dropped: 0,
             compared: 0,
             likely: LikelyPart::NotBegun,
+            likely_is_cut: false,
             all_hits: probe.criteria.all_hits,
         };
         if count > MATCHES_KEPT_MAX {
@@ -190,7 +190,9 @@ impl Search {
     fn keep_likeliest(&mut self, matching: &Matching<'_>) {
         self.matches.iter_mut().for_each(|found| matching.visit(found));
         let is_unread = |found: &Match| found.verification == Verification::Unread;
-        self.matches.sort_unstable_by_key(|found| (is_unread(found), found.likeliness()));
+        // An identical text has the same fingerprint.
+        let is_last = |found: &Match| is_unread(found) && found.distance > Distance::ZERO;
+        self.matches.sort_unstable_by_key(|found| (is_last(found), found.likeliness()));
         let dropped = self.matches.split_off(MATCHES_KEPT_MAX);
         self.matches.shrink_to_fit();
         self.dropped = dropped.iter().filter(|found| is_unread(found)).count();
@@ -286,23 +288,23 @@ impl Search {
         }
         let rule = view.likely_rule(margins);
         let fingerprint = probe.document.fingerprint;
-        let found = view.likely(fingerprint, &rule, probe.criteria.distance, &self.scope);
-        let mut candidates = Vec::new();
+        let candidates_of = |fingerprint| {
+            let others = others(view, fingerprint, self.own, self.scope);
+            others.filter(|posting| verifier.stage_of_likely(posting).is_some())
+        };
+        let mut has_candidates = |fingerprint| candidates_of(fingerprint).next().is_some();
+        let within = (probe.criteria.distance, &self.scope);
+        let (found, is_cut) = view.likely_where(fingerprint, &rule, within, &mut has_candidates);
+        let mut candidates = Vec::with_capacity(found.len());
         let mut room = SKETCHES_COMPARED_MAX;
-        for some in found.chunks(PREFETCHED) {
-            view.prefetch_documents_of(some.iter().map(|of| self.scope.masked(of.fingerprint)));
-            for &likely in some {
-                let others = others(view, likely.fingerprint, self.own, self.scope);
-                let mut postings =
-                    others.filter(|posting| verifier.stage_of_likely(posting).is_some());
-                // At least one, so that a candidate that is left unread is counted.
-                let kept: SmallVec<[Posting; 1]> = postings.by_ref().take(room.max(1)).collect();
-                if !kept.is_empty() {
-                    room = room.saturating_sub(kept.len());
-                    candidates.push(Candidate { likely, is_cut: postings.next().is_some(), kept });
-                }
-            }
+        for likely in found {
+            let mut postings = candidates_of(likely.fingerprint);
+            // At least one, so that a candidate that is left unread is counted.
+            let kept: SmallVec<[Posting; 1]> = postings.by_ref().take(room.max(1)).collect();
+            room = room.saturating_sub(kept.len());
+            candidates.push(Candidate { likely, is_cut: postings.next().is_some(), kept });
         }
+        self.likely_is_cut = is_cut;
         self.likely = LikelyPart::Found(candidates);
     }
 
@@ -337,12 +339,14 @@ impl Search {
                 matching.visit(&mut found);
                 self.matches.push(found);
                 if !self.all_hits {
-                    break;
+                    return Ok(());
                 }
             } else {
                 self.unverified += usize::from(found.is_left);
             }
         }
+        // How many there are is not known, but that there are some.
+        self.unverified += usize::from(self.likely_is_cut);
         Ok(())
     }
 
@@ -371,7 +375,9 @@ impl Search {
         let changed = changed.ok_or(Stale)?;
         let own = probe.key.and_then(|key| view.find_id(key));
         // With more matches than are verified, a new one could displace a verified one.
-        let crowded = self.count + changed.len() > SKETCHES_COMPARED_MAX || self.unverified > 0;
+        let crowded = self.count + changed.len() > SKETCHES_COMPARED_MAX
+            || self.unverified > 0
+            || self.likely_is_cut;
         if own != self.own || (crowded && !changed.is_empty()) {
             return Err(Stale);
         }
@@ -440,9 +446,11 @@ impl Search {
         }
     }
 
-    /// The number of hits: all within the distance, and those that a likely search has confirmed.
+    /// The number of hits: all within the distance, and those that a likely search has confirmed;
+    /// only the first of these where one hit is enough.
     pub(crate) fn hit_count(&self) -> usize {
-        self.count + self.matches.iter().filter(|found| found.stage == Stage::Likely).count()
+        let likely = self.matches.iter().filter(|found| found.stage == Stage::Likely).count();
+        self.count + if self.all_hits { likely } else { likely.min(1) }
     }
 
     fn update_match(&mut self, view: &View, probe: &Probe<'_>, near: Near) -> Result<(), Stale> {
