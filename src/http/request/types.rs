@@ -487,6 +487,8 @@ query_parameters! {
         limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
         /// The similarity that confirms a hit; 0 switches verification off.
         min_similarity: f64 [minimum = 0, maximum = 1],
+        /// `false` ends the search at the first hit that counts, and lists it alone.
+        counts: bool [value_type = Option<bool>],
         /// Adds to hits the bits that differ.
         explain: bool [value_type = Option<bool>],
         /// The namespace to search; without it, the default namespace.
@@ -504,6 +506,7 @@ impl GetQueryParameters {
             distance: self.distance,
             limit: self.limit,
             min_similarity: self.min_similarity,
+            counts: self.counts,
             explain: self.explain,
             namespace: self.namespace.clone(),
             max_age: self.max_age,
