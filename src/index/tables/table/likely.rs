@@ -36,7 +36,12 @@ impl Table {
     ) {
         let (mut visits, mut cells) = (Vec::with_capacity(256), Vec::with_capacity(256));
         let (homes, mut seen) = (self.homes(), Seen::default());
-        for cell in self.foreseen(query, rule) {
+        let (foreseen, listed) = self.foreseen(query, rule);
+        let mut listed_from = 0;
+        for (at, cell) in foreseen.into_iter().enumerate() {
+            if at == listed {
+                listed_from = visits.len();
+            }
             if self.partition.is_some_and(|partition| partition != Partition::of(cell)) {
                 continue;
             }
@@ -51,28 +56,32 @@ impl Table {
                 }
             }
         }
-        let pattern = Pattern {
-            low: low(query.rotate_left(self.plan.first_bit)),
-            distance: LIKELY_DISTANCE_MAX,
-            slots: self.geometry.layout.slots,
-        };
-        let probe = Probe {
-            query,
-            radius: 0,
-            distance: LIKELY_DISTANCE_MAX,
-            flips: &[],
-            visits: &visits,
-            // Where cells span lines, the line tells which heads are near.
-            cells: Some(&*cells).filter(|_| self.geometry.whole_cells),
-            pattern,
-            simd: Simd::best(),
-        };
-        self.compare_lines(&probe, found);
+        // A listed set has at least two bits, which are not in the low half.
+        let parts = [(0..listed_from, 0), (listed_from..visits.len(), 2)];
+        for (part, in_head) in parts {
+            let pattern = Pattern {
+                low: low(query.rotate_left(self.plan.first_bit)),
+                distance: LIKELY_DISTANCE_MAX - in_head,
+                slots: self.geometry.layout.slots,
+            };
+            let probe = Probe {
+                query,
+                radius: 0,
+                distance: LIKELY_DISTANCE_MAX,
+                flips: &[],
+                visits: &visits[part.clone()],
+                // Where cells span lines, the line tells which heads are near.
+                cells: Some(&cells[part]).filter(|_| self.geometry.whole_cells),
+                pattern,
+                simd: Simd::best(),
+            };
+            self.compare_lines(&probe, found);
+        }
     }
 
-    /// The cells of the heads that differ from that of the query in no bit, in one, or in a listed
-    /// set. A cell may occur twice.
-    fn foreseen(&self, query: Permuted, rule: &LikelyRule) -> SmallVec<[Head; 160]> {
+    /// The cells of the heads that differ from that of the query in no bit or in one, then those of
+    /// heads that differ in a listed set; and where these begin. A cell may occur twice.
+    fn foreseen(&self, query: Permuted, rule: &LikelyRule) -> (SmallVec<[Head; 160]>, usize) {
         let plan = self.plan;
         let rotated = head(query.rotate_left(plan.first_bit));
         let of_cell = u32::MAX << (32 - self.geometry.cell_bits);
@@ -91,7 +100,8 @@ impl Table {
             let singles = (0..self.geometry.cell_bits).map(|bit| own ^ 1 << (31 - bit));
             cells.extend(singles);
         }
+        let listed = cells.len();
         cells.extend(rule.flips(self.role, plan.first_bit).map(cell));
-        cells
+        (cells, listed)
     }
 }

@@ -497,9 +497,10 @@ impl Table {
     #[cold]
     fn visit_extra(&self, probe: &Probe<'_>, visit: usize, found: &mut impl FnMut(Permuted)) {
         let Some(extra) = self.extra_of(probe.visits[visit]) else { return };
-        let all: Vec<u32> = (extra.first..extra.first + extra.count).collect();
-        let mut scanned = Found::default();
-        for at in all.chunks(SCAN_MAX) {
+        let (end, mut scanned) = (extra.first + extra.count, Found::default());
+        for first in (extra.first..end).step_by(SCAN_MAX) {
+            let at: [u32; SCAN_MAX] = std::array::from_fn(|i| first + i as u32);
+            let at = &at[..SCAN_MAX.min((end - first) as usize)];
             scan::scan(probe.simd, &self.extra_lines, at, probe.pattern, &mut scanned);
             for i in ones(scanned.near) {
                 let near = (&self.extra_lines[at[i] as usize], scanned.lanes[i]);
