@@ -149,7 +149,7 @@ fn measure(args: &Args, stored: &Stored, distance: Distance, report: &mut Report
             report.results.extend(rows(&subject, args.threads).into_iter().map(named));
         }
         if !args.adversarial {
-            report.results.push(likely(&view, stored, distance, args.data.seed));
+            report.facts.extend(likely(&view, stored, distance, args.data.seed));
         }
         let _progress = Progress::of("verifying answers", asked);
         report.verified(verify::view(&view, stored, &queries, distance));
@@ -183,7 +183,7 @@ fn rows(subject: &Subject<'_>, threads: usize) -> Vec<Row> {
 
 /// Likely searches alone, after look-ups at this distance, for texts of no family. Those among random
 /// fingerprints have random margins.
-fn likely(view: &View, stored: &Stored, distance: Distance, seed: u64) -> Row {
+fn likely(view: &View, stored: &Stored, distance: Distance, seed: u64) -> [Fact; 2] {
     let stream = Stream::of("texts", seed);
     let random = |number: u64| {
         let margin = |bit: u64| stream.number(number * 65 + bit + 1) as u16;
@@ -205,9 +205,12 @@ fn likely(view: &View, stored: &Stored, distance: Distance, seed: u64) -> Row {
         found = black_box(all_found());
         ns = ns.min(begun.ns());
     }
-    let what = format!("likely search, {:.2} candidates", ratio(found as u64, TEXTS));
-    let mean_ns = Some(ratio(ns, TEXTS));
-    Row { mean_ns, ..Row::new(what, 0).at(distance) }.rate(per_second(TEXTS, ns), "look-ups")
+    let what = |value: &str| format!("likely search after distance {distance}, {value}");
+    let count = stored.count();
+    [
+        Fact::number(what("mean"), count, ratio(ns, TEXTS) / 1_000.0, "us a text"),
+        Fact::number(what("candidates"), count, ratio(found as u64, TEXTS), "a text"),
+    ]
 }
 
 impl Subject<'_> {

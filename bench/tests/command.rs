@@ -244,7 +244,7 @@ fn text_reports_bytes_and_documents() {
         "English, and sketch",
         "Chinese, fingerprint",
         "Chinese, and sketch",
-        "HTML, visible text",
+        "HTML, content",
         "HTML, and sketch",
     ];
     let of = |bytes| tasks.map(|task| format!("{task}, {bytes} bytes"));
@@ -294,7 +294,8 @@ fn http_reports_requests_and_the_same_work_without_http() {
         "check-and-insert of a page of a family of 30",
     ] {
         assert!(rows(&report).contains(&real), "{report}");
-        assert!(fact(&report, &format!("{real}: its analysis alone")) > 0.0);
+        // So few pages may take less than the clock of processor time tells.
+        assert!(fact(&report, &format!("{real}: its analysis alone")) >= 0.0);
     }
     let new = list(&report["facts"]).iter().filter(|fact| fact["what"] == "pages that were new");
     let new: Vec<f64> = new.map(|fact| number(&fact["value"])).collect();

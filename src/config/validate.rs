@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::keys::Config;
-use crate::engine::{self, Durability};
+use crate::engine::{self, Durability, SearchKind};
 use crate::fingerprint::Distance;
-use crate::machine::query::SearchKind;
 use crate::recipe::{Recipe, UnknownRecipe};
 use crate::server::Settings;
 use crate::text::Extract;

@@ -56,7 +56,7 @@ pub use crate::engine::touches::Touch;
 pub use crate::engine::write::queued::Pending;
 pub use crate::machine::commands::Verdict;
 pub use crate::machine::jobs::{Job, JobState, Purge, Reach};
-pub use crate::machine::query::{Criteria, Hit, HitDocument, Verification};
+pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
 pub use error::{OpenError, Refused};
 pub use handle::Engine;
 pub use open::model::read_file as read_model;

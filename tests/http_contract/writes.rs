@@ -108,7 +108,7 @@ fn a_text_with_unlike_content_at_a_near_fingerprint_is_not_a_duplicate() {
     assert_eq!(server.post("/v1/check-and-insert", &same).json()["outcome"], "duplicate");
     // The same fingerprint would need the same text; a threshold of 1 shows the rule instead.
     let edited = format!("{original} and so it ends");
-    let edited = json!({"id": "c", "text": edited, "min_similarity": 1});
+    let edited = json!({"id": "c", "text": edited, "min_similarity": 1, "counts": true});
     let reply = server.post("/v1/check-and-insert", &edited).json();
     assert_eq!((&reply["outcome"], &reply["duplicate"]), (&json!("inserted"), &json!(false)));
     assert_eq!(reply["hits"][0]["confirmed"], false);

@@ -3,7 +3,8 @@
 //! Bit r of a mask stands for rank r. The list comes from a Gaussian model of the sums of two
 //! similar texts; no real text went into it. It is part of the rule, so it never changes.
 
-use super::RANKS;
+/// The number of ranks that the listed sets are made of.
+pub const RANKS: usize = 14;
 
 /// The masks, each of at least two ranks.
 pub(super) const MASKS: [u16; 192] = [

@@ -28,6 +28,7 @@ pub(crate) mod naive;
 pub(crate) mod tests;
 
 pub(crate) use keys::Keys;
+pub use masks::RANKS;
 
 use smallvec::SmallVec;
 
@@ -37,9 +38,6 @@ use crate::margins::Margins;
 
 /// The largest distance of what a likely search finds.
 pub const LIKELY_DISTANCE_MAX: u32 = 10;
-
-/// The number of ranks that the listed sets are made of.
-pub const RANKS: usize = 14;
 
 /// The number of listed sets where the parts are halves.
 pub const MASKS_OF_HALVES: usize = 96;

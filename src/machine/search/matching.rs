@@ -1,6 +1,6 @@
 //! Matches: the documents of a fingerprint, and the order in which their sketches are compared.
 
-use super::Probe;
+use super::probe::Probe;
 use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::posting::Posting;

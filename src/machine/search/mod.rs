@@ -13,25 +13,24 @@
 
 mod matching;
 mod packed;
+mod probe;
 
 pub(crate) use matching::{Match, others};
 pub(crate) use packed::{NO_HIT, PackedSearch, nearest};
+pub(crate) use probe::Probe;
 
 use std::cmp::Reverse;
 
 use matching::{Matching, Stage, Verifier};
 use smallvec::SmallVec;
 
-use crate::document::{Document, Sequence};
+use crate::document::Sequence;
 use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::delta::DeltaEvent;
-use crate::index::levels::ids::IdKey;
 use crate::index::levels::posting::Posting;
-use crate::index::likely::LIKELY_DISTANCE_MAX;
-use crate::index::scope::{NamespaceKey, Scope};
+use crate::index::scope::Scope;
 use crate::index::view::{Likely, Located, Near, View};
-use crate::machine::query::{Criteria, SearchKind, Verification};
-use crate::margins::Margins;
+use crate::machine::query::{Criteria, Verification};
 use crate::sketch::Sketch;
 
 /// The maximum number of sketches that one search compares, so that it takes a few milliseconds at
@@ -42,52 +41,6 @@ pub(crate) const SKETCHES_COMPARED_MAX: usize = 256;
 /// The maximum number of matches that a search keeps: first those without sketches, then the
 /// likeliest. It only counts the others. So a search takes 120 KiB at most.
 pub(crate) const MATCHES_KEPT_MAX: usize = SKETCHES_COMPARED_MAX + 1_000;
-
-/// A document to look up.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Probe<'a> {
-    /// The document.
-    pub document: &'a Document,
-    /// The margins of its text.
-    pub margins: Option<&'a Margins>,
-    /// The key of its id: the stored document with this id is no match.
-    pub key: Option<IdKey>,
-    /// Its namespace.
-    pub namespace: Option<NamespaceKey>,
-    /// What counts as a near-duplicate.
-    pub criteria: Criteria,
-    /// When it is looked up, in milliseconds since 1970.
-    pub at_ms: u64,
-}
-
-impl<'a> Probe<'a> {
-    /// The probe of a document, in a directory with this secret.
-    pub(crate) fn new(
-        document: &'a Document,
-        margins: Option<&'a Margins>,
-        criteria: Criteria,
-        at_ms: u64,
-        secret: &[u8; 16],
-    ) -> Self {
-        let namespace = document.namespace.as_ref();
-        let key = document.id.as_ref().map(|id| IdKey::of(id.as_str(), namespace, secret));
-        let namespace = namespace.map(|namespace| NamespaceKey::of(namespace, secret));
-        Self { document, margins, key, namespace, criteria, at_ms }
-    }
-
-    fn scope(&self, view: &View) -> Scope {
-        view.scope(self.namespace, self.at_ms, self.criteria.max_age_s)
-    }
-
-    /// The margins for a likely search, if the probe wants one and has a sketch. Without a sketch,
-    /// nothing that a likely search finds could be confirmed.
-    fn likely(&self) -> Option<&'a Margins> {
-        let Criteria { search, distance, .. } = self.criteria;
-        Verifier::of(self)?;
-        let goes_beyond = u32::from(distance.get()) < LIKELY_DISTANCE_MAX;
-        self.margins.filter(|_| search == SearchKind::Likely && goes_beyond)
-    }
-}
 
 /// A fingerprint that a likely search found, with the documents whose samples do not refute it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,55 @@
+//! What is looked up.
+
+use crate::document::Document;
+use crate::index::levels::ids::IdKey;
+use crate::index::likely::LIKELY_DISTANCE_MAX;
+use crate::index::scope::{NamespaceKey, Scope};
+use crate::index::view::View;
+use crate::machine::query::{Criteria, SearchKind};
+use crate::margins::Margins;
+
+/// A document to look up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probe<'a> {
+    /// The document.
+    pub document: &'a Document,
+    /// The margins of its text.
+    pub margins: Option<&'a Margins>,
+    /// The key of its id: the stored document with this id is no match.
+    pub key: Option<IdKey>,
+    /// Its namespace.
+    pub namespace: Option<NamespaceKey>,
+    /// What counts as a near-duplicate.
+    pub criteria: Criteria,
+    /// When it is looked up, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl<'a> Probe<'a> {
+    /// The probe of a document, in a directory with this secret.
+    pub(crate) fn new(
+        document: &'a Document,
+        margins: Option<&'a Margins>,
+        criteria: Criteria,
+        at_ms: u64,
+        secret: &[u8; 16],
+    ) -> Self {
+        let namespace = document.namespace.as_ref();
+        let key = document.id.as_ref().map(|id| IdKey::of(id.as_str(), namespace, secret));
+        let namespace = namespace.map(|namespace| NamespaceKey::of(namespace, secret));
+        Self { document, margins, key, namespace, criteria, at_ms }
+    }
+
+    pub(super) fn scope(&self, view: &View) -> Scope {
+        view.scope(self.namespace, self.at_ms, self.criteria.max_age_s)
+    }
+
+    /// The margins for a likely search, if the probe wants one and has a sketch. Without a sketch,
+    /// nothing that a likely search finds could be confirmed.
+    pub(super) fn likely(&self) -> Option<&'a Margins> {
+        let Criteria { search, distance, .. } = self.criteria;
+        self.document.sketch.as_ref().zip(self.criteria.min_resemblance)?;
+        let goes_beyond = u32::from(distance.get()) < LIKELY_DISTANCE_MAX;
+        self.margins.filter(|_| search == SearchKind::Likely && goes_beyond)
+    }
+}
