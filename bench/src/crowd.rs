@@ -1,4 +1,4 @@
-//! How crowded stored fingerprints are: what a look-up meets beside what it wants.
+//! How crowded stored fingerprints are: how many unrelated ones a look-up meets.
 //!
 //! Counted by a scan of everything, for new documents that belong to no family of near-copies. So
 //! all that is near them is a neighbour that its sketch would not confirm.

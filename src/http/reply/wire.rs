@@ -385,7 +385,7 @@ pub(crate) struct CompareReply {
 pub(crate) enum FoundBy {
     /// The fingerprints are within the distance.
     Distance,
-    /// A likely search of one of the two foresees the bits in which they differ.
+    /// A likely search of one of the two expects the bits in which they differ.
     Likely,
 }
 

@@ -1,4 +1,4 @@
-//! The likely search in a small segment: the buckets of foreseen flips of its keys.
+//! The likely search in a small segment: the buckets of expected flips of its keys.
 
 use super::{Buckets, Candidates};
 use crate::index::buckets::directory::Directory;

@@ -1,7 +1,7 @@
 //! Which buckets of a small segment, and which chains of a delta, a likely search visits.
 //!
 //! The keys of their tables are blocks of 16 bits, which are smaller than the parts of the rule.
-//! For each set of flips that is foreseen in a part, the search visits a key of at least one block
+//! For each set of flips that is expected in a part, the search visits a key of at least one block
 //! within that part that has just these flips.
 
 use smallvec::SmallVec;

@@ -2,9 +2,9 @@
 //!
 //! A small change of a text flips the bits of its fingerprint whose sums are nearest to zero, and
 //! the sums of the text that is looked up are known ([`Margins`]). A table finds a fingerprint if
-//! the look-up foresees all differences in the key of the table, whatever differs elsewhere. For
+//! the look-up expects all differences in the key of the table, whatever differs elsewhere. For
 //! the key of each table of large segments (a *part* of the permuted fingerprint: a half, or a
-//! third), a look-up foresees that no bit differs, or any one bit, or a set of bits from a list.
+//! third), a look-up expects that no bit differs, or any one bit, or a set of bits from a list.
 //!
 //! **The rule.** In each part, the bits are ranked by margin, the smallest first; of equal margins
 //! the less significant bit of the permuted fingerprint comes first. A stored fingerprint is
@@ -83,7 +83,7 @@ impl LikelyRule {
     /// Whether it finds a fingerprint that differs from the query in these bits.
     pub(crate) fn finds(&self, flips: Permuted) -> bool {
         flips.count_ones() <= LIKELY_DISTANCE_MAX
-            && self.parts.iter().any(|part| part.foresees(flips & part.bits, self.masks))
+            && self.parts.iter().any(|part| part.expects(flips & part.bits, self.masks))
     }
 
     /// The sum of the margins of these bits: the smaller it is, the likelier they flip together.
@@ -97,7 +97,7 @@ impl LikelyRule {
         sum
     }
 
-    /// The sets of more than one bit that are foreseen in the key of a table, each as the flips of
+    /// The sets of more than one bit that are expected in the key of a table, each as the flips of
     /// the upper 32 bits of a fingerprint that is rotated so that the key comes first.
     pub(crate) fn flips(&self, role: usize, first_bit: u32) -> impl Iterator<Item = u32> + '_ {
         self.listed(role).map(move |flips| (flips.rotate_left(first_bit) >> 32) as u32)
@@ -124,8 +124,8 @@ impl Part {
         Self { bits, ranked, all_ranked: ranked.iter().fold(0, |all, bit| all | bit) }
     }
 
-    /// Whether these differences in the part are foreseen.
-    fn foresees(&self, flips: Permuted, masks: usize) -> bool {
+    /// Whether these differences in the part are expected.
+    fn expects(&self, flips: Permuted, masks: usize) -> bool {
         flips & flips.wrapping_sub(1) == 0
             || (flips & !self.all_ranked == 0 && masks::is_listed(self.ranks_of(flips), masks))
     }

@@ -1,4 +1,4 @@
-//! The likely search in one table: the cells of foreseen flips of its key.
+//! The likely search in one table: the cells of expected flips of its key.
 
 use smallvec::SmallVec;
 
@@ -36,9 +36,9 @@ impl Table {
     ) {
         let (mut visits, mut cells) = (Vec::with_capacity(256), Vec::with_capacity(256));
         let (homes, mut seen) = (self.homes(), Seen::default());
-        let (foreseen, listed) = self.foreseen(query, rule);
+        let (expected, listed) = self.expected(query, rule);
         let mut listed_from = 0;
-        for (at, cell) in foreseen.into_iter().enumerate() {
+        for (at, cell) in expected.into_iter().enumerate() {
             if at == listed {
                 listed_from = visits.len();
             }
@@ -81,7 +81,7 @@ impl Table {
 
     /// The cells of the heads that differ from that of the query in no bit or in one, then those of
     /// heads that differ in a listed set; and where these begin. A cell may occur twice.
-    fn foreseen(&self, query: Permuted, rule: &LikelyRule) -> (SmallVec<[Head; 160]>, usize) {
+    fn expected(&self, query: Permuted, rule: &LikelyRule) -> (SmallVec<[Head; 160]>, usize) {
         let plan = self.plan;
         let rotated = head(query.rotate_left(plan.first_bit));
         let of_cell = u32::MAX << (32 - self.geometry.cell_bits);
