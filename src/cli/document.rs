@@ -71,14 +71,7 @@ fn extract(name: &str) -> Result<Extract, &'static str> {
 pub(super) fn analyse(body: &Body, method: Method) -> Result<Analysis, NoFingerprint> {
     match source(body) {
         Ok(source) => text::analyse(&source, method, Wanted::ALL),
-        Err(fingerprint) => Ok(Analysis {
-            fingerprint,
-            features: None,
-            tokens: 0,
-            short: false,
-            sketch: None,
-            margins: None,
-        }),
+        Err(fingerprint) => Ok(Analysis::bare(fingerprint)),
     }
 }
 

@@ -21,6 +21,13 @@ pub struct Analysis {
     pub margins: Option<Box<Margins>>,
 }
 
+impl Analysis {
+    /// That of a document that is no text: its fingerprint alone.
+    pub(crate) const fn bare(fingerprint: Fingerprint) -> Self {
+        Self { fingerprint, features: None, tokens: 0, short: false, sketch: None, margins: None }
+    }
+}
+
 /// A text of fewer tokens is *short*: it carries too little evidence for a distance above 0.
 pub const SHORT_TOKENS: usize = 10;
 

@@ -36,15 +36,7 @@ pub(crate) fn analyse_vector(
     recipe: Recipe,
     model: Option<&SpectralModel>,
 ) -> Result<Analysis, NoFingerprint> {
-    let fingerprint = Fingerprint::new(bits(&sums(vector, recipe, model)?));
-    Ok(Analysis {
-        fingerprint,
-        features: None,
-        tokens: 0,
-        short: false,
-        sketch: None,
-        margins: None,
-    })
+    Ok(Analysis::bare(Fingerprint::new(bits(&sums(vector, recipe, model)?))))
 }
 
 /// One bit for each sum, 1 if it is above 0.

@@ -36,14 +36,8 @@ pub(crate) fn analyse_features<'a>(
     features: impl IntoIterator<Item = (&'a str, f64)>,
 ) -> Result<Analysis, BadFeatures> {
     let features = merged(features)?;
-    Ok(Analysis {
-        fingerprint: Fingerprint::new(sums(&features).bits()),
-        features: Some(features.len()),
-        tokens: 0,
-        short: false,
-        sketch: None,
-        margins: None,
-    })
+    let fingerprint = Fingerprint::new(sums(&features).bits());
+    Ok(Analysis { features: Some(features.len()), ..Analysis::bare(fingerprint) })
 }
 
 /// One entry for each token, in the order of the tokens, without those of weight 0.
