@@ -4,7 +4,6 @@ Called by measure.py, which has the service and the evaluator. Every document is
 any option, so that whatever the service does by default is measured: distance, search, verification.
 """
 
-import json
 import random
 import re
 import time

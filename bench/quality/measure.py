@@ -5,7 +5,6 @@ All documents are inserted and then looked up by their own texts; the hits of ea
 evaluate.py scores. So what is measured is what a caller gets: recipe, index, verification and JSON.
 """
 
-import contextlib
 import datetime
 import importlib.util
 import json
@@ -15,21 +14,20 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 import numpy as np
 
 import by_default
 import picture
+from served import BINARY, batch
+import served
 
-BINARY = "target/release/nearprint"
 SET = pathlib.Path(os.environ["QUALITY_SET"])
 PAGES = pathlib.Path(os.environ["PAGES"])
 RECIPES = ["np2", "np2-5", "words-1", "words-2", "words-1-stop", "keywords-22", "keywords-22-w5"]
 DISTANCES = range(9)
 TRACKS = {"documents": ("docs.jsonl", "pairs.tsv"), "short": ("short.jsonl", "short_pairs.tsv")}
 DISTANCE_MAX = 8
-LINES_A_REQUEST = 200
 
 
 def evaluator():
@@ -39,41 +37,13 @@ def evaluator():
     return module
 
 
-@contextlib.contextmanager
 def service(recipe, **settings):
-    """A service of the release binary; gives its address. Of None: as the service has it by default."""
-    with tempfile.TemporaryDirectory() as directory:
-        settings = {
-            "NEARPRINT_DATA__RECIPE": recipe,
-            "NEARPRINT_DATA__DISTANCE_MAX": str(DISTANCE_MAX),
-            "NEARPRINT_LOG__LEVEL": "error",
-        } | settings
-        environment = os.environ | {name: value for name, value in settings.items() if value is not None}
-        process = subprocess.Popen(
-            [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", directory],
-            env=environment, stdout=subprocess.PIPE, text=True,
-        )
-        try:
-            yield "http://" + process.stdout.readline().split()[-1]
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def batch(address, route, documents, **options):
-    """The replies to documents, in order."""
-    replies = []
-    for at in range(0, len(documents), LINES_A_REQUEST):
-        part = documents[at:at + LINES_A_REQUEST]
-        lines = "".join(json.dumps(document | options) + "\n" for document in part)
-        request = urllib.request.Request(
-            f"{address}/v1/{route}/batch", lines.encode(), {"Content-Type": "application/x-ndjson"}
-        )
-        with urllib.request.urlopen(request) as reply:
-            replies += [json.loads(line) for line in reply]
-        print(f"\r  {route} {len(replies):,} of {len(documents):,}", end="", file=sys.stderr)
-    print(file=sys.stderr)
-    return replies
+    """A service of a recipe, exact up to the distance of the tables; gives its address. Of None: of the default one."""
+    settings = {
+        "NEARPRINT_DATA__RECIPE": recipe,
+        "NEARPRINT_DATA__DISTANCE_MAX": str(DISTANCE_MAX),
+    } | settings
+    return served.service(**settings)
 
 
 def found_pairs(address, documents, **options):

@@ -7,11 +7,9 @@ and not through nearprint; two pages are a true pair if their words agree in 90 
 than 75 %. The release binary finds the pairs. Writes the section "Pages of generators" of docs/quality.md.
 """
 
-import contextlib
 import datetime
 import hashlib
 import itertools
-import json
 import os
 import pathlib
 import random
@@ -19,15 +17,15 @@ import re
 import subprocess
 import sys
 import tarfile
-import tempfile
-import urllib.request
 import zipfile
 
 import lxml.html
 import numpy
 from rapidfuzz.distance import LCSseq
 
-BINARY = "target/release/nearprint"
+import served
+from served import BINARY
+
 WORK = pathlib.Path("target/quality/pages")
 PAGE = pathlib.Path("docs/quality.md")
 HEADING, NEXT = "## Pages of generators\n", "## Vectors\n"
@@ -38,7 +36,6 @@ SPHINX = ("7.4.7", "8.2.3")
 JAVA = ("java/time", "java/util", "java/net")
 BOOKS = "book cargo reference nomicon rustc rustdoc clippy edition-guide rust-by-example style-guide unstable-book"
 TRUE, FALSE = 0.90, 0.75
-LINES_A_REQUEST = 50
 
 
 def toolchains():
@@ -129,40 +126,15 @@ def words_of(page):
     return [word for root in roots for text in root.itertext() for word in re.findall(r"\w+", text.lower())]
 
 
-@contextlib.contextmanager
-def service():
-    """A service of the release binary; gives its address."""
-    with tempfile.TemporaryDirectory() as directory:
-        environment = os.environ | {"NEARPRINT_DATA__DISTANCE_MAX": "8", "NEARPRINT_LOG__LEVEL": "error"}
-        process = subprocess.Popen(
-            [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", directory],
-            env=environment, stdout=subprocess.PIPE, text=True,
-        )
-        try:
-            yield "http://" + process.stdout.readline().split()[-1]
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def batch(address, route, documents):
-    for at in range(0, len(documents), LINES_A_REQUEST):
-        lines = "".join(json.dumps(document) + "\n" for document in documents[at:at + LINES_A_REQUEST])
-        headers = {"Content-Type": "application/x-ndjson"}
-        request = urllib.request.Request(f"{address}/v1/{route}/batch", lines.encode(), headers)
-        with urllib.request.urlopen(request) as reply:
-            yield from map(json.loads, reply)
-
-
 def verified_pairs(pages, extract):
     """Each pair of pages that the service finds and confirms, with its distance."""
     documents = [{"id": str(i), "html": page, "extract": extract} for i, page in enumerate(pages)]
-    with service() as address:
+    with served.service(NEARPRINT_DATA__DISTANCE_MAX="8") as address:
         of_fingerprint = {}
-        for page, reply in enumerate(batch(address, "insert", documents)):
+        for page, reply in enumerate(served.batch(address, "insert", documents)):
             of_fingerprint.setdefault(reply.get("fingerprint"), []).append(page)
         asked = [document | {"distance": max(DISTANCES), "limit": 1000} for document in documents]
-        replies = list(batch(address, "query", asked))
+        replies = served.batch(address, "query", asked)
     pairs = {}
     for one, reply in enumerate(replies):
         # A page without a word has no fingerprint.
