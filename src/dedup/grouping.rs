@@ -40,11 +40,16 @@ const KEPT: usize = 4_096;
 /// The label of a document that is in no group.
 const ALONE: u32 = u32::MAX;
 
+/// The distance of two near-duplicates, unless the command line says otherwise.
+pub const DISTANCE_DEFAULT: Distance = match Distance::new(3) {
+    Some(distance) => distance,
+    None => Distance::ZERO,
+};
+
 /// Whether a likely search for a text with these margins and the first fingerprint finds the
-/// second, in an index of halves.
-pub fn is_likely(margins: &Margins, one: Fingerprint, other: Fingerprint) -> bool {
-    let distance = Distance::new(3).expect("at most 64");
-    let view = View::new(shape(distance));
+/// second, in an index for [`DISTANCE_DEFAULT`].
+pub fn is_likely(margins: &Margins, [one, other]: [Fingerprint; 2]) -> bool {
+    let view = View::new(shape(DISTANCE_DEFAULT));
     view.is_likely(&view.likely_rule(margins), one, other)
 }
 

@@ -43,6 +43,40 @@ pub struct Sought {
     pub margins: Option<Box<Margins>>,
 }
 
+/// How a look-up of one document finds another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundBy {
+    /// The fingerprints are within the distance.
+    Distance,
+    /// A likely search of one of the two expects the bits in which they differ.
+    Likely,
+}
+
+impl FoundBy {
+    /// How a look-up of one of two documents finds the other; `None` if it does not. `is_likely`
+    /// says whether a likely search for a text with these margins and one of the fingerprints finds
+    /// the other.
+    pub fn of(
+        pair: [&Sought; 2],
+        criteria: Criteria,
+        is_likely: impl Fn(&Margins, [Fingerprint; 2]) -> bool,
+    ) -> Option<Self> {
+        let fingerprints = pair.map(|sought| sought.document.fingerprint);
+        let [one, other] = fingerprints;
+        if one.distance(other) <= criteria.distance {
+            return Some(Self::Distance);
+        }
+        let can_be_confirmed = criteria.min_resemblance.is_some()
+            && pair.iter().all(|sought| sought.document.sketch.is_some());
+        let finds = |sought: &&Sought| {
+            sought.margins.as_deref().is_some_and(|margins| is_likely(margins, fingerprints))
+        };
+        let is_found =
+            criteria.search == SearchKind::Likely && can_be_confirmed && pair.iter().any(finds);
+        is_found.then_some(Self::Likely)
+    }
+}
+
 impl From<Document> for Sought {
     fn from(document: Document) -> Self {
         Self { document, margins: None }

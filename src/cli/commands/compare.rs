@@ -10,6 +10,9 @@ use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::differences;
 use crate::config::Config;
 use crate::dedup::grouping;
+use crate::document::Document;
+use crate::machine::query::{Criteria, FoundBy, SearchKind, Sought};
+use crate::sketch::MinResemblance;
 use crate::text::{Analysis, Explained, Method};
 
 /// The arguments of `compare`.
@@ -94,16 +97,20 @@ fn analyse(argument: &str, body: &Body, method: Method) -> Result<Analysis> {
 /// How `nearprint dedup` with its default options finds the pair, if it does. A service may find
 /// other pairs beyond the distance, because its directory has a permutation of its own.
 fn found_by(a: &Analysis, b: &Analysis) -> Option<&'static str> {
-    let distance = Config::default().query.distance;
-    if u64::from(a.fingerprint.distance(b.fingerprint).get()) <= distance {
-        return Some("distance");
-    }
-    let finds = |one: &Analysis, other: &Analysis| {
-        let margins = one.margins.as_deref();
-        margins.is_some_and(|of| grouping::is_likely(of, one.fingerprint, other.fingerprint))
+    let sought = |analysis: &Analysis| {
+        let sketch = analysis.sketch.clone();
+        let document = Document { sketch, ..Document::bare(analysis.fingerprint) };
+        Sought { document, margins: analysis.margins.clone() }
     };
-    let has_sketches = a.sketch.is_some() && b.sketch.is_some();
-    (has_sketches && (finds(a, b) || finds(b, a))).then_some("likely")
+    let criteria = Criteria {
+        min_resemblance: MinResemblance::of_similarity(Config::default().query.min_similarity),
+        search: SearchKind::Likely,
+        ..Criteria::within(grouping::DISTANCE_DEFAULT)
+    };
+    FoundBy::of([&sought(a), &sought(b)], criteria, grouping::is_likely).map(|by| match by {
+        FoundBy::Distance => "distance",
+        FoundBy::Likely => "likely",
+    })
 }
 
 fn shortness(analysis: &Analysis) -> &'static str {

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::document::{DocumentId, Expiry};
-use crate::engine::{self, Engine, Findings, Verdict, Written};
+use crate::engine::{self, Findings, Verdict, Written};
 use crate::fingerprint::Fingerprint;
 use crate::http::reply::documents::as_json;
 use crate::http::reply::explained::{
@@ -14,7 +14,7 @@ use crate::http::reply::explained::{
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::prepare::Prepared;
-use crate::machine::query::{self, Criteria, SearchKind, Sought, Verification};
+use crate::machine::query::{self, Verification};
 use crate::recipe::Recipe;
 
 /// The reply of `/v1/fingerprint`.
@@ -389,22 +389,12 @@ pub(crate) enum FoundBy {
     Likely,
 }
 
-impl FoundBy {
-    pub(crate) fn of(engine: &Engine, pair: [&Sought; 2], criteria: Criteria) -> Option<Self> {
-        let [one, other] = pair;
-        let fingerprints = pair.map(|sought| sought.document.fingerprint);
-        if fingerprints[0].distance(fingerprints[1]) <= criteria.distance {
-            return Some(Self::Distance);
+impl From<query::FoundBy> for FoundBy {
+    fn from(found_by: query::FoundBy) -> Self {
+        match found_by {
+            query::FoundBy::Distance => Self::Distance,
+            query::FoundBy::Likely => Self::Likely,
         }
-        let finds = |sought: &Sought| {
-            let margins = sought.margins.as_deref();
-            margins.is_some_and(|margins| engine.is_likely(margins, fingerprints))
-        };
-        let is_verified = [one, other].iter().all(|sought| sought.document.sketch.is_some())
-            && criteria.min_resemblance.is_some();
-        let is_likely =
-            criteria.search == SearchKind::Likely && is_verified && (finds(one) || finds(other));
-        is_likely.then_some(Self::Likely)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
-use crate::http::reply::wire::{self, CompareReply, FoundBy, Subject};
+use crate::http::reply::wire::{self, CompareReply, Subject};
 use crate::http::request::body::{self, Kind};
 use crate::http::request::json::{self, Object};
 use crate::http::request::parameters::{self, NoParameters};
@@ -18,7 +18,8 @@ use crate::http::request::types::{
     CompareRequest, ComparedDocument, Fields, Needs, RequestOptions,
 };
 use crate::http::service::Service;
-use crate::machine::query::Verification;
+use crate::machine::query::{FoundBy, Verification};
+use crate::margins::Margins;
 
 /// Compare two documents.
 ///
@@ -61,7 +62,8 @@ fn compare(json: &[u8], engine: &Engine, setting: &Setting) -> Result<CompareRep
         options.criteria.min_resemblance,
     );
     let short = one.short || other.short;
-    let found_by = FoundBy::of(engine, [&a.sought, &b.sought], options.criteria);
+    let is_likely = |margins: &Margins, pair| engine.is_likely(margins, pair);
+    let found_by = FoundBy::of([&a.sought, &b.sought], options.criteria, is_likely);
     let (similarity, confirmed) = wire::verified(verification, a.min_similarity);
     let explanation =
         || ComparisonExplanationReply::new(a.explained.as_deref(), b.explained.as_deref());
@@ -72,7 +74,7 @@ fn compare(json: &[u8], engine: &Engine, setting: &Setting) -> Result<CompareRep
         similarity,
         confirmed,
         duplicate: found_by.is_some() && verification.counts(distance, short),
-        found_by,
+        found_by: found_by.map(wire::FoundBy::from),
         explanation: a.explain.then(explanation),
     })
 }
