@@ -41,10 +41,7 @@ const KEPT: usize = 4_096;
 const ALONE: u32 = u32::MAX;
 
 /// The distance of two near-duplicates, unless the command line says otherwise.
-pub const DISTANCE_DEFAULT: Distance = match Distance::new(3) {
-    Some(distance) => distance,
-    None => Distance::ZERO,
-};
+pub const DISTANCE_DEFAULT: Distance = Distance::new(3).expect("at most 64");
 
 /// Whether a likely search for a text with these margins and the first fingerprint finds the
 /// second, in an index for [`DISTANCE_DEFAULT`].

@@ -9,6 +9,7 @@ use crate::cli::import::options::{OnError, Reading};
 use crate::cli::measure::arguments::{count, distance};
 use crate::config::Config;
 use crate::dedup::choice::Keep;
+use crate::dedup::grouping;
 use crate::fingerprint::Distance;
 use crate::machine::query::SearchKind;
 
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RULE", default_value = "first")]
     pub(super) keep: KeepRule,
     /// The largest distance of two near-duplicates
-    #[arg(long, value_name = "BITS", value_parser = distance, default_value = "3")]
+    #[arg(long, value_name = "BITS", value_parser = distance, default_value_t = grouping::DISTANCE_DEFAULT)]
     pub(super) distance: Distance,
     /// How much of two texts must agree, 0 to 1; 0 does not compare them
     #[arg(long, value_name = "PART", default_value_t = Config::default().query.min_similarity)]
