@@ -206,7 +206,8 @@ def main():
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False)
     text = pathlib.Path("bench/quality/pages.md").read_text(encoding="utf8")
     made = f"{version} at {commit.stdout.strip()}, {datetime.date.today()}"
-    text = text.replace("{{made}}", made).replace("{{table}}", "\n".join(rows))
+    text = text.replace("{{made}}", made).replace("{{a_version}}", str(PAGES_A_VERSION))
+    text = text.replace("{{table}}", "\n".join(rows))
     before, _, after = PAGE.read_text(encoding="utf8").partition("\n" + NEXT)
     before = before.split("\n" + HEADING)[0].rstrip("\n")
     PAGE.write_text(f"{before}\n\n{text.rstrip()}\n\n{NEXT}{after}", encoding="utf8")
