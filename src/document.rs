@@ -5,8 +5,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::fingerprint::Fingerprint;
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Fingerprint, Sketch};
 
 /// A document as it is stored or queried.
 #[derive(Debug, Clone, PartialEq, Eq)]

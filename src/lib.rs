@@ -25,7 +25,7 @@
 //! fingerprint within a Hamming distance.
 //!
 //! ```
-//! use nearprint::fingerprint::{Distance, Fingerprint};
+//! use nearprint_fingerprint::{Distance, Fingerprint};
 //! use nearprint::index::InMemoryIndex;
 //!
 //! let three = Distance::new(3).expect("at most 64");
@@ -44,7 +44,7 @@
 //! ```
 //! use nearprint::document::Document;
 //! use nearprint::engine::{Admission, Criteria, Engine, Options, QueryOptions};
-//! use nearprint::fingerprint::{Distance, Fingerprint};
+//! use nearprint_fingerprint::{Distance, Fingerprint};
 //! use nearprint::recipe::Recipe;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -71,19 +71,13 @@
 
 pub mod document;
 pub mod engine;
-pub mod fingerprint;
 pub mod index;
-pub mod margins;
 pub mod recipe;
-pub mod sketch;
 pub mod text;
 
 mod atomic_file;
 mod kernel;
 mod lines;
-
-#[doc(hidden)]
-pub use kernel::instruction_set;
 
 // The program, its benchmarks and its tests use these. They are not part of the crate's interface and
 // change without notice.

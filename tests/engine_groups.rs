@@ -15,7 +15,7 @@ use nearprint::engine::{
     Admission, Criteria, Engine, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, Options,
     Reach,
 };
-use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// A hang is a failure; nothing here takes a few seconds.
 const DEADLINE: Duration = Duration::from_mins(1);

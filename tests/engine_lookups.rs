@@ -7,9 +7,9 @@ mod common;
 use futures_util::future::try_join_all;
 use nearprint::document::Document;
 use nearprint::engine::{Admission, Durability, Engine, Options, PackedQuery, QueryOptions};
-use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::change::PACKED_MAX;
 use nearprint::machine::query::Criteria;
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 const DISTANCE: u8 = 3;
 const NO_HIT: u8 = 255;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Admission, Durability, Engine, Options};
-use nearprint::fingerprint::Fingerprint;
 use nearprint::storage::{Disk, RealDisk};
+use nearprint_fingerprint::Fingerprint;
 
 const FILE_BYTES: u64 = 65_536;
 const IDS: u64 = 60;

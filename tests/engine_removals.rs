@@ -21,7 +21,7 @@ use nearprint::engine::{
     Admission, Criteria, Engine, Job, JobState, ListQuery, Options, PackedQuery, Purge,
     QueryOptions, Reach,
 };
-use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// A hang is a failure; nothing here takes a few seconds.
 const DEADLINE: Duration = Duration::from_mins(1);

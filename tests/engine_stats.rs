@@ -5,7 +5,7 @@
 mod common;
 
 use nearprint::engine::{Admission, Engine, Options};
-use nearprint::fingerprint::Fingerprint;
+use nearprint_fingerprint::Fingerprint;
 
 const STORED: u64 = 1_200_000;
 const TWICE: u64 = 1_000;

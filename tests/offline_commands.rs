@@ -14,9 +14,9 @@ use std::sync::Arc;
 use nearprint::document::{Document, DocumentId};
 use nearprint::engine::directory_file::DirectoryFile;
 use nearprint::engine::{Admission, Engine, Options};
-use nearprint::fingerprint::Fingerprint;
 use nearprint::storage::export::{ExportFile, write_export};
 use nearprint::storage::{Disk, DiskFile, RealDisk};
+use nearprint_fingerprint::Fingerprint;
 
 const ROUNDS: u64 = 40;
 /// Replaced in each round.

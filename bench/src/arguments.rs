@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::data::Stored;
 use nearprint::bulk::{Body, Documents, Format};
 use nearprint::cli::measure::arguments::{count, distance};
-use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// The default number of stored fingerprints.
 const COUNT_DEFAULT: u64 = 1_000_000;

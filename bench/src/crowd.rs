@@ -7,7 +7,7 @@ use crate::data::Stored;
 use crate::random::Stream;
 use crate::report::Fact;
 use nearprint::cli::measure::numbers::ratio;
-use nearprint::fingerprint::Fingerprint;
+use nearprint_fingerprint::Fingerprint;
 
 /// The documents whose surroundings are counted.
 const DOCUMENTS: usize = 256;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use crate::like_text::LikeText;
 use crate::random::Stream;
-use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::permutation::Permutation;
 use nearprint::index::plan::SMALL_MAX;
 use nearprint::index::view::{Shape, View};
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// Events in each delta of a built view: several times the default of a service, which builds
 /// faster and makes no difference afterwards.

@@ -22,9 +22,9 @@ use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
 use nearprint::engine::Stats;
-use nearprint::fingerprint::Distance;
 use nearprint::machine::change::PACKED_MAX;
 use nearprint::server::Settings;
+use nearprint_fingerprint::Distance;
 
 const BATCH: &str = "a packed batch";
 

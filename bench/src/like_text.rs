@@ -21,8 +21,7 @@
 
 use crate::data::Dice;
 use crate::random::Stream;
-use nearprint::fingerprint::Fingerprint;
-use nearprint::margins::Margins;
+use nearprint_fingerprint::{Fingerprint, Margins};
 
 /// The bits of a fingerprint.
 const BITS: usize = 64;

@@ -27,12 +27,11 @@ use crate::verify;
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::index::cost::Estimate;
 use nearprint::index::plan::Plans;
 use nearprint::index::scope::Scope;
 use nearprint::index::view::View;
-use nearprint::margins::Margins;
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 const QUERIES_DEFAULT: u64 = 1_000_000;
 /// Queries into the cluster have thousands of hits each.

@@ -43,7 +43,7 @@ impl Machine {
         Self {
             cpu: field(&cpuinfo, &["model name", "CPU part"]).unwrap_or("unknown").to_owned(),
             features: features(field(&cpuinfo, &["flags", "Features"]).unwrap_or_default()),
-            instruction_set: nearprint::instruction_set(),
+            instruction_set: nearprint_fingerprint::instruction_set(),
             cores: cores(),
         }
     }

@@ -12,9 +12,8 @@ use anyhow::{Result, ensure};
 
 use crate::data::Dice;
 use nearprint::bulk::{Body, Documents, ReadOptions};
-use nearprint::fingerprint::Fingerprint;
-use nearprint::sketch::{MinResemblance, Sketch};
 use nearprint::text::{analyse_text, text_of_html};
+use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
 
 /// A page has so many bytes, up to the end of a word.
 pub(super) const BYTES: Range<u64> = 6_144..8_192;

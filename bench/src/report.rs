@@ -11,8 +11,8 @@ use crate::verify::Verdict;
 use nearprint::cli::columns::{Column, table};
 use nearprint::cli::measure::limits::Limit;
 use nearprint::cli::measure::numbers::{bytes, count, float, number, time};
-use nearprint::fingerprint::Distance;
 use nearprint::index::cost::Estimate;
+use nearprint_fingerprint::Distance;
 
 /// The results of a benchmark.
 #[derive(Debug, Serialize)]

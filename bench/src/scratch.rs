@@ -18,10 +18,10 @@ use nearprint::cli::error_report::ErrorReport;
 use nearprint::config::Config;
 use nearprint::document::Packed;
 use nearprint::engine::{Admission, Engine, PackedInserted, Pending, Stats};
-use nearprint::fingerprint::Distance;
 use nearprint::machine::change::PACKED_MAX;
 use nearprint::machine::query::Criteria;
 use nearprint::server::Settings;
+use nearprint_fingerprint::Distance;
 
 /// Packed batches in flight at a time, as many as the service has of one request.
 pub(super) const BATCHES_AHEAD: usize = 4;

@@ -27,9 +27,8 @@ use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Admission, QueryOptions};
-use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::query::{Criteria, Hit, Verification};
-use nearprint::sketch::{MinResemblance, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 
 /// The number of documents in a family.
 const FAMILY: u64 = 10;

@@ -18,7 +18,6 @@ use nearprint::bulk::{
 };
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::engine::{Durability, Engine, Options, StateFile};
-use nearprint::fingerprint::Distance;
 use nearprint::http::{self, Service};
 use nearprint::index::image;
 use nearprint::index::plan::Plans;
@@ -27,6 +26,7 @@ use nearprint::storage::export::read_export;
 use nearprint::storage::scan;
 use nearprint::storage::{Disk, FileKind, Identity, Journal, SealedReader};
 use nearprint::text::{self, Extract, Method, Source, SpectralModel, Wanted};
+use nearprint_fingerprint::Distance;
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 use xxhash_rust::xxh3::xxh3_128;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 
-use crate::fingerprint::Fingerprint;
+use nearprint_fingerprint::Fingerprint;
 
 /// The longest record in bytes, after decompression. Longer ones are reported and skipped.
 pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;

@@ -19,7 +19,7 @@
 //! | `formats` | one reader a format |
 //! | `mapping` | which fields of a record become the parts of a document |
 //!
-//! Knows neither the service nor the fingerprints of texts, only [`crate::fingerprint`] and the
+//! Knows neither the service nor the fingerprints of texts, only [`nearprint_fingerprint`] and the
 //! charset rules of [`crate::text`].
 //!
 //! Tested next to each reader on small inputs in pieces of every size, and in `tests` on files that

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use super::error_report::ErrorReport;
 use crate::bulk::{self, Body};
 use crate::engine::read_model;
-use crate::fingerprint::Fingerprint;
 use crate::recipe::{Recipe, UnknownRecipe};
 use crate::text::{self, Analysis, Extract, Method, NoFingerprint, Source, Wanted};
+use nearprint_fingerprint::Fingerprint;
 
 /// The fields of a document in a request.
 pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {

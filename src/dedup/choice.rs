@@ -2,7 +2,7 @@
 
 use crate::dedup::grouping::Groups;
 use crate::dedup::scan::Scanned;
-use crate::fingerprint::Distance;
+use nearprint_fingerprint::Distance;
 
 /// The rule by which one document of a group stays. Of equal ones the first stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

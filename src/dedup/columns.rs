@@ -1,6 +1,6 @@
 //! What is kept of every document, a column each: a struct a document would take twice the memory.
 
-use crate::fingerprint::Fingerprint;
+use nearprint_fingerprint::Fingerprint;
 
 /// A bit for each item.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use crate::dedup::output::Mark;
 use crate::dedup::outputs::Outputs;
 use crate::dedup::revisit::{Original, revisit};
 use crate::dedup::scan::{Known, Scanned, Watcher};
-use crate::fingerprint::Distance;
+use nearprint_fingerprint::Distance;
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,6 @@ use std::{io, iter};
 use crate::dedup::scan::Scanned;
 use crate::dedup::spill::Evidence;
 use crate::document::{Namespace, Sequence};
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
 use crate::index::groups::{Judge, LikelyJudge, Pair, Search};
 use crate::index::likely::LIKELY_DISTANCE_MAX;
@@ -25,8 +24,7 @@ use crate::index::scope::{NamespaceKey, Scope};
 use crate::index::view::{Expired, Likely, Put, Selection, Shape, View};
 use crate::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
 use crate::machine::query::{SearchKind, Verification};
-use crate::margins::Margins;
-use crate::sketch::MinResemblance;
+use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance};
 
 /// Changes in a delta. Fingerprints of similar texts often begin with the same bits and share a
 /// hash chain, and long deltas make long chains: 2^18 changes make the index of 60,000 texts 0.3 s

@@ -10,10 +10,8 @@ use std::thread;
 use crate::bulk::{BadEntry, Body, Documents, Entry};
 use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
-use crate::fingerprint::Fingerprint;
-use crate::margins::Margins;
-use crate::sketch::{Sample, Sketch};
 use crate::text::{self, Analysis, Method, Source, Wanted};
+use nearprint_fingerprint::{Fingerprint, Margins, Sample, Sketch};
 
 /// A batch is full at this many documents, or bytes of content.
 const BATCH_DOCUMENTS: usize = 512;

@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
 
-use crate::margins::Margins;
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Margins, Sketch};
 
 /// Flags, and the sketch and the ranks of the margins if there are any.
 const BYTES: usize = 1 + Sketch::BYTES + RANKS;
@@ -86,7 +85,7 @@ impl Spill {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sketch::BINS;
+    use nearprint_fingerprint::BINS;
 
     #[test]
     fn what_was_added_is_read_in_any_order() {

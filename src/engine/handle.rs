@@ -35,7 +35,6 @@ use crate::engine::write::command::{
 };
 use crate::engine::write::queued::{Pending, Queued};
 use crate::engine::write::writer::Writer;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::ids::IdKey;
 use crate::index::scope::NamespaceKey;
 use crate::machine::change::PACKED_MAX;
@@ -45,9 +44,9 @@ use crate::machine::commands::{
 use crate::machine::jobs::{Job, JobState, Purge};
 use crate::machine::query::{Criteria, Sought};
 use crate::machine::search::{PackedSearch, Probe, nearest};
-use crate::margins::Margins;
 use crate::storage::{DirectoryLock, Disk, RealDisk};
 use crate::text::SpectralModel;
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 /// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
 /// more than about 100 us, for which an async thread would serve nobody else.

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::fingerprint::Distance;
 use crate::recipe::Recipe;
+use nearprint_fingerprint::Distance;
 
 /// The value of [`Options::small_segment_max`] outside experiments.
 pub const SMALL_SEGMENT_MAX: u64 = crate::index::plan::SMALL_MAX;

@@ -2,10 +2,10 @@
 
 use crate::document::{Document, Namespace, Sequence};
 use crate::engine::options::Durability;
-use crate::fingerprint::Distance;
 use crate::machine::commands::Verdict;
 use crate::machine::query::{Criteria, Hit};
 use crate::recipe::Recipe;
+use nearprint_fingerprint::Distance;
 
 /// The options of a look-up.
 #[derive(Debug, Clone, Copy)]

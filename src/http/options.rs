@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::fingerprint::Distance;
 use crate::http::host::HostNames;
 use crate::machine::query::SearchKind;
 use crate::recipe::Recipe;
 use crate::text::{Extract, SpectralModel};
+use nearprint_fingerprint::Distance;
 
 /// The limits of the API, and the defaults of a request.
 #[derive(Debug, Clone)]

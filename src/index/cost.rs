@@ -17,13 +17,12 @@
     reason = "an estimate decides nothing that is stored"
 )]
 
-use crate::fingerprint::Distance;
 use crate::index::buckets;
 use crate::index::plan::{Plan, Plans, TablePlan};
 use crate::index::tables::geometry;
 use crate::index::tables::geometry::Geometry;
 use crate::index::tables::line::SPAN_MAX;
-use crate::sketch::Sample;
+use nearprint_fingerprint::{Distance, Sample};
 
 /// The largest number of slots of a table, since entries are numbered by 32 bits.
 pub const SLOTS_MAX: f64 = 4_294_967_296.0;

@@ -10,7 +10,6 @@ use std::io::{self, Read, Write};
 use bytemuck::{Pod, Zeroable};
 
 use crate::document::{Expiry, Sequence};
-use crate::fingerprint::Distance;
 use crate::index::buckets::{self, Buckets};
 use crate::index::levels::ids::{IdKey, IdTable};
 use crate::index::levels::posting::{Common, Posting, Postings, Words};
@@ -22,6 +21,7 @@ use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans};
 use crate::index::tables::geometry::Geometry;
 use crate::index::tables::table::{Extra, Table};
+use nearprint_fingerprint::Distance;
 
 #[cfg(target_endian = "big")]
 compile_error!("images are memory as it lies, and little-endian");

@@ -10,13 +10,13 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use crate::document::Sequence;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
 use crate::index::levels::ids::IdKey;
 use crate::index::permutation::Permutation;
 use crate::index::plan::SMALL_MAX;
 use crate::index::scope::Scope;
 use crate::index::view::{Near, Put, Shape, View};
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// The number of events of a delta, as many as the service has by default.
 const DELTA_EVENTS: usize = 32_768;
@@ -27,7 +27,7 @@ const DELTA_EVENTS: usize = 32_768;
 /// million documents, and about 35 beyond.
 ///
 /// ```
-/// use nearprint::fingerprint::{Distance, Fingerprint};
+/// use nearprint_fingerprint::{Distance, Fingerprint};
 /// use nearprint::index::InMemoryIndex;
 ///
 /// let three = Distance::new(3).expect("at most 64");

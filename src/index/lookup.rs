@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::fingerprint::Distance;
 use crate::index::buckets::Buckets;
 use crate::index::levels::delta::{Delta, DeltaAt};
 use crate::index::levels::segment::Segment;
@@ -20,6 +19,7 @@ use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Radii};
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
+use nearprint_fingerprint::Distance;
 
 /// Queries whose lines are in flight together: enough to keep the memory busy, few enough that the
 /// lines stay in the first-level cache until they are read.

@@ -15,10 +15,10 @@
 
 use std::fmt;
 
-use crate::fingerprint::Distance;
 use crate::index::permutation::Permuted;
 use crate::index::tables::fold;
 use crate::index::tables::fold::Head;
+use nearprint_fingerprint::Distance;
 
 /// The key by which a table is sorted: a rotated fingerprint, its upper half perhaps folded.
 ///

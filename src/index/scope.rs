@@ -10,10 +10,10 @@ use std::hash::Hasher as _;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
 use crate::document::{Namespace, Sequence};
-use crate::fingerprint::Fingerprint;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::posting::{Common, Posting};
 use crate::index::namespaces::NamespaceNumber;
+use nearprint_fingerprint::Fingerprint;
 
 /// Separates what is hashed. UTF-8 has none of these bytes, so no two inputs are the same.
 const OF_KEY: u8 = 0xfe;

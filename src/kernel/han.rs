@@ -206,7 +206,7 @@ mod arm {
     use std::arch::aarch64::*;
 
     use super::{BYTES, FIRST, HAN_MAX, LAST, padded};
-    use crate::kernel::neon::load;
+    use nearprint_fingerprint::neon::load;
 
     /// An index that selects no byte.
     const NO: u8 = u8::MAX;

@@ -148,7 +148,7 @@ mod arm {
     };
 
     use super::Sources;
-    use crate::kernel::neon::{load, mask_of_64};
+    use nearprint_fingerprint::neon::{load, mask_of_64};
 
     #[target_feature(enable = "neon")]
     pub(super) fn permute_all(sources: &Sources, words: &mut [u64]) {

@@ -323,7 +323,7 @@ mod arm {
     };
 
     use super::{Found, LINE_MORE, Line, Pattern, WORDS_MAX};
-    use crate::kernel::neon::mask_of_16;
+    use nearprint_fingerprint::neon::mask_of_16;
 
     #[target_feature(enable = "neon")]
     pub(super) fn scan(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {

@@ -270,7 +270,7 @@ mod arm {
     use std::arch::aarch64::*;
 
     use super::{ONES, Squeezed};
-    use crate::kernel::neon::{load, mask_of_64};
+    use nearprint_fingerprint::neon::{load, mask_of_64};
 
     #[target_feature(enable = "neon")]
     pub(super) fn neon(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [u32]) -> Squeezed {

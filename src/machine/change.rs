@@ -6,10 +6,9 @@
 //! little-endian. The header of the journal has their version, and their frame the checksum.
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
-use crate::fingerprint::Fingerprint;
 use crate::index::levels::ids::IdKey;
 use crate::machine::jobs::{JobState, Progress, Purge, Reach};
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Fingerprint, Sketch};
 
 /// An accepted change.
 #[derive(Debug, Clone, PartialEq, Eq)]

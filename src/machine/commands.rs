@@ -4,12 +4,11 @@
 //! behind it decides it alike.
 
 use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
-use crate::fingerprint::Fingerprint;
 use crate::index::levels::ids::IdKey;
 use crate::machine::change::Change;
 use crate::machine::jobs::{JobState, Purge};
 use crate::machine::query::Criteria;
-use crate::margins::Margins;
+use nearprint_fingerprint::{Fingerprint, Margins};
 
 /// Stores a document, whatever is stored already. The reply is a [`Verdict`].
 #[derive(Debug, Clone)]

@@ -1,8 +1,7 @@
 //! Which fingerprints belong to one group: the rule of hits, for both sides.
 
-use crate::fingerprint::Distance;
 use crate::machine::query::Verification;
-use crate::sketch::{MinResemblance, Sketch};
+use nearprint_fingerprint::{Distance, MinResemblance, Sketch};
 
 /// The maximum number of sketches of one fingerprint that are compared with those of another, each
 /// with another sample: texts with the same sample are nearly the same.

@@ -1,9 +1,7 @@
 //! Which matches count as near-duplicates, and what a hit shows.
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Sequence};
-use crate::fingerprint::{Distance, Fingerprint};
-use crate::margins::Margins;
-use crate::sketch::{MinResemblance, Resemblance, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Resemblance, Sketch};
 
 /// What makes a match count as a near-duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::likely::naive;
 use crate::index::likely::tests::margins;
 use crate::index::namespaces::NamespaceNumber;
@@ -29,8 +28,7 @@ use crate::machine::query::{Criteria, SearchKind, Sought};
 use crate::machine::search::{
     MATCHES_KEPT_MAX, Match, PackedSearch, Probe, SKETCHES_COMPARED_MAX, Search, Stale,
 };
-use crate::margins::Margins;
-use crate::sketch::{BINS, MinResemblance, Sketch};
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, Margins, MinResemblance, Sketch};
 
 const SIMILARITIES: [f64; 4] = [0.0, 0.5, 0.83, 1.0];
 const SECRET: [u8; 16] = *b"a secret of ours";

@@ -1,8 +1,6 @@
 //! The result of analysing a document, and what can be requested in addition to its fingerprint.
 
-use crate::fingerprint::Fingerprint;
-use crate::margins::Margins;
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Fingerprint, Margins, Sketch};
 
 /// The result of analysing a document.
 #[derive(Debug, Clone, PartialEq, Eq)]

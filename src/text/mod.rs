@@ -9,7 +9,7 @@
 //!
 //! Pure and total: no file, no clock, and every `&str` gets an answer in time linear in its length.
 //! A random number chooses positions in hash tables, as in the standard library; no answer depends
-//! on it. Uses only value modules: [`crate::fingerprint`], [`crate::sketch`], [`crate::recipe`].
+//! on it.
 //! The normal form, the tokens, the sketch and the recipe `np2` are a published standard with test
 //! vectors: `docs/recipe-np2.md`.
 

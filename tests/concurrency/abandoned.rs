@@ -79,7 +79,7 @@ async fn a_future_that_is_dropped_while_it_waits_for_a_place_holds_none() {
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(directory.path(), Durability::Always);
     // Each needs all permits.
-    let all = || vec![nearprint::fingerprint::Fingerprint::new(7); 4_096];
+    let all = || vec![nearprint_fingerprint::Fingerprint::new(7); 4_096];
     for _ in 0..200 {
         let mut waiting: Vec<_> =
             (0..20).map(|_| Box::pin(engine.begin_insert_packed(all(), Admission::Wait))).collect();

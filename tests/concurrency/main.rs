@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use nearprint::document::{Document, DocumentId};
 use nearprint::engine::{Durability, Engine, Options, QueryOptions};
-use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::query::Criteria;
+use nearprint_fingerprint::{Distance, Fingerprint};
 use random::{Random, variable};
 
 /// A hang is a failure; nothing here waits a second for one answer.

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use nearprint::document::{Document, Sequence};
 use nearprint::engine::{Admission, Checked, Durability, Engine, Verdict};
-use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::change::Change;
 use nearprint::machine::model::Model;
+use nearprint_fingerprint::Fingerprint;
 
 use super::{DISTANCE, Random, criteria, document, engine, query_options, runs};
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::common;
 use nearprint::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
 use nearprint::engine::{Admission, Engine, Options};
-use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::change::{Change, Record};
 use nearprint::machine::jobs::Progress;
 use nearprint::machine::jobs::{JobState, Purge, Reach};
 use nearprint::storage::scan;
 use nearprint::storage::{Disk, FileKind, Identity, Journal, RealDisk, SealedReader, SealedWriter};
+use nearprint_fingerprint::Fingerprint;
 
 use crate::targets::memory::MemoryDisk;
 

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use nearprint::config::Config;
-use nearprint::fingerprint::Fingerprint;
 use nearprint::machine::query::Verification;
-use nearprint::sketch::{MinResemblance, Sketch};
 use nearprint::text::{self, Analysis};
+use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
 use serde_json::Value;
 
 /// The labelled files are large; this many documents of each are enough here.

@@ -17,7 +17,6 @@ use crate::process;
 use crate::progress::Progress;
 use nearprint::cli::measure::numbers::float;
 use nearprint::document::Sequence;
-use nearprint::fingerprint::Distance;
 use nearprint::index::compaction::built::Built;
 use nearprint::index::compaction::policy::{self, FULL_DELTAS_MAX, Load};
 use nearprint::index::compaction::work::Work;
@@ -25,6 +24,7 @@ use nearprint::index::levels::segment::Segment;
 use nearprint::index::permutation::Permutation;
 use nearprint::index::plan::SMALL_MAX;
 use nearprint::index::view::{Shape, View};
+use nearprint_fingerprint::Distance;
 
 /// Fingerprints inserted between two looks at what is to be installed.
 const BATCH: usize = 4_096;

@@ -46,8 +46,8 @@ use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint::engine::Engine;
-use nearprint::fingerprint::{Distance, Fingerprint};
 use nearprint::machine::change::PACKED_MAX;
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// Fingerprints inserted by one request: 8 MB.
 const INSERTED_AT_A_TIME: usize = 1_000_000;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::format::Format;
-use crate::fingerprint::Fingerprint;
+use nearprint_fingerprint::Fingerprint;
 
 /// The mark with which some programs begin UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

@@ -1,7 +1,7 @@
 //! Lines of hex: a fingerprint, alone or with an id in front of it or behind it.
 
 use crate::bulk::entry::{Body, Parsed};
-use crate::fingerprint::Fingerprint;
+use nearprint_fingerprint::Fingerprint;
 
 /// Parses `HEX`, `HEX<tab>ID` or `ID HEX`. Behind an id of decimal digits, `HEX` may lack its zeros
 /// in front, as in files of go-simstore.

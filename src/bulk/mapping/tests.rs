@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bulk::entry::Body;
-use crate::fingerprint::Fingerprint;
+use nearprint_fingerprint::Fingerprint;
 
 fn parse_with(line: &str, mapping: &Mapping) -> Result<Parsed, String> {
     assemble(&JsonFields::parse(line)?, mapping)

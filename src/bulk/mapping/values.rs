@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 
 use super::fields::{BodyKind, Value, shortened};
 use crate::bulk::entry::Body;
-use crate::fingerprint::Fingerprint;
 use crate::recipe::DIMENSIONS_MAX;
+use nearprint_fingerprint::Fingerprint;
 
 /// What a field says about the id.
 pub(super) enum Id {

@@ -16,10 +16,10 @@ use crate::cli::columns::{Column, table};
 use crate::cli::measure::arguments::{count as whole_count, distance};
 use crate::cli::measure::limits::{self, Limit};
 use crate::cli::measure::numbers::{bytes, count, float, number, time};
-use crate::fingerprint::Distance;
 use crate::index::compaction::policy;
 use crate::index::cost::{self, Costs, Estimate};
 use crate::index::plan::{Plan, Plans, SMALL_MAX};
+use nearprint_fingerprint::Distance;
 
 /// The largest count that is estimated: eight thousand of the largest processes.
 const COUNT_MAX: u64 = 1_000_000_000_000;

@@ -1,6 +1,6 @@
 //! Values of command line arguments: sizes and distances.
 
-use crate::fingerprint::Distance;
+use nearprint_fingerprint::Distance;
 
 /// Reads `250`, `10k`, `1m` or `1g`; at least 1.
 ///

@@ -221,9 +221,9 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fingerprint::Distance;
     use crate::machine::jobs::Reach;
     use crate::machine::query::Criteria;
+    use nearprint_fingerprint::Distance;
 
     fn request() -> GroupsRequest {
         let criteria = Criteria::within(Distance::new(3).unwrap());

@@ -2,9 +2,9 @@
 
 use crate::document::{Namespace, Sequence};
 use crate::engine::replies::StoredDocument;
-use crate::fingerprint::Fingerprint;
 use crate::machine::jobs::Reach;
 use crate::machine::query::Criteria;
+use nearprint_fingerprint::Fingerprint;
 
 /// Which groups to find.
 #[derive(Debug, Clone, PartialEq, Eq)]

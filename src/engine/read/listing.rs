@@ -14,14 +14,13 @@ use crate::engine::handle::Engine;
 use crate::engine::published::Published;
 use crate::engine::read::reader::{self, RecordReader};
 use crate::engine::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
-use crate::fingerprint::Fingerprint;
 use crate::index::namespaces::NamespaceEntry;
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::scope::NamespaceKey;
 use crate::index::times::second;
 use crate::index::view::{Expired, Listed, Selection};
 use crate::machine::jobs::Reach;
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Fingerprint, Sketch};
 
 /// Documents that one pass over the view finds for a stream: at most 40 MiB.
 const WINDOW: usize = 1 << 19;

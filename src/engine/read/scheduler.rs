@@ -14,7 +14,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::Semaphore;
 
 use crate::engine::error::Refused;
-use crate::fingerprint::Fingerprint;
+use nearprint_fingerprint::Fingerprint;
 
 /// The largest number of fingerprints looked up with one permit: about a millisecond at distance 3
 /// in ten million.

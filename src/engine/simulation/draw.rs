@@ -2,10 +2,9 @@
 //! that most commands meet.
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed};
-use crate::fingerprint::Fingerprint;
 use crate::index::scope::NamespaceKey;
-use crate::sketch::{BINS, Sketch};
 use crate::storage::simulated::Dice;
+use nearprint_fingerprint::{BINS, Fingerprint, Sketch};
 
 /// The namespaces other than the default one.
 pub(super) const NAMESPACES: [&str; 2] = ["one", "two"];

@@ -14,7 +14,6 @@ use crate::engine::options::{Durability, Options};
 use crate::engine::read::reader;
 use crate::engine::write::command::Command;
 use crate::engine::write::core::Core;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
 use crate::index::image;
 use crate::index::plan::Plans;
@@ -24,9 +23,9 @@ use crate::machine::commands::{
 };
 use crate::machine::jobs::{JobState, Purge, Reach};
 use crate::machine::search::nearest;
-use crate::sketch::{BINS, Sketch};
 use crate::storage::export::{read_export, write_export};
 use crate::storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError};
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
 
 /// Stored together, without ids; the third, the fourth and the seventh were removed.
 const BARE: u64 = 40;

@@ -13,10 +13,10 @@ use crate::engine::error::OpenError;
 use crate::engine::open::recovery::recover;
 use crate::engine::open::reindex::reindex;
 use crate::engine::options::{Durability, Options};
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::commands::Insert;
 use crate::storage::simulated::{Dice, Faults};
 use crate::storage::{Disk, SimulatedDisk};
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 const SEEDS: u64 = 6;
 /// More than any of these reindexes has.

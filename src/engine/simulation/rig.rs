@@ -24,7 +24,6 @@ use crate::engine::write::command::{
 };
 use crate::engine::write::core::{Core, Durable};
 use crate::engine::write::queued::{Pending, Queued, QueuedWrite, decide_group};
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::policy::Load;
 use crate::index::levels::ids::IdKey;
 use crate::index::scope::NamespaceKey;
@@ -40,9 +39,9 @@ use crate::machine::model::Model;
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe};
 use crate::recipe::Recipe;
-use crate::sketch::MinResemblance;
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
 
 /// The maximum number of groups in a life. Many lives end earlier, by a crash.
 const GROUPS_A_LIFE: usize = 30;

@@ -12,13 +12,12 @@ use crate::engine::open::recovery::recover;
 use crate::engine::options::Durability;
 use crate::engine::published::Published;
 use crate::engine::read::reader::{Listing, Lookup};
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::machine::commands::{Insert, InsertPacked};
 use crate::machine::query::Criteria;
 use crate::machine::search::Probe;
-use crate::sketch::{MinResemblance, Sketch};
 use crate::storage::simulated::Faults;
 use crate::storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 
 fn empty(disk: &SimulatedDisk) -> Rig {
     Rig::recover(disk, Durability::Always, History::new(), Sequence::ZERO).unwrap()

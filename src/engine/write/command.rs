@@ -21,8 +21,8 @@ use crate::machine::commands::{
 };
 use crate::machine::jobs::{Job, Purge, RUNNING_MAX, Reach};
 use crate::machine::search::{PackedSearch, Probe, Stale};
-use crate::sketch::Sketch;
 use crate::storage::Records;
+use nearprint_fingerprint::Sketch;
 
 /// Bytes of a record that do not depend on its document, rounded up.
 const RECORD_BYTES: usize = 64;

@@ -25,7 +25,6 @@ use crate::document::{Namespace, Packed};
 use crate::engine::{
     Admission, Criteria, Engine, PackedInserted, PackedQuery, Pending, QueryOptions, Refused, Share,
 };
-use crate::fingerprint::Fingerprint;
 use crate::http::batch::context::{Batch, Operation};
 use crate::http::batch::ndjson;
 use crate::http::batch::unordered::Source;
@@ -35,6 +34,7 @@ use crate::http::reply::wire::PackedInsertReply;
 use crate::http::request::body;
 use crate::http::request::lifetime::Lifetime;
 use crate::metrics;
+use nearprint_fingerprint::Fingerprint;
 
 /// Chunks of one batch that are worked on at one time.
 const CHUNKS_AHEAD: usize = 4;

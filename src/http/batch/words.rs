@@ -9,11 +9,11 @@ use futures_util::FutureExt as _;
 use http_body_util::Full;
 use tokio::time::timeout_at;
 
-use crate::fingerprint::Fingerprint;
 use crate::http::middleware::guard::Guarded;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body::{self, Bodies};
 use crate::machine::change::PACKED_MAX;
+use nearprint_fingerprint::Fingerprint;
 
 /// The maximum number of fingerprints that are looked up or stored together.
 const CHUNK: usize = PACKED_MAX;

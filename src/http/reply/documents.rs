@@ -8,12 +8,11 @@ use crate::document::{DocumentId, Expiry, Metadata, Namespace};
 use crate::engine::{
     NamespaceInfo, Original, OriginalsOrder, OriginalsPage, Page, Removed, StoredDocument, Touch,
 };
-use crate::fingerprint::Fingerprint;
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::selection::{Cursor, Parts};
 use crate::recipe::Recipe;
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Fingerprint, Sketch};
 
 /// A stored document.
 #[derive(Debug, Serialize, ToSchema)]

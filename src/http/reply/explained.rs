@@ -3,9 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::fingerprint::Fingerprint;
 use crate::http::reply::hex::Hex;
 use crate::text::{self, Explained};
+use nearprint_fingerprint::Fingerprint;
 
 /// Why a document has its fingerprint.
 #[derive(Debug, Serialize, ToSchema)]

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::fingerprint::Fingerprint;
+use nearprint_fingerprint::Fingerprint;
 
 /// A fingerprint in a reply: a string of 16 lower-case hex digits, because a JavaScript client
 /// would lose bits of a number above 2^53.

@@ -6,7 +6,6 @@ use utoipa::ToSchema;
 
 use crate::document::{DocumentId, Expiry};
 use crate::engine::{self, Findings, Verdict, Written};
-use crate::fingerprint::Fingerprint;
 use crate::http::reply::documents::as_json;
 use crate::http::reply::explained::{
     BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits,
@@ -16,6 +15,7 @@ use crate::http::reply::replies::Shorten;
 use crate::http::request::prepare::Prepared;
 use crate::machine::query::{self, Verification};
 use crate::recipe::Recipe;
+use nearprint_fingerprint::Fingerprint;
 
 /// The reply of `/v1/fingerprint`.
 #[derive(Debug, Serialize, ToSchema)]

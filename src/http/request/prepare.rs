@@ -8,7 +8,6 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::document::{Document, DocumentId, Metadata};
 use crate::engine::{OnDuplicate, QueryOptions};
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body::{Kind, WholeBody};
@@ -17,8 +16,8 @@ use crate::http::request::lifetime::Lifetime;
 use crate::http::request::types::{Fields, Needs, Parameters, RequestKind, RequestOptions};
 use crate::http::request::values::OnDuplicateChoice;
 use crate::machine::query::{Criteria, SearchKind, Sought};
-use crate::sketch::MinResemblance;
 use crate::text::{self, Analysis, Explained, Extract, Method, Source};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
 
 /// The types of the body of a single document, in words for the client.
 pub(crate) const TAKES: &str = "application/json, text/plain, text/html or application/xhtml+xml";

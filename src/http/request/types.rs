@@ -11,7 +11,6 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::document::Namespace;
-use crate::fingerprint::Fingerprint;
 use crate::http::problem::Problem;
 use crate::http::request::document_fields::{
     HitPart, IdIn, IdSource, Include, MetadataIn, NamespaceIn,
@@ -23,6 +22,7 @@ use crate::http::request::values::{
     VectorIn, given, given_parameter,
 };
 use crate::text::Wanted;
+use nearprint_fingerprint::Fingerprint;
 
 /// Declares the options that any request may have.
 macro_rules! options {

@@ -18,13 +18,13 @@ use utoipa::openapi::{Object, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::document::DocumentId;
-use crate::fingerprint::Fingerprint;
 use crate::http::request::escapes::unescaped;
 use crate::http::request::json;
 use crate::http::request::report::{beginning, not_a_string};
 use crate::machine::query::SearchKind;
 use crate::recipe::DIMENSIONS_MAX;
 use crate::text::Extract;
+use nearprint_fingerprint::Fingerprint;
 
 /// Reads a field of a body that is present, so that `null` is a wrong value and not a missing
 /// field.

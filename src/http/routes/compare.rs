@@ -19,7 +19,7 @@ use crate::http::request::types::{
 };
 use crate::http::service::Service;
 use crate::machine::query::{FoundBy, Verification};
-use crate::margins::Margins;
+use nearprint_fingerprint::Margins;
 
 /// Compare two documents.
 ///

@@ -22,7 +22,6 @@
 //! Without buckets (decision 24): the p99 of look-ups during inserts is 13 us instead of 8 at
 //! 10 million fingerprints, and 17 instead of 6 at 1 million.
 
-use crate::fingerprint::Distance;
 use crate::index::buckets::directory::{BUCKETS_AN_ENTRY, Directory};
 use crate::index::memory::array::Array;
 use crate::index::permutation::Permuted;
@@ -31,6 +30,7 @@ use crate::index::tables::geometry;
 use crate::index::tables::table::Number;
 use crate::kernel::scan::{self, WORDS_MAX};
 use crate::kernel::{self, Simd};
+use nearprint_fingerprint::Distance;
 
 /// Words of 32 bits in a cache line.
 pub(crate) const WORDS_A_LINE: u32 = 16;

@@ -26,7 +26,6 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use crate::document::Sequence;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::groups::documents::Documents;
 use crate::index::groups::joined::Joined;
 use crate::index::lookup::Lookup;
@@ -34,7 +33,7 @@ use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
 use crate::index::scope::Scope;
 use crate::index::view::{Likely, Selection, View};
-use crate::margins::Margins;
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 /// The memory that a search takes at most for each document of its view, in bytes, its result
 /// included.

@@ -297,7 +297,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fingerprint::Distance;
+    use nearprint_fingerprint::Distance;
 
     fn chains(distance_max: u8, key_bits: u32, capacity: usize) -> Chains {
         let plan = Plan::blocks(key_bits, Distance::new(distance_max).unwrap());

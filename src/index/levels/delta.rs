@@ -13,7 +13,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::document::{Expiry, Sequence};
-use crate::fingerprint::Distance;
 use crate::index::levels::cells::Cells;
 use crate::index::levels::chains::Chains;
 use crate::index::levels::ids::IdKey;
@@ -25,7 +24,7 @@ use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Plan, Plans, TablePlan, masks_within};
 use crate::index::tables::geometry::probes;
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Distance, Sketch};
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;

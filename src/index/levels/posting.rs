@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::document::{Expiry, Sequence};
 use crate::index::memory::array::Array;
 use crate::index::namespaces::NamespaceNumber;
-use crate::sketch::Sample;
+use nearprint_fingerprint::Sample;
 
 /// A document under a fingerprint.
 ///

@@ -1,6 +1,5 @@
 //! The fingerprints of a segment, sorted: in one of two forms, by their number.
 
-use crate::fingerprint::Distance;
 use crate::index::buckets::{self, Buckets};
 use crate::index::permutation::Permuted;
 use crate::index::plan::{Key, TablePlan};
@@ -9,6 +8,7 @@ use crate::index::tables::table::build;
 use crate::index::tables::table::build::Counts;
 use crate::index::tables::table::entries;
 use crate::index::tables::table::{Number, Table};
+use nearprint_fingerprint::Distance;
 
 /// The fingerprints of a segment. The *number* of one is its place among the slots.
 #[derive(Debug)]

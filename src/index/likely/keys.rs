@@ -93,11 +93,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fingerprint::Distance;
     use crate::index::likely::LIKELY_DISTANCE_MAX;
     use crate::index::permutation::Permutation;
     use crate::index::plan::Plans;
-    use crate::margins::Margins;
+    use nearprint_fingerprint::Distance;
+    use nearprint_fingerprint::Margins;
 
     proptest! {
         /// Whatever the rule finds has one of the keys.

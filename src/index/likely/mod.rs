@@ -34,7 +34,7 @@ use smallvec::SmallVec;
 
 use crate::index::permutation::{Permutation, Permuted};
 use crate::index::plan::Plan;
-use crate::margins::Margins;
+use nearprint_fingerprint::Margins;
 
 /// The largest distance of what a likely search finds.
 pub const LIKELY_DISTANCE_MAX: u32 = 10;

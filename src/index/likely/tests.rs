@@ -3,10 +3,9 @@
 use proptest::prelude::*;
 
 use super::{LikelyRule, naive};
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::permutation::Permutation;
 use crate::index::plan::{Plan, masks_within};
-use crate::margins::Margins;
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 /// Margins of a text with a few bits near zero, in most cases the first twelve.
 pub(crate) fn margins() -> impl Strategy<Value = Margins> {

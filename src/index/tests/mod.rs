@@ -9,7 +9,6 @@ use naive::Naive;
 use proptest::prelude::*;
 
 use crate::document::Sequence;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::built::Built;
 use crate::index::compaction::merge;
 use crate::index::compaction::policy::Load;
@@ -26,8 +25,7 @@ use crate::index::scope::{NamespaceKey, Scope};
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::view::{Near, Put, Shape, View};
-use crate::margins::Margins;
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Distance, Fingerprint, Margins, Sketch};
 
 fn distance(bits: u8) -> Distance {
     Distance::new(bits).unwrap()

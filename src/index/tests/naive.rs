@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::Sequence;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::ids::IdKey;
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// All documents, in order of age.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

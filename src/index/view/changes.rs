@@ -4,11 +4,10 @@
 //! writer, so a caller with many fingerprints prefetches first ([`View::prefetch_changes`]).
 
 use crate::document::Sequence;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::delta::{DeltaAt, DeltaEvent};
 use crate::index::scope::Scope;
 use crate::index::view::{Near, View};
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 
 impl View {
     /// Prefetches the data that [`Self::near_changed_since`] reads for these queries, so that their

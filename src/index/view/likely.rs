@@ -6,13 +6,12 @@ use smallvec::SmallVec;
 
 use super::{Near, View};
 use crate::document::Sequence;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::sorted::Sorted;
 use crate::index::likely::{Keys, LIKELY_DISTANCE_MAX, LikelyRule};
 use crate::index::permutation::Permuted;
 use crate::index::plan::Plan;
 use crate::index::scope::Scope;
-use crate::margins::Margins;
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 /// The largest number of fingerprints that a likely search returns; it returns the likeliest.
 pub const LIKELY_MAX: usize = 1 << 12;

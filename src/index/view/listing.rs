@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 
 use crate::document::{Expiry, Sequence};
-use crate::fingerprint::Fingerprint;
 use crate::index::levels::delta::DeltaEvent;
 use crate::index::levels::posting::{Common, Posting};
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::permutation::Permuted;
 use crate::index::view::View;
+use nearprint_fingerprint::Fingerprint;
 
 /// Which documents to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

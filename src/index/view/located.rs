@@ -4,11 +4,11 @@ use smallvec::SmallVec;
 
 use super::{Located, View};
 use crate::document::Sequence;
-use crate::fingerprint::Fingerprint;
 use crate::index::levels::delta::DeltaEvent;
 use crate::index::levels::posting::Posting;
 use crate::index::levels::segment::Removal;
 use crate::index::permutation::Permuted;
+use nearprint_fingerprint::Fingerprint;
 
 /// Documents whose data is prefetched together.
 const PREFETCHED: usize = 16;

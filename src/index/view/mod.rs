@@ -31,7 +31,6 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::document::{Expiry, Sequence};
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::compaction::built::Built;
 use crate::index::levels::delta::{Delta, DeltaAt, DeltaEvent};
 use crate::index::levels::ids::IdKey;
@@ -47,6 +46,7 @@ use crate::index::scope::{NamespaceKey, Scope};
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::tables::table::Table;
 use crate::index::times::{Times, second};
+use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// Look-ups of a batch that run together.
 const QUERIES_AT_A_TIME: usize = 64;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::document::{Expiry, Sequence};
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::posting::Posting;
 use crate::index::levels::segment::Segment;
@@ -13,7 +12,7 @@ use crate::index::plan::Plans;
 use crate::index::scope::NamespaceKey;
 use crate::index::tables::secondary::SecondaryTable;
 use crate::index::times::Times;
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 
 /// The parameters that all views of a data directory share.
 #[derive(Debug, Clone)]

@@ -2,12 +2,12 @@
 
 use super::{Located, Put, QUERIES_AT_A_TIME, View};
 use crate::document::{Expiry, Sequence};
-use crate::fingerprint::Fingerprint;
 use crate::index::levels::delta::DeltaEvent;
 use crate::index::levels::ids::IdKey;
 use crate::index::levels::posting::{Common, Posting};
 use crate::index::namespaces::NamespaceNumber;
 use crate::index::scope::NamespaceKey;
+use nearprint_fingerprint::Fingerprint;
 
 impl View {
     /// Stores a document as the next change.

@@ -2,13 +2,11 @@
 
 use super::probe::Probe;
 use crate::document::Sequence;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::posting::Posting;
 use crate::index::scope::Scope;
 use crate::index::view::{DocumentCounts, Located, Near, View};
 use crate::machine::query::Verification;
-use crate::margins::Margins;
-use crate::sketch::{MinResemblance, Sample, Sketch};
+use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Sample, Sketch};
 
 /// A stored fingerprint within the distance, or one that a likely search found and a sketch
 /// confirmed.

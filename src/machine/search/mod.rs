@@ -25,13 +25,12 @@ use matching::{Matching, Stage, Verifier};
 use smallvec::SmallVec;
 
 use crate::document::Sequence;
-use crate::fingerprint::{Distance, Fingerprint};
 use crate::index::levels::delta::DeltaEvent;
 use crate::index::levels::posting::Posting;
 use crate::index::scope::Scope;
 use crate::index::view::{Likely, Located, Near, View};
 use crate::machine::query::{Criteria, Verification};
-use crate::sketch::Sketch;
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 
 /// The maximum number of sketches that one search compares, so that it takes a few milliseconds at
 /// most. Matches whose sketches are left uncompared are no duplicates; [`Search::unverified`] is

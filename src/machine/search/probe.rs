@@ -6,7 +6,7 @@ use crate::index::likely::LIKELY_DISTANCE_MAX;
 use crate::index::scope::{NamespaceKey, Scope};
 use crate::index::view::View;
 use crate::machine::query::{Criteria, SearchKind};
-use crate::margins::Margins;
+use nearprint_fingerprint::Margins;
 
 /// A document to look up.
 #[derive(Debug, Clone, Copy)]

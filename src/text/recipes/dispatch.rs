@@ -4,8 +4,6 @@ use std::collections::HashSet;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::fingerprint::Fingerprint;
-use crate::margins::Margins;
 use crate::recipe::Recipe;
 use crate::text::analysis::{Analysis, EmptyDocument, Wanted};
 use crate::text::features::normalise::normalise;
@@ -16,6 +14,7 @@ use crate::text::recipes::np2::{WIDER_WINDOW, WINDOW, analyse_windows};
 use crate::text::recipes::weighted::{self, BadFeatures, merged};
 use crate::text::recipes::words;
 use crate::text::vectors::vector::BadVector;
+use nearprint_fingerprint::{Fingerprint, Margins};
 
 /// A document has no fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,12 +7,11 @@
 //! `tests/corpus`, the reference fingerprints and sketches, and a naive version in
 //! `tests/naive.rs`.
 
-use crate::fingerprint::Fingerprint;
-use crate::margins::Margins;
 use crate::text::analysis::{Analysis, EmptyDocument, SHORT_TOKENS, Wanted};
 use crate::text::hashing::digest::Digest;
 use crate::text::hashing::sketching::SketchBuilder;
 use crate::text::hashing::tally::Tally;
+use nearprint_fingerprint::{Fingerprint, Margins};
 
 /// The length of a window of words, in code points.
 pub(crate) const WINDOW: usize = 4;

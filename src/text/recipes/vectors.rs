@@ -1,12 +1,12 @@
 //! Which code implements each recipe of vectors.
 
-use crate::fingerprint::Fingerprint;
 use crate::recipe::Recipe;
 use crate::text::analysis::Analysis;
 use crate::text::recipes::dispatch::NoFingerprint;
 use crate::text::vectors::hyperplanes;
 use crate::text::vectors::spectral::SpectralModel;
 use crate::text::vectors::vector::check_vector;
+use nearprint_fingerprint::Fingerprint;
 
 /// The 64 sums of a vector: bit i of its fingerprint is 1 where sum i is above 0.
 ///

@@ -7,9 +7,9 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::fingerprint::Fingerprint;
 use crate::text::analysis::Analysis;
 use crate::text::hashing::simhash::SimHash;
+use nearprint_fingerprint::Fingerprint;
 
 /// Weighted features have no fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

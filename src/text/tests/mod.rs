@@ -5,9 +5,9 @@ mod pages;
 
 use std::collections::BTreeSet;
 
-use crate::fingerprint::Fingerprint;
 use crate::text::recipes::np2::{WINDOW, analyse_windows};
 use crate::text::{EmptyDocument, Wanted, analyse_text, text_of_html};
+use nearprint_fingerprint::Fingerprint;
 
 fn fingerprint(text: &str) -> Fingerprint {
     analyse_text(text).unwrap().fingerprint

@@ -12,13 +12,11 @@ use icu_properties::{CodePointMapData, CodePointSetData};
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::fingerprint::Fingerprint;
-use crate::margins::Margins;
-use crate::sketch::{BINS, Sketch};
 use crate::text::analysis::{Analysis, EmptyDocument, Wanted};
 use crate::text::features::normalise::normalise;
 use crate::text::features::walk::{is_character, walk};
 use crate::text::recipes::np2::analyse_windows;
+use nearprint_fingerprint::{BINS, Fingerprint, Margins, Sketch};
 
 fn is_cjk(character: char) -> bool {
     let code = u32::from(character);

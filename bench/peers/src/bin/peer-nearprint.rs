@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nearprint::fingerprint::{Distance, Fingerprint};
+use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint::index::permutation::Permutation;
 use nearprint::index::plan::SMALL_MAX;
 use nearprint::index::view::{Shape, View};

@@ -8,7 +8,6 @@ use axum::http::Uri;
 use axum::response::Response;
 
 use crate::document::Namespace;
-use crate::fingerprint::Fingerprint;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{DocumentsReply, FingerprintDocumentsReply, RemovedReply};
@@ -20,6 +19,7 @@ use crate::http::request::selection::{
 };
 use crate::http::service::Service;
 use crate::metrics;
+use nearprint_fingerprint::Fingerprint;
 
 /// List the documents of a fingerprint, oldest first.
 #[utoipa::path(get, path = "/v1/fingerprints/{hex}", tag = "documents",

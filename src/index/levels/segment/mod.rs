@@ -17,7 +17,6 @@ use removals::Removals;
 use std::sync::OnceLock;
 
 use crate::document::Sequence;
-use crate::fingerprint::Distance;
 use crate::index::levels::ids::{IdKey, IdTable};
 use crate::index::levels::posting::{Common, Posting, Postings};
 use crate::index::levels::sorted;
@@ -28,6 +27,7 @@ use crate::index::plan::{Key, TablePlan};
 use crate::index::tables::partition::PARTITIONS;
 use crate::index::tables::table::Number;
 use crate::index::tables::table::build::Counts;
+use nearprint_fingerprint::Distance;
 
 /// An immutable level of the index.
 #[derive(Debug)]

@@ -104,8 +104,8 @@ impl Removals {
 mod tests {
     use super::*;
     use crate::document::Sequence;
-    use crate::fingerprint::Distance;
     use crate::index::plan::Plan;
+    use nearprint_fingerprint::Distance;
     use proptest::prelude::*;
 
     proptest! {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use crate::fingerprint::Distance;
 use crate::index::plan::Plan;
 use crate::index::tables::partition::Partition;
 use crate::index::tables::table::build::{Builder, Counts};
 use crate::index::tables::table::*;
+use nearprint_fingerprint::Distance;
 
 /// Fingerprints that crowd in some places: whole runs of heads that are the same or next to each
 /// other, so that lines overflow into the next ones and into extra lines.

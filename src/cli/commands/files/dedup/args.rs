@@ -10,8 +10,8 @@ use crate::cli::measure::arguments::{count, distance};
 use crate::config::Config;
 use crate::dedup::choice::Keep;
 use crate::dedup::grouping;
-use crate::fingerprint::Distance;
 use crate::machine::query::SearchKind;
+use nearprint_fingerprint::Distance;
 
 /// The exit code of a run that found no document.
 pub(super) const NOTHING_READ: u8 = 3;

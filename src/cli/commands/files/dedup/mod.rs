@@ -31,7 +31,7 @@ use crate::dedup::report::Report;
 use crate::dedup::revisit;
 use crate::dedup::scan::{DOCUMENT_BYTES, FIXED_BYTES, Known, ScanError, Scanned, Watcher, Wishes};
 use crate::dedup::tables::{Pairs, write_groups};
-use crate::sketch::MinResemblance;
+use nearprint_fingerprint::MinResemblance;
 
 pub(crate) use args::Args;
 

@@ -21,13 +21,13 @@ impl Margins {
     }
 
     /// From sums that are whole numbers. Magnitudes of 2^32 or more become the largest that fits.
-    pub(crate) fn of_whole_sums(sums: &[i64; 64]) -> Self {
+    pub fn of_whole_sums(sums: &[i64; 64]) -> Self {
         Self(sums.map(|sum| u32::try_from(sum.unsigned_abs()).unwrap_or(u32::MAX)))
     }
 
     /// From sums of any size, scaled so that the largest magnitude is 2^20.
     #[expect(clippy::cast_sign_loss, reason = "magnitudes are not negative")]
-    pub(crate) fn of_scaled_sums(sums: &[f64; 64]) -> Self {
+    pub fn of_scaled_sums(sums: &[f64; 64]) -> Self {
         let largest = sums.iter().fold(0.0, |largest: f64, sum| largest.max(sum.abs()));
         // Divided first, so that neither a tiny nor a huge largest sum overflows the scale.
         let scaled = |sum: f64| (sum.abs() / largest * SCALED_MAX).round() as u32;

@@ -8,7 +8,7 @@ use std::arch::aarch64::{
 
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) fn load(bytes: &[u8; 16]) -> uint8x16_t {
+pub fn load(bytes: &[u8; 16]) -> uint8x16_t {
     // SAFETY: the array has 16 bytes.
     unsafe { vld1q_u8(bytes.as_ptr()) }
 }
@@ -23,7 +23,7 @@ fn weights() -> uint8x16_t {
 /// Bit i is set if byte i is 0xff; the others are 0.
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) fn mask_of_16(bytes: uint8x16_t) -> u16 {
+pub fn mask_of_16(bytes: uint8x16_t) -> u16 {
     let bits = vandq_u8(bytes, weights());
     let pairs = vpaddq_u8(bits, bits);
     let fours = vpaddq_u8(pairs, pairs);
@@ -33,7 +33,7 @@ pub(super) fn mask_of_16(bytes: uint8x16_t) -> u16 {
 /// The same of 64 bytes.
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) fn mask_of_64(bytes: [uint8x16_t; 4]) -> u64 {
+pub fn mask_of_64(bytes: [uint8x16_t; 4]) -> u64 {
     let bits = bytes.map(|bytes| vandq_u8(bytes, weights()));
     let fours = vpaddq_u8(vpaddq_u8(bits[0], bits[1]), vpaddq_u8(bits[2], bits[3]));
     vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(fours, fours)))

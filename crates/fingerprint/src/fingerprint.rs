@@ -1,6 +1,6 @@
 //! The fingerprint and the Hamming distance.
 //!
-//! A [`Fingerprint`] is 64 bits (Charikar 2002; Manku, Jain, Das Sarma 2007). [`crate::text`] makes
+//! A [`Fingerprint`] is 64 bits (Charikar 2002; Manku, Jain, Das Sarma 2007). nearprint-text makes
 //! it from a text; this module only writes, reads and compares it.
 
 use std::fmt;
@@ -49,9 +49,16 @@ impl fmt::Debug for Fingerprint {
 }
 
 /// A text is not a fingerprint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a fingerprint is 16 hex digits, with or without 0x")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAFingerprint;
+
+impl fmt::Display for NotAFingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a fingerprint is 16 hex digits, with or without 0x")
+    }
+}
+
+impl std::error::Error for NotAFingerprint {}
 
 /// Sixteen hex digits of either case, with or without `0x`; nothing else.
 impl FromStr for Fingerprint {

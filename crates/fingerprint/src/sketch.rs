@@ -1,7 +1,7 @@
 //! The verification sketch V1 of a text: 128 bytes that estimate how much two texts agree.
 //!
 //! A b-bit minwise sketch (Li and Koenig 2010) of 512 bins over weighted two-token shingles, each
-//! bin 0 (empty) or a code of 1 to 3. [`crate::text`] makes it; this module stores and compares.
+//! bin 0 (empty) or a code of 1 to 3. nearprint-text makes it; this module stores and compares.
 //! A comparison costs about 20 ns and uses integers only, so that verdicts are the same everywhere.
 
 use std::fmt;

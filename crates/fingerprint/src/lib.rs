@@ -1,0 +1,32 @@
+//! The values that stand for a text: its fingerprint, its sketch, and how sure each bit is.
+//!
+//! A [`Fingerprint`] is 64 bits; similar texts have fingerprints at a small [`Distance`]. A [`Sketch`]
+//! is 128 bytes that estimate the similarity of two texts. [`Margins`] say how easily each bit of a
+//! fingerprint flips when its text changes a little.
+//!
+//! This crate only stores, writes and compares them. nearprint-text makes them from texts, and
+//! nearprint-index finds fingerprints that are near each other; neither needs the other. What both
+//! do with SIMD instructions begins with [`Simd`].
+//!
+//! ```
+//! use nearprint_fingerprint::{Distance, Fingerprint};
+//!
+//! let one: Fingerprint = "c02fef1d44a45133".parse()?;
+//! let other = Fingerprint::new(one.bits() ^ 0b101);
+//! assert_eq!(one.distance(other), Distance::new(2).expect("at most 64"));
+//! assert_eq!(other.to_string(), "c02fef1d44a45136");
+//! # Ok::<(), nearprint_fingerprint::NotAFingerprint>(())
+//! ```
+
+mod fingerprint;
+mod margins;
+#[cfg(target_arch = "aarch64")]
+#[doc(hidden)]
+pub mod neon;
+mod simd;
+mod sketch;
+
+pub use fingerprint::{Distance, Fingerprint, NotAFingerprint};
+pub use margins::Margins;
+pub use simd::{Simd, instruction_set, prefetch};
+pub use sketch::{BINS, MinResemblance, Resemblance, Sample, Sketch};
