@@ -26,7 +26,7 @@
 //!
 //! ```
 //! use nearprint_fingerprint::{Distance, Fingerprint};
-//! use nearprint::index::InMemoryIndex;
+//! use nearprint_index::InMemoryIndex;
 //!
 //! let three = Distance::new(3).expect("at most 64");
 //! let mut index = InMemoryIndex::new(three);
@@ -71,7 +71,6 @@
 
 pub mod document;
 pub mod engine;
-pub mod index;
 pub mod recipe;
 pub mod text;
 

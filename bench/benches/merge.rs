@@ -11,14 +11,14 @@ use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
 };
 use nearprint::document::Sequence;
-use nearprint::index::compaction::merge;
-use nearprint::index::compaction::merge::Merged;
-use nearprint::index::levels::level::{Expected, Level};
-use nearprint::index::levels::posting::{Common, Posting};
-use nearprint::index::levels::segment::Segment;
-use nearprint::index::plan::Plans;
 use nearprint_bench::random::Stream;
 use nearprint_fingerprint::Distance;
+use nearprint_index::compaction::merge;
+use nearprint_index::compaction::merge::Merged;
+use nearprint_index::levels::level::{Expected, Level};
+use nearprint_index::levels::posting::{Common, Posting};
+use nearprint_index::levels::segment::Segment;
+use nearprint_index::plan::Plans;
 
 /// The fingerprints in small segments at one moment of loading ten million.
 const SIZES: [u64; 6] = [1_277_000, 1_081_000, 884_000, 851_000, 393_000, 131_000];

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use crate::like_text::LikeText;
 use crate::random::Stream;
-use nearprint::index::permutation::Permutation;
-use nearprint::index::plan::SMALL_MAX;
-use nearprint::index::view::{Shape, View};
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::permutation::Permutation;
+use nearprint_index::plan::SMALL_MAX;
+use nearprint_index::view::{Shape, View};
 
 /// Events in each delta of a built view: several times the default of a service, which builds
 /// faster and makes no difference afterwards.
@@ -377,7 +377,7 @@ pub fn view_holding(stored: &Stored, distance_max: Distance, mut at: impl FnMut(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearprint::index::scope::Scope;
+    use nearprint_index::scope::Scope;
 
     const DISTANCE: Distance = Distance::new(3).expect("below 64");
 

@@ -22,13 +22,13 @@ use crate::scratch::{Driven, Scratch};
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
 use nearprint::document::{Expiry, Namespace, Packed, Sequence};
 use nearprint::engine::{Engine, JobState, ListQuery, Purge, Reach};
-use nearprint::index::compaction::policy::Load;
-use nearprint::index::permutation::Permutation;
-use nearprint::index::plan::SMALL_MAX;
-use nearprint::index::scope::NamespaceKey;
-use nearprint::index::view::{Put, Shape, View};
 use nearprint::machine::change::PACKED_MAX;
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::permutation::Permutation;
+use nearprint_index::plan::SMALL_MAX;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::view::{Put, Shape, View};
 
 /// Documents of a namespace, where there are many.
 const OF_NAMESPACE: u64 = 10;

@@ -27,11 +27,11 @@ use crate::verify;
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::index::cost::Estimate;
-use nearprint::index::plan::Plans;
-use nearprint::index::scope::Scope;
-use nearprint::index::view::View;
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+use nearprint_index::cost::Estimate;
+use nearprint_index::plan::Plans;
+use nearprint_index::scope::Scope;
+use nearprint_index::view::View;
 
 const QUERIES_DEFAULT: u64 = 1_000_000;
 /// Queries into the cluster have thousands of hits each.

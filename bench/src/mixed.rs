@@ -29,10 +29,10 @@ use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint::document::Document;
 use nearprint::engine::{GroupsRequest, GroupsState, PackedQuery, QueryOptions, Reach};
-use nearprint::index::view::Near;
 use nearprint::machine::change::PACKED_MAX;
 use nearprint::machine::query::{Criteria, Hit};
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::view::Near;
 
 /// Listed hits of a look-up: the maximum of a request, so that a plant is among them.
 const LIMIT: usize = 1_000;

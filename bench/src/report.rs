@@ -11,8 +11,8 @@ use crate::verify::Verdict;
 use nearprint::cli::columns::{Column, table};
 use nearprint::cli::measure::limits::Limit;
 use nearprint::cli::measure::numbers::{bytes, count, float, number, time};
-use nearprint::index::cost::Estimate;
 use nearprint_fingerprint::Distance;
+use nearprint_index::cost::Estimate;
 
 /// The results of a benchmark.
 #[derive(Debug, Serialize)]
@@ -64,7 +64,7 @@ pub(super) struct Row {
     /// The part of an estimate that predicts the mean.
     #[serde(skip)]
     pub(super) model: Option<Model>,
-    /// What [`nearprint::index::cost`] predicts for it, with the limits of this run.
+    /// What [`nearprint_index::cost`] predicts for it, with the limits of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) predicted_ns: Option<f64>,
     /// The time on a core, or the mean, in proportion to that: more than 1 where it took longer.

@@ -9,9 +9,9 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 use crate::data::{Queries, Stored};
-use nearprint::index::scope::Scope;
-use nearprint::index::view::{Near, View};
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::scope::Scope;
+use nearprint_index::view::{Near, View};
 
 /// Queries that are compared with all stored fingerprints, one by one.
 const SCANNED: usize = 32;

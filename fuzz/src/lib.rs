@@ -19,14 +19,14 @@ use nearprint::bulk::{
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::engine::{Durability, Engine, Options, StateFile};
 use nearprint::http::{self, Service};
-use nearprint::index::image;
-use nearprint::index::plan::Plans;
 use nearprint::machine::change::Record;
 use nearprint::storage::export::read_export;
 use nearprint::storage::scan;
 use nearprint::storage::{Disk, FileKind, Identity, Journal, SealedReader};
 use nearprint::text::{self, Extract, Method, Source, SpectralModel, Wanted};
 use nearprint_fingerprint::Distance;
+use nearprint_index::image;
+use nearprint_index::plan::Plans;
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 use xxhash_rust::xxh3::xxh3_128;

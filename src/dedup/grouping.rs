@@ -13,18 +13,18 @@ use std::{io, iter};
 use crate::dedup::scan::Scanned;
 use crate::dedup::spill::Evidence;
 use crate::document::{Namespace, Sequence};
-use crate::index::compaction::policy::Load;
-use crate::index::groups::{Judge, LikelyJudge, Pair, Search};
-use crate::index::likely::LIKELY_DISTANCE_MAX;
-use crate::index::lookup::Lookup;
-use crate::index::namespaces::NamespaceNumber;
-use crate::index::permutation::Permutation;
-use crate::index::plan::SMALL_MAX;
-use crate::index::scope::{NamespaceKey, Scope};
-use crate::index::view::{Expired, Likely, Put, Selection, Shape, View};
 use crate::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
 use crate::machine::query::{SearchKind, Verification};
 use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance};
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::groups::{Judge, LikelyJudge, Pair, Search};
+use nearprint_index::likely::LIKELY_DISTANCE_MAX;
+use nearprint_index::lookup::Lookup;
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::permutation::Permutation;
+use nearprint_index::plan::SMALL_MAX;
+use nearprint_index::scope::{NamespaceKey, Scope};
+use nearprint_index::view::{Expired, Likely, Put, Selection, Shape, View};
 
 /// Changes in a delta. Fingerprints of similar texts often begin with the same bits and share a
 /// hash chain, and long deltas make long chains: 2^18 changes make the index of 60,000 texts 0.3 s

@@ -35,8 +35,6 @@ use crate::engine::write::command::{
 };
 use crate::engine::write::queued::{Pending, Queued};
 use crate::engine::write::writer::Writer;
-use crate::index::levels::ids::IdKey;
-use crate::index::scope::NamespaceKey;
 use crate::machine::change::PACKED_MAX;
 use crate::machine::commands::{
     BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Remove, Reset,
@@ -47,6 +45,8 @@ use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
 use crate::text::SpectralModel;
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::scope::NamespaceKey;
 
 /// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
 /// more than about 100 us, for which an async thread would serve nobody else.

@@ -6,7 +6,7 @@ use crate::recipe::Recipe;
 use nearprint_fingerprint::Distance;
 
 /// The value of [`Options::small_segment_max`] outside experiments.
-pub const SMALL_SEGMENT_MAX: u64 = crate::index::plan::SMALL_MAX;
+pub const SMALL_SEGMENT_MAX: u64 = nearprint_index::plan::SMALL_MAX;
 
 /// The settings of the engine, checked (see [`crate::config`]).
 #[derive(Debug, Clone, PartialEq, Eq)]

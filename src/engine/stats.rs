@@ -4,8 +4,8 @@ use crate::document::Sequence;
 use crate::engine::handle::Engine;
 use crate::engine::replies::{SegmentStats, Stats};
 use crate::engine::write::writer::memory_stats;
-use crate::index::levels::segment::Segment;
-use crate::index::plan::Plans;
+use nearprint_index::levels::segment::Segment;
+use nearprint_index::plan::Plans;
 
 /// The maximum number of fingerprints that statistics count as distinct or not. With more, they do
 /// without.

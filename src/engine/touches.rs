@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::document::Sequence;
-use crate::index::view::View;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::view::View;
 
 /// The number of parts. Making room in one of them takes less than a millisecond at the default
 /// limit.

@@ -3,9 +3,6 @@
 use std::sync::Arc;
 
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
-use crate::index::levels::ids::IdKey;
-use crate::index::scope::{NamespaceKey, Scope};
-use crate::index::view::{Located, Put, View};
 use crate::machine::change::{Change, Record};
 use crate::machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
@@ -14,6 +11,9 @@ use crate::machine::commands::{
 use crate::machine::jobs::Progress;
 use crate::machine::jobs::{Job, JobState, Jobs, RUNNING_MAX};
 use crate::machine::search::{NO_HIT, PackedSearch, Search};
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::scope::{NamespaceKey, Scope};
+use nearprint_index::view::{Located, Put, View};
 
 /// How many fingerprints' newer changes, or documents, are prefetched together.
 const PREFETCHED: usize = 16;

@@ -6,9 +6,9 @@
 //! little-endian. The header of the journal has their version, and their frame the checksum.
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
-use crate::index::levels::ids::IdKey;
 use crate::machine::jobs::{JobState, Progress, Purge, Reach};
 use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_index::levels::ids::IdKey;
 
 /// An accepted change.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,11 +4,11 @@
 //! behind it decides it alike.
 
 use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
-use crate::index::levels::ids::IdKey;
 use crate::machine::change::Change;
 use crate::machine::jobs::{JobState, Purge};
 use crate::machine::query::Criteria;
 use nearprint_fingerprint::{Fingerprint, Margins};
+use nearprint_index::levels::ids::IdKey;
 
 /// Stores a document, whatever is stored already. The reply is a [`Verdict`].
 #[derive(Debug, Clone)]

@@ -5,9 +5,9 @@
 //! the change that began it.
 
 use crate::document::{Namespace, Sequence};
-use crate::index::namespaces::NamespaceNumber;
-use crate::index::scope::NamespaceKey;
-use crate::index::view::View;
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::view::View;
 
 /// Ended jobs that are remembered, the newest ones.
 pub const ENDED_KEPT: usize = 100;

@@ -4,13 +4,13 @@
 use std::cmp::Reverse;
 
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
-use crate::index::scope::NamespaceKey;
 use crate::machine::change::Change;
 use crate::machine::commands::Verdict;
 use crate::machine::jobs::Jobs;
 use crate::machine::query::{Criteria, SearchKind, Verification};
 use crate::machine::search::NO_HIT;
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::scope::NamespaceKey;
 
 /// A match in the model: whether it counts, distance, oldest document, fingerprint, in that order.
 pub type ModelMatch = (Reverse<bool>, Distance, Sequence, Fingerprint);

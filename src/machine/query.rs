@@ -26,7 +26,7 @@ pub enum SearchKind {
     #[default]
     Exact,
     /// In addition, the fingerprints beyond the distance that a likely search finds
-    /// ([`crate::index::likely`]) and sketches confirm. If one hit is enough, they are searched
+    /// ([`nearprint_index::likely`]) and sketches confirm. If one hit is enough, they are searched
     /// only if none within the distance counts. Documents that did not come as texts are searched
     /// exactly.
     Likely,
@@ -194,7 +194,7 @@ pub struct Hit {
     /// The oldest of its documents that have an id or metadata, at most [`DOCUMENTS_SHOWN_MAX`].
     pub documents: Vec<HitDocument>,
     /// How many documents it has. Where some of them expire or are too old, it counts up to
-    /// [`COUNTED_MAX`](crate::index::view::COUNTED_MAX).
+    /// [`COUNTED_MAX`](nearprint_index::view::COUNTED_MAX).
     pub document_count: u64,
 }
 

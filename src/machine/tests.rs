@@ -7,15 +7,6 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
-use crate::index::likely::naive;
-use crate::index::likely::tests::margins;
-use crate::index::namespaces::NamespaceNumber;
-use crate::index::permutation::Permutation;
-use crate::index::plan::masks_within;
-use crate::index::scope::{NamespaceKey, Scope};
-use crate::index::view::{
-    COUNTED_MAX, DocumentCounts, Expired, LIKELY_MAX, Listed, Selection, Shape, View,
-};
 use crate::machine::apply::Machine;
 use crate::machine::change::{Change, Record};
 use crate::machine::commands::{
@@ -29,6 +20,14 @@ use crate::machine::search::{
     MATCHES_KEPT_MAX, Match, PackedSearch, Probe, SKETCHES_COMPARED_MAX, Search, Stale,
 };
 use nearprint_fingerprint::{BINS, Distance, Fingerprint, Margins, MinResemblance, Sketch};
+use nearprint_index::likely::naive;
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::permutation::Permutation;
+use nearprint_index::plan::masks_within;
+use nearprint_index::scope::{NamespaceKey, Scope};
+use nearprint_index::view::{
+    COUNTED_MAX, DocumentCounts, Expired, LIKELY_MAX, Listed, Selection, Shape, View,
+};
 
 const SIMILARITIES: [f64; 4] = [0.0, 0.5, 0.83, 1.0];
 const SECRET: [u8; 16] = *b"a secret of ours";
@@ -107,6 +106,16 @@ fn sketches() -> impl Strategy<Value = Box<Sketch>> {
             *to = if bin < changed { code } else { 1 };
         }
         Box::new(Sketch::from_codes(&codes))
+    })
+}
+
+/// Margins of a text: a few bits near zero, in most cases the first twelve.
+fn margins() -> impl Strategy<Value = Margins> {
+    let near_zero = prop::collection::vec(0..6_u32, 12);
+    let others = prop::collection::vec(prop_oneof![9 => 5..40_u32, 1 => 0..5_u32], 52);
+    (near_zero, others).prop_map(|(near_zero, others)| {
+        let mut all = near_zero.into_iter().chain(others);
+        Margins::new(std::array::from_fn(|_| all.next().unwrap_or_default()))
     })
 }
 
@@ -197,7 +206,7 @@ impl Rig {
     fn search(&self, view: &View, sought: &Sought, criteria: Criteria) -> Search {
         let Sought { document, margins } = sought;
         let probe = Probe::new(document, margins.as_deref(), criteria, self.published_ms, &SECRET);
-        let sketches = &mut |_, posting: crate::index::levels::posting::Posting| {
+        let sketches = &mut |_, posting: nearprint_index::levels::posting::Posting| {
             let stored = self.changes_put(posting.sequence.get());
             Ok::<_, Infallible>(stored.sketch.as_deref().cloned())
         };

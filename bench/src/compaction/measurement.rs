@@ -17,14 +17,14 @@ use crate::process;
 use crate::progress::Progress;
 use nearprint::cli::measure::numbers::float;
 use nearprint::document::Sequence;
-use nearprint::index::compaction::built::Built;
-use nearprint::index::compaction::policy::{self, FULL_DELTAS_MAX, Load};
-use nearprint::index::compaction::work::Work;
-use nearprint::index::levels::segment::Segment;
-use nearprint::index::permutation::Permutation;
-use nearprint::index::plan::SMALL_MAX;
-use nearprint::index::view::{Shape, View};
 use nearprint_fingerprint::Distance;
+use nearprint_index::compaction::built::Built;
+use nearprint_index::compaction::policy::{self, FULL_DELTAS_MAX, Load};
+use nearprint_index::compaction::work::Work;
+use nearprint_index::levels::segment::Segment;
+use nearprint_index::permutation::Permutation;
+use nearprint_index::plan::SMALL_MAX;
+use nearprint_index::view::{Shape, View};
 
 /// Fingerprints inserted between two looks at what is to be installed.
 const BATCH: usize = 4_096;

@@ -19,8 +19,8 @@ use figures::{COLUMNS, Figures, Row};
 use nearprint::cli::columns::{Column, table};
 use nearprint::cli::measure::arguments::{count, distance};
 use nearprint::cli::measure::numbers;
-use nearprint::index::plan::Plans;
 use nearprint_fingerprint::Distance;
+use nearprint_index::plan::Plans;
 use simulation::{Rates, Setup};
 
 /// The arguments of `bench compaction`.

@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::figures::{Figures, Written};
 use nearprint::cli::measure::numbers::float;
-use nearprint::index::compaction::policy::{
+use nearprint_index::compaction::policy::{
     self, FULL_DELTAS_MAX, Levels, Load, Merge, SegmentSize, TableSize,
 };
-use nearprint::index::plan::SMALL_MAX;
+use nearprint_index::plan::SMALL_MAX;
 
 /// A large merge frees its inputs a quarter at a time.
 const PARTITIONS: u64 = 4;

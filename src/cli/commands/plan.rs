@@ -1,8 +1,8 @@
 //! `plan`: estimates the memory and latency of an index of a given size.
 //!
-//! The model is [`crate::index::cost`]. It takes the cost of cache lines as measured on this
+//! The model is [`nearprint_index::cost`]. It takes the cost of cache lines as measured on this
 //! machine, or with `--no-measure` on the machine that nearprint was developed on. nearprint's
-//! choice of tables does not depend on the size ([`crate::index::plan`] says why), so it is listed
+//! choice of tables does not depend on the size ([`nearprint_index::plan`] says why), so it is listed
 //! with the alternatives that would be exact as well, and a note says if the model prefers one of
 //! them.
 
@@ -16,10 +16,10 @@ use crate::cli::columns::{Column, table};
 use crate::cli::measure::arguments::{count as whole_count, distance};
 use crate::cli::measure::limits::{self, Limit};
 use crate::cli::measure::numbers::{bytes, count, float, number, time};
-use crate::index::compaction::policy;
-use crate::index::cost::{self, Costs, Estimate};
-use crate::index::plan::{Plan, Plans, SMALL_MAX};
 use nearprint_fingerprint::Distance;
+use nearprint_index::compaction::policy;
+use nearprint_index::cost::{self, Costs, Estimate};
+use nearprint_index::plan::{Plan, Plans, SMALL_MAX};
 
 /// The largest count that is estimated: eight thousand of the largest processes.
 const COUNT_MAX: u64 = 1_000_000_000_000;

@@ -13,10 +13,10 @@ use procfs::process::Process;
 use serde::Serialize;
 
 use crate::cli::measure::numbers::{float, ratio};
-use crate::index::cost::{Costs, LineCost};
-use crate::index::memory::array::Array;
-use crate::index::tables::line::Line;
 use crate::kernel;
+use nearprint_index::cost::{Costs, LineCost};
+use nearprint_index::memory::array::Array;
+use nearprint_index::tables::line::Line;
 
 /// Array sizes that are measured in addition to the index: about an L2, an L3, and far more than
 /// both.

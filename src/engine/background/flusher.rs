@@ -19,11 +19,11 @@ use tokio::sync::oneshot;
 use crate::engine::background::pause::Writes;
 use crate::engine::shared::{Message, Shared};
 use crate::engine::write::core::Durable;
-use crate::index::compaction::policy::{self, Load};
-use crate::index::compaction::work::Work;
-use crate::index::view::{Parts, View};
 use crate::machine::jobs::Jobs;
 use crate::metrics;
+use nearprint_index::compaction::policy::{self, Load};
+use nearprint_index::compaction::work::Work;
+use nearprint_index::view::{Parts, View};
 
 /// How often it checks for a full delta without being woken.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -19,10 +19,10 @@ use crate::engine::groups::judge::{Ended, SketchJudge};
 use crate::engine::published::Published;
 use crate::engine::read::reader;
 use crate::engine::shared::Shared;
-use crate::index::groups::{BYTES_EACH, Groups, Judge as _, Search};
-use crate::index::namespaces::NamespaceNumber;
-use crate::index::scope::NamespaceKey;
-use crate::index::view::{Expired, Selection};
+use nearprint_index::groups::{BYTES_EACH, Groups, Judge as _, Search};
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::view::{Expired, Selection};
 
 /// How often it checks whether a job waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -2,7 +2,7 @@
 //!
 //! It reads the published view, builds next to it, and sends each result to the writer, which
 //! installs it between two groups. Neither readers nor the writer wait for it. The compaction
-//! policy ([`crate::index::compaction::policy`]) chooses what it merges.
+//! policy ([`nearprint_index::compaction::policy`]) chooses what it merges.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -12,8 +12,8 @@ use crate::engine::background::pause::Writes;
 use crate::engine::background::spawn::lower_priority;
 use crate::engine::clock;
 use crate::engine::shared::{Life, Merging, Message, Shared};
-use crate::index::compaction::policy::Load;
 use crate::metrics;
+use nearprint_index::compaction::policy::Load;
 
 /// How often it checks whether there is something to merge.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -8,12 +8,12 @@
 
 use crate::document::{Expiry, Namespace, Packed, Sequence};
 use crate::engine::write::core::Durable;
-use crate::index::scope::NamespaceKey;
-use crate::index::view::View;
 use crate::machine::change::{Change, Record};
 use crate::machine::jobs::Jobs;
 use crate::storage::RecordRef;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::view::View;
 
 /// The part of a record that is needed.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::document::Sequence;
 use crate::engine::clock;
 use crate::engine::shared::Shared;
-use crate::index::compaction::policy::Load;
+use nearprint_index::compaction::policy::Load;
 
 /// The last write, as seen by a thread that checks from time to time.
 #[derive(Debug)]

@@ -20,14 +20,14 @@ use crate::engine::read::reader;
 use crate::engine::replies::Removed;
 use crate::engine::shared::Shared;
 use crate::engine::write::queued::Pending;
-use crate::index::levels::ids::IdKey;
-use crate::index::namespaces::NamespaceNumber;
-use crate::index::times::second;
-use crate::index::view::{Expired, Listed, Selection, View};
 use crate::machine::change::REMOVED_MAX;
 use crate::machine::commands::{EndJob, Reason, RemoveMany, Step};
 use crate::machine::jobs::{Job, JobState};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::times::second;
+use nearprint_index::view::{Expired, Listed, Selection, View};
 
 /// How often it checks whether there is something to remove.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

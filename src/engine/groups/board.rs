@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::document::{Namespace, Sequence};
 use crate::engine::error::Refused;
 use crate::engine::groups::jobs::{GroupsFailure, GroupsJob, GroupsRequest, GroupsState};
-use crate::index::groups::Groups;
-use crate::index::namespaces::NamespaceNumber;
+use nearprint_index::groups::Groups;
+use nearprint_index::namespaces::NamespaceNumber;
 
 /// All jobs, oldest first.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use crate::engine::groups::jobs::GroupsFailure;
 use crate::engine::published::Published;
 use crate::engine::read::reader::RecordReader;
 use crate::engine::shared::{Life, Shared};
-use crate::index::groups::{Judge, Pair};
-use crate::index::namespaces::NamespaceNumber;
-use crate::index::scope::Scope;
 use crate::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
 use nearprint_fingerprint::{Fingerprint, MinResemblance};
+use nearprint_index::groups::{Judge, Pair};
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::scope::Scope;
 
 /// Fingerprints whose sketches each thread keeps: at most 8 MiB, and a tenth of it as a rule, because few
 /// fingerprints have many documents.

@@ -15,8 +15,8 @@ use crate::engine::handle::Engine;
 use crate::engine::published::Published;
 use crate::engine::read::reader::RecordReader;
 use crate::engine::replies::{Page, PageOptions};
-use crate::index::groups::{Group, Member};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::groups::{Group, Member};
 
 impl Engine {
     /// Begins a job that finds groups.

@@ -14,15 +14,15 @@ use crate::engine::error::OpenError;
 use crate::engine::open::{model, repair};
 use crate::engine::options::Options;
 use crate::engine::write::core::Core;
-use crate::index::compaction::policy::Load;
-use crate::index::permutation::Permutation;
-use crate::index::view::{Shape, View};
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::storage::journal::writer;
 use crate::storage::scan;
 use crate::storage::{Disk, Journal, Tail, sealed};
 use crate::text::SpectralModel;
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::permutation::Permutation;
+use nearprint_index::view::{Shape, View};
 
 /// A recovered data directory.
 #[derive(Debug)]

@@ -21,10 +21,10 @@ use crate::engine::open::recovery::{replay, settle};
 use crate::engine::open::repair;
 use crate::engine::options::Options;
 use crate::engine::replies::SnapshotInfo;
-use crate::index::plan::Plans;
-use crate::index::view::Counts;
 use crate::storage::{Disk, Journal, StorageError, sealed};
 use nearprint_fingerprint::Distance;
+use nearprint_index::plan::Plans;
+use nearprint_index::view::Counts;
 
 /// Rebuilds the directory for the maximum distance of the options, at this time in milliseconds since
 /// 1970. `progress` receives the bytes of records read.

@@ -14,13 +14,13 @@ use crate::engine::handle::Engine;
 use crate::engine::published::Published;
 use crate::engine::read::reader::{self, RecordReader};
 use crate::engine::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
-use crate::index::namespaces::NamespaceEntry;
-use crate::index::namespaces::NamespaceNumber;
-use crate::index::scope::NamespaceKey;
-use crate::index::times::second;
-use crate::index::view::{Expired, Listed, Selection};
 use crate::machine::jobs::Reach;
 use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_index::namespaces::NamespaceEntry;
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::times::second;
+use nearprint_index::view::{Expired, Listed, Selection};
 
 /// Documents that one pass over the view finds for a stream: at most 40 MiB.
 const WINDOW: usize = 1 << 19;

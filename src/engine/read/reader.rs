@@ -10,13 +10,13 @@ use crate::document::{Document, Namespace, Sequence};
 use crate::engine::error::Refused;
 use crate::engine::published::Published;
 use crate::engine::replies::{Findings, StoredDocument};
-use crate::index::levels::posting::Posting;
-use crate::index::view::{DocumentCounts, View};
 use crate::machine::change::{Change, Record};
 use crate::machine::query::{DOCUMENTS_SHOWN_MAX, Hit, HitDocument};
 use crate::machine::search::{Match, Probe, Search, others};
 use crate::storage::Records;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::levels::posting::Posting;
+use nearprint_index::view::{DocumentCounts, View};
 
 /// The matches of a document, and the documents that were read to verify them.
 #[derive(Debug)]

@@ -16,14 +16,14 @@ use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::read::reader;
 use crate::engine::write::core::Core;
-use crate::index::compaction::policy::Load;
-use crate::index::view::Counts;
 use crate::machine::commands::{Insert, InsertPacked, Remove};
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES};
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, SimulatedDisk};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::view::Counts;
 
 /// The number of random flips per commit; `make torture` runs more.
 const FLIPS: u64 = 1_000;

@@ -2,9 +2,9 @@
 //! that most commands meet.
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed};
-use crate::index::scope::NamespaceKey;
 use crate::storage::simulated::Dice;
 use nearprint_fingerprint::{BINS, Fingerprint, Sketch};
+use nearprint_index::scope::NamespaceKey;
 
 /// The namespaces other than the default one.
 pub(super) const NAMESPACES: [&str; 2] = ["one", "two"];

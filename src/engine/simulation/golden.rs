@@ -14,10 +14,6 @@ use crate::engine::options::{Durability, Options};
 use crate::engine::read::reader;
 use crate::engine::write::command::Command;
 use crate::engine::write::core::Core;
-use crate::index::compaction::policy::Load;
-use crate::index::image;
-use crate::index::plan::Plans;
-use crate::index::scope::Scope;
 use crate::machine::commands::{
     BeginPurge, EndJob, Insert, InsertPacked, Reason, Remove, RemoveMany, Reset, Step,
 };
@@ -26,6 +22,10 @@ use crate::machine::search::nearest;
 use crate::storage::export::{read_export, write_export};
 use crate::storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError};
 use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::image;
+use nearprint_index::plan::Plans;
+use nearprint_index::scope::Scope;
 
 /// Stored together, without ids; the third, the fourth and the seventh were removed.
 const BARE: u64 = 40;

@@ -10,9 +10,9 @@ use crate::engine::directory_file::DirectoryFile;
 use crate::engine::error::OpenError;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::open::repair::{carry_out, plan};
-use crate::index::view::Counts;
 use crate::storage::simulated::Faults;
 use crate::storage::{Disk, SimulatedDisk, StorageError};
+use nearprint_index::view::Counts;
 
 /// Repairs if there is something to repair. Returns the number of changes reported as lost.
 fn repair(disk: &SimulatedDisk) -> Result<u64, StorageError> {

@@ -24,10 +24,6 @@ use crate::engine::write::command::{
 };
 use crate::engine::write::core::{Core, Durable};
 use crate::engine::write::queued::{Pending, Queued, QueuedWrite, decide_group};
-use crate::index::compaction::policy::Load;
-use crate::index::levels::ids::IdKey;
-use crate::index::scope::NamespaceKey;
-use crate::index::view::{Expired, Selection, View};
 use crate::machine::change::Change;
 use crate::machine::commands::{
     BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Reason, Remove,
@@ -42,6 +38,10 @@ use crate::recipe::Recipe;
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::view::{Expired, Selection, View};
 
 /// The maximum number of groups in a life. Many lives end earlier, by a crash.
 const GROUPS_A_LIFE: usize = 30;

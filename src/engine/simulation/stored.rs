@@ -2,9 +2,9 @@
 
 use crate::document::{Document, Sequence};
 use crate::engine::read::reader;
-use crate::index::view::{Expired, Selection, View};
 use crate::machine::model::Model;
 use crate::storage::Records;
+use nearprint_index::view::{Expired, Selection, View};
 
 /// Checks that every document with a record of its own reads as it was stored.
 pub(super) fn check_stored(view: &View, records: &Records, model: &Model) -> Result<(), String> {

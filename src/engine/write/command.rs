@@ -13,7 +13,6 @@ use crate::engine::read::found::{Checked, Unread};
 use crate::engine::read::reader::Lookup;
 use crate::engine::replies::{PackedInserted, Removed, Written};
 use crate::engine::touches::Touches;
-use crate::index::times::second;
 use crate::machine::apply::Machine;
 use crate::machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
@@ -23,6 +22,7 @@ use crate::machine::jobs::{Job, Purge, RUNNING_MAX, Reach};
 use crate::machine::search::{PackedSearch, Probe, Stale};
 use crate::storage::Records;
 use nearprint_fingerprint::Sketch;
+use nearprint_index::times::second;
 
 /// Bytes of a record that do not depend on its document, rounded up.
 const RECORD_BYTES: usize = 64;

@@ -13,13 +13,13 @@ use crate::engine::error::Refused;
 use crate::engine::options::Durability;
 use crate::engine::published::Published;
 use crate::engine::write::command::Command;
-use crate::index::compaction::built::Built;
-use crate::index::view::View;
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::machine::commands::Applied;
 use crate::machine::jobs::Jobs;
 use crate::storage::{Journal, Reclaimer, Records, StorageError};
+use nearprint_index::compaction::built::Built;
+use nearprint_index::view::View;
 
 /// The state and its journal.
 #[derive(Debug)]

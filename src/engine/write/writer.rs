@@ -13,10 +13,10 @@ use crate::engine::replies::MemoryStats;
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::write::core::Core;
 use crate::engine::write::queued::{QueuedWrite, decide_group};
-use crate::index::compaction::policy::FULL_DELTAS_MAX;
-use crate::index::view::View;
 use crate::metrics;
 use crate::storage::StorageError;
+use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
+use nearprint_index::view::View;
 
 /// The state of the writer thread.
 #[derive(Debug)]

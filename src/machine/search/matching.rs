@@ -2,11 +2,11 @@
 
 use super::probe::Probe;
 use crate::document::Sequence;
-use crate::index::levels::posting::Posting;
-use crate::index::scope::Scope;
-use crate::index::view::{DocumentCounts, Located, Near, View};
 use crate::machine::query::Verification;
 use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Sample, Sketch};
+use nearprint_index::levels::posting::Posting;
+use nearprint_index::scope::Scope;
+use nearprint_index::view::{DocumentCounts, Located, Near, View};
 
 /// A stored fingerprint within the distance, or one that a likely search found and a sketch
 /// confirmed.

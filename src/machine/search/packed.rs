@@ -1,9 +1,9 @@
 //! Searches for bare fingerprints, whose replies are distances.
 
 use crate::document::Sequence;
-use crate::index::scope::Scope;
-use crate::index::view::View;
 use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::scope::Scope;
+use nearprint_index::view::View;
 
 /// What a reader found for bare fingerprints.
 #[derive(Debug, Clone)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint::index::permutation::Permutation;
-use nearprint::index::plan::SMALL_MAX;
-use nearprint::index::view::{Shape, View};
-use nearprint::index::scope::Scope;
+use nearprint_index::permutation::Permutation;
+use nearprint_index::plan::SMALL_MAX;
+use nearprint_index::view::{Shape, View};
+use nearprint_index::scope::Scope;
 use nearprint_peers::{Bench, DISTANCE, Data, Failure};
 
 fn main() -> Result<(), Failure> {

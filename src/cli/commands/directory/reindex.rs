@@ -9,9 +9,9 @@ use crate::cli::measure::arguments::distance;
 use crate::cli::measure::numbers::{count, time};
 use crate::cli::offline::{self, bar};
 use crate::engine::OpenError;
-use crate::index::cost::{Costs, Estimate};
-use crate::index::plan::Plans;
 use nearprint_fingerprint::Distance;
+use nearprint_index::cost::{Costs, Estimate};
+use nearprint_index::plan::Plans;
 
 /// The arguments of `reindex`.
 #[derive(Debug, clap::Args)]

@@ -5,11 +5,11 @@ use std::io::{self, Read};
 use crate::document::Sequence;
 use crate::engine::directory_file::{self, DirectoryFile};
 use crate::engine::replies::SnapshotInfo;
-use crate::index::view::Counts;
 use crate::storage::{
     Damage, Disk, FileKind, Sealed, SealedReader, StorageError, file_number, holds_records,
 };
 use nearprint_fingerprint::Distance;
+use nearprint_index::view::Counts;
 
 // Kinds 2 and 3 were segments and manifests before tables had files of their own.
 pub(super) const MANIFEST_KIND: FileKind = FileKind(4);

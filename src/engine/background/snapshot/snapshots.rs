@@ -19,17 +19,17 @@ use crate::engine::background::snapshot::state_file::StateFile;
 use crate::engine::directory_file::{self, DirectoryFile};
 use crate::engine::replies::SnapshotInfo;
 use crate::engine::touches::Touch;
-use crate::index::image;
-use crate::index::levels::segment::Segment;
-use crate::index::plan::Plans;
-use crate::index::tables::secondary::SecondaryTable;
-use crate::index::tables::table::Table;
-use crate::index::view::Parts;
 use crate::machine::jobs::Jobs;
 use crate::storage::export::{ExportFile, Exported, check_files, write_export};
 use crate::storage::{
     Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
 };
+use nearprint_index::image;
+use nearprint_index::levels::segment::Segment;
+use nearprint_index::plan::Plans;
+use nearprint_index::tables::secondary::SecondaryTable;
+use nearprint_index::tables::table::Table;
+use nearprint_index::view::Parts;
 
 /// The number of snapshots that are kept.
 const KEPT: usize = 2;

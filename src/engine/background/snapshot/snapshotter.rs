@@ -18,10 +18,10 @@ use crate::engine::clock;
 use crate::engine::error::Refused;
 use crate::engine::replies::SnapshotInfo;
 use crate::engine::shared::{Life, Shared};
-use crate::index::view::Parts;
 use crate::machine::jobs::Jobs;
 use crate::metrics;
 use crate::storage::{Disk, StorageError};
+use nearprint_index::view::Parts;
 
 /// How often it checks whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

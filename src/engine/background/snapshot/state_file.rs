@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use crate::document::Sequence;
 use crate::engine::touches::Touch;
-use crate::index::levels::ids::IdKey;
-use crate::index::namespaces::NamespaceNumber;
-use crate::index::namespaces::{NUMBER_MAX, NamespaceEntry, Namespaces};
-use crate::index::times::Times;
 use crate::machine::change::{Change, Record};
 use crate::machine::jobs::{Job, JobState, Jobs};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::namespaces::{NUMBER_MAX, NamespaceEntry, Namespaces};
+use nearprint_index::times::Times;
 
 /// Stands for what has not come yet.
 const NEVER: u64 = u64::MAX;

@@ -1,0 +1,241 @@
+//! Merging adjacent segments, or secondary tables of one role, into one.
+//!
+//! All inputs are in one order, so a merge is one pass over sorted runs
+//! ([`crate::compaction::runs`]); only small segments that become part of a large one are
+//! first brought into its order. A merge has its inputs and its result in memory at once.
+//! Segments and secondary tables are merged one after the other, so the whole index is never in
+//! memory twice, and large segments are merged one partition at a time
+//! ([`crate::compaction::partition`]).
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::compaction::entries::MergeEntries;
+use crate::compaction::runs;
+use crate::compaction::runs::{Item, Run};
+use crate::document::Sequence;
+use crate::levels::ids::IdKey;
+use crate::levels::level::{Expected, Level};
+use crate::levels::posting::Common;
+use crate::levels::segment::{Builder, Row, Segment};
+use crate::levels::sorted::Sorted;
+use crate::permutation::Permuted;
+use crate::plan::{Key, Plans, TablePlan};
+use crate::tables::table::Table;
+use crate::tables::table::build;
+use crate::tables::table::build::Counts;
+
+/// The size of a segment: each of these entries takes memory, is visited by look-ups and has to be
+/// merged.
+pub fn size(segment: &Segment) -> u64 {
+    (segment.documents() + segment.tombstones()) as u64
+}
+
+/// The result of a merge of segments.
+#[derive(Debug)]
+pub struct Merged {
+    /// The merged segment.
+    pub segment: Arc<Segment>,
+    /// The secondary tables of small segments that became a large one.
+    pub secondary_tables: Vec<Arc<Table>>,
+    /// The number of fingerprints of the inputs that have no document in it, if it is large.
+    pub dropped: u64,
+}
+
+/// Merges adjacent segments, oldest first, into one with the same content.
+///
+/// With `oldest` there are no older segments: removals and resets have nothing left to act on and
+/// are dropped.
+///
+/// # Panics
+/// When some are small and some large, or when large ones are to become a small one.
+pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest: bool) -> Merged {
+    let all_small = segments.iter().all(|segment| segment.sorted().is_small());
+    if all_small && into_large {
+        return promote(plans, segments, oldest);
+    }
+    let (count, common) = extent(segments);
+    let builder = if into_large {
+        Builder::large(&count_rows(plans, segments, oldest), common)
+    } else {
+        Builder::small(plans.small.distance_max(), count, common)
+    };
+    let (segment, dropped) = fill(builder, segments, oldest);
+    // No secondary table has the fingerprints that small segments drop.
+    let dropped = if into_large { dropped } else { 0 };
+    Merged { segment: Arc::new(segment), secondary_tables: Vec::new(), dropped }
+}
+
+/// Builds a segment by merging some; also returns how many of their fingerprints have no document
+/// in it.
+pub fn fill(mut builder: Builder, segments: &[Arc<Segment>], oldest: bool) -> (Segment, u64) {
+    let mut dropped = 0;
+    each_row(segments, oldest, |key, row| {
+        dropped += u64::from(row.postings.is_empty());
+        builder.push(key, row);
+    });
+    (builder.finish(newest_ids(segments)), dropped)
+}
+
+/// Merges small segments, oldest first, into a large one.
+fn promote(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Merged {
+    let (count, common) = extent(segments);
+    let expected = Expected { plans, small: false, count, common, oldest };
+    let entries = MergeEntries::of(segments);
+    let add = |entry, row: &mut Row| entries.add(entry, row);
+    let Level { segment, secondary_tables } =
+        Level::of(expected, entries.all(), add, newest_ids(segments));
+    // No secondary table has the fingerprints that they drop.
+    Merged { segment, secondary_tables, dropped: 0 }
+}
+
+/// The number of fingerprints of some segments, and the properties that their postings share.
+pub fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
+    let count = segments.iter().map(|segment| segment.fingerprints()).sum();
+    let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
+    (count, common.unwrap_or(Common::NONE))
+}
+
+/// Counts the fingerprints that will have a document in a large segment; the others get no slot.
+pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Counts {
+    let order = *plans.large.tables().first().expect("a plan has a table");
+    if segments.iter().all(|segment| segment.tombstones() == 0) {
+        let tables = segments.iter().filter_map(|segment| match segment.sorted() {
+            Sorted::Large(table) => Some(table),
+            Sorted::Small(_) => None,
+        });
+        return count(order, tables);
+    }
+    let mut left = 0;
+    each_row(segments, oldest, |_, row| left += u64::from(!row.postings.is_empty()));
+    let mut counts = Counts::new(order, left);
+    each_row(segments, oldest, |key, row| {
+        if !row.postings.is_empty() {
+            counts.add(key);
+        }
+    });
+    counts
+}
+
+/// Calls `each` with the combined row of each fingerprint, by key.
+fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &Row)) {
+    let entries = MergeEntries::of(segments);
+    let mut row = Row::default();
+    entries.each(|key, items| {
+        row.clear();
+        for &(_, entry) in items {
+            entries.add(entry, &mut row);
+        }
+        if oldest {
+            row.forget_older();
+        }
+        each(key, &row);
+    });
+}
+
+/// Calls `each` with the row of each fingerprint in each segment by itself, by key, then by the
+/// index of the segment. All segments are small or all are large.
+pub fn each_row_by_segment(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &Row)) {
+    let entries = MergeEntries::of(segments);
+    let mut row = Row::default();
+    entries.each(|key, items| {
+        let of = |item: &Item| entries.segment_of(item.1);
+        for items in items.chunk_by(|a, b| of(a) == of(b)) {
+            row.clear();
+            for &(_, entry) in items {
+                entries.add(entry, &mut row);
+            }
+            each(key, of(&items[0]), &row);
+        }
+    });
+}
+
+/// Whether a fingerprint has a document, when the merge began.
+#[derive(Clone)]
+pub struct Liveness(pub Arc<dyn Fn(Permuted) -> bool + Send + Sync>);
+
+impl fmt::Debug for Liveness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Liveness")
+    }
+}
+
+/// Merges tables of one role, keeping the fingerprints for which `is_live` holds.
+///
+/// # Panics
+/// When there is no table.
+pub fn merge_tables(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> Table {
+    let counts = count_keys(tables, liveness);
+    fill_table(build::Builder::new(tables[0].role(), &counts), tables, liveness)
+}
+
+/// Counts the entries of a table merged from tables of one role.
+///
+/// # Panics
+/// When there is no table.
+pub fn count_keys(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> Counts {
+    let plan = tables.first().expect("there is something to merge").plan();
+    if liveness.is_none() {
+        return count(plan, tables.iter().map(|table| &**table));
+    }
+    let mut left = 0;
+    each_key(tables, liveness, |_| left += 1);
+    let mut counts = Counts::new(plan, left);
+    each_key(tables, liveness, |key| counts.add(key));
+    counts
+}
+
+/// Builds a table by merging tables of one role.
+pub fn fill_table(
+    mut builder: build::Builder,
+    tables: &[Arc<Table>],
+    liveness: Option<&Liveness>,
+) -> Table {
+    each_key(tables, liveness, |key| {
+        builder.push(key);
+    });
+    builder.finish()
+}
+
+/// Calls `each` with every key of the tables, ascending.
+fn each_key(tables: &[Arc<Table>], liveness: Option<&Liveness>, mut each: impl FnMut(Key)) {
+    let Some(plan) = tables.first().map(|table| table.plan()) else { return };
+    runs::each_stretch(tables.iter().map(|table| run_of(table)).collect(), |stretch| {
+        for same in stretch.chunk_by(|a, b| a.0 == b.0) {
+            let key = same[0].0;
+            if liveness.is_none_or(|liveness| liveness.0(plan.value(key))) {
+                each(key);
+            }
+        }
+    });
+}
+
+/// The keys of a table.
+fn run_of(table: &Table) -> Run<'_> {
+    let mut entries = table.entries();
+    Run::new(move |ahead| entries.next_few(|item| ahead.push(item)))
+}
+
+/// Counts the entries of tables that become one.
+fn count<'a>(plan: TablePlan, tables: impl Iterator<Item = &'a Table> + Clone) -> Counts {
+    let mut counts = Counts::new(plan, tables.clone().map(Table::len).sum());
+    tables.for_each(|table| counts.add_lines(table));
+    counts
+}
+
+/// The newest document of each id, by key.
+fn newest_ids(segments: &[Arc<Segment>]) -> impl Iterator<Item = (IdKey, Permuted, Sequence)> {
+    let mut sources: Vec<_> = segments.iter().map(|s| s.ids().iter().peekable()).collect();
+    std::iter::from_fn(move || {
+        let key = sources.iter_mut().filter_map(|source| Some(source.peek()?.0)).min()?;
+        let mut newest = None;
+        for (segment, source) in segments.iter().zip(&mut sources) {
+            if let Some((_, number)) = source.next_if(|(other, _)| *other == key) {
+                newest = Some((segment, number));
+            }
+        }
+        let (segment, number) = newest.expect("a source has the smallest key");
+        let (value, posting) = segment.document(number);
+        Some((key, value, posting.sequence))
+    })
+}

@@ -1,0 +1,180 @@
+//! A partitioned merge: merges large segments or tables one quarter of the key space at a time.
+//!
+//! A merge has its result and its inputs in memory at once, which at a hundred million fingerprints
+//! adds half the memory of the whole index. A partitioned merge splits its inputs into four
+//! partitions ([`crate::tables::table::split`]), merges the inputs' parts of one partition
+//! and hands the result over; then those parts are freed. In the end the four results become one
+//! segment or table. So the extra memory is never more than a quarter of the result, as long as no
+//! reader keeps an older view. Meanwhile a look-up visits as many lines as before, in more tables.
+//!
+//! Between steps the view has the rest of each input, oldest first, and then the merged
+//! partitions. In this order the newest document of an id is found first: the change that puts a
+//! document under an id removes the older document, so no merge keeps the older one.
+//!
+//! Without partitions (decision 24): 100 million fingerprints take 33 bytes each at the peak
+//! instead of 27.
+
+use std::array;
+use std::sync::Arc;
+
+use crate::compaction::built::Built;
+use crate::compaction::distinct;
+use crate::compaction::merge;
+use crate::compaction::merge::Liveness;
+use crate::levels::segment;
+use crate::levels::segment::Segment;
+use crate::plan::Plans;
+use crate::tables::partition::PARTITIONS;
+use crate::tables::secondary::SecondaryTable;
+use crate::tables::table::Table;
+use crate::tables::table::build;
+
+/// A partitioned merge in progress: each step replaces the result of the previous step.
+#[derive(Debug)]
+pub(crate) enum PartitionedMerge {
+    /// A merge of segments.
+    Segments {
+        /// All that is older.
+        older: Vec<Arc<Segment>>,
+        /// The merge itself.
+        merge: Box<Merge<Arc<Segment>, segment::Builder>>,
+    },
+    /// A merge of secondary tables.
+    Tables {
+        /// As in [`crate::compaction::work::Work::MergeTables`].
+        liveness: Option<Liveness>,
+        /// As in [`crate::compaction::work::Work::MergeTables`].
+        dropped: u64,
+        /// The merge itself.
+        merge: Box<Merge<SecondaryTable, build::Builder>>,
+    },
+}
+
+/// The progress of a merge of `T`s with builders `B`.
+#[derive(Debug)]
+pub(crate) struct Merge<T, B> {
+    /// The result of the last step, which is in the view.
+    standing: Vec<T>,
+    /// For each input, oldest first, the partitions that are not merged yet.
+    inputs: Vec<[Option<T>; PARTITIONS]>,
+    /// For each partition that is not merged yet.
+    builders: array::IntoIter<B, PARTITIONS>,
+    merged: Vec<T>,
+}
+
+impl PartitionedMerge {
+    /// Begins a merge of large segments, oldest first: the first step splits them. `None` if they
+    /// have no partitions.
+    pub(crate) fn of_segments(
+        plans: &Plans,
+        from: &[Arc<Segment>],
+        older: &[Arc<Segment>],
+    ) -> Option<(Built, Self)> {
+        let (_, common) = merge::extent(from);
+        let counts = merge::count_rows(plans, from, older.is_empty());
+        let builders = segment::Builder::partitions(&counts, common)?;
+        let partitions = |segment: &Arc<Segment>| Some(segment.split()?.map(Arc::new));
+        let mut merge = Merge::begin(from, partitions, builders)?;
+        let (from, into) = merge.hand_over();
+        let merge = Box::new(merge);
+        let built = Built::Segments { from, into, secondary_tables: Vec::new(), dropped: 0 };
+        Some((built, Self::Segments { older: older.to_vec(), merge }))
+    }
+
+    /// Begins a merge of secondary tables, oldest first. `None` if they have no partitions.
+    pub(crate) fn of_tables(
+        from: &[SecondaryTable],
+        liveness: Option<&Liveness>,
+        dropped: u64,
+    ) -> Option<(Built, Self)> {
+        let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
+        let counts = merge::count_keys(&tables, liveness);
+        let builders = build::Builder::partitions(tables[0].role(), &counts)?;
+        drop(tables);
+        let partitions = |SecondaryTable { table, cleaned_at }: &SecondaryTable| {
+            let of = |table| SecondaryTable { table: Arc::new(table), cleaned_at: *cleaned_at };
+            Some(table.split()?.0.map(of))
+        };
+        let mut merge = Merge::begin(from, partitions, builders)?;
+        let (from, into) = merge.hand_over();
+        let (merge, liveness) = (Box::new(merge), liveness.cloned());
+        Some((Built::Tables { from, into }, Self::Tables { liveness, dropped, merge }))
+    }
+}
+
+impl Iterator for PartitionedMerge {
+    type Item = Built;
+
+    fn next(&mut self) -> Option<Built> {
+        match self {
+            Self::Segments { older, merge } => {
+                let mut dropped = 0;
+                let one = |builder, from: &[Arc<Segment>]| {
+                    let (segment, gone) = merge::fill(builder, from, older.is_empty());
+                    dropped = gone;
+                    let segment = Arc::new(segment);
+                    distinct::count_merged(older, from, &segment);
+                    segment
+                };
+                let join = |partitions: [&Arc<Segment>; PARTITIONS]| {
+                    Arc::new(Segment::joined(partitions.map(|partition| &**partition)))
+                };
+                let (from, into) = merge.step(one, join)?;
+                Some(Built::Segments { from, into, secondary_tables: Vec::new(), dropped })
+            }
+            Self::Tables { liveness, dropped, merge } => {
+                let of = |table| SecondaryTable { table: Arc::new(table), cleaned_at: *dropped };
+                let one = |builder, from: &[SecondaryTable]| {
+                    let tables: Vec<_> =
+                        from.iter().map(|other| Arc::clone(&other.table)).collect();
+                    of(merge::fill_table(builder, &tables, liveness.as_ref()))
+                };
+                let join = |partitions: [&SecondaryTable; PARTITIONS]| {
+                    of(Table::joined(partitions.map(|partition| &*partition.table)).0)
+                };
+                let (from, into) = merge.step(one, join)?;
+                Some(Built::Tables { from, into })
+            }
+        }
+    }
+}
+
+impl<T: Clone, B> Merge<T, B> {
+    fn begin(
+        from: &[T],
+        partitions: impl Fn(&T) -> Option<[T; PARTITIONS]>,
+        builders: [B; PARTITIONS],
+    ) -> Option<Self> {
+        let inputs = from.iter().map(|input| Some(partitions(input)?.map(Some)));
+        let inputs = inputs.collect::<Option<Vec<_>>>()?;
+        let builders = builders.into_iter();
+        Some(Self { standing: from.to_vec(), inputs, builders, merged: Vec::new() })
+    }
+
+    /// The part of the view to replace, and its replacement: the rest of the inputs, and the
+    /// merged partitions.
+    fn hand_over(&mut self) -> (Vec<T>, Vec<T>) {
+        let left = self.inputs.iter().flatten().flatten().chain(&self.merged);
+        let into: Vec<T> = left.cloned().collect();
+        (std::mem::replace(&mut self.standing, into.clone()), into)
+    }
+
+    /// Merges the next partition, or joins all merged ones.
+    fn step(
+        &mut self,
+        merge: impl FnOnce(B, &[T]) -> T,
+        join: impl FnOnce([&T; PARTITIONS]) -> T,
+    ) -> Option<(Vec<T>, Vec<T>)> {
+        if let Some(builder) = self.builders.next() {
+            let partition = self.merged.len();
+            let from: Vec<T> =
+                self.inputs.iter_mut().filter_map(|of| of[partition].take()).collect();
+            self.merged.push(merge(builder, &from));
+        } else {
+            let partitions = std::mem::take(&mut self.merged);
+            let [a, b, c, d] = &partitions[..] else { return None };
+            self.merged = vec![join([a, b, c, d])];
+        }
+        Some(self.hand_over())
+    }
+}

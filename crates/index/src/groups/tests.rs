@@ -1,0 +1,265 @@
+//! Groups against union-find over all pairs of a list.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::document::Expiry;
+use crate::levels::ids::IdKey;
+use crate::permutation::Permutation;
+use crate::scope::NamespaceKey;
+use crate::view::{Expired, Put, Shape};
+
+/// The second at which groups are looked for.
+const NOW_S: u32 = 1_000;
+
+/// Namespaces whose masks differ in one bit only, so that their documents are near each other in the
+/// index.
+fn namespace(number: u8) -> Option<NamespaceKey> {
+    let key = IdKey { high: number.into(), low: 0 };
+    (number > 0).then(|| NamespaceKey { key, mask: 1 << number })
+}
+
+/// A change: what the document with this id is, or that it is removed.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    id: u8,
+    put: Option<Stored>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stored {
+    bits: u64,
+    namespace: u8,
+    expires_s: Option<u32>,
+    sequence: u64,
+}
+
+/// Few bits, so that many pairs are near.
+fn stored() -> impl Strategy<Value = Stored> {
+    let bits = prop::collection::vec(0..24_u32, 0..9);
+    let bits = bits.prop_map(|bits| bits.iter().fold(0, |all, bit| all ^ 1 << bit));
+    let expires_s = prop::option::weighted(0.2, NOW_S - 1..NOW_S + 2);
+    (bits, 0..3_u8, expires_s).prop_map(|(bits, namespace, expires_s)| Stored {
+        bits,
+        namespace,
+        expires_s,
+        sequence: 0,
+    })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0..60_u8, prop::option::weighted(0.85, stored()));
+    prop::collection::vec(step.prop_map(|(id, put)| Step { id, put }), 1..150)
+}
+
+/// The view after the steps, and its documents by id.
+fn after(steps: &[Step], distance_max: Distance) -> (View, BTreeMap<u8, Stored>) {
+    let mut view = View::new(Shape {
+        distance_max,
+        delta_events: 16,
+        small_max: 24,
+        permutation: Arc::new(Permutation::from_secret(0x5eed)),
+    });
+    let mut documents = BTreeMap::new();
+    for &Step { id, put } in steps {
+        let key = IdKey { high: 99, low: id.into() };
+        if let Some(old) = documents.remove(&id) {
+            let Stored { namespace: old, .. } = old;
+            let located = view.find_id(key).expect("it is stored");
+            view.remove(located, namespace(old).map(|old| old.key));
+            if put.is_none() {
+                view.advance();
+            }
+        }
+        if let Some(stored) = put {
+            let expiry = stored.expires_s.and_then(|second| Expiry::at(second.into()));
+            let namespace = namespace(stored.namespace);
+            let put = Put { id: Some(key), namespace, expiry, ..Put::default() };
+            view.put(Fingerprint::new(stored.bits), put);
+            documents.insert(id, Stored { sequence: view.sequence().get(), ..stored });
+        }
+        while let Some(work) = view.next_flush() {
+            view.complete(work);
+            while let Some(work) = view.next_merge(crate::compaction::policy::Load::Writing) {
+                view.complete(work);
+            }
+        }
+    }
+    (view, documents)
+}
+
+/// The sequences of each group, by union-find over all pairs.
+fn naive(
+    documents: &BTreeMap<u8, Stored>,
+    joins: impl Fn(&Stored, &Stored) -> bool,
+    size_min: usize,
+) -> Vec<Vec<u64>> {
+    let documents: Vec<&Stored> = documents
+        .values()
+        .filter(|stored| stored.expires_s.is_none_or(|second| second > NOW_S))
+        .collect();
+    let mut names: Vec<usize> = (0..documents.len()).collect();
+    for (a, one) in documents.iter().enumerate() {
+        for (b, other) in documents.iter().enumerate() {
+            if one.namespace == other.namespace && (one.bits == other.bits || joins(one, other)) {
+                let (from, to) = (names[b], names[a]);
+                names.iter_mut().filter(|name| **name == from).for_each(|name| *name = to);
+            }
+        }
+    }
+    let mut groups: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for (name, stored) in names.iter().zip(&documents) {
+        groups.entry(*name).or_default().push(stored.sequence);
+    }
+    let mut groups: Vec<Vec<u64>> = groups.into_values().collect();
+    for group in &mut groups {
+        group.sort_unstable();
+    }
+    groups.retain(|group| group.len() >= size_min);
+    groups.sort_by_key(|group| (Reverse(group.len()), group[0]));
+    groups
+}
+
+fn selection(view: &View, namespace: Option<NamespaceNumber>) -> Selection {
+    let (after, upto) = (Sequence::ZERO, view.sequence());
+    Selection { namespace, after, upto, expired: Expired::Not(NOW_S) }
+}
+
+fn sequences(groups: &Groups) -> Vec<Vec<u64>> {
+    let members =
+        |group| groups.members(group).iter().map(|member| member.sequence.get()).collect();
+    groups.all().iter().map(members).collect()
+}
+
+fn distance(bits: u8) -> Distance {
+    Distance::new(bits).unwrap()
+}
+
+/// Joins pairs by a rule that depends on the pair alone.
+struct JoinSome;
+
+impl Judge for JoinSome {
+    type Error = std::convert::Infallible;
+
+    fn joins(&mut self, pair: &Pair) -> Result<bool, Self::Error> {
+        Ok(joins_some(pair.masked[0].bits(), pair.masked[1].bits()))
+    }
+}
+
+fn joins_some(one: u64, other: u64) -> bool {
+    !(one ^ other).is_multiple_of(3)
+}
+
+proptest! {
+    #[test]
+    fn groups_are_those_of_union_find_over_all_pairs(
+        steps in steps(),
+        distance_max in 0..=8_u8,
+        size_min in 1..4_u32,
+    ) {
+        let (view, documents) = after(&steps, distance(distance_max));
+        for to in 0..=distance_max {
+            let near = |a: &Stored, b: &Stored| (a.bits ^ b.bits).count_ones() <= u32::from(to);
+            let found = Groups::find(&view, selection(&view, None), distance(to), size_min);
+            prop_assert_eq!(sequences(&found), naive(&documents, near, size_min as usize));
+        }
+    }
+
+    #[test]
+    fn groups_of_a_namespace_are_those_of_its_documents(steps in steps(), of in 0..3_u8) {
+        let (view, mut documents) = after(&steps, distance(3));
+        documents.retain(|_, stored| stored.namespace == of);
+        let number = namespace(of).map_or(NamespaceNumber::DEFAULT, |namespace| {
+            view.namespaces().get(namespace.key).map_or(NamespaceNumber::NONE, |known| known.number)
+        });
+        let near = |a: &Stored, b: &Stored| (a.bits ^ b.bits).count_ones() <= 3;
+        let found = Groups::find(&view, selection(&view, Some(number)), distance(3), 2);
+        prop_assert_eq!(sequences(&found), naive(&documents, near, 2));
+    }
+
+    /// The pieces run on several threads, in an order that changes from run to run.
+    #[test]
+    fn pairs_that_are_refused_do_not_join_and_threads_change_nothing(steps in steps()) {
+        let (view, documents) = after(&steps, distance(4));
+        let near = |a: &Stored, b: &Stored| {
+            let mask = namespace(a.namespace).map_or(0, |namespace| namespace.mask);
+            (a.bits ^ b.bits).count_ones() <= 4 && joins_some(a.bits ^ mask, b.bits ^ mask)
+        };
+        let expected = naive(&documents, near, 2);
+        for threads in 1..4 {
+            let search = Search::begin(&view, selection(&view, None), distance(4));
+            let next = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    scope.spawn(|| {
+                        // Pieces of one document, so that threads meet.
+                        loop {
+                            let at = next.fetch_add(1, Ordering::Relaxed);
+                            if at >= search.documents() {
+                                break;
+                            }
+                            let Ok(()) = search.range(at..at + 1, &mut JoinSome);
+                        }
+                    });
+                }
+            });
+            prop_assert_eq!(sequences(&search.finish(2)), expected.clone(), "{} threads", threads);
+        }
+    }
+}
+
+#[test]
+fn a_group_tells_its_members_oldest_first_with_their_fingerprints() {
+    let mut view = View::new(Shape {
+        distance_max: distance(3),
+        delta_events: 16,
+        small_max: 24,
+        permutation: Arc::new(Permutation::from_secret(0x5eed)),
+    });
+    for bits in [0xff00, 7, 0, 1 << 40, 7] {
+        view.put(Fingerprint::new(bits), Put::default());
+    }
+    let found = Groups::find(&view, selection(&view, None), distance(3), 2);
+    let [group] = found.all() else { panic!("one group: {found:?}") };
+    assert_eq!((group.size, group.namespace), (4, NamespaceNumber::DEFAULT));
+    assert_eq!(group.oldest, found.members(group)[0]);
+    let members: Vec<_> =
+        found.members(group).iter().map(|m| (m.sequence.get(), m.masked.bits())).collect();
+    assert_eq!(members, [(2, 7), (3, 0), (4, 1 << 40), (5, 7)]);
+    assert_eq!(found.documents(), 4);
+}
+
+/// Says after some fingerprints that it does not go on.
+struct GoesOnFor(usize);
+
+impl Judge for GoesOnFor {
+    type Error = &'static str;
+
+    fn joins(&mut self, _: &Pair) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
+
+    fn goes_on(&mut self) -> Result<(), Self::Error> {
+        self.0 = self.0.checked_sub(1).ok_or("cancelled")?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_piece_asks_every_64_fingerprints_whether_to_go_on() {
+    let shape = Shape {
+        distance_max: distance(3),
+        delta_events: 16,
+        small_max: 24,
+        permutation: Arc::new(Permutation::from_secret(0x5eed)),
+    };
+    let view = View::filled(shape, 640, (0..640).map(|n| Fingerprint::new(n << 20)));
+    let search = Search::begin(&view, selection(&view, None), distance(3));
+    assert_eq!((search.pieces(), search.documents()), (1, 640));
+    assert_eq!(search.piece(0, &mut GoesOnFor(9)), Err("cancelled"));
+    assert_eq!(search.piece(0, &mut GoesOnFor(11)), Ok(()));
+}

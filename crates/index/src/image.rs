@@ -1,0 +1,289 @@
+//! Images: segments and tables as bytes, as a snapshot stores them.
+//!
+//! Lines, directories and postings are written as they lie in memory, so that loading needs no
+//! sorting. Of a small segment only the fingerprints are written; its tables are rebuilt. All
+//! numbers are little-endian. The image has no checksum, since the sealed file around it has one,
+//! but references from one part to another are checked all the same.
+
+use std::io::{self, Read, Write};
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::buckets::{self, Buckets};
+use crate::document::{Expiry, Sequence};
+use crate::levels::ids::{IdKey, IdTable};
+use crate::levels::posting::{Common, Posting, Postings, Words};
+use crate::levels::segment::{Group, Removal, Reset, Segment};
+use crate::levels::sorted::Sorted;
+use crate::memory::array::Array;
+use crate::namespaces::NamespaceNumber;
+use crate::permutation::Permuted;
+use crate::plan::{Plan, Plans};
+use crate::tables::geometry::Geometry;
+use crate::tables::table::{Extra, Table};
+use nearprint_fingerprint::Distance;
+
+#[cfg(target_endian = "big")]
+compile_error!("images are memory as it lies, and little-endian");
+
+/// The first word of a small segment; a large one begins with the role of its table, which is 0.
+const SMALL: u64 = 1;
+
+/// Bytes read at a time, so that a false count does not allocate memory that is never filled.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Writes a segment.
+///
+/// # Errors
+/// Those of the sink.
+pub fn write_segment(segment: &Segment, sink: &mut dyn Write) -> io::Result<()> {
+    match segment.sorted() {
+        Sorted::Large(table) => write_table(table, sink)?,
+        Sorted::Small(buckets) => {
+            sink.write_all(bytemuck::bytes_of(&SMALL))?;
+            let values: Vec<Permuted> = buckets.entries().map(|(value, _)| value).collect();
+            write_list(values.into_iter(), sink)?;
+        }
+    }
+    let (oldest, groups, later) = segment.postings_parts();
+    write_postings(oldest, sink)?;
+    write_postings(later, sink)?;
+    let groups = groups.iter();
+    write_list(groups.map(|g| [g.number, g.start, g.listed, u32::from(g.is_uniform)]), sink)?;
+    let ids = segment.ids().iter();
+    write_list(ids.map(|(key, number)| pack_id(key, number)), sink)?;
+    let removals = segment.removals().iter();
+    let packed = removals.map(|Removal { value, posting }| {
+        let [sequence, namespace, rest] = posting.pack();
+        [*value, sequence, namespace, rest]
+    });
+    write_list(packed, sink)?;
+    let resets = segment.resets().iter();
+    write_list(resets.map(|reset| [reset.value, reset.sequence.get()]), sink)
+}
+
+/// Reads a segment of an index with these plans.
+///
+/// # Errors
+/// Those of the source, and `InvalidData` where the bytes are no such segment.
+pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment> {
+    let sorted = match read_one(source)? {
+        SMALL => Sorted::Small(read_buckets(source, plans.small.distance_max())?),
+        0 => Sorted::Large(read_table_of(0, source, &plans.large)?),
+        _ => return Err(invalid("there is no segment of this form")),
+    };
+    let (oldest, later) = (read_postings(source)?, read_postings(source)?);
+    let groups = read_list(source, |[number, start, listed, is_uniform]: [u32; 4]| Group {
+        number,
+        start,
+        listed,
+        is_uniform: is_uniform == 1,
+    })?;
+    let ids: Vec<(IdKey, u32)> = read_list(source, unpack_id)?;
+    let removals = read_list(source, |[value, sequence, namespace, rest]: [u64; 4]| Removal {
+        value,
+        posting: Posting::unpack([sequence, namespace, rest]),
+    })?;
+    let resets = read_list(source, |[value, sequence]: [u64; 2]| Reset {
+        value,
+        sequence: Sequence::new(sequence),
+    })?;
+    if !ids.is_sorted_by(|a, b| a.0 < b.0) {
+        return Err(invalid("the ids of the segment are not in order"));
+    }
+    let ids = IdTable::from_sorted(ids.into_iter());
+    Segment::from_parts(sorted, (oldest, groups, later), ids, (removals, resets))
+        .ok_or_else(|| invalid("the parts of the segment do not fit each other"))
+}
+
+/// Writes a table.
+///
+/// # Errors
+/// Those of the sink.
+pub fn write_table(table: &Table, sink: &mut dyn Write) -> io::Result<()> {
+    let geometry = table.geometry();
+    let shape = [
+        table.role() as u64,
+        u64::from(geometry.layout.slots),
+        u64::from(geometry.range_bits),
+        u64::from(geometry.cell_bits),
+        u64::from(geometry.whole_cells),
+        table.len(),
+    ];
+    sink.write_all(bytemuck::bytes_of(&shape))?;
+    let (directory, lines, extras, extra_lines) = table.parts();
+    write_array(directory, sink)?;
+    write_array(lines, sink)?;
+    write_list(extras.iter().map(|extra| [extra.home, extra.first, extra.count]), sink)?;
+    write_array(extra_lines, sink)
+}
+
+/// Reads a table of an index with this plan.
+///
+/// # Errors
+/// Those of the source, and `InvalidData` where the bytes are no such table.
+pub fn read_table(source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
+    let role: u64 = read_one(source)?;
+    read_table_of(usize::try_from(role).unwrap_or(usize::MAX), source, plan)
+}
+
+fn read_table_of(role: usize, source: &mut dyn Read, plan: &Plan) -> io::Result<Table> {
+    let [slots, range_bits, cell_bits, whole_cells, count]: [u64; 5] = read_one(source)?;
+    let byte = |number: u64| u8::try_from(number).unwrap_or(u8::MAX);
+    let geometry =
+        Geometry::stored(byte(slots), byte(range_bits), byte(cell_bits), whole_cells == 1)
+            .ok_or_else(|| invalid("there is no table of this shape"))?;
+    let table_plan =
+        *plan.tables().get(role).ok_or_else(|| invalid("the index has no such table"))?;
+    let (directory, lines) = (read_array(source)?, read_array(source)?);
+    let extras = read_list(source, |[home, first, count]: [u32; 3]| Extra { home, first, count })?;
+    let extra_lines = read_array(source)?;
+    let parts = (table_plan, role, geometry, count);
+    Table::from_parts(parts, directory, lines, (extras, extra_lines))
+        .ok_or_else(|| invalid("the parts of the table do not fit each other"))
+}
+
+fn read_buckets(source: &mut dyn Read, distance_max: Distance) -> io::Result<Buckets> {
+    let values: Vec<Permuted> = read_list(source, |value| value)?;
+    if !values.is_sorted_by(|a, b| a < b) || values.len() > buckets::COUNT_MAX {
+        return Err(invalid("the fingerprints of the segment are too many or not in order"));
+    }
+    Ok(Buckets::build(distance_max, &values))
+}
+
+fn write_postings(postings: &Postings, sink: &mut dyn Write) -> io::Result<()> {
+    let Common { first, last, flags, namespaces, expiries, all_expire, any_sketch } =
+        postings.common();
+    let flags = flags.map_or(u64::MAX, u64::from);
+    let second = |expiry: Expiry| u64::from(expiry.second());
+    let (first_expiry, last_expiry) =
+        expiries.map_or((0, 0), |(first, last)| (second(first), second(last)));
+    let head: [u64; 10] = [
+        first.get(),
+        last.get(),
+        flags,
+        namespaces.0.get(),
+        namespaces.1.get(),
+        first_expiry,
+        last_expiry,
+        u64::from(all_expire),
+        u64::from(any_sketch),
+        postings.len() as u64,
+    ];
+    sink.write_all(bytemuck::bytes_of(&head))?;
+    let Words { sequences, namespaces, expiries, samples } = postings.words();
+    [sequences, namespaces, expiries, samples].iter().try_for_each(|words| write_array(words, sink))
+}
+
+fn read_postings(source: &mut dyn Read) -> io::Result<Postings> {
+    let [first, last, flags, first_namespace, last_namespace]: [u64; 5] = read_one(source)?;
+    let [first_expiry, last_expiry, all_expire, any_sketch, len]: [u64; 5] = read_one(source)?;
+    let common = Common {
+        first: Sequence::new(first),
+        last: Sequence::new(last),
+        flags: (flags != u64::MAX).then_some(u8::try_from(flags).unwrap_or(u8::MAX)),
+        namespaces: (NamespaceNumber::new(first_namespace), NamespaceNumber::new(last_namespace)),
+        expiries: Expiry::at(first_expiry).zip(Expiry::at(last_expiry)),
+        all_expire: all_expire == 1,
+        any_sketch: any_sketch == 1,
+    };
+    let words: Words<Array<u64>> = Words {
+        sequences: read_array(source)?,
+        namespaces: read_array(source)?,
+        expiries: read_array(source)?,
+        samples: read_array(source)?,
+    };
+    let lengths = Words {
+        sequences: words.sequences.len(),
+        namespaces: words.namespaces.len(),
+        expiries: words.expiries.len(),
+        samples: words.samples.len(),
+    };
+    // A number's bits are less than its words'.
+    let len = u32::try_from(len).ok().map(|len| len as usize);
+    match len {
+        Some(len) if Postings::words_of(common, len) == Some(lengths) => {
+            Ok(Postings::from_words(common, len, words))
+        }
+        _ => Err(invalid("the postings do not fit their list")),
+    }
+}
+
+fn pack_id(key: IdKey, number: u32) -> [u64; 2] {
+    [key.high, u64::from(key.low) << 32 | u64::from(number)]
+}
+
+fn unpack_id([high, low]: [u64; 2]) -> (IdKey, u32) {
+    (IdKey { high, low: (low >> 32) as u32 }, low as u32)
+}
+
+fn write_array<T: Pod>(array: &[T], sink: &mut dyn Write) -> io::Result<()> {
+    sink.write_all(&(array.len() as u64).to_le_bytes())?;
+    sink.write_all(bytemuck::cast_slice(array))
+}
+
+fn write_list<T: Pod>(
+    items: impl ExactSizeIterator<Item = T>,
+    sink: &mut dyn Write,
+) -> io::Result<()> {
+    sink.write_all(&(items.len() as u64).to_le_bytes())?;
+    let mut chunk: Vec<T> = Vec::new();
+    for item in items {
+        chunk.push(item);
+        if size_of_val(&*chunk) >= CHUNK_BYTES {
+            sink.write_all(bytemuck::cast_slice(&chunk))?;
+            chunk.clear();
+        }
+    }
+    sink.write_all(bytemuck::cast_slice(&chunk))
+}
+
+fn read_one<T: Pod + Zeroable>(source: &mut dyn Read) -> io::Result<T> {
+    let mut one = T::zeroed();
+    source.read_exact(bytemuck::bytes_of_mut(&mut one))?;
+    Ok(one)
+}
+
+fn read_array<T: Pod>(source: &mut dyn Read) -> io::Result<Array<T>> {
+    let count: u64 = read_one(source)?;
+    // Pages that are never written take no memory, so a false count does no harm.
+    let array = usize::try_from(count).ok().and_then(Array::try_zeros);
+    let mut array = array.ok_or_else(|| invalid("an array is too long for the memory"))?;
+    for chunk in array.chunks_mut((CHUNK_BYTES / size_of::<T>()).max(1)) {
+        source.read_exact(bytemuck::cast_slice_mut(chunk))?;
+    }
+    Ok(array)
+}
+
+fn read_list<T: Pod, I>(source: &mut dyn Read, item: impl Fn(T) -> I) -> io::Result<Vec<I>> {
+    let mut left: u64 = read_one(source)?;
+    let chunk_max = (CHUNK_BYTES / size_of::<T>()) as u64;
+    let (mut items, mut chunk) = (Vec::new(), Vec::new());
+    while left > 0 {
+        let now = left.min(chunk_max);
+        chunk.resize(now as usize, T::zeroed());
+        source.read_exact(bytemuck::cast_slice_mut(&mut chunk))?;
+        items.extend(chunk.iter().map(|&raw| item(raw)));
+        left -= now;
+    }
+    items.shrink_to_fit();
+    Ok(items)
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_lies_is_refused_without_taking_its_memory() {
+        use crate::tables::line::Line;
+        let claimed = u64::from(u32::MAX).to_le_bytes();
+        assert!(read_array::<Line>(&mut &claimed[..]).is_err());
+        assert!(read_list(&mut &u64::MAX.to_le_bytes()[..], |raw: [u64; 2]| raw).is_err());
+        assert!(read_array::<u64>(&mut &u64::MAX.to_le_bytes()[..]).is_err());
+    }
+}

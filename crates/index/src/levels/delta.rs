@@ -1,0 +1,644 @@
+//! The delta: the newest changes, readable while the one writer appends.
+//!
+//! Fixed arrays of write-once cells are linked into hash chains by atomic heads: one chain for each
+//! block of the fingerprint ([`Chains`], so that near ones are found as in a segment), and one by
+//! id. The writer fills the next cell, then moves a head to it. A reader follows a head and ignores
+//! what is newer than the length with which its view was published. No lock, no waiting, no
+//! `unsafe`.
+//!
+//! Each distinct fingerprint is one node, however many documents it gets, so that a flood of equal
+//! pages lengthens no chain. Memory: about 250 bytes an event, 40 of them from the start.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::document::{Expiry, Sequence};
+use crate::levels::cells::Cells;
+use crate::levels::chains::Chains;
+use crate::levels::ids::IdKey;
+use crate::levels::level::{Expected, Level};
+use crate::levels::posting::{Common, Posting};
+use crate::levels::segment::{Row, Tally};
+use crate::likely::{Keys, LIKELY_DISTANCE_MAX};
+use crate::namespaces::NamespaceNumber;
+use crate::permutation::Permuted;
+use crate::plan::{Plan, Plans, TablePlan, masks_within};
+use crate::tables::geometry::probes;
+use nearprint_fingerprint::{Distance, Sketch};
+
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
+
+/// A level under construction.
+pub struct Delta {
+    plan: Plan,
+    after: Sequence,
+    /// The nodes by the blocks of their fingerprints.
+    chains: Chains,
+    id_heads: Box<[AtomicU32]>,
+    nodes: Cells<Node>,
+    events: Cells<Event>,
+    node_count: AtomicU32,
+    event_count: AtomicU32,
+    tombstone_count: AtomicU32,
+    /// The smallest and the largest namespace, and the first expiry, of its documents, and whether
+    /// any has a sketch. A view that sees fewer events than there are may see more than it has.
+    namespaces: [AtomicU64; 2],
+    first_expiry: AtomicU32,
+    any_sketch: AtomicBool,
+    /// The number of fingerprints that a full delta adds to the older levels, once counted.
+    added: OnceLock<i64>,
+}
+
+/// One distinct fingerprint.
+struct Node {
+    value: Permuted,
+    first_event: u32,
+    last_event: AtomicU32,
+}
+
+/// One event of a fingerprint, with its links.
+struct Event {
+    at: Sequence,
+    node: u32,
+    what: DeltaEvent,
+    id: Option<IdKey>,
+    /// The next older event in the chain of the id's bucket.
+    id_older: u32,
+    /// The previous and the next event of the same node.
+    previous: u32,
+    next: AtomicU32,
+    /// The tally of the fingerprint up to and including this event.
+    tally: Tally,
+}
+
+/// The effect of a change on one fingerprint.
+#[derive(Debug)]
+pub enum DeltaEvent {
+    /// A document was put under it.
+    Put {
+        /// The document.
+        posting: Posting,
+        /// Whether the fingerprint is known to have had no document.
+        is_new: bool,
+        /// Its sketch, kept until the segment is built: its record may not be on disk yet.
+        sketch: Option<Box<Sketch>>,
+    },
+    /// A document of it was removed.
+    Removed {
+        /// The document.
+        posting: Posting,
+    },
+    /// The fingerprint was removed with all its documents.
+    Reset,
+}
+
+impl Delta {
+    /// An empty delta for changes after a sequence, with a capacity of `capacity` events.
+    pub fn new(capacity: usize, distance_max: Distance, after: Sequence) -> Self {
+        // Two chains for each event: most that a look-up walks are then empty or of one node.
+        let bits = if capacity == 0 { 0 } else { capacity.max(16).ilog2() + 1 };
+        let plan = Plan::blocks(bits, distance_max);
+        let empty = |bits: u32| (0..1_usize << bits).map(|_| AtomicU32::new(NONE)).collect();
+        Self {
+            chains: Chains::new(&plan, capacity),
+            id_heads: empty(plan.tables()[0].key_bits),
+            plan,
+            after,
+            nodes: Cells::empty(capacity),
+            events: Cells::empty(capacity),
+            node_count: AtomicU32::new(0),
+            event_count: AtomicU32::new(0),
+            tombstone_count: AtomicU32::new(0),
+            namespaces: [AtomicU64::new(u64::MAX), AtomicU64::new(0)],
+            first_expiry: AtomicU32::new(u32::MAX),
+            any_sketch: AtomicBool::new(false),
+            added: OnceLock::new(),
+        }
+    }
+
+    /// Every change in it is newer than this.
+    pub fn after(&self) -> Sequence {
+        self.after
+    }
+
+    /// The remaining capacity, in events.
+    pub fn room(&self) -> usize {
+        self.events.count() - self.len() as usize
+    }
+
+    /// The number of events.
+    pub fn len(&self) -> u32 {
+        self.event_count.load(Ordering::Acquire)
+    }
+
+    /// Whether there are no events.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of removals and resets.
+    pub fn tombstones(&self) -> u32 {
+        self.tombstone_count.load(Ordering::Acquire)
+    }
+
+    /// The number of fingerprints that a full delta adds to the older levels; counted once.
+    pub fn added(&self, count: impl FnOnce() -> i64) -> i64 {
+        *self.added.get_or_init(count)
+    }
+
+    /// The number of added fingerprints, if it has been counted.
+    pub fn known_added(&self) -> Option<i64> {
+        self.added.get().copied()
+    }
+
+    /// Memory in bytes, without sketches.
+    pub fn bytes(&self) -> usize {
+        self.chains.bytes_of_memory()
+            + size_of_val(&*self.id_heads)
+            + self.nodes.bytes()
+            + self.events.bytes()
+    }
+
+    /// Appends an event; `id` is that of a put document.
+    ///
+    /// Only one writer may call it: concurrent calls would fill the same cell.
+    ///
+    /// # Panics
+    /// When the delta is full.
+    pub fn append(&self, at: Sequence, value: Permuted, what: DeltaEvent, id: Option<IdKey>) {
+        let index = self.len();
+        let node_index = self.node_of(value);
+        let node = node_index.map(|i| self.node(i));
+        let previous = node.map_or(NONE, |node| node.last_event.load(Ordering::Relaxed));
+        let before = if previous == NONE { Tally::default() } else { self.event(previous).tally };
+        if !matches!(what, DeltaEvent::Put { .. }) {
+            self.tombstone_count.fetch_add(1, Ordering::Release);
+        }
+        if let DeltaEvent::Put { posting, .. } = &what {
+            self.note(*posting);
+        }
+        let id_head = id.map(|key| &self.id_heads[self.id_bucket(key)]);
+        let event = Event {
+            at,
+            node: node_index.unwrap_or_else(|| self.node_count.load(Ordering::Relaxed)),
+            tally: before.then(what.tally(at)),
+            what,
+            id,
+            id_older: id_head.map_or(NONE, |head| head.load(Ordering::Relaxed)),
+            previous,
+            next: AtomicU32::new(NONE),
+        };
+        self.events.fill(index, event);
+        match node {
+            Some(node) => {
+                self.event(previous).next.store(index, Ordering::Release);
+                node.last_event.store(index, Ordering::Release);
+            }
+            None => self.add_node(value, index),
+        }
+        if let Some(head) = id_head {
+            head.store(index, Ordering::Release);
+        }
+        self.event_count.store(index + 1, Ordering::Release);
+    }
+
+    /// The properties that its documents share; `None` if it has no documents. Those of a single
+    /// posting that all of them resemble: of sequences and flags nothing is known.
+    pub fn common(&self) -> Option<Common> {
+        let [first, last] = self.namespaces.each_ref().map(|number| number.load(Ordering::Relaxed));
+        let namespace =
+            |number| Posting { namespace: NamespaceNumber::new(number), ..Posting::default() };
+        let expiry = Expiry::at(self.first_expiry.load(Ordering::Relaxed).into())
+            .filter(|expiry| *expiry != Expiry::MAX);
+        let expiring = Posting { expiry, ..namespace(first) };
+        let any_sketch = self.any_sketch.load(Ordering::Relaxed);
+        let common = || Common::of(expiring).and(Common::of(namespace(last)));
+        (first <= last).then(|| Common { any_sketch, ..common() })
+    }
+
+    /// Notes namespace, expiry and sketch of a document.
+    fn note(&self, posting: Posting) {
+        let (number, [first, last]) = (posting.namespace.get(), &self.namespaces);
+        // One writer: what it loads is what it stored.
+        if first.load(Ordering::Relaxed) > number {
+            first.store(number, Ordering::Relaxed);
+        }
+        if last.load(Ordering::Relaxed) < number {
+            last.store(number, Ordering::Relaxed);
+        }
+        if let Some(expiry) = posting.expiry
+            && self.first_expiry.load(Ordering::Relaxed) > expiry.second()
+        {
+            self.first_expiry.store(expiry.second(), Ordering::Relaxed);
+        }
+        if posting.sample.is_some() && !self.any_sketch.load(Ordering::Relaxed) {
+            self.any_sketch.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The delta as it was when it had `length` events.
+    pub fn at(&self, length: u32) -> DeltaAt<'_> {
+        DeltaAt { delta: self, length: length.min(self.len()) }
+    }
+
+    fn add_node(&self, value: Permuted, first_event: u32) {
+        let index = self.node_count.load(Ordering::Relaxed);
+        let node = Node { value, first_event, last_event: AtomicU32::new(first_event) };
+        self.nodes.fill(index, node);
+        self.chains.push(value, index, |other| self.node(other).value);
+        self.node_count.store(index + 1, Ordering::Release);
+    }
+
+    fn id_bucket(&self, key: IdKey) -> usize {
+        key.high as usize & (self.id_heads.len() - 1)
+    }
+
+    #[inline]
+    fn node(&self, index: u32) -> &Node {
+        self.nodes.get(index).expect("a head points at a filled node")
+    }
+
+    fn event(&self, index: u32) -> &Event {
+        self.events.get(index).expect("a link points at a filled event")
+    }
+
+    fn node_of(&self, value: Permuted) -> Option<u32> {
+        let chain = (0, self.chains.key(0, value));
+        self.chains.find(chain, value, 0, |node| self.node(node).value == value)
+    }
+}
+
+/// Whether `value` lies in a chain that a look-up of `query` walks in a table.
+#[inline]
+fn meets(plan: TablePlan, radius: Option<u32>, query: Permuted, value: Permuted) -> bool {
+    radius.is_some_and(|radius| ((query ^ value) & plan.mask()).count_ones() <= radius)
+}
+
+impl std::fmt::Debug for Delta {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Delta(after {}, {} of {} events)", self.after, self.len(), self.events.count())
+    }
+}
+
+impl DeltaEvent {
+    fn tally(&self, at: Sequence) -> Tally {
+        match self {
+            Self::Put { posting, .. } => Tally {
+                documents: 1,
+                listed: i64::from(posting.is_listed),
+                namespace: posting.group_namespace(),
+                ..Tally::default()
+            },
+            Self::Removed { posting } => {
+                Tally { documents: -1, listed: -i64::from(posting.is_listed), ..Tally::default() }
+            }
+            Self::Reset => Tally { reset: Some(at), ..Tally::default() },
+        }
+    }
+}
+
+/// A delta as one view sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct DeltaAt<'a> {
+    delta: &'a Delta,
+    length: u32,
+}
+
+impl<'a> DeltaAt<'a> {
+    /// Prefetches the heads of the chains that a look-up walks.
+    pub fn prefetch(self, query: Permuted, distance: Distance) {
+        self.each_chain(distance, |table, flips| {
+            let key = self.delta.chains.key(table, query) ^ flips as usize;
+            self.delta.chains.prefetch(table, key);
+        });
+    }
+
+    /// The first step of a look-up: prefetches the newest chunk of each of these chains.
+    pub fn locate(self, query: Permuted, distance: Distance) {
+        let Delta { chains, nodes, .. } = self.delta;
+        self.each_chain(distance, |table, flips| {
+            let key = chains.key(table, query) ^ flips as usize;
+            chains.locate(table, key, |node| nodes.prefetch(node));
+        });
+    }
+
+    /// Prefetches the heads of the chains of a fingerprint that will be appended.
+    pub fn prefetch_value(self, value: Permuted) {
+        let chains = &self.delta.chains;
+        for table in 0..self.delta.plan.tables().len() {
+            chains.prefetch(table, chains.key(table, value));
+        }
+    }
+
+    /// Prefetches the newest chunk of the chain in which the writer looks for the fingerprint.
+    pub fn locate_value(self, value: Permuted) {
+        let Delta { chains, nodes, .. } = self.delta;
+        chains.locate(0, chains.key(0, value), |node| nodes.prefetch(node));
+    }
+
+    /// The number of chains that a look-up visits.
+    pub fn cells(self, distance: Distance) -> usize {
+        let plan = &self.delta.plan;
+        let tables = plan.radii(distance).iter().zip(plan.tables());
+        let cells = tables.filter_map(|(radius, table)| Some(probes(table.key_bits, (*radius)?)));
+        cells.sum::<u64>() as usize
+    }
+
+    /// Calls `each` with every table and key flips of a look-up.
+    fn each_chain(self, distance: Distance, mut each: impl FnMut(usize, u32)) {
+        let plan = &self.delta.plan;
+        for (i, (radius, table)) in plan.radii(distance).iter().zip(plan.tables()).enumerate() {
+            let &Some(radius) = radius else { continue };
+            masks_within(table.key_bits, radius).for_each(|flips| each(i, flips as u32));
+        }
+    }
+
+    /// The second step of a look-up: calls `found` with every fingerprint within `distance` of the
+    /// query, once each, including fingerprints whose only events are removals.
+    pub fn near(self, query: Permuted, distance: Distance, found: &mut impl FnMut(Permuted)) {
+        let (plans, radii) = (self.delta.plan.tables(), self.delta.plan.radii(distance));
+        let within = u32::from(distance.get());
+        for (table, (radius, plan)) in radii.iter().zip(plans).enumerate() {
+            let &Some(radius) = radius else { continue };
+            for flips in masks_within(plan.key_bits, radius) {
+                self.near_in_chain(query, (table, flips as u32), within, &mut |value| {
+                    let mut earlier = plans.iter().zip(radii).take(table);
+                    if !earlier.any(|(plan, radius)| meets(*plan, *radius, query, value)) {
+                        found(value);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Calls `found` with every fingerprint in the chains of these keys that is within the distance of
+    /// likely searches; one may be found more than once.
+    pub(crate) fn near_likely(
+        self,
+        query: Permuted,
+        keys: &Keys,
+        found: &mut impl FnMut(Permuted),
+    ) {
+        match keys {
+            Keys::Listed(keys) => {
+                for &chain in keys {
+                    self.near_in_chain(query, chain, LIKELY_DISTANCE_MAX, found);
+                }
+            }
+            Keys::All => {
+                let is_near =
+                    |value: &Permuted| (value ^ query).count_ones() <= LIKELY_DISTANCE_MAX;
+                self.values().map(|(value, _)| value).filter(is_near).for_each(found);
+            }
+        }
+    }
+
+    #[inline]
+    fn near_in_chain(
+        self,
+        query: Permuted,
+        (table, flips): (usize, u32),
+        within: u32,
+        found: &mut impl FnMut(Permuted),
+    ) {
+        let Delta { chains, .. } = self.delta;
+        let chain = (table, chains.key(table, query) ^ flips as usize);
+        // The bits of the key that differ count already.
+        let Some(left) = within.checked_sub(flips.count_ones()) else { return };
+        chains.find(chain, query, left, |node| {
+            let node = self.delta.node(node);
+            if (node.value ^ query).count_ones() <= within && node.first_event < self.length {
+                found(node.value);
+            }
+            false
+        });
+    }
+
+    /// The tables whose chains a look-up visits.
+    pub fn plan(self) -> &'a Plan {
+        &self.delta.plan
+    }
+
+    /// The fingerprints with events after a sequence; one may come more than once. Cost: the number
+    /// of those events.
+    pub(crate) fn changed_since(self, since: Sequence) -> impl Iterator<Item = Permuted> + 'a {
+        let (mut from, mut to) = (0, self.length);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            if self.delta.event(middle).at > since {
+                to = middle;
+            } else {
+                from = middle + 1;
+            }
+        }
+        let events = (from..self.length).map(move |index| self.delta.event(index));
+        events.map(move |event| self.delta.node(event.node).value)
+    }
+
+    /// The number of events that the view sees.
+    pub fn length(self) -> u32 {
+        self.length
+    }
+
+    /// The delta itself.
+    pub fn delta(self) -> &'a Delta {
+        self.delta
+    }
+
+    /// The tally of a fingerprint. Skips events that are newer than the view.
+    pub fn tally(self, value: Permuted) -> Tally {
+        self.last_event(value).map_or_else(Tally::default, |event| event.tally)
+    }
+
+    /// The fingerprints, each with its number.
+    pub fn values(self) -> impl Iterator<Item = (Permuted, u32)> + 'a {
+        let count = self.delta.node_count.load(Ordering::Acquire);
+        let nodes = (0..count).map(move |number| (self.delta.node(number), number));
+        nodes
+            .filter(move |(node, _)| node.first_event < self.length)
+            .map(|(node, number)| (node.value, number))
+    }
+
+    /// The tally of the fingerprint with a number.
+    pub fn tally_of(self, number: u32) -> Tally {
+        self.last_event_of(self.delta.node(number)).map_or_else(Tally::default, |event| event.tally)
+    }
+
+    /// Whether the fingerprint with a number is known to have had no document before.
+    pub fn is_new(self, number: u32) -> bool {
+        let first = &self.delta.event(self.delta.node(number).first_event).what;
+        matches!(first, DeltaEvent::Put { is_new: true, .. })
+    }
+
+    /// The events of a fingerprint, oldest first, with the sequence of each.
+    pub fn events(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
+        let node = self.delta.node_of(value).map(|index| self.delta.node(index));
+        node.into_iter().flat_map(move |node| self.events_of_node(node))
+    }
+
+    /// All events, in the order in which they were made, each with its fingerprint.
+    pub fn all_events(self) -> impl Iterator<Item = (Permuted, &'a DeltaEvent)> {
+        let events = (0..self.length).map(move |index| self.delta.event(index));
+        events.map(move |event| (self.delta.node(event.node).value, &event.what))
+    }
+
+    /// The last reset of a fingerprint.
+    pub fn last_reset(self, value: Permuted) -> Option<Sequence> {
+        self.tally(value).reset
+    }
+
+    fn events_of_node(self, node: &'a Node) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
+        let link = move |index: u32| (index < self.length).then(|| self.delta.event(index));
+        let first = link(node.first_event);
+        std::iter::successors(first, move |event| link(event.next.load(Ordering::Acquire)))
+            .map(|event| (event.at, &event.what))
+    }
+
+    /// The newest change of a fingerprint.
+    pub fn last_change(self, value: Permuted) -> Option<Sequence> {
+        self.last_event(value).map(|event| event.at)
+    }
+
+    /// The newest change.
+    pub fn last(self) -> Option<Sequence> {
+        self.length.checked_sub(1).map(|index| self.delta.event(index).at)
+    }
+
+    /// The newest document that was put under an id.
+    pub fn find_id(self, key: IdKey) -> Option<(Permuted, Posting)> {
+        let mut index = self.delta.id_heads[self.delta.id_bucket(key)].load(Ordering::Acquire);
+        while index != NONE {
+            let event = self.delta.event(index);
+            if let (DeltaEvent::Put { posting, .. }, true) =
+                (&event.what, event.id == Some(key) && index < self.length)
+            {
+                return Some((self.delta.node(event.node).value, *posting));
+            }
+            index = event.id_older;
+        }
+        None
+    }
+
+    /// Builds the level with the same content.
+    pub fn to_level(self, plans: &Plans) -> Level {
+        let postings = (0..self.length).filter_map(|i| match &self.delta.event(i).what {
+            DeltaEvent::Put { posting, .. } => Some(Common::of(*posting)),
+            DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
+        });
+        let common = postings.reduce(Common::and).unwrap_or(Common::NONE);
+        let count = self.delta.node_count.load(Ordering::Acquire);
+        let small = plans.is_small(u64::from(count));
+        let expected = Expected { plans, small, count: count as usize, common, oldest: false };
+        let add = |i: u32, row: &mut Row| {
+            for (at, event) in self.events_of_node(self.delta.node(i)) {
+                match event {
+                    DeltaEvent::Put { posting, .. } => row.put(*posting),
+                    DeltaEvent::Removed { posting } => row.remove(*posting),
+                    DeltaEvent::Reset => row.reset(at),
+                }
+            }
+        };
+        Level::of(expected, self.values(), add, self.ids())
+    }
+
+    /// The newest document of each id, by key.
+    fn ids(self) -> impl Iterator<Item = (IdKey, Permuted, Sequence)> {
+        let mut ids: Vec<(IdKey, Sequence, Permuted)> = (0..self.length)
+            .map(|i| self.delta.event(i))
+            .filter_map(|e| Some((e.id?, e.at, self.delta.node(e.node).value)))
+            .collect();
+        // The newest document of each id comes first and is the one that stays.
+        ids.sort_unstable_by_key(|&(key, at, _)| (key, std::cmp::Reverse(at)));
+        ids.dedup_by_key(|(key, ..)| *key);
+        ids.into_iter().map(|(key, at, value)| (key, value, at))
+    }
+
+    fn last_event(self, value: Permuted) -> Option<&'a Event> {
+        self.last_event_of(self.delta.node(self.delta.node_of(value)?))
+    }
+
+    fn last_event_of(self, node: &Node) -> Option<&'a Event> {
+        let mut index = node.last_event.load(Ordering::Acquire);
+        while index != NONE && index >= self.length {
+            index = self.delta.event(index).previous;
+        }
+        (index != NONE).then(|| self.delta.event(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn filled(values: &[Permuted], distance_max: Distance) -> Delta {
+        let delta = Delta::new(values.len(), distance_max, Sequence::ZERO);
+        for (&value, sequence) in values.iter().zip(1..) {
+            let sequence = Sequence::new(sequence);
+            let posting = Posting { sequence, ..Posting::default() };
+            let put = DeltaEvent::Put { posting, is_new: false, sketch: None };
+            delta.append(sequence, value, put, None);
+        }
+        delta
+    }
+
+    fn sorted(mut values: Vec<Permuted>) -> Vec<Permuted> {
+        values.sort_unstable();
+        values
+    }
+
+    proptest! {
+        /// Near fingerprints around three centres, some of them appended after the view was taken.
+        #[test]
+        fn look_ups_find_what_a_scan_of_the_visible_finds(
+            stored in prop::collection::vec((0..3_u64, prop::collection::vec(0..64_u32, 0..8)), 1..400),
+            visible in any::<prop::sample::Index>(),
+            asked in (0..3_u64, prop::collection::vec(0..64_u32, 0..4)),
+            keys in prop::collection::vec((0..4_usize, 0..16_u32, 0..16_u32), 0..12),
+            distance_max in 0..=12_u8,
+            within in 0..=10_u32,
+        ) {
+            let of = |(centre, flips): &(u64, Vec<u32>)| {
+                let centre = centre.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                flips.iter().fold(centre, |value, bit| value ^ 1 << bit)
+            };
+            let (values, query): (Vec<_>, _) = (stored.iter().map(of).collect(), of(&asked));
+            let distance_max = Distance::new(distance_max).unwrap();
+            let delta = filled(&values, distance_max);
+            let length = visible.index(values.len() + 1);
+            let at = delta.at(length as u32);
+            let mut seen = sorted(values[..length].to_vec());
+            seen.dedup();
+
+            let mut found = Vec::new();
+            at.near(query, distance_max, &mut |value| found.push(value));
+            let distance = |value: Permuted| (value ^ query).count_ones();
+            let mut near = seen.clone();
+            near.retain(|&value| distance(value) <= u32::from(distance_max.get()));
+            prop_assert_eq!(sorted(found), near);
+
+            let tables = at.plan().tables();
+            let keys: Vec<(usize, u32)> = keys
+                .into_iter()
+                .filter(|(table, ..)| *table < tables.len())
+                .map(|(table, one, other)| {
+                    let flips = 1 << one | 1 << other;
+                    (table, flips & ((1 << tables[table].key_bits) - 1))
+                })
+                .collect();
+            let mut found = Vec::new();
+            for &key in &keys {
+                at.near_in_chain(query, key, within, &mut |value| found.push(value));
+            }
+            let key = |table: usize, value| delta.chains.key(table, value);
+            let of_chain = |&(table, flips): &(usize, u32)| {
+                let asked = key(table, query) ^ flips as usize;
+                seen.iter().copied().filter(move |&value| key(table, value) == asked)
+            };
+            let all = keys.iter().flat_map(of_chain);
+            let near = all.filter(|&value| distance(value) <= within).collect();
+            prop_assert_eq!(sorted(found), sorted(near));
+        }
+    }
+}

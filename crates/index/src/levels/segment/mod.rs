@@ -1,0 +1,511 @@
+//! A segment: an immutable level of the index.
+//!
+//! Its distinct fingerprints are sorted, in one of two forms depending on their count
+//! ([`crate::levels::sorted`]). The *number* of a fingerprint is its position there; the
+//! posting with the same number is its oldest document. The few fingerprints with more documents
+//! have a group of later postings. A *document number* is the number of the fingerprint or, for a
+//! later posting, the count of numbers plus the posting's index: the id index refers to these. A
+//! small segment has all tables of its plan; those of a large one except the first are secondary
+//! tables, see [`crate::view`].
+
+mod removals;
+mod split;
+
+pub use removals::Removal;
+use removals::Removals;
+
+use std::sync::OnceLock;
+
+use crate::document::Sequence;
+use crate::levels::ids::{IdKey, IdTable};
+use crate::levels::posting::{Common, Posting, Postings};
+use crate::levels::sorted;
+use crate::levels::sorted::Sorted;
+use crate::namespaces::NamespaceNumber;
+use crate::permutation::Permuted;
+use crate::plan::{Key, TablePlan};
+use crate::tables::partition::PARTITIONS;
+use crate::tables::table::Number;
+use crate::tables::table::build::Counts;
+use nearprint_fingerprint::Distance;
+
+/// An immutable level of the index.
+#[derive(Debug)]
+pub struct Segment {
+    sorted: Sorted,
+    oldest: Postings,
+    /// By number.
+    groups: Vec<Group>,
+    later: Postings,
+    ids: IdTable,
+    removals: Removals,
+    /// By key.
+    resets: Vec<Reset>,
+    /// The number of fingerprints that it adds to the older levels, once counted.
+    added: OnceLock<i64>,
+}
+
+/// The later postings of a fingerprint with several documents: they end where the next group
+/// starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) number: Number,
+    pub(crate) start: u32,
+    /// The number of its listed postings, including the oldest.
+    pub(crate) listed: u32,
+    /// Whether all of them are of one namespace and none expires.
+    pub(crate) is_uniform: bool,
+}
+
+/// Every document of a fingerprint older than `sequence` is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reset {
+    /// The fingerprint.
+    pub value: Permuted,
+    /// The change that forgot it.
+    pub sequence: Sequence,
+}
+
+/// The effect of one level on the documents of one fingerprint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    /// The reset that removed all older documents.
+    pub reset: Option<Sequence>,
+    /// Documents put minus documents removed, since the reset if there is one.
+    pub documents: i64,
+    /// The same difference for listed documents.
+    pub listed: i64,
+    /// The namespace of the documents put; [`NamespaceNumber::MIXED`] if there are several, or if
+    /// some of the documents expire.
+    pub namespace: NamespaceNumber,
+}
+
+impl Default for Tally {
+    /// Of no document.
+    fn default() -> Self {
+        Self { reset: None, documents: 0, listed: 0, namespace: NamespaceNumber::NONE }
+    }
+}
+
+impl Tally {
+    /// Of documents that were put.
+    fn of(postings: &[Posting]) -> Self {
+        let namespaces = postings.iter().map(|posting| posting.group_namespace());
+        Self {
+            reset: None,
+            documents: postings.len() as i64,
+            listed: postings.iter().filter(|posting| posting.is_listed).count() as i64,
+            namespace: namespaces.fold(NamespaceNumber::NONE, NamespaceNumber::and),
+        }
+    }
+
+    /// Combines it with the tally of a newer level.
+    #[must_use]
+    pub fn then(self, newer: Self) -> Self {
+        match newer.reset {
+            Some(_) => newer,
+            None => Self {
+                reset: self.reset,
+                documents: self.documents + newer.documents,
+                listed: self.listed + newer.listed,
+                namespace: self.namespace.and(newer.namespace),
+            },
+        }
+    }
+}
+
+/// Memory of a segment by part, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bytes {
+    /// All tables of a small segment, the first table of a large one.
+    pub tables: u64,
+    /// Postings.
+    pub postings: u64,
+    /// The id index.
+    pub ids: u64,
+    /// Removals and resets.
+    pub removals: u64,
+}
+
+impl Bytes {
+    /// All parts together.
+    pub fn total(self) -> u64 {
+        self.tables + self.postings + self.ids + self.removals
+    }
+}
+
+impl Segment {
+    /// Its effect on the documents of a fingerprint.
+    pub fn tally(&self, value: Permuted) -> Tally {
+        let mut tally = Tally::default();
+        if let Some(number) = self.sorted.find(value) {
+            let oldest = self.oldest.get(number as usize);
+            (tally.documents, tally.listed) = (1, i64::from(oldest.is_listed));
+            tally.namespace = oldest.group_namespace();
+            if let Some(at) = self.group(number) {
+                let group = self.groups[at];
+                tally.documents += self.later_of(at).len() as i64;
+                tally.listed = i64::from(group.listed);
+                if !group.is_uniform {
+                    tally.namespace = NamespaceNumber::MIXED;
+                }
+            }
+        }
+        for removal in self.removals_of(value) {
+            tally.documents -= 1;
+            tally.listed -= i64::from(removal.posting.is_listed);
+        }
+        tally.reset = self.reset_of(value);
+        tally
+    }
+
+    /// The postings of a fingerprint, oldest first, those removed by newer levels included.
+    pub fn postings(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
+        self.sorted.find(value).into_iter().flat_map(|number| self.postings_at(number))
+    }
+
+    /// Prefetches the data where look-ups of a fingerprint's documents and removals begin.
+    pub(crate) fn prefetch_value(&self, value: Permuted) {
+        self.sorted.prefetch_value(value);
+        self.removals.prefetch_value(value);
+    }
+
+    /// Prefetches the data that the prefetched one leads to.
+    pub(crate) fn locate_value(&self, value: Permuted) {
+        self.sorted.locate_value(value);
+        self.removals.locate_value(value);
+    }
+
+    /// The removals of a fingerprint's documents, by sequence of the document.
+    pub fn removals_of(&self, value: Permuted) -> &[Removal] {
+        self.removals.of(value)
+    }
+
+    /// The newest document that this level put under an id.
+    pub fn find_id(&self, key: IdKey) -> Option<(Permuted, Posting)> {
+        self.ids.get(key).map(|number| self.document(number))
+    }
+
+    /// The number of distinct fingerprints.
+    pub fn fingerprints(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// The number of documents.
+    pub fn documents(&self) -> usize {
+        self.fingerprints() + self.later.len()
+    }
+
+    /// The number of fingerprints that it adds to the older levels; counted once.
+    pub fn added(&self, count: impl FnOnce() -> i64) -> i64 {
+        *self.added.get_or_init(count)
+    }
+
+    /// The number of added fingerprints, if it has been counted.
+    pub fn known_added(&self) -> Option<i64> {
+        self.added.get().copied()
+    }
+
+    /// The number of removals and resets.
+    pub fn tombstones(&self) -> usize {
+        self.removals.all().len() + self.resets.len()
+    }
+
+    /// Its fingerprints.
+    pub fn sorted(&self) -> &Sorted {
+        &self.sorted
+    }
+
+    /// The parts that all of its postings share; `None` without postings.
+    pub(crate) fn common(&self) -> Option<Common> {
+        let oldest = (!self.sorted.is_empty()).then(|| self.oldest.common())?;
+        Some(if self.later.is_empty() { oldest } else { oldest.and(self.later.common()) })
+    }
+
+    /// Memory by part.
+    pub fn bytes(&self) -> Bytes {
+        Bytes {
+            tables: self.sorted.bytes() as u64,
+            postings: (self.oldest.bytes()
+                + self.later.bytes()
+                + self.groups.capacity() * size_of::<Group>()) as u64,
+            ids: self.ids.bytes() as u64,
+            removals: (self.removals.bytes() + self.resets.capacity() * size_of::<Reset>()) as u64,
+        }
+    }
+
+    /// The postings of a fingerprint's number, oldest first.
+    pub(crate) fn postings_at(&self, number: Number) -> impl Iterator<Item = Posting> + '_ {
+        let later = self.group(number).map_or(0..0, |group| self.later_of(group));
+        std::iter::once(self.oldest.get(number as usize)).chain(later.map(|i| self.later.get(i)))
+    }
+
+    pub(crate) fn reset_of(&self, value: Permuted) -> Option<Sequence> {
+        if self.resets.is_empty() {
+            return None;
+        }
+        let order = self.sorted.order();
+        let key = order.key(value);
+        let at = self.resets.binary_search_by_key(&key, |reset| order.key(reset.value)).ok()?;
+        Some(self.resets[at].sequence)
+    }
+
+    /// The document with a number.
+    pub(crate) fn document(&self, number: u32) -> (Permuted, Posting) {
+        match (number as usize).checked_sub(self.sorted.numbers()) {
+            None => (self.sorted.value(number), self.oldest.get(number as usize)),
+            Some(later) => {
+                let group = self.groups.partition_point(|group| group.start as usize <= later) - 1;
+                (self.sorted.value(self.groups[group].number), self.later.get(later))
+            }
+        }
+    }
+
+    pub(crate) fn ids(&self) -> &IdTable {
+        &self.ids
+    }
+
+    pub(crate) fn removals(&self) -> &[Removal] {
+        self.removals.all()
+    }
+
+    pub(crate) fn resets(&self) -> &[Reset] {
+        &self.resets
+    }
+
+    /// The parts of an image other than the table, ids, removals and resets.
+    pub(crate) fn postings_parts(&self) -> (&Postings, &[Group], &Postings) {
+        (&self.oldest, &self.groups, &self.later)
+    }
+
+    fn group(&self, number: Number) -> Option<usize> {
+        self.groups.binary_search_by_key(&number, |group| group.number).ok()
+    }
+
+    fn later_of(&self, group: usize) -> std::ops::Range<usize> {
+        let end = self.groups.get(group + 1).map_or(self.later.len(), |next| next.start as usize);
+        self.groups[group].start as usize..end
+    }
+
+    /// The document that a change put under a fingerprint.
+    pub(crate) fn put_by(&self, sequence: Sequence, value: Permuted) -> Option<Posting> {
+        let Common { first, last, .. } = self.common()?;
+        if sequence < first || last < sequence {
+            return None;
+        }
+        self.number_of(value, sequence).map(|number| self.document(number).1)
+    }
+
+    fn number_of(&self, value: Permuted, sequence: Sequence) -> Option<u32> {
+        let number = self.sorted.find(value)?;
+        if self.oldest.get(number as usize).sequence == sequence {
+            return Some(number);
+        }
+        // Later postings ascend by sequence.
+        let range = self.later_of(self.group(number)?);
+        let (mut low, mut high) = (range.start, range.end);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.later.get(middle).sequence < sequence {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        (low < range.end && self.later.get(low).sequence == sequence)
+            .then(|| (self.sorted.numbers() + low) as u32)
+    }
+}
+
+/// Takes the rows of a new segment in ascending order of key.
+#[derive(Debug)]
+pub struct Builder {
+    sorted: sorted::Builder,
+    order: TablePlan,
+    oldest: Postings,
+    groups: Vec<Group>,
+    later: Vec<Posting>,
+    removals: Vec<Removal>,
+    resets: Vec<Reset>,
+}
+
+impl Builder {
+    /// A builder of a small segment with about `count` fingerprints, whose postings share `common`.
+    pub fn small(distance_max: Distance, count: usize, common: Common) -> Self {
+        Self::new(sorted::Builder::small(distance_max, count), common)
+    }
+
+    /// A builder of a large segment with these counts.
+    pub fn large(counts: &Counts, common: Common) -> Self {
+        Self::new(sorted::Builder::large(counts), common)
+    }
+
+    /// Builders of the partitions of a large segment, if it has partitions.
+    pub fn partitions(counts: &Counts, common: Common) -> Option<[Self; PARTITIONS]> {
+        Some(sorted::Builder::partitions(counts)?.map(|partition| Self::new(partition, common)))
+    }
+
+    fn new(sorted: sorted::Builder, common: Common) -> Self {
+        Self {
+            oldest: Postings::new(common, sorted.numbers()),
+            order: sorted.order(),
+            sorted,
+            groups: Vec::new(),
+            later: Vec::new(),
+            removals: Vec::new(),
+            resets: Vec::new(),
+        }
+    }
+
+    /// Adds the row of the fingerprint with the next larger key.
+    #[inline]
+    pub fn push(&mut self, key: Key, row: &Row) {
+        if let Some((oldest, later)) = row.postings.split_first() {
+            let number = self.sorted.push(key);
+            self.oldest.set(number as usize, *oldest);
+            if !later.is_empty() {
+                let Tally { listed, namespace, .. } = Tally::of(&row.postings);
+                let (listed, is_uniform) =
+                    (listed.unsigned_abs() as u32, namespace != NamespaceNumber::MIXED);
+                let start = self.later.len() as u32;
+                self.later.extend(later);
+                self.groups.push(Group { number, start, listed, is_uniform });
+            }
+        }
+        if !row.removals.is_empty() || row.reset.is_some() {
+            let value = self.order.value(key);
+            self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
+            self.resets.extend(row.reset.map(|sequence| Reset { value, sequence }));
+        }
+    }
+
+    /// Builds the segment. `ids` are sorted by distinct keys; ids whose document is not in the rows
+    /// are dropped.
+    pub fn finish(mut self, ids: impl IntoIterator<Item = (IdKey, Permuted, Sequence)>) -> Segment {
+        // Rows arrive by key, but numbers in extra lines come last.
+        let (groups, later) = by_number(self.groups, &self.later);
+        let sorted = self.sorted.finish();
+        self.oldest.extend_to(sorted.numbers());
+        let mut segment = Segment {
+            sorted,
+            oldest: self.oldest,
+            groups,
+            later,
+            ids: IdTable::default(),
+            removals: Removals::of_sorted(self.order, self.removals)
+                .expect("rows are pushed by key"),
+            resets: self.resets,
+            added: OnceLock::new(),
+        };
+        let numbered: Vec<(IdKey, u32)> = ids
+            .into_iter()
+            .filter_map(|(key, value, sequence)| Some((key, segment.number_of(value, sequence)?)))
+            .collect();
+        segment.ids = IdTable::from_sorted(numbered.into_iter());
+        segment
+    }
+}
+
+/// Groups and their later postings in the order of their numbers.
+fn by_number(mut groups: Vec<Group>, postings: &[Posting]) -> (Vec<Group>, Postings) {
+    let mut ends: Vec<u32> = groups.iter().skip(1).map(|group| group.start).collect();
+    ends.push(postings.len() as u32);
+    let mut ends: Vec<(Group, u32)> = groups.drain(..).zip(ends).collect();
+    ends.sort_unstable_by_key(|(group, _)| group.number);
+    let common = postings.iter().copied().map(Common::of).reduce(Common::and);
+    let mut later = Postings::new(common.unwrap_or(Common::NONE), postings.len());
+    let mut next = 0;
+    for (group, end) in ends {
+        groups.push(Group { start: next as u32, ..group });
+        for &posting in &postings[group.start as usize..end as usize] {
+            later.set(next, posting);
+            next += 1;
+        }
+    }
+    (groups, later)
+}
+
+/// The parts of an image; `None` where they do not fit each other.
+impl Segment {
+    pub(crate) fn from_parts(
+        sorted: Sorted,
+        (oldest, groups, later): (Postings, Vec<Group>, Postings),
+        ids: IdTable,
+        (removals, resets): (Vec<Removal>, Vec<Reset>),
+    ) -> Option<Self> {
+        let order = sorted.order();
+        let numbers = sorted.numbers();
+        let in_order = |a: &Group, b: &Group| a.number < b.number && a.start < b.start;
+        let within = |group: &Group| {
+            (group.number as usize) < numbers && (group.start as usize) < later.len()
+        };
+        let sound = oldest.len() >= numbers
+            && groups.iter().all(within)
+            && groups.is_sorted_by(in_order)
+            && groups.first().map_or(later.is_empty(), |group| group.start == 0)
+            && ids.iter().all(|(_, number)| (number as usize) < numbers + later.len())
+            && resets.is_sorted_by(|a, b| order.key(a.value) < order.key(b.value));
+        let removals = Removals::of_sorted(order, removals)?;
+        let added = OnceLock::new();
+        let segment = Self { sorted, oldest, groups, later, ids, removals, resets, added };
+        sound.then_some(segment)
+    }
+}
+
+/// The combined effect of a level's changes to one fingerprint, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Documents put and not removed, oldest first.
+    pub postings: Vec<Posting>,
+    /// Documents of older levels that were removed, by sequence.
+    pub removals: Vec<Posting>,
+    /// The reset that removed everything older.
+    pub reset: Option<Sequence>,
+}
+
+impl Row {
+    /// Empties the row.
+    pub fn clear(&mut self) {
+        self.postings.clear();
+        self.removals.clear();
+        self.reset = None;
+    }
+
+    /// Adds a document.
+    pub fn put(&mut self, posting: Posting) {
+        self.postings.push(posting);
+    }
+
+    /// Removes a document: one of the row, or one of an older level.
+    pub fn remove(&mut self, posting: Posting) {
+        if let Ok(at) = self.postings.binary_search_by_key(&posting.sequence, |p| p.sequence) {
+            self.postings.remove(at);
+        } else {
+            let at = self.removals.partition_point(|p| p.sequence < posting.sequence);
+            self.removals.insert(at, posting);
+        }
+    }
+
+    /// Removes the fingerprint with all its documents.
+    pub fn reset(&mut self, sequence: Sequence) {
+        self.clear();
+        self.reset = Some(sequence);
+    }
+
+    /// Drops removals and resets, since there are no older levels.
+    pub fn forget_older(&mut self) {
+        self.removals.clear();
+        self.reset = None;
+    }
+
+    /// The tally of the row.
+    pub fn tally(&self) -> Tally {
+        let (put, removed) = (Tally::of(&self.postings), Tally::of(&self.removals));
+        Tally {
+            reset: self.reset,
+            documents: put.documents - removed.documents,
+            listed: put.listed - removed.listed,
+            namespace: put.namespace,
+        }
+    }
+}

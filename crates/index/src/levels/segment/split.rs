@@ -1,0 +1,183 @@
+//! Splitting a segment into partitions, and joining them ([`crate::tables::table::split`]).
+//!
+//! When a segment is split, the partitions share its lines and postings; ids are copied. When
+//! partitions are joined, postings are copied too, after the inputs of the merge have been freed.
+
+use std::sync::OnceLock;
+
+use crate::levels::ids::IdTable;
+use crate::levels::posting::{Posting, Postings};
+use crate::levels::segment::removals::{Removal, Removals};
+use crate::levels::segment::{Group, Segment, by_number};
+use crate::levels::sorted::Sorted;
+use crate::plan::head;
+use crate::tables::partition::{PARTITIONS, Partition};
+use crate::tables::table::split::Places;
+use crate::tables::table::{Number, Table};
+
+/// Groups with their later postings, while they are collected.
+type Gathered = (Vec<Group>, Vec<Posting>);
+
+impl Segment {
+    /// Splits the segment into partitions, in order, which together have its content. `None` if its
+    /// table cannot be split.
+    pub fn split(&self) -> Option<[Self; PARTITIONS]> {
+        let (tables, places) = self.table()?.split()?;
+        let order = self.sorted.order();
+        let of_value = |value| Partition::of(head(order.key(value)));
+        let mut gathered: [Gathered; PARTITIONS] = Default::default();
+        for (at, group) in self.groups.iter().enumerate() {
+            let (partition, number) = places.in_partition(group.number);
+            let later = self.later_of(at).map(|at| self.later.get(at));
+            gather(&mut gathered[partition], Group { number, ..*group }, later);
+        }
+        let (mut gathered, mut partitions) = (gathered.into_iter(), Partition::ALL.into_iter());
+        let mut segments = tables.map(|table| {
+            let partition = partitions.next().expect("a table each");
+            let [(own, _), (behind, _)] = places.runs(partition.index());
+            let oldest = self.oldest.part(own, behind);
+            let (groups, later) = gathered.next().expect("as many");
+            let (groups, later) = by_number(groups, &later);
+            let removals: Vec<Removal> = self
+                .removals
+                .all()
+                .iter()
+                .copied()
+                .filter(|removal| of_value(removal.value) == partition)
+                .collect();
+            let resets = self.resets.iter().filter(|reset| of_value(reset.value) == partition);
+            Self {
+                sorted: Sorted::Large(table),
+                oldest,
+                groups,
+                later,
+                ids: IdTable::default(),
+                removals: Removals::of_sorted(order, removals).expect("they keep their order"),
+                resets: resets.copied().collect(),
+                added: OnceLock::new(),
+            }
+        });
+        self.hand_on_ids(&places, &mut segments);
+        // Only the sum of what the partitions add is known: the first one takes all.
+        if let Some(mut added) = self.known_added() {
+            for segment in &segments {
+                segment.added(|| std::mem::take(&mut added));
+            }
+        }
+        Some(segments)
+    }
+
+    /// Joins partitions into their segment.
+    ///
+    /// # Panics
+    /// When these are not the partitions of one segment, in order.
+    pub fn joined(partitions: [&Self; PARTITIONS]) -> Self {
+        let tables = partitions.map(|partition| partition.table().expect("a partition is large"));
+        let (table, places) = Table::joined(tables);
+        let commons = partitions.map(|partition| partition.oldest.common());
+        let common = commons
+            .into_iter()
+            .reduce(crate::levels::segment::Common::and)
+            .expect("there are partitions");
+        let mut oldest = Postings::new(common, table.numbers());
+        let mut gathered = Gathered::default();
+        for (at, partition) in partitions.into_iter().enumerate() {
+            for (to, from) in places.runs(at) {
+                let from = from as Number..from + to.len() as Number;
+                oldest.copy(&partition.oldest, from, to.start);
+            }
+            for (of, group) in partition.groups.iter().enumerate() {
+                let later = partition.later_of(of).map(|of| partition.later.get(of));
+                let number = places.in_whole(at, group.number);
+                gather(&mut gathered, Group { number, ..*group }, later);
+            }
+        }
+        let (groups, later) = by_number(gathered.0, &gathered.1);
+        let removals: Vec<Removal> =
+            partitions.iter().flat_map(|partition| partition.removals.all()).copied().collect();
+        let removals = Removals::of_sorted(table.plan(), removals)
+            .expect("the keys of a partition lie before those of the next");
+        let mut segment = Self {
+            sorted: Sorted::Large(table),
+            oldest,
+            groups,
+            later,
+            ids: IdTable::default(),
+            removals,
+            resets: partitions.iter().flat_map(|partition| &partition.resets).copied().collect(),
+            added: OnceLock::new(),
+        };
+        segment.ids = segment.ids_of(&places, partitions);
+        let added = partitions.iter().map(|partition| partition.known_added()).sum::<Option<i64>>();
+        if let Some(added) = added {
+            segment.added(|| added);
+        }
+        segment
+    }
+
+    fn table(&self) -> Option<&Table> {
+        match &self.sorted {
+            Sorted::Large(table) => Some(table),
+            Sorted::Small(_) => None,
+        }
+    }
+
+    /// Distributes its ids to its partitions.
+    fn hand_on_ids(&self, places: &Places, partitions: &mut [Self; PARTITIONS]) {
+        let numbers = self.sorted.numbers() as u32;
+        let of_later = |number, partitions: &[Self; PARTITIONS]| {
+            let (value, posting) = self.document(number);
+            let at = Partition::of(head(self.sorted.order().key(value))).index();
+            Some((at, partitions[at].number_of(value, posting.sequence)?))
+        };
+        let place = |number: u32, partitions: &[Self; PARTITIONS]| {
+            if number < numbers {
+                Some(places.in_partition(number))
+            } else {
+                of_later(number, partitions)
+            }
+        };
+        let mut counts = [0; PARTITIONS];
+        for (at, _) in self.ids.iter().filter_map(|(_, number)| place(number, partitions)) {
+            counts[at] += 1;
+        }
+        let mut tables = counts.map(IdTable::with_capacity);
+        for (key, number) in self.ids.iter() {
+            if let Some((at, number)) = place(number, partitions) {
+                tables[at].push(key, number);
+            }
+        }
+        for (partition, ids) in partitions.iter_mut().zip(tables) {
+            partition.ids = ids;
+        }
+    }
+
+    /// The ids of its partitions, by key.
+    fn ids_of(&self, places: &Places, partitions: [&Self; PARTITIONS]) -> IdTable {
+        let mut ids =
+            IdTable::with_capacity(partitions.iter().map(|partition| partition.ids.len()).sum());
+        let mut sources = partitions.map(|partition| partition.ids.iter().peekable());
+        loop {
+            let next =
+                sources.iter_mut().enumerate().filter_map(|(at, ids)| Some((ids.peek()?.0, at)));
+            let Some((key, at)) = next.min() else { return ids };
+            let Some((_, number)) = sources[at].next() else { return ids };
+            let number = if (number as usize) < partitions[at].sorted.numbers() {
+                Some(places.in_whole(at, number))
+            } else {
+                let (value, posting) = partitions[at].document(number);
+                self.number_of(value, posting.sequence)
+            };
+            if let Some(number) = number {
+                ids.push(key, number);
+            }
+        }
+    }
+}
+
+/// Adds a group and its later postings.
+fn gather(gathered: &mut Gathered, group: Group, later: impl Iterator<Item = Posting>) {
+    let (groups, postings) = gathered;
+    groups.push(Group { start: postings.len() as u32, ..group });
+    postings.extend(later);
+}

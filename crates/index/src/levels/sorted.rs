@@ -1,0 +1,210 @@
+//! The fingerprints of a segment, sorted: in one of two forms, by their number.
+
+use crate::buckets::{self, Buckets};
+use crate::permutation::Permuted;
+use crate::plan::{Key, TablePlan};
+use crate::tables::partition::PARTITIONS;
+use crate::tables::table::build;
+use crate::tables::table::build::Counts;
+use crate::tables::table::entries;
+use crate::tables::table::{Number, Table};
+use nearprint_fingerprint::Distance;
+
+/// The fingerprints of a segment. The *number* of one is its place among the slots.
+#[derive(Debug)]
+pub enum Sorted {
+    /// With all tables of the plan for small segments.
+    Small(Buckets),
+    /// The first table of the plan for large segments; the others are secondary tables.
+    Large(Table),
+}
+
+impl Sorted {
+    /// The order of the fingerprints.
+    pub fn order(&self) -> TablePlan {
+        match self {
+            Self::Small(_) => buckets::ORDER,
+            Self::Large(table) => table.plan(),
+        }
+    }
+
+    /// Whether it has the form of a small segment.
+    pub fn is_small(&self) -> bool {
+        matches!(self, Self::Small(_))
+    }
+
+    /// Prefetches the line where [`Self::find`] begins.
+    pub fn prefetch_value(&self, value: Permuted) {
+        match self {
+            Self::Small(buckets) => buckets.prefetch_value(value),
+            Self::Large(table) => table.prefetch_value(value),
+        }
+    }
+
+    /// Prefetches the data that the prefetched home leads to.
+    pub fn locate_value(&self, value: Permuted) {
+        if let Self::Small(buckets) = self {
+            buckets.locate_value(value);
+        }
+    }
+
+    /// The number of a fingerprint, if it is stored.
+    pub fn find(&self, value: Permuted) -> Option<Number> {
+        match self {
+            Self::Small(buckets) => buckets.find(value),
+            Self::Large(table) => table.find(value),
+        }
+    }
+
+    /// The fingerprint with a number that [`Self::find`] or [`Self::entries`] gave.
+    pub fn value(&self, number: Number) -> Permuted {
+        match self {
+            Self::Small(buckets) => buckets.value(number),
+            Self::Large(table) => table.value(number),
+        }
+    }
+
+    /// All fingerprints, ascending by key, with their numbers.
+    pub fn entries(&self) -> Entries<'_> {
+        match self {
+            Self::Small(buckets) => Entries::Small(buckets.entries()),
+            Self::Large(table) => Entries::Large(table.entries()),
+        }
+    }
+
+    /// The number of fingerprints.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Small(buckets) => buckets.len(),
+            Self::Large(table) => table.len() as usize,
+        }
+    }
+
+    /// Whether there are no fingerprints.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One more than the largest possible number.
+    pub fn numbers(&self) -> usize {
+        match self {
+            Self::Small(buckets) => buckets.len(),
+            Self::Large(table) => table.numbers(),
+        }
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Small(buckets) => buckets.bytes(),
+            Self::Large(table) => table.bytes(),
+        }
+    }
+}
+
+/// The entries of either form.
+#[derive(Debug)]
+pub enum Entries<'a> {
+    /// Of a small segment.
+    Small(buckets::Entries<'a>),
+    /// Of a large one.
+    Large(entries::Entries<'a>),
+}
+
+impl Entries<'_> {
+    /// Calls `each` with the next entries; returns whether there were any.
+    pub fn next_few(&mut self, each: impl FnMut((Key, Number))) -> bool {
+        match self {
+            Self::Small(entries) => entries.next_few(each),
+            Self::Large(entries) => entries.next_few(each),
+        }
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = (Key, Number);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Key, Number)> {
+        match self {
+            Self::Small(entries) => entries.next(),
+            Self::Large(entries) => entries.next(),
+        }
+    }
+
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, each: F) -> B {
+        match self {
+            Self::Small(entries) => entries.fold(init, each),
+            Self::Large(entries) => entries.fold(init, each),
+        }
+    }
+}
+
+/// Takes the keys of a segment in ascending order.
+#[derive(Debug)]
+pub(crate) enum Builder {
+    /// Of a small segment, whose keys are the fingerprints.
+    Small {
+        /// The largest distance of a look-up.
+        distance_max: Distance,
+        /// The keys taken so far.
+        values: Vec<Permuted>,
+    },
+    /// Of a large one.
+    Large(Box<build::Builder>),
+}
+
+impl Builder {
+    /// A builder of a small segment with about `count` fingerprints.
+    pub(crate) fn small(distance_max: Distance, count: usize) -> Self {
+        Self::Small { distance_max, values: Vec::with_capacity(count) }
+    }
+
+    /// A builder of a large segment with these counts.
+    pub(crate) fn large(counts: &Counts) -> Self {
+        Self::Large(Box::new(build::Builder::new(0, counts)))
+    }
+
+    /// Builders of the partitions of a large segment, if it has partitions.
+    pub(crate) fn partitions(counts: &Counts) -> Option<[Self; PARTITIONS]> {
+        let partitions = build::Builder::partitions(0, counts)?;
+        Some(partitions.map(|partition| Self::Large(Box::new(partition))))
+    }
+
+    /// The plan that gives the keys.
+    pub(crate) fn order(&self) -> TablePlan {
+        match self {
+            Self::Small { .. } => buckets::ORDER,
+            Self::Large(builder) => builder.plan(),
+        }
+    }
+
+    /// The approximate number of numbers.
+    pub(crate) fn numbers(&self) -> usize {
+        match self {
+            Self::Small { values, .. } => values.capacity(),
+            Self::Large(builder) => builder.numbers(),
+        }
+    }
+
+    /// Adds the next larger key and returns its number.
+    pub(crate) fn push(&mut self, key: Key) -> Number {
+        match self {
+            Self::Small { values, .. } => {
+                values.push(key);
+                (values.len() - 1) as Number
+            }
+            Self::Large(builder) => builder.push(key),
+        }
+    }
+
+    /// Builds the fingerprints.
+    pub(crate) fn finish(self) -> Sorted {
+        match self {
+            Self::Small { distance_max, values } => {
+                Sorted::Small(Buckets::build(distance_max, &values))
+            }
+            Self::Large(builder) => Sorted::Large(builder.finish()),
+        }
+    }
+}

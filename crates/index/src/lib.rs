@@ -1,0 +1,66 @@
+//! The index: which stored fingerprints lie within a Hamming distance of a query, exactly.
+//!
+//! ```text
+//!   View                the state at one sequence: immutable, shared, what readers load
+//!     segments          documents, oldest first; a small segment has all of its tables,
+//!                       a large one the first
+//!     secondary tables  the other tables of large segments; merged in the background
+//!     deltas            the newest changes; the one writer appends to the last of them
+//! ```
+//!
+//! In reading order: [`plan`] (which tables an index has), [`tables`] (how a table lies in memory;
+//! [`crate::kernel`] compares its lines), [`buckets`] (the tables of small segments), [`levels`]
+//! (deltas and segments), [`view`], [`lookup`], [`compaction`] (merging), [`groups`] (of documents that
+//! are near each other), [`InMemoryIndex`] (for
+//! programs that embed the crate) and [`cost`] (estimates).
+//!
+//! For each fingerprint the index stores the [`levels::posting::Posting`]s of its documents: the
+//! sequence of each, its namespace and expiry, and which optional parts its journal record has; a
+//! look-up sees those in its [`scope`]. The index knows no text, file, clock or thread, and it knows
+//! ids and [`namespaces`] only by their keyed hash. The same changes give the same
+//! answers in the same order. Segments and deltas are both *levels*: each records the documents
+//! put, the documents removed and the fingerprints reset over a contiguous range of sequences.
+//!
+//! Look-ups are exact by the generalised pigeonhole principle (Manku, Jain, Das Sarma 2007, section
+//! 3, with a search radius for each table): see [`plan`]. Every optimised part is tested against
+//! the list in `tests/naive.rs`.
+#![deny(clippy::iter_over_hash_type, reason = "replicas must agree")]
+
+pub(crate) mod buckets;
+#[doc(hidden)]
+pub mod compaction;
+#[doc(hidden)]
+pub mod cost;
+#[doc(hidden)]
+pub mod document;
+#[doc(hidden)]
+pub mod groups;
+#[doc(hidden)]
+pub mod image;
+mod in_memory;
+mod kernel;
+#[doc(hidden)]
+pub mod levels;
+pub mod likely;
+pub mod lookup;
+pub mod memory;
+#[doc(hidden)]
+pub mod namespaces;
+#[doc(hidden)]
+pub mod permutation;
+#[doc(hidden)]
+pub mod plan;
+#[doc(hidden)]
+pub mod scope;
+pub mod tables;
+#[doc(hidden)]
+pub mod times;
+#[doc(hidden)]
+pub mod view;
+
+pub use document::{Expiry, Sequence};
+pub use in_memory::InMemoryIndex;
+pub use view::Near;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! A look-up: first the lines to visit in all tables, then the fingerprints near the query in them.
+//!
+//! Its cost is cache misses, so the addresses of all lines of a query are computed and prefetched
+//! before the first line is read. Each of the three steps prefetches what the next one reads:
+//! *prefetch* (directories of small segments, heads of the chains of deltas), *locate* (lines,
+//! buckets, nodes), *compare*. In a batch, the next queries are located, and the ones after them
+//! prefetched, before the current ones are compared.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::buckets::Buckets;
+use crate::levels::delta::{Delta, DeltaAt};
+use crate::levels::segment::Segment;
+use crate::levels::sorted::Sorted;
+use crate::permutation::Permuted;
+use crate::plan::{Plan, Radii};
+use crate::tables::secondary::SecondaryTable;
+use crate::tables::table::Table;
+use nearprint_fingerprint::Distance;
+
+/// Queries whose lines are in flight together: enough to keep the memory busy, few enough that the
+/// lines stay in the first-level cache until they are read.
+const QUERIES_AHEAD: usize = 4;
+
+/// Initial capacity for visits: a look-up at distance 3 in a few segments.
+const VISITS: usize = 256;
+
+/// The largest number of fingerprints that a look-up gives, the nearest ones: the documents of each
+/// cost a few cache misses, all of them about five milliseconds.
+pub(crate) const NEAR_MAX: usize = 1 << 14;
+
+/// Fingerprints that a look-up collects before it drops repeated ones, and all but the nearest.
+pub(crate) const COLLECTED_MAX: usize = 4 * NEAR_MAX;
+
+/// Fingerprints for which a thread keeps its buffer between look-ups. After a match with a giant
+/// group the buffer is freed.
+pub(crate) const VALUES_KEPT: usize = 1_024;
+
+thread_local! {
+    /// The buffers of a single look-up, one set a thread: allocating them took a fifth of the
+    /// look-up.
+    pub static BUFFERS: RefCell<(Lookup, Vec<Permuted>)> = RefCell::default();
+}
+
+/// The levels of a view: all that a look-up visits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Levels<'a> {
+    /// Oldest first.
+    pub segments: &'a [Arc<Segment>],
+    /// The secondary tables, by role, oldest first.
+    pub secondary_tables: &'a [SecondaryTable],
+    /// Oldest first; the last one is appended to.
+    pub deltas: &'a [Arc<Delta>],
+    /// The number of events of the last delta that the view sees.
+    pub live_length: u32,
+}
+
+impl<'a> Levels<'a> {
+    /// All deltas as the view sees them, oldest first.
+    #[inline]
+    pub(crate) fn deltas(self) -> impl DoubleEndedIterator<Item = DeltaAt<'a>> {
+        let last = self.deltas.len() - 1;
+        self.deltas
+            .iter()
+            .enumerate()
+            .map(move |(i, delta)| delta.at(if i == last { self.live_length } else { u32::MAX }))
+    }
+}
+
+/// The radius of a look-up in each table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach {
+    /// For each role of a table of large segments.
+    large: Radii,
+    /// The largest distance of a hit.
+    pub distance: Distance,
+}
+
+/// One part of a level that a look-up visits.
+enum Visited<'a> {
+    /// All tables of a small segment.
+    Buckets(&'a Buckets, Distance),
+    /// One table of a large segment.
+    Table(&'a Table, u32),
+    /// The newest changes.
+    Delta(DeltaAt<'a>, Distance),
+}
+
+impl Reach {
+    /// The reach of a look-up at a distance, where large segments have the tables of `plan`.
+    pub(crate) fn of(plan: &Plan, distance: Distance) -> Self {
+        Self { large: *plan.radii(distance), distance }
+    }
+
+    /// The number of cells and buckets that a look-up visits.
+    pub(crate) fn cells(self, levels: Levels<'_>) -> usize {
+        let mut all = AllVisited::new();
+        self.gather(levels, &mut all);
+        all.iter().map(Visited::cells).sum()
+    }
+
+    /// Collects the parts of all levels that a look-up visits, each with its radius.
+    fn gather<'a>(self, levels: Levels<'a>, all: &mut AllVisited<'a>) {
+        all.reserve(levels.segments.len() + levels.secondary_tables.len() + levels.deltas.len());
+        let large = |table| Some(Visited::Table(table, self.large[Table::role(table)]?));
+        for segment in levels.segments {
+            match segment.sorted() {
+                Sorted::Small(buckets) => all.push(Visited::Buckets(buckets, self.distance)),
+                Sorted::Large(table) => all.extend(large(table)),
+            }
+        }
+        for other in levels.secondary_tables {
+            all.extend(large(&other.table));
+        }
+        for delta in levels.deltas().filter(|delta| delta.length() > 0) {
+            all.push(Visited::Delta(delta, self.distance));
+        }
+    }
+}
+
+/// The parts that a look-up visits, collected once for all queries of a batch. More than eight take
+/// an allocation.
+type AllVisited<'a> = SmallVec<[Visited<'a>; 8]>;
+
+fn prefetch(all: &[Visited<'_>], queries: &[Permuted]) {
+    for visited in all {
+        for &query in queries {
+            visited.prefetch(query);
+        }
+    }
+}
+
+impl Visited<'_> {
+    fn cells(&self) -> usize {
+        match *self {
+            Self::Buckets(buckets, distance) => buckets.cells(distance),
+            Self::Table(table, radius) => table.cell_count(radius),
+            Self::Delta(delta, distance) => delta.cells(distance),
+        }
+    }
+
+    fn prefetch(&self, query: Permuted) {
+        match *self {
+            Self::Buckets(buckets, distance) => buckets.prefetch(query, distance),
+            Self::Table(..) => {}
+            Self::Delta(delta, distance) => delta.prefetch(query, distance),
+        }
+    }
+
+    fn locate(&self, query: Permuted, visits: &mut Vec<u32>) {
+        match *self {
+            Self::Buckets(buckets, distance) => buckets.locate(query, distance, visits),
+            Self::Table(table, radius) => table.locate(query, radius, visits),
+            Self::Delta(delta, distance) => delta.locate(query, distance),
+        }
+    }
+
+    fn compare(
+        &self,
+        query: Permuted,
+        within: u32,
+        visits: &[u32],
+        found: &mut impl FnMut(Permuted),
+    ) {
+        match *self {
+            Self::Buckets(buckets, distance) => buckets.compare(query, distance, visits, found),
+            Self::Table(table, radius) => {
+                table.compare((query, radius), within, visits, found);
+            }
+            Self::Delta(delta, distance) => delta.near(query, distance, found),
+        }
+    }
+}
+
+/// The buffers of a look-up.
+#[derive(Debug, Default)]
+pub struct Lookup {
+    next: Group,
+    now: Group,
+}
+
+/// The visits of a few queries.
+#[derive(Debug)]
+struct Group {
+    visits: Vec<u32>,
+    /// For each query and each [`Visited`], where its visits end.
+    ends: Vec<usize>,
+}
+
+impl Lookup {
+    /// Calls `found` with the index of a query and each fingerprint near it. The same fingerprint
+    /// may be reported more than once, and its documents may have been removed.
+    pub(crate) fn run(
+        &mut self,
+        levels: Levels<'_>,
+        reach: Reach,
+        queries: &[Permuted],
+        found: &mut impl FnMut(usize, Permuted),
+    ) {
+        let mut all = AllVisited::new();
+        reach.gather(levels, &mut all);
+        let all = &*all;
+        let mut expected = queries.chunks(QUERIES_AHEAD);
+        let mut located = expected.clone();
+        prefetch(all, expected.next().unwrap_or_default());
+        self.next.locate(all, located.next().unwrap_or_default());
+        prefetch(all, expected.next().unwrap_or_default());
+        for (i, queries) in queries.chunks(QUERIES_AHEAD).enumerate() {
+            std::mem::swap(&mut self.now, &mut self.next);
+            self.next.locate(all, located.next().unwrap_or_default());
+            prefetch(all, expected.next().unwrap_or_default());
+            let first = i * QUERIES_AHEAD;
+            let mut found = |at, value| found(first + at, value);
+            self.now.compare(all, reach.distance, queries, &mut found);
+        }
+    }
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { visits: Vec::with_capacity(VISITS), ends: Vec::with_capacity(VISITS) }
+    }
+}
+
+impl Group {
+    fn locate(&mut self, all: &[Visited<'_>], queries: &[Permuted]) {
+        self.visits.clear();
+        self.ends.clear();
+        for &query in queries {
+            for visited in all {
+                visited.locate(query, &mut self.visits);
+                self.ends.push(self.visits.len());
+            }
+        }
+    }
+
+    fn compare(
+        &self,
+        all: &[Visited<'_>],
+        distance: Distance,
+        queries: &[Permuted],
+        found: &mut impl FnMut(usize, Permuted),
+    ) {
+        let distance = u32::from(distance.get());
+        let (mut from, mut ends) = (0, self.ends.iter());
+        for (at, &query) in queries.iter().enumerate() {
+            for (visited, &end) in all.iter().zip(ends.by_ref()) {
+                let visits = &self.visits[from..end];
+                visited.compare(query, distance, visits, &mut |value| found(at, value));
+                from = end;
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Sorted tables of cache lines, and how a fingerprint finds its line in one.
+//!
+//! In reading order: [`fold`] (fewer cells to visit), [`geometry`], [`homes`] and [`mod@line`] (the
+//! layout of a table in memory), [`partition`] (a quarter of the key space), [`table`],
+//! [`secondary`].
+
+pub(crate) mod fold;
+pub(crate) mod geometry;
+pub(crate) mod homes;
+pub mod line;
+pub(crate) mod partition;
+pub mod secondary;
+pub mod table;

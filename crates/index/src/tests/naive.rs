@@ -1,0 +1,85 @@
+//! The oracle for tests: the index as a list, so simple that it is unlikely to be wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::document::Sequence;
+use crate::levels::ids::IdKey;
+use nearprint_fingerprint::{Distance, Fingerprint};
+
+/// All documents, in order of age.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Naive {
+    documents: Vec<(Sequence, Fingerprint, Option<IdKey>)>,
+    sequence: Sequence,
+}
+
+impl Naive {
+    /// Stores a document; one with the same id is replaced.
+    pub(super) fn put(&mut self, fingerprint: Fingerprint, id: Option<IdKey>) {
+        self.sequence = self.sequence.next();
+        self.documents.retain(|(.., other)| id.is_none() || *other != id);
+        self.documents.push((self.sequence, fingerprint, id));
+    }
+
+    /// Removes the document with an id.
+    pub(super) fn remove(&mut self, id: IdKey) {
+        self.sequence = self.sequence.next();
+        self.documents.retain(|(.., other)| *other != Some(id));
+    }
+
+    /// Removes a fingerprint with all its documents.
+    pub(super) fn reset(&mut self, fingerprint: Fingerprint) {
+        self.sequence = self.sequence.next();
+        self.documents.retain(|(_, other, _)| *other != fingerprint);
+    }
+
+    /// The stored fingerprints within a distance, ascending, with the sequences of their documents.
+    pub(super) fn near(
+        &self,
+        query: Fingerprint,
+        distance: Distance,
+    ) -> BTreeMap<Fingerprint, Vec<Sequence>> {
+        let mut near: BTreeMap<Fingerprint, Vec<Sequence>> = BTreeMap::new();
+        for &(sequence, fingerprint, _) in &self.documents {
+            if query.distance(fingerprint) <= distance {
+                near.entry(fingerprint).or_default().push(sequence);
+            }
+        }
+        near
+    }
+
+    /// The stored fingerprints farther than `beyond` that a rule finds, given the bits in which they
+    /// differ.
+    pub(super) fn likely(
+        &self,
+        query: Fingerprint,
+        beyond: Distance,
+        finds: impl Fn(u64) -> bool,
+    ) -> BTreeSet<Fingerprint> {
+        let all = self.documents.iter().map(|(_, fingerprint, _)| *fingerprint);
+        let is_found = |fingerprint: &Fingerprint| {
+            query.distance(*fingerprint) > beyond && finds(query.bits() ^ fingerprint.bits())
+        };
+        all.filter(is_found).collect()
+    }
+
+    /// The document under an id.
+    pub(super) fn find_id(&self, id: IdKey) -> Option<(Sequence, Fingerprint)> {
+        let found = self.documents.iter().find(|(.., other)| *other == Some(id));
+        found.map(|&(sequence, fingerprint, _)| (sequence, fingerprint))
+    }
+
+    /// The number of documents.
+    pub(super) fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// The number of distinct fingerprints.
+    pub(super) fn fingerprints(&self) -> usize {
+        let mut all: Vec<_> =
+            self.documents.iter().map(|(_, fingerprint, _)| fingerprint).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    }
+}

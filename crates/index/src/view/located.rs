@@ -1,0 +1,101 @@
+//! Finding documents by the changes that stored them, and what was removed of a fingerprint.
+
+use smallvec::SmallVec;
+
+use super::{Located, View};
+use crate::document::Sequence;
+use crate::levels::delta::DeltaEvent;
+use crate::levels::posting::Posting;
+use crate::levels::segment::Removal;
+use crate::permutation::Permuted;
+use nearprint_fingerprint::Fingerprint;
+
+/// Documents whose data is prefetched together.
+const PREFETCHED: usize = 16;
+
+impl View {
+    /// Those of some documents that are still stored, by sequence. Each is named by the change that
+    /// stored it and its masked fingerprint.
+    ///
+    /// Cost: a look-up in the level that has the change, and for each fingerprint one in the
+    /// removals of all levels, however many documents the fingerprint has or had.
+    pub fn documents_at(&self, documents: &[(Sequence, Fingerprint)]) -> Vec<Located> {
+        let mut wanted: Vec<(Fingerprint, Sequence)> =
+            documents.iter().map(|&(sequence, masked)| (masked, sequence)).collect();
+        wanted.sort_unstable();
+        let mut located = Vec::with_capacity(wanted.len());
+        let mut deleted = (None, Deleted::default());
+        for wanted in wanted.chunks(PREFETCHED) {
+            self.prefetch_documents_of(wanted.iter().map(|(masked, _)| *masked));
+            for &(masked, sequence) in wanted {
+                let value = self.shape.permutation.apply(masked);
+                if deleted.0 != Some(value) {
+                    deleted = (Some(value), self.deleted(value));
+                }
+                if let Some(posting) = self.put_by(sequence, value)
+                    && !deleted.1.contains(sequence)
+                {
+                    located.push(Located { masked, posting });
+                }
+            }
+        }
+        located.sort_unstable_by_key(|located| located.posting.sequence);
+        located
+    }
+
+    /// The document that a change stored under a fingerprint, whether or not it was removed since.
+    fn put_by(&self, sequence: Sequence, value: Permuted) -> Option<Posting> {
+        let in_segments = self.segments.iter().find_map(|segment| segment.put_by(sequence, value));
+        in_segments.or_else(|| {
+            self.deltas().flat_map(|delta| delta.events(value)).find_map(|(_, event)| match event {
+                DeltaEvent::Put { posting, .. } => {
+                    Some(*posting).filter(|posting| posting.sequence == sequence)
+                }
+                DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,
+            })
+        })
+    }
+
+    pub(super) fn deleted(&self, value: Permuted) -> Deleted<'_> {
+        let mut deleted = Deleted::default();
+        if !self.has_deletions() {
+            return deleted;
+        }
+        for segment in self.segments.iter() {
+            deleted.reset = deleted.reset.max(segment.reset_of(value));
+            let removals = segment.removals_of(value);
+            if !removals.is_empty() {
+                deleted.in_segments.push(removals);
+            }
+        }
+        for (at, event) in self.deltas().flat_map(|delta| delta.events(value)) {
+            match event {
+                DeltaEvent::Put { .. } => {}
+                DeltaEvent::Removed { posting } => deleted.in_deltas.push(posting.sequence),
+                DeltaEvent::Reset => deleted.reset = Some(at),
+            }
+        }
+        deleted.in_deltas.sort_unstable();
+        deleted
+    }
+}
+
+/// The documents of a fingerprint that were removed.
+#[derive(Debug, Default)]
+pub(super) struct Deleted<'a> {
+    /// Everything older is gone.
+    reset: Option<Sequence>,
+    /// By segment, each sorted by sequence.
+    in_segments: SmallVec<[&'a [Removal]; 4]>,
+    /// Sorted.
+    in_deltas: Vec<Sequence>,
+}
+
+impl Deleted<'_> {
+    pub(super) fn contains(&self, sequence: Sequence) -> bool {
+        let of = |removal: &Removal| removal.posting.sequence;
+        self.reset.is_some_and(|reset| sequence < reset)
+            || self.in_deltas.binary_search(&sequence).is_ok()
+            || self.in_segments.iter().any(|all| all.binary_search_by_key(&sequence, of).is_ok())
+    }
+}

@@ -1,0 +1,117 @@
+//! The values that go into and come out of a view.
+
+use std::sync::Arc;
+
+use crate::document::{Expiry, Sequence};
+use crate::levels::ids::IdKey;
+use crate::levels::posting::Posting;
+use crate::levels::segment::Segment;
+use crate::namespaces::Namespaces;
+use crate::permutation::Permutation;
+use crate::plan::Plans;
+use crate::scope::NamespaceKey;
+use crate::tables::secondary::SecondaryTable;
+use crate::times::Times;
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
+
+/// The parameters that all views of a data directory share.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// The largest distance of a look-up.
+    pub distance_max: Distance,
+    /// The number of events of a full delta.
+    pub delta_events: usize,
+    /// The largest number of fingerprints of a small segment.
+    pub small_max: u64,
+    /// The directory's bit permutation.
+    pub permutation: Arc<Permutation>,
+}
+
+impl Shape {
+    /// The tables that segments have.
+    pub fn plans(&self) -> Plans {
+        Plans { small_max: self.small_max, ..Plans::of(self.distance_max) }
+    }
+}
+
+/// A stored fingerprint near a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Near {
+    /// The stored fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Its distance from the query.
+    pub distance: Distance,
+}
+
+/// The number of documents of a fingerprint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DocumentCounts {
+    /// All of them.
+    pub documents: u64,
+    /// Those with an id or metadata, which hits list.
+    pub listed: u64,
+}
+
+/// A stored document, where the index has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Located {
+    /// Its fingerprint, combined with the mask of its namespace.
+    pub masked: Fingerprint,
+    /// The document.
+    pub posting: Posting,
+}
+
+/// The parts from which a view is restored.
+#[derive(Debug, Clone, Default)]
+pub struct Parts {
+    /// Oldest first.
+    pub segments: Vec<Arc<Segment>>,
+    /// By role, oldest first.
+    pub secondary_tables: Vec<SecondaryTable>,
+    /// The number of fingerprints that merges had dropped.
+    pub dropped: u64,
+    /// The totals.
+    pub counts: Counts,
+    /// The namespaces with documents.
+    pub namespaces: Namespaces,
+    /// When changes were made.
+    pub times: Times,
+}
+
+impl Parts {
+    /// Memory of segments and secondary tables, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let segments: u64 = self.segments.iter().map(|segment| segment.bytes().total()).sum();
+        let tables = self.secondary_tables.iter().map(|other| other.table.bytes() as u64);
+        segments + tables.sum::<u64>()
+    }
+}
+
+/// The parts of a document other than its fingerprint.
+#[derive(Debug, Clone, Default)]
+pub struct Put {
+    /// The key of the document's id.
+    pub id: Option<IdKey>,
+    /// The document's sketch.
+    pub sketch: Option<Box<Sketch>>,
+    /// Its namespace.
+    pub namespace: Option<NamespaceKey>,
+    /// When it expires.
+    pub expiry: Option<Expiry>,
+    /// It has an id or metadata.
+    pub is_listed: bool,
+    /// The caller knows that the fingerprint has no document yet, so that counting need not look it
+    /// up.
+    pub is_new: bool,
+}
+
+/// The totals of a view.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The last change.
+    pub sequence: Sequence,
+    /// Stored documents.
+    pub documents: u64,
+    /// Distinct stored fingerprints.
+    pub fingerprints: u64,
+}

@@ -1,0 +1,101 @@
+//! The background work on a view: what the compaction policy chooses, with the parts that it needs.
+
+use std::sync::Arc;
+
+use super::View;
+use crate::compaction::merge::{self, Liveness};
+use crate::compaction::policy::{self, Levels, Load, Merge, SegmentSize, TableSize};
+use crate::compaction::work::Work;
+use crate::levels::segment::Segment;
+use crate::tables::secondary::SecondaryTable;
+
+impl View {
+    /// The flush of the oldest full delta, if there is one.
+    pub fn next_flush(&self) -> Option<Work> {
+        let delta = self.full_deltas().first().map(Arc::clone)?;
+        let (older, plans) = (Arc::clone(&self.segments), Arc::clone(&self.plans));
+        Some(Work::Flush { delta, older, plans })
+    }
+
+    /// The next merge.
+    pub fn next_merge(&self, load: Load) -> Option<Work> {
+        policy::next(&self.sizes(), load).map(|merge| self.work(merge))
+    }
+
+    /// The next merge towards one segment and one table of each role.
+    #[cfg(test)]
+    pub fn next_merge_towards_one(&self) -> Option<Work> {
+        policy::next_towards_one(&self.sizes()).map(|merge| self.work(merge))
+    }
+
+    /// The next merge of the newest segments among themselves. `running` has the segments that a
+    /// running merge owns, if one is running.
+    pub fn next_merge_of_newest(
+        &self,
+        running: Option<&[Arc<Segment>]>,
+        load: Load,
+    ) -> Option<Work> {
+        let free = match running {
+            None => None,
+            Some([]) => Some(0),
+            // If it is missing, the running merge has just installed a step whose result is not in
+            // the list yet.
+            Some([.., last]) => {
+                Some(self.segments.iter().position(|segment| Arc::ptr_eq(segment, last))? + 1)
+            }
+        };
+        policy::next_of_newest(&self.sizes(), free, load).map(|merge| self.work(merge))
+    }
+
+    /// The sizes for the compaction policy.
+    pub fn sizes(&self) -> Levels {
+        let segment = |segment: &Arc<Segment>| SegmentSize {
+            entries: merge::size(segment),
+            fingerprints: segment.fingerprints() as u64,
+            is_small: segment.sorted().is_small(),
+        };
+        let table = |secondary: &SecondaryTable| TableSize {
+            entries: secondary.table.len(),
+            dropped: self.dropped - secondary.cleaned_at,
+        };
+        let of_role = |role| self.tables_of(role).map(table).collect();
+        Levels {
+            segments: self.segments.iter().map(segment).collect(),
+            tables: (1..self.plans.large.tables().len()).map(of_role).collect(),
+            small_max: self.plans.small_max,
+        }
+    }
+
+    /// Runs a piece of work and installs its results, step by step.
+    pub fn complete(&mut self, work: Work) {
+        for built in work.steps() {
+            self.install(&built);
+        }
+    }
+
+    fn work(&self, merge: Merge) -> Work {
+        match merge {
+            Merge::Segments { range, into_large, partitioned } => Work::MergeSegments {
+                older: self.segments[..range.start].to_vec(),
+                from: self.segments[range].to_vec(),
+                into_large,
+                partitioned,
+                plans: Arc::clone(&self.plans),
+            },
+            Merge::Tables { role, range, partitioned } => {
+                let from = self.tables_of(role).skip(range.start).take(range.len());
+                let dropped = self.dropped;
+                let is_stale = self.secondary_tables.iter().any(|table| table.cleaned_at < dropped);
+                let liveness = is_stale.then(|| {
+                    let view = Self { secondary_tables: [].into(), ..self.clone() };
+                    Liveness(Arc::new(move |value| view.has_any_documents(value)))
+                });
+                Work::MergeTables { from: from.cloned().collect(), liveness, dropped, partitioned }
+            }
+        }
+    }
+
+    fn tables_of(&self, role: usize) -> impl Iterator<Item = &SecondaryTable> {
+        self.secondary_tables.iter().filter(move |secondary| secondary.table.role() == role)
+    }
+}

@@ -1,0 +1,120 @@
+//! Changing a view: storing and removing documents. The one writer does.
+
+use super::{Located, Put, QUERIES_AT_A_TIME, View};
+use crate::document::{Expiry, Sequence};
+use crate::levels::delta::DeltaEvent;
+use crate::levels::ids::IdKey;
+use crate::levels::posting::{Common, Posting};
+use crate::namespaces::NamespaceNumber;
+use crate::scope::NamespaceKey;
+use nearprint_fingerprint::Fingerprint;
+
+impl View {
+    /// Stores a document as the next change.
+    pub fn put(&mut self, fingerprint: Fingerprint, put: Put) {
+        let Put { id, sketch, namespace, expiry, is_listed, is_new } = put;
+        let mask = namespace.map_or(0, |namespace| namespace.mask);
+        let value = self.shape.permutation.apply(Fingerprint::new(fingerprint.bits() ^ mask));
+        debug_assert!(!is_new || self.postings_of(value).next().is_none(), "it has no document");
+        let at = self.sequence.next();
+        let namespace = match namespace {
+            None => NamespaceNumber::DEFAULT,
+            Some(namespace) => self.namespaces.add(namespace.key, at),
+        };
+        let sample = sketch.as_ref().map(|sketch| sketch.sample());
+        let posting = Posting { sequence: at, namespace, expiry, is_listed, sample };
+        self.append(value, (DeltaEvent::Put { posting, is_new, sketch }, id), 0);
+        let common = Common::of(posting);
+        self.common = Some(self.common.map_or(common, |known| known.and(common)));
+        self.documents += 1;
+        self.complete_change();
+    }
+
+    /// Stores a document without id and sketch for each fingerprint, in a namespace, until they
+    /// expire.
+    pub fn put_bare(
+        &mut self,
+        fingerprints: &[Fingerprint],
+        namespace: Option<NamespaceKey>,
+        expiry: Option<Expiry>,
+    ) {
+        let mask = namespace.map_or(0, |namespace| namespace.mask);
+        let permuted = |view: &Self, fingerprint: &Fingerprint| {
+            view.shape.permutation.apply(Fingerprint::new(fingerprint.bits() ^ mask))
+        };
+        for fingerprints in fingerprints.chunks(QUERIES_AT_A_TIME) {
+            if let Some(newest) = self.deltas().next_back() {
+                let values = fingerprints.iter().map(|fingerprint| permuted(self, fingerprint));
+                values.clone().for_each(|value| newest.prefetch_value(value));
+                values.for_each(|value| newest.locate_value(value));
+            }
+            for &fingerprint in fingerprints {
+                self.put(fingerprint, Put { namespace, expiry, ..Put::default() });
+            }
+        }
+    }
+
+    /// Removes an existing document of the namespace with this key, as part of the next change. The
+    /// caller completes that change with [`Self::put`] (a replacement) or [`Self::advance`].
+    pub fn remove(&mut self, located: Located, namespace: Option<IdKey>) {
+        // A put may follow in the same change and must fit into the same delta.
+        self.remove_with(located, namespace, 1);
+    }
+
+    /// Removes existing documents of the namespace with this key. The caller completes the change
+    /// with [`Self::advance`].
+    pub fn remove_many(&mut self, documents: &[Located], namespace: Option<IdKey>) {
+        for (left, located) in (0..documents.len()).rev().zip(documents) {
+            self.remove_with(*located, namespace, left);
+        }
+    }
+
+    fn remove_with(&mut self, located: Located, namespace: Option<IdKey>, more: usize) {
+        let value = self.shape.permutation.apply(located.masked);
+        self.append(value, (DeltaEvent::Removed { posting: located.posting }, None), more);
+        self.documents -= 1;
+        if let Some(namespace) = namespace {
+            self.namespaces.take(namespace, 1);
+        }
+    }
+
+    /// Removes a fingerprint with all its documents in a namespace. The caller completes the change
+    /// with [`Self::advance`].
+    pub fn reset(&mut self, fingerprint: Fingerprint, namespace: Option<NamespaceKey>) {
+        let scope = self.scope(namespace, 0, None);
+        let value = self.permuted(fingerprint, &scope);
+        let (all, of_namespace): (Vec<_>, Vec<_>) = {
+            let masked = scope.masked(fingerprint);
+            let all: Vec<Posting> = self.postings_of(value).collect();
+            let own = all.iter().filter(|posting| posting.namespace == scope.namespace);
+            let own = own.map(|&posting| Located { masked, posting }).collect();
+            (all, own)
+        };
+        let key = namespace.map(|namespace| namespace.key);
+        if all.len() > of_namespace.len() {
+            return self.remove_many(&of_namespace, key);
+        }
+        self.documents -= all.len() as u64;
+        if let Some(key) = key {
+            self.namespaces.take(key, all.len() as u64);
+        }
+        self.append(value, (DeltaEvent::Reset, None), 0);
+    }
+
+    /// Completes a change that stored no document.
+    pub fn advance(&mut self) {
+        self.complete_change();
+    }
+
+    /// Counts changes whose records are no longer needed, up to but without `next`. When they were
+    /// made is not known.
+    pub fn skip_to(&mut self, next: Sequence) {
+        let last = Sequence::new(next.get().saturating_sub(1));
+        self.sequence = self.sequence.max(last);
+    }
+
+    fn complete_change(&mut self) {
+        self.sequence = self.sequence.next();
+        self.times.note(self.sequence);
+    }
+}
