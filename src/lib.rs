@@ -3,39 +3,6 @@
 //! Send it the text of a page or a fingerprint, and it tells you whether it has already stored nearly
 //! the same. It is not a full-text search and not a cluster, and it keeps no text.
 //!
-//! # Fingerprint and sketch of a text
-//!
-//! Similar texts have fingerprints that differ in few of their 64 bits. The sketch of 128 bytes
-//! estimates how similar two texts really are.
-//!
-//! ```
-//! use nearprint::text::analyse_text;
-//!
-//! let a = analyse_text("The ferry leaves at seven in the morning and returns at noon.")?;
-//! let b = analyse_text("The ferry leaves at seven in the morning, and returns by noon!")?;
-//! assert!(a.fingerprint.distance(b.fingerprint).get() < 16);
-//! let (a, b) = (a.sketch.expect("every text has one"), b.sketch.expect("every text has one"));
-//! assert!(a.resemblance(&b).similarity() > 0.5);
-//! # Ok::<(), nearprint::text::EmptyDocument>(())
-//! ```
-//!
-//! # An exact in-memory index
-//!
-//! An [`InMemoryIndex`](index::InMemoryIndex) maps ids to fingerprints, and finds every stored
-//! fingerprint within a Hamming distance.
-//!
-//! ```
-//! use nearprint_fingerprint::{Distance, Fingerprint};
-//! use nearprint_index::InMemoryIndex;
-//!
-//! let three = Distance::new(3).expect("at most 64");
-//! let mut index = InMemoryIndex::new(three);
-//! index.insert("https://a.example/1", Fingerprint::new(0b1011));
-//! assert_eq!(index.near(Fingerprint::new(0), three)[0].fingerprint, Fingerprint::new(0b1011));
-//! assert!(index.remove("https://a.example/1"));
-//! assert!(index.near(Fingerprint::new(0), three).is_empty());
-//! ```
-//!
 //! # An engine on a directory
 //!
 //! An [`Engine`](engine::Engine) journals every change and recovers after a crash. With
@@ -45,7 +12,7 @@
 //! use nearprint::document::Document;
 //! use nearprint::engine::{Admission, Criteria, Engine, Options, QueryOptions};
 //! use nearprint_fingerprint::{Distance, Fingerprint};
-//! use nearprint::recipe::Recipe;
+//! use nearprint_text::Recipe;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
@@ -71,11 +38,8 @@
 
 pub mod document;
 pub mod engine;
-pub mod recipe;
-pub mod text;
 
 mod atomic_file;
-mod kernel;
 mod lines;
 
 // The program, its benchmarks and its tests use these. They are not part of the crate's interface and

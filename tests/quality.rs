@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
 use icu_properties::{CodePointMapData, CodePointSetData};
-use nearprint::text::{Analysis, Explained, Method, Source, Wanted, analyse, analyse_text};
+use nearprint_text::{Analysis, Explained, Method, Source, Wanted, analyse, analyse_text};
 
 /// What an analysis is compared by: fingerprint or sketch, as text, `-` for none.
 type Aspect = fn(Option<&Analysis>) -> String;

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nearprint::text::{analyse_text, content_of_html};
 use nearprint_bench::prose::{self, Kind};
+use nearprint_text::{analyse_text, content_of_html};
 
 const SIZES: [usize; 2] = [500, 5_000];
 const SEED: u64 = 1;

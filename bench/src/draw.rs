@@ -13,8 +13,8 @@ use crate::data::Fresh;
 use crate::pages;
 use crate::progress::Progress;
 use nearprint::cli::measure::arguments::count;
-use nearprint::text::{Analysis, analyse_text};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_text::{Analysis, analyse_text};
 
 /// The lengths of the passages that a model is fitted to, in bytes.
 const PASSAGE_BYTES: std::ops::Range<u64> = 600..8_192;

@@ -12,8 +12,8 @@ use anyhow::{Result, ensure};
 
 use crate::data::Dice;
 use nearprint::bulk::{Body, Documents, ReadOptions};
-use nearprint::text::{analyse_text, text_of_html};
 use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
+use nearprint_text::{analyse_text, text_of_html};
 
 /// A page has so many bytes, up to the end of a word.
 pub(super) const BYTES: Range<u64> = 6_144..8_192;

@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    use nearprint::text::{analyse_text, text_of_html};
+    use nearprint_text::{analyse_text, text_of_html};
 
     #[test]
     fn texts_have_the_length_and_the_script_they_should() {

@@ -18,7 +18,7 @@ use crate::report::{Report, Row};
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::per_second;
-use nearprint::text::{self, Method, Source, Wanted};
+use nearprint_text::{Method, Source, Wanted};
 
 /// The arguments of `bench text`.
 #[derive(Debug, clap::Args)]
@@ -69,20 +69,20 @@ const TASKS: [Task; 6] = [
 
 fn fingerprint(text: &str) {
     let wanted = Wanted { sketch: false, features: false };
-    black_box(text::analyse(&Source::Text(text.into()), Method::default(), wanted))
+    black_box(nearprint_text::analyse(&Source::Text(text.into()), Method::default(), wanted))
         .expect("generated texts have words");
 }
 
 fn all(text: &str) {
-    black_box(text::analyse_text(text)).expect("generated texts have words");
+    black_box(nearprint_text::analyse_text(text)).expect("generated texts have words");
 }
 
 fn content(html: &str) {
-    black_box(text::content_of_html(html));
+    black_box(nearprint_text::content_of_html(html));
 }
 
 fn all_of_html(html: &str) {
-    black_box(text::analyse_text(&text::content_of_html(html)))
+    black_box(nearprint_text::analyse_text(&nearprint_text::content_of_html(html)))
         .expect("generated pages have words");
 }
 

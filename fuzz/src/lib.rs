@@ -23,10 +23,10 @@ use nearprint::machine::change::Record;
 use nearprint::storage::export::read_export;
 use nearprint::storage::scan;
 use nearprint::storage::{Disk, FileKind, Identity, Journal, SealedReader};
-use nearprint::text::{self, Extract, Method, Source, SpectralModel, Wanted};
 use nearprint_fingerprint::Distance;
 use nearprint_index::image;
 use nearprint_index::plan::Plans;
+use nearprint_text::{Extract, Method, Source, SpectralModel, Wanted};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 use xxhash_rust::xxh3::xxh3_128;
@@ -200,13 +200,13 @@ pub fn ndjson(bytes: &[u8]) {
 /// fingerprint.
 pub fn html(bytes: &[u8]) {
     let page = String::from_utf8_lossy(bytes);
-    for page in [page.clone(), text::declared_as_xml(page)] {
-        for text in [text::content_of_html(&page), text::text_of_html(&page)] {
+    for page in [page.clone(), nearprint_text::declared_as_xml(page)] {
+        for text in [nearprint_text::content_of_html(&page), nearprint_text::text_of_html(&page)] {
             assert!(text.len() <= 4 * bytes.len() + 64, "{} from {}", text.len(), bytes.len());
         }
         for extract in Extract::ALL {
             let method = Method { extract, ..Method::default() };
-            drop(text::analyse(&Source::Html(page.clone()), method, Wanted::STORED));
+            drop(nearprint_text::analyse(&Source::Html(page.clone()), method, Wanted::STORED));
         }
     }
 }
@@ -216,7 +216,7 @@ pub fn charset(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let (label, body) = rest.split_at((usize::from(first / 2) % 24).min(rest.len()));
     let label = std::str::from_utf8(label).ok().filter(|label| !label.is_empty());
-    if let Ok(text) = text::charset::decode(body, label, first % 2 == 0) {
+    if let Ok(text) = nearprint_text::charset::decode(body, label, first % 2 == 0) {
         assert!(text.len() <= 4 * body.len() + 64, "{} from {}", text.len(), body.len());
     }
 }

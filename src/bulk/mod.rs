@@ -20,7 +20,7 @@
 //! | `mapping` | which fields of a record become the parts of a document |
 //!
 //! Knows neither the service nor the fingerprints of texts, only [`nearprint_fingerprint`] and the
-//! charset rules of [`crate::text`].
+//! charset rules of [`nearprint_text`].
 //!
 //! Tested next to each reader on small inputs in pieces of every size, and in `tests` on files that
 //! other programs wrote, and on broken ones.

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use super::error_report::ErrorReport;
 use crate::bulk::{self, Body};
 use crate::engine::read_model;
-use crate::recipe::{Recipe, UnknownRecipe};
-use crate::text::{self, Analysis, Extract, Method, NoFingerprint, Source, Wanted};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Source, Wanted};
+use nearprint_text::{Recipe, UnknownRecipe};
 
 /// The fields of a document in a request.
 pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
@@ -70,7 +70,7 @@ fn extract(name: &str) -> Result<Extract, &'static str> {
 /// Makes the fingerprint of a body; a bare fingerprint has no features to count.
 pub(super) fn analyse(body: &Body, method: Method) -> Result<Analysis, NoFingerprint> {
     match source(body) {
-        Ok(source) => text::analyse(&source, method, Wanted::ALL),
+        Ok(source) => nearprint_text::analyse(&source, method, Wanted::ALL),
         Err(fingerprint) => Ok(Analysis::bare(fingerprint)),
     }
 }

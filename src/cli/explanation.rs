@@ -2,7 +2,7 @@
 //! differ.
 
 use super::columns::{Column, table};
-use crate::text::{DifferingBit, Explained, HeavyFeature};
+use nearprint_text::{DifferingBit, Explained, HeavyFeature};
 
 /// Why a document has its fingerprint.
 pub(super) fn why(explained: &Explained) -> String {

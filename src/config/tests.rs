@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::engine::{self, Durability};
-use crate::recipe::Recipe;
 use crate::server::Settings;
 use crate::telemetry;
 use nearprint_fingerprint::Distance;
+use nearprint_text::Recipe;
 
 fn with(environment: &[(&str, &str)]) -> Sources {
     let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.into());

@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::error::ConfigError;
 use super::keys::Config;
 use crate::engine::{self, Durability, SearchKind};
-use crate::recipe::{Recipe, UnknownRecipe};
 use crate::server::Settings;
-use crate::text::Extract;
 use crate::{access, http, server, telemetry};
 use nearprint_fingerprint::Distance;
+use nearprint_text::Extract;
+use nearprint_text::{Recipe, UnknownRecipe};
 
 const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;

@@ -10,8 +10,8 @@ use std::thread;
 use crate::bulk::{BadEntry, Body, Documents, Entry};
 use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
-use crate::text::{self, Analysis, Method, Source, Wanted};
 use nearprint_fingerprint::{Fingerprint, Margins, Sample, Sketch};
+use nearprint_text::{Analysis, Method, Source, Wanted};
 
 /// A batch is full at this many documents, or bytes of content.
 const BATCH_DOCUMENTS: usize = 512;
@@ -383,7 +383,7 @@ fn made(body: Body, wishes: &Wishes) -> Made {
         }
     };
     let wanted = Wanted { sketch: wishes.sketches, features: false };
-    match text::analyse(&source, wishes.method, wanted) {
+    match nearprint_text::analyse(&source, wishes.method, wanted) {
         Ok(Analysis { fingerprint, short, sketch, margins, .. }) => {
             Made { fingerprint: Some(fingerprint), is_short: short, sketch, margins }
         }

@@ -1,9 +1,9 @@
 //! What the engine reports: why a data directory does not open, and why a request is refused.
 
 use crate::machine::change::NotARecord;
-use crate::recipe::Recipe;
 use crate::storage::StorageError;
-use crate::text::BadModel;
+use nearprint_text::BadModel;
+use nearprint_text::Recipe;
 
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]

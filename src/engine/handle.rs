@@ -43,10 +43,10 @@ use crate::machine::jobs::{Job, JobState, Purge};
 use crate::machine::query::{Criteria, Sought};
 use crate::machine::search::{PackedSearch, Probe, nearest};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
-use crate::text::SpectralModel;
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 use nearprint_index::levels::ids::IdKey;
 use nearprint_index::scope::NamespaceKey;
+use nearprint_text::SpectralModel;
 
 /// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
 /// more than about 100 us, for which an async thread would serve nobody else.

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::recipe::Recipe;
 use nearprint_fingerprint::Distance;
+use nearprint_text::Recipe;
 
 /// The value of [`Options::small_segment_max`] outside experiments.
 pub const SMALL_SEGMENT_MAX: u64 = nearprint_index::plan::SMALL_MAX;

@@ -4,8 +4,8 @@ use crate::document::{Document, Namespace, Sequence};
 use crate::engine::options::Durability;
 use crate::machine::commands::Verdict;
 use crate::machine::query::{Criteria, Hit};
-use crate::recipe::Recipe;
 use nearprint_fingerprint::Distance;
+use nearprint_text::Recipe;
 
 /// The options of a look-up.
 #[derive(Debug, Clone, Copy)]

@@ -18,10 +18,10 @@ use crate::engine::touches::Touches;
 use crate::engine::write::command::{Bounds, Command};
 use crate::engine::write::core::Durable;
 use crate::engine::write::queued::{Pending, Queued, QueuedWrite};
-use crate::text::SpectralModel;
 use nearprint_index::compaction::built::Built;
 use nearprint_index::levels::segment::Segment;
 use nearprint_index::view::View;
+use nearprint_text::SpectralModel;
 
 /// State shared by the handle, the writer and the background threads.
 #[derive(Debug)]

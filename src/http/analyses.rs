@@ -9,7 +9,7 @@
 //! later deadlines.
 //!
 //! An analysis that has begun runs to its end, which takes time linear in its bytes
-//! ([`crate::text`]). One that still waits is dropped with its request, and its body with it.
+//! ([`nearprint_text`]). One that still waits is dropped with its request, and its body with it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::http::host::HostNames;
 use crate::machine::query::SearchKind;
-use crate::recipe::Recipe;
-use crate::text::{Extract, SpectralModel};
 use nearprint_fingerprint::Distance;
+use nearprint_text::Recipe;
+use nearprint_text::{Extract, SpectralModel};
 
 /// The limits of the API, and the defaults of a request.
 #[derive(Debug, Clone)]

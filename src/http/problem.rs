@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 use crate::document::{BadDocumentId, BadNamespace, DocumentId, Namespace};
 use crate::engine::Refused;
-use crate::text::{BadFeatures, BadVector, EmptyDocument, NoFingerprint};
+use nearprint_text::{BadFeatures, BadVector, EmptyDocument, NoFingerprint};
 
 /// How long a client should wait before it repeats a request that was refused (503), in seconds.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");

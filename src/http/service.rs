@@ -16,7 +16,7 @@ use crate::http::reply::replies::Replies;
 use crate::http::request::body::{self, Bodies};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::RequestKind;
-use crate::recipe::Recipe;
+use nearprint_text::Recipe;
 
 /// Bodies up to this size are analysed on the async thread, where a text of this size costs 0.15 ms
 /// of CPU. Handing a body over costs as much as analysing 8 KB. Above this size other requests of

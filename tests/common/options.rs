@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use nearprint::engine::{Durability, Options, SMALL_SEGMENT_MAX};
-use nearprint::recipe::Recipe;
 use nearprint_fingerprint::Distance;
+use nearprint_text::Recipe;
 
 pub(crate) fn options(data: &Path) -> Options {
     Options {

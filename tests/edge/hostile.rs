@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use nearprint::text::normalise;
+use nearprint_text::normalise;
 
 use crate::client::{Connection, post};
 use crate::hostile_pages::page;

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use nearprint::config::Config;
 use nearprint::machine::query::Verification;
-use nearprint::text::{self, Analysis};
 use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
+use nearprint_text::Analysis;
 use serde_json::Value;
 
 /// The labelled files are large; this many documents of each are enough here.
@@ -61,7 +61,8 @@ pub(crate) fn documents() -> Vec<Document> {
         own_texts(&root.join("tests/corpus"))
     };
     let documents = texts.into_iter().filter_map(|text| {
-        let Analysis { fingerprint, short, sketch, .. } = text::analyse_text(&text).ok()?;
+        let Analysis { fingerprint, short, sketch, .. } =
+            nearprint_text::analyse_text(&text).ok()?;
         Some(Document { text, fingerprint, short, sketch })
     });
     let mut taken = HashSet::new();

@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::prose;
 use crate::report::{Fact, Report, Row};
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::text::analyse_text;
+use nearprint_text::analyse_text;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const NDJSON: &str = "application/x-ndjson";

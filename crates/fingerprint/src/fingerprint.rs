@@ -9,11 +9,11 @@ use std::str::FromStr;
 /// A 64-bit SimHash fingerprint.
 ///
 /// ```
-/// use nearprint::fingerprint::Fingerprint;
+/// use nearprint_fingerprint::Fingerprint;
 /// let one: Fingerprint = "0x0000000000000001".parse()?;
 /// assert_eq!(one.to_string(), "0000000000000001");
 /// assert_eq!(one.distance(Fingerprint::new(6)).get(), 3);
-/// # Ok::<(), nearprint::fingerprint::NotAFingerprint>(())
+/// # Ok::<(), nearprint_fingerprint::NotAFingerprint>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Fingerprint(u64);

@@ -9,7 +9,7 @@ use crate::bulk::detect::foreign;
 use crate::bulk::detect::names::Kind;
 use crate::bulk::entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
 use crate::bulk::source::{self, BytesRead};
-use crate::text::charset;
+use nearprint_text::charset;
 
 /// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
 /// says so, as a manual page, or else as plain text. `None` for a binary file.

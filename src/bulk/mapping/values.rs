@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 
 use super::fields::{BodyKind, Value, shortened};
 use crate::bulk::entry::Body;
-use crate::recipe::DIMENSIONS_MAX;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_text::DIMENSIONS_MAX;
 
 /// What a field says about the id.
 pub(super) enum Id {

@@ -12,8 +12,8 @@ use crate::config::Config;
 use crate::dedup::grouping;
 use crate::document::Document;
 use crate::machine::query::{Criteria, FoundBy, SearchKind, Sought};
-use crate::text::{Analysis, Explained, Method};
 use nearprint_fingerprint::MinResemblance;
+use nearprint_text::{Analysis, Explained, Method};
 
 /// The arguments of `compare`.
 #[derive(Debug, clap::Args)]

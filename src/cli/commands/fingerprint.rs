@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::bulk::{Documents, Format, parse_features, parse_vector};
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::why;
-use crate::text::{Analysis, Explained, Method};
+use nearprint_text::{Analysis, Explained, Method};
 
 /// The arguments of `fingerprint`.
 #[derive(Debug, clap::Args)]

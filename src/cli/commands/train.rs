@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 use crate::bulk::{Body, Documents, Format};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
-use crate::recipe::Recipe;
-use crate::text::{SAMPLE_MIN, Sample, check_vector};
+use nearprint_text::Recipe;
+use nearprint_text::{SAMPLE_MIN, Sample, check_vector};
 
 /// How often the progress is printed, in vectors.
 const PROGRESS_VECTORS: u64 = 10_000;

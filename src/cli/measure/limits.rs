@@ -13,7 +13,7 @@ use procfs::process::Process;
 use serde::Serialize;
 
 use crate::cli::measure::numbers::{float, ratio};
-use crate::kernel;
+use nearprint_fingerprint::prefetch;
 use nearprint_index::cost::{Costs, LineCost};
 use nearprint_index::memory::array::Array;
 use nearprint_index::tables::line::Line;
@@ -145,7 +145,7 @@ fn prefetched_lines_ns(array: &[u64], together: u32) -> f64 {
             std::mem::swap(&mut now, &mut next);
             for place in &mut next {
                 *place = (at.next(0) / LINE) as u32;
-                (*place..*place + together).for_each(|line| kernel::prefetch(lines, line));
+                (*place..*place + together).for_each(|line| prefetch(lines, line));
             }
             for line in now.iter().flat_map(|&place| place..place + together) {
                 sum = sum.wrapping_add(u64::from(lines[line as usize].0[0]));

@@ -107,9 +107,9 @@ mod tests {
     use crate::engine::open::recovery::recover;
     use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
     use crate::engine::replies::{Admission, Readiness};
-    use crate::recipe::Recipe;
     use crate::storage::{DirectoryLock, Disk, SimulatedDisk};
     use nearprint_fingerprint::{Distance, Fingerprint};
+    use nearprint_text::Recipe;
 
     const THREADS: [&str; 8] =
         ["writer", "snapshots", "flusher", "merges", "syncs", "reclaim", "removals", "groups"];

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use crate::engine::directory_file::{DirectoryFile, MODEL_NAME as NAME};
 use crate::engine::error::OpenError;
 use crate::engine::options::Options;
-use crate::recipe::Recipe;
 use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
-use crate::text::SpectralModel;
+use nearprint_text::Recipe;
+use nearprint_text::SpectralModel;
 
 const KIND: FileKind = FileKind(10);
 

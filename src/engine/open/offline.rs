@@ -18,13 +18,13 @@ use crate::engine::open::repair;
 pub(crate) use crate::engine::open::repair::Plan;
 use crate::engine::options::Options;
 use crate::engine::replies::SnapshotInfo;
-use crate::recipe::{Recipe, UnknownRecipe};
 use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
 use crate::storage::journal::salvage;
 pub(crate) use crate::storage::journal::salvage::Finding;
 use crate::storage::{Damage, DirectoryLock, Disk, RealDisk, StorageError, holds_records};
 use nearprint_fingerprint::Distance;
 use nearprint_index::view::Counts;
+use nearprint_text::{Recipe, UnknownRecipe};
 
 /// Earlier builds locked a file of this name.
 const LOCK_OF_EARLIER_BUILDS: &str = "lock";

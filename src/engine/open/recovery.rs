@@ -19,10 +19,10 @@ use crate::machine::change::Record;
 use crate::storage::journal::writer;
 use crate::storage::scan;
 use crate::storage::{Disk, Journal, Tail, sealed};
-use crate::text::SpectralModel;
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::view::{Shape, View};
+use nearprint_text::SpectralModel;
 
 /// A recovered data directory.
 #[derive(Debug)]

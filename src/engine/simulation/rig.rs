@@ -34,7 +34,6 @@ use crate::machine::jobs::{JobState, Purge, RUNNING_MAX, Reach};
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe};
-use crate::recipe::Recipe;
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
@@ -42,6 +41,7 @@ use nearprint_index::compaction::policy::Load;
 use nearprint_index::levels::ids::IdKey;
 use nearprint_index::scope::NamespaceKey;
 use nearprint_index::view::{Expired, Selection, View};
+use nearprint_text::Recipe;
 
 /// The maximum number of groups in a life. Many lives end earlier, by a crash.
 const GROUPS_A_LIFE: usize = 30;

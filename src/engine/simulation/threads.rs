@@ -15,11 +15,11 @@ use crate::engine::open::recovery::recover;
 use crate::engine::options::{Durability, Options, SMALL_SEGMENT_MAX};
 use crate::engine::replies::{Admission, Findings, QueryOptions, Readiness};
 use crate::machine::query::Criteria;
-use crate::recipe::Recipe;
 use crate::storage::simulated::{Failure, Faults, Operation};
 use crate::storage::{DirectoryLock, Disk, DiskFile, SimulatedDisk, StorageError};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::compaction::policy::Load;
+use nearprint_text::Recipe;
 
 const ENTROPY: [u8; 40] = [0x5e; 40];
 /// The maximum number of checks, 10 ms apart, until something happens; a window has 20 ms.

@@ -11,8 +11,8 @@ use crate::engine::{
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::selection::{Cursor, Parts};
-use crate::recipe::Recipe;
 use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_text::Recipe;
 
 /// A stored document.
 #[derive(Debug, Serialize, ToSchema)]

@@ -4,8 +4,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::reply::hex::Hex;
-use crate::text::{self, Explained};
 use nearprint_fingerprint::Fingerprint;
+use nearprint_text::Explained;
 
 /// Why a document has its fingerprint.
 #[derive(Debug, Serialize, ToSchema)]
@@ -117,7 +117,7 @@ impl ComparisonExplanationReply {
 }
 
 impl DifferingBitReply {
-    fn new(differing: text::DifferingBit, ranks: [[u8; 64]; 2]) -> Self {
+    fn new(differing: nearprint_text::DifferingBit, ranks: [[u8; 64]; 2]) -> Self {
         let features = differing.deciding.into_iter().map(|deciding| {
             let [weight_a, weight_b] = deciding.weights;
             DecidingFeatureReply { feature: deciding.feature, weight_a, weight_b }

@@ -14,8 +14,8 @@ use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::prepare::Prepared;
 use crate::machine::query::{self, Verification};
-use crate::recipe::Recipe;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_text::Recipe;
 
 /// The reply of `/v1/fingerprint`.
 #[derive(Debug, Serialize, ToSchema)]

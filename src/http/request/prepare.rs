@@ -16,8 +16,8 @@ use crate::http::request::lifetime::Lifetime;
 use crate::http::request::types::{Fields, Needs, Parameters, RequestKind, RequestOptions};
 use crate::http::request::values::OnDuplicateChoice;
 use crate::machine::query::{Criteria, SearchKind, Sought};
-use crate::text::{self, Analysis, Explained, Extract, Method, Source};
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_text::{Analysis, Explained, Extract, Method, Source};
 
 /// The types of the body of a single document, in words for the client.
 pub(crate) const TAKES: &str = "application/json, text/plain, text/html or application/xhtml+xml";
@@ -82,14 +82,14 @@ pub(crate) fn single(
         }
         Kind::Text(charset) | Kind::Html(charset) | Kind::Xhtml(charset) => {
             let html = !matches!(kind, Kind::Text(_));
-            let text = text::charset::decode(&body.bytes, charset.as_deref(), html);
+            let text = nearprint_text::charset::decode(&body.bytes, charset.as_deref(), html);
             let text = text.map_err(|_| {
                 let name = quoted(charset.as_deref().unwrap_or_default());
                 let detail = format!("{name} is no charset of the Encoding Standard.");
                 Problem::new(Code::UnsupportedCharset, detail)
             })?;
             let source = match kind {
-                Kind::Xhtml(_) => Source::Html(text::declared_as_xml(text)),
+                Kind::Xhtml(_) => Source::Html(nearprint_text::declared_as_xml(text)),
                 Kind::Html(_) => Source::Html(text),
                 Kind::Text(_) | Kind::Json | Kind::Ndjson | Kind::Packed => Source::Text(text),
             };
@@ -209,7 +209,7 @@ fn finish(
             let explained = explain.then(|| Explained::of(&source, method)).transpose()?;
             let analysis = match &explained {
                 Some(explained) => explained.analysis().clone(),
-                None => text::analyse(&source, method, needs.analysis)?,
+                None => nearprint_text::analyse(&source, method, needs.analysis)?,
             };
             let Analysis { fingerprint, features, sketch, short, margins, .. } = analysis;
             let document = Document { sketch, short, ..Document::bare(fingerprint) };

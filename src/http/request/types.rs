@@ -21,8 +21,8 @@ use crate::http::request::values::{
     Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, SearchChoice, Text,
     VectorIn, given, given_parameter,
 };
-use crate::text::Wanted;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_text::Wanted;
 
 /// Declares the options that any request may have.
 macro_rules! options {

@@ -22,9 +22,9 @@ use crate::http::request::escapes::unescaped;
 use crate::http::request::json;
 use crate::http::request::report::{beginning, not_a_string};
 use crate::machine::query::SearchKind;
-use crate::recipe::DIMENSIONS_MAX;
-use crate::text::Extract;
 use nearprint_fingerprint::Fingerprint;
+use nearprint_text::DIMENSIONS_MAX;
+use nearprint_text::Extract;
 
 /// Reads a field of a body that is present, so that `null` is a wrong value and not a missing
 /// field.

@@ -11,7 +11,7 @@ use crate::bulk::context::too_long;
 use crate::bulk::detect::content::begins_like_html;
 use crate::bulk::entry::DOCUMENT_BYTES_MAX;
 use crate::bulk::mapping::BodyKind;
-use crate::text::{charset, declared_as_xml};
+use nearprint_text::{charset, declared_as_xml};
 
 /// What a record may hold, by its header alone.
 pub(super) enum Kind {

@@ -1,0 +1,565 @@
+//! Computes the fingerprint and the sketch of a text while reading it, in blocks for the kernel.
+//!
+//! ```text
+//! stream -ascii, letters-> segment -windows-> hashes -saturation-> counts of bits -> fingerprint
+//!        -han------------> run ---------pairs--^         ^
+//!                                -tokens-> hashes -singles+--> shingles -> sketch
+//! ```
+//!
+//! The segment and the CJK run are those of `docs/recipe-np2.md`; only the part of a segment that
+//! the next windows and the current word need is stored. Strings of up to eight bytes, as most
+//! features and tokens are, wait in blocks to be hashed together; longer ones are hashed one by
+//! one. The order of the features matters to [`Saturation`]: single characters pass it in the order
+//! of the text, and so do all other features. Memory: the longest word, and the table of shingles
+//! ([`crate::hashing::sketching`]). Tested against the naive recipe.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::features::letters::{Kind, Letter};
+use crate::features::stream;
+use crate::features::stream::{CharacterSink, ascii_length};
+use crate::hashing::saturation::{Counters, Saturation};
+use crate::hashing::sketching::SketchBuilder;
+use crate::hashing::tally::Tally;
+use crate::kernel::Simd;
+use crate::kernel::han::{HAN_MAX, begins_with_han, han};
+use crate::kernel::squeeze::{self, squeeze};
+use crate::kernel::text::{self as kernel, BLOCK, BitCounts, SHORT_MAX};
+
+/// This many bytes of ASCII are squeezed at a time.
+const PIECE: usize = 2_048;
+
+/// Space after the segment, so that eight bytes can be read from every offset in it.
+const PAD: usize = squeeze::SLACK;
+
+/// Reads a text and accumulates what its fingerprint and its sketch are computed from.
+pub(crate) struct Digest<const WINDOW: usize> {
+    simd: Simd,
+    segment: Segment,
+    run: CjkRun,
+    features: Block,
+    tokens: Block,
+    /// Which tokens of the block are also features.
+    single: [bool; BLOCK],
+    /// The number of those.
+    singles: usize,
+    ends: Box<[u32; PIECE]>,
+    saturation: Saturation,
+    admitted: Admitted,
+    pub(crate) sketch: Option<SketchBuilder>,
+    pub(crate) tally: Option<Tally>,
+    pub(crate) token_count: usize,
+}
+
+/// Word runs joined by single spaces, over which the windows slide.
+#[derive(Default)]
+struct Segment {
+    /// The end of the segment as read so far, and at least [`PAD`] unused bytes.
+    bytes: Vec<u8>,
+    /// The used bytes; the last may be a space that no word follows yet.
+    length: usize,
+    /// The start of the current word; equal to `length` when none has begun.
+    word: usize,
+    /// The start of the next window.
+    window: usize,
+    /// Whether a window has been taken.
+    has_windows: bool,
+    /// Whether the current word has begun and has only marks, so that it may be none.
+    only_marks: bool,
+}
+
+/// The CJK run that is being read.
+#[derive(Default)]
+struct CjkRun {
+    /// The number of characters; not counted beyond two.
+    characters: u8,
+    /// The last character.
+    last: u64,
+    last_length: u8,
+    /// Whether it is a kana, which is a feature by itself only if it is the whole run.
+    last_is_kana: bool,
+    /// Whether white space does not end the run here, if kana or Han comes after it.
+    last_joins: bool,
+    /// Whether white space has been read after the last character.
+    is_spaced: bool,
+}
+
+/// The features that count; their bits are counted many at a time.
+struct Admitted {
+    hashes: [u64; 2 * BLOCK],
+    waiting: usize,
+    counts: BitCounts,
+}
+
+impl Admitted {
+    /// Adds those of the hashes that count, of at most [`BLOCK`].
+    fn add(&mut self, simd: Simd, counters: &mut Counters, hashes: &[u64]) {
+        self.waiting += counters.admit(hashes, &mut self.hashes[self.waiting..]);
+        if self.waiting >= BLOCK {
+            kernel::count_bits(simd, &self.hashes[..BLOCK], &mut self.counts);
+            self.hashes.copy_within(BLOCK..self.waiting, 0);
+            self.waiting -= BLOCK;
+        }
+    }
+
+    /// The sum of each bit, bit 0 first.
+    fn sums(&mut self, simd: Simd) -> [i64; 64] {
+        kernel::count_bits(simd, &self.hashes[..self.waiting], &mut self.counts);
+        self.waiting = 0;
+        let total = self.counts.total().cast_signed();
+        self.counts.ones().map(|ones| 2 * ones.cast_signed() - total)
+    }
+}
+
+/// Strings that wait to be hashed.
+struct Block {
+    words: [u64; BLOCK],
+    /// 0 where the word is already a hash.
+    lengths: [u8; BLOCK],
+    waiting: usize,
+    /// Whether all words are already hashes.
+    is_hashed: bool,
+}
+
+impl Block {
+    const fn new() -> Self {
+        Self { words: [0; BLOCK], lengths: [0; BLOCK], waiting: 0, is_hashed: true }
+    }
+
+    /// Adds a string; returns whether the block is full.
+    #[inline]
+    fn push(&mut self, word: u64, length: u8) -> bool {
+        let at = self.waiting % BLOCK;
+        (self.words[at], self.lengths[at]) = (word, length);
+        self.waiting = at + 1;
+        self.is_hashed = false;
+        self.waiting == BLOCK
+    }
+
+    /// Adds words, for all of which there is space. They are separated by single spaces: the first
+    /// begins at `first`, and `ends` are the offsets of their ends from `from`.
+    fn push_words(&mut self, bytes: &[u8], first: usize, from: usize, ends: &[u32]) {
+        let Some(&first_end) = ends.first() else { return };
+        let words = &mut self.words[self.waiting..][..ends.len()];
+        let lengths = &mut self.lengths[self.waiting..][..ends.len()];
+        (words[0], lengths[0]) = short(&bytes[first..], from + first_end as usize - first);
+        let bytes = &bytes[from..];
+        for i in 1..ends.len() {
+            let (start, end) = (ends[i - 1] as usize + 1, ends[i] as usize);
+            (words[i], lengths[i]) = short(&bytes[start..], end - start);
+        }
+        self.waiting += ends.len();
+        self.is_hashed = false;
+    }
+
+    /// Adds the hashes of the first windows of some ASCII, as many as there is space for; returns
+    /// their number.
+    fn push_windows<const WINDOW: usize>(&mut self, simd: Simd, ascii: &[u8]) -> usize {
+        let some = (BLOCK - self.waiting).min(ascii.len() - WINDOW + 1);
+        let range = self.waiting..self.waiting + some;
+        kernel::hash_windows::<WINDOW>(simd, ascii, &mut self.words[range.clone()]);
+        self.lengths[range].fill(0);
+        self.waiting += some;
+        some
+    }
+
+    /// The space for the words of a stretch of Han.
+    fn space(&mut self, at: usize) -> &mut [u64; HAN_MAX] {
+        self.words[at..].first_chunk_mut().expect("a block has room for a stretch")
+    }
+
+    /// Hashes all waiting strings and empties the block.
+    fn hash(&mut self, simd: Simd) -> &[u64] {
+        let waiting = std::mem::take(&mut self.waiting);
+        if !std::mem::replace(&mut self.is_hashed, true) {
+            kernel::hash_short(simd, &mut self.words[..waiting], &self.lengths[..waiting]);
+        }
+        &self.words[..waiting]
+    }
+}
+
+/// The string at the beginning of `bytes`, in the form that a block stores.
+#[expect(clippy::inline_always, reason = "a call for each word would take longer than this")]
+#[inline(always)]
+fn short(bytes: &[u8], length: usize) -> (u64, u8) {
+    match bytes.first_chunk() {
+        Some(first) if length <= SHORT_MAX => {
+            let unused = 8 * (SHORT_MAX - length) as u32;
+            // The length is never 0, so nothing is shifted by 64.
+            (u64::from_le_bytes(*first) << (unused & 63) >> (unused & 63), length as u8)
+        }
+        _ => (xxh3_64(&bytes[..length]), 0),
+    }
+}
+
+impl<const WINDOW: usize> Digest<WINDOW> {
+    pub(crate) fn new(sketch: Option<SketchBuilder>, tally: Option<Tally>) -> Self {
+        Self {
+            simd: Simd::best(),
+            segment: Segment::default(),
+            run: CjkRun::default(),
+            features: Block::new(),
+            tokens: Block::new(),
+            single: [false; BLOCK],
+            singles: 0,
+            ends: Box::new([0; PIECE]),
+            saturation: Saturation::for_text(),
+            admitted: Admitted { hashes: [0; 2 * BLOCK], waiting: 0, counts: BitCounts::default() },
+            sketch,
+            tally,
+            token_count: 0,
+        }
+    }
+
+    /// Reads a whole text.
+    pub(crate) fn read(&mut self, text: &str) {
+        stream::read(text, self);
+        self.end_run();
+        self.end_segment();
+        self.hash_features();
+        self.hash_tokens();
+    }
+
+    /// The sum of each bit, bit 0 first.
+    pub(crate) fn sums(&mut self) -> [i64; 64] {
+        self.admitted.sums(self.simd)
+    }
+
+    /// Adds a feature in the form that [`short`] returns.
+    #[inline]
+    fn feature(&mut self, (word, length): (u64, u8)) {
+        if self.features.push(word, length) {
+            self.hash_features();
+        }
+    }
+
+    /// Adds a token; `single` if it is also a feature.
+    #[inline]
+    fn token(&mut self, (word, length): (u64, u8), single: bool) {
+        self.single[self.tokens.waiting % BLOCK] = single;
+        self.singles += usize::from(single);
+        if self.tokens.push(word, length) {
+            self.hash_tokens();
+        }
+    }
+
+    fn hash_features(&mut self) {
+        let hashes = self.features.hash(self.simd);
+        self.admitted.add(self.simd, self.saturation.others(), hashes);
+        tally(self.tally.as_mut(), hashes);
+    }
+
+    fn hash_tokens(&mut self) {
+        let hashes = self.tokens.hash(self.simd);
+        self.token_count += hashes.len();
+        let singles = std::mem::take(&mut self.singles);
+        if singles == hashes.len() {
+            self.admitted.add(self.simd, self.saturation.characters(), hashes);
+            tally(self.tally.as_mut(), hashes);
+        } else if singles > 0 {
+            let pairs = hashes.iter().zip(&self.single);
+            let picked: Vec<u64> = pairs.filter(|&(_, single)| *single).map(|(&h, _)| h).collect();
+            self.admitted.add(self.simd, self.saturation.characters(), &picked);
+            tally(self.tally.as_mut(), &picked);
+        }
+        if let Some(sketch) = &mut self.sketch {
+            sketch.tokens(self.simd, hashes);
+        }
+    }
+
+    /// Adds a word of the segment; only a sketch needs its hash.
+    #[inline]
+    fn word(&mut self, from: usize, to: usize) {
+        if self.sketch.is_some() {
+            let token = short(&self.segment.bytes[from..], to - from);
+            self.token(token, false);
+        } else {
+            self.token_count += 1;
+        }
+    }
+
+    /// Adds the current word of the segment and the next ones; `self.ends` has the offsets of their
+    /// ends from `from`.
+    #[inline]
+    fn words(&mut self, from: usize, count: usize) {
+        let Some(last) = self.ends[..count].last() else { return };
+        if self.sketch.is_none() {
+            self.token_count += count;
+            self.segment.word = from + *last as usize + 1;
+            return;
+        }
+        let mut done = 0;
+        while done < count {
+            let waiting = self.tokens.waiting;
+            let some = (BLOCK - waiting).min(count - done);
+            let Segment { bytes, word, .. } = &mut self.segment;
+            let ends = &self.ends[done..done + some];
+            self.tokens.push_words(bytes, *word, from, ends);
+            *word = from + ends[some - 1] as usize + 1;
+            self.single[waiting..waiting + some].fill(false);
+            done += some;
+            if self.tokens.waiting == BLOCK {
+                self.hash_tokens();
+            }
+        }
+    }
+
+    /// Decides whether the marks that the current word begins with are part of one.
+    #[inline]
+    fn end_marks(&mut self, is_word: bool) {
+        let segment = &mut self.segment;
+        if std::mem::take(&mut segment.only_marks) && !is_word {
+            segment.length = segment.word;
+        }
+    }
+
+    /// Ends the current word of the segment.
+    #[inline]
+    fn end_word(&mut self) {
+        let Segment { length, word, .. } = self.segment;
+        if word < length {
+            self.word(word, length);
+        }
+    }
+
+    /// Ends the segment, before a CJK run or at the end of the text.
+    fn end_segment(&mut self) {
+        self.end_marks(false);
+        if self.segment.length == 0 {
+            return;
+        }
+        self.end_word();
+        self.windows();
+        let Segment { ref bytes, window, has_windows, .. } = self.segment;
+        if !has_windows {
+            // It is shorter than a window, and so one feature.
+            let end = self.segment.end();
+            let feature = short(&bytes[window..], end - window);
+            self.feature(feature);
+        }
+        let bytes = std::mem::take(&mut self.segment.bytes);
+        self.segment = Segment { bytes, ..Segment::default() };
+    }
+
+    /// Takes all windows of the segment as read so far.
+    fn windows(&mut self) {
+        let end = self.segment.end();
+        let bytes = std::mem::take(&mut self.segment.bytes);
+        let mut at = self.segment.window;
+        while at < end {
+            let ascii = ascii_length(&bytes[at..end]);
+            if ascii >= WINDOW {
+                self.ascii_windows(&bytes[at..at + ascii]);
+                at += ascii - WINDOW + 1;
+                self.segment.has_windows = true;
+                continue;
+            }
+            let mut after = at;
+            for _ in 0..WINDOW {
+                after += bytes.get(after).map_or(1, |&first| utf_8_length(first));
+            }
+            if after > end {
+                break;
+            }
+            self.feature(short(&bytes[at..], after - at));
+            self.segment.has_windows = true;
+            at += utf_8_length(bytes[at]);
+        }
+        self.segment.bytes = bytes;
+        self.segment.window = at;
+    }
+
+    fn ascii_windows(&mut self, ascii: &[u8]) {
+        let count_all = ascii.len() - WINDOW + 1;
+        let mut at = 0;
+        while at < count_all {
+            at += self.features.push_windows::<WINDOW>(self.simd, &ascii[at..]);
+            if self.features.waiting == BLOCK {
+                self.hash_features();
+            }
+        }
+    }
+
+    /// Makes space for `more` bytes after the segment.
+    fn make_room(&mut self, more: usize) {
+        if self.segment.length + more + PAD <= self.segment.bytes.len() {
+            return;
+        }
+        self.windows();
+        let segment = &mut self.segment;
+        let start = segment.word.min(segment.window);
+        segment.bytes.copy_within(start..segment.length, 0);
+        segment.length -= start;
+        segment.word -= start;
+        segment.window -= start;
+        let needed = segment.length + more + PAD;
+        if needed > segment.bytes.len() {
+            // Doubled, so that a long word is not moved for each of its pieces.
+            segment.bytes.resize(2 * needed, 0);
+        }
+    }
+
+    #[inline]
+    fn end_run(&mut self) {
+        if self.run.characters == 0 {
+            return;
+        }
+        if self.run.characters == 1 && self.run.last_is_kana {
+            self.feature((self.run.last, self.run.last_length));
+        }
+        self.run = CjkRun::default();
+    }
+
+    /// Whether white space after the last character does not end the run yet.
+    #[inline]
+    const fn goes_on_after_space(&mut self) -> bool {
+        self.run.is_spaced = self.run.last_joins;
+        self.run.is_spaced
+    }
+
+    fn cjk(&mut self, Letter { bytes, length, kind }: Letter) {
+        let (letter, is_kana, joins) = (u64::from(bytes), kind == Kind::Kana, kind != Kind::Hangul);
+        if self.run.is_spaced && !joins {
+            self.end_run();
+        }
+        let CjkRun { characters, last, last_length, .. } = self.run;
+        if characters == 0 {
+            self.end_segment();
+        } else {
+            self.feature((last | letter << (8 * last_length), last_length + length));
+        }
+        self.token((letter, length), !is_kana);
+        self.run = CjkRun {
+            characters: (characters + 1).min(2),
+            last: letter,
+            last_length: length,
+            last_is_kana: is_kana,
+            last_joins: joins,
+            is_spaced: false,
+        };
+    }
+}
+
+impl Segment {
+    /// The end of the words, without a trailing space and without marks that may be no word.
+    fn end(&self) -> usize {
+        let is_word = self.word < self.length && !self.only_marks;
+        if is_word { self.length } else { self.word.saturating_sub(1) }
+    }
+}
+
+/// Counts the occurrences of features.
+fn tally(tally: Option<&mut Tally>, hashes: &[u64]) {
+    if let Some(tally) = tally {
+        tally.add(hashes, &mut [0; BLOCK]);
+    }
+}
+
+/// The length of a character by its first byte.
+#[inline]
+const fn utf_8_length(first: u8) -> usize {
+    match first {
+        0..0x80 => 1,
+        0x80..0xe0 => 2,
+        0xe0..0xf0 => 3,
+        0xf0.. => 4,
+    }
+}
+
+impl<const WINDOW: usize> CharacterSink for Digest<WINDOW> {
+    fn ascii(&mut self, ascii: &[u8]) {
+        if self.run.characters > 0 {
+            let is_space = |byte: &u8| char::from(*byte).is_whitespace();
+            if ascii.iter().all(is_space) && self.goes_on_after_space() {
+                return;
+            }
+            self.end_run();
+        }
+        self.end_marks(ascii.first().is_some_and(u8::is_ascii_alphanumeric));
+        for piece in ascii.chunks(PIECE) {
+            self.make_room(piece.len());
+            let segment = &mut self.segment;
+            let from = segment.length;
+            let in_word = segment.word < from;
+            let squeezed =
+                squeeze(self.simd, piece, in_word, &mut segment.bytes[from..], &mut *self.ends);
+            segment.length += squeezed.bytes;
+            self.words(from, squeezed.words);
+        }
+    }
+
+    /// Writes as many characters as there can be, so that no branch depends on their number, and
+    /// then counts only those that are there.
+    fn han(&mut self, rest: &[u8]) -> usize {
+        if !begins_with_han(rest) {
+            return 0;
+        }
+        if self.run.characters == 0 {
+            self.end_segment();
+        }
+        if self.tokens.waiting + HAN_MAX >= BLOCK {
+            self.hash_tokens();
+        }
+        if self.features.waiting + HAN_MAX >= BLOCK {
+            self.hash_features();
+        }
+        let CjkRun { characters, last, last_length, .. } = self.run;
+        // The first character of a run has no pair with one before it.
+        let with_last = usize::from(characters > 0);
+        let (token, feature) = (self.tokens.waiting, self.features.waiting);
+        let words = self.tokens.space(token);
+        let count = han(self.simd, rest, words, self.features.space(feature + with_last));
+        let (first, last_read) = (words[0], words[count - 1]);
+        self.tokens.lengths[token..token + HAN_MAX].fill(3);
+        self.single[token..token + HAN_MAX].fill(true);
+        self.features.lengths[feature + with_last..][..HAN_MAX].fill(6);
+        if characters > 0 {
+            self.features.words[feature] = last | first << (8 * last_length);
+            self.features.lengths[feature] = last_length + 3;
+        }
+        self.tokens.waiting += count;
+        self.singles += count;
+        self.features.waiting += count - 1 + with_last;
+        (self.tokens.is_hashed, self.features.is_hashed) = (false, false);
+        let characters = if count > 1 { 2 } else { (characters + 1).min(2) };
+        self.run = CjkRun {
+            characters,
+            last: last_read,
+            last_length: 3,
+            last_is_kana: false,
+            last_joins: true,
+            is_spaced: false,
+        };
+        3 * count
+    }
+
+    fn letter(&mut self, letter: Letter) {
+        match letter.kind {
+            Kind::Invisible => {}
+            Kind::Word | Kind::Mark => {
+                self.end_run();
+                self.make_room(4);
+                let segment = &mut self.segment;
+                let begins = segment.word == segment.length;
+                segment.only_marks = letter.kind == Kind::Mark && (begins || segment.only_marks);
+                let place = &mut segment.bytes[segment.length..segment.length + 4];
+                place.copy_from_slice(&letter.bytes.to_le_bytes());
+                segment.length += usize::from(letter.length);
+            }
+            Kind::Space if self.goes_on_after_space() => {}
+            Kind::Space | Kind::Separator | Kind::Entangled => {
+                self.end_run();
+                self.end_marks(false);
+                if self.segment.word < self.segment.length {
+                    self.end_word();
+                    self.make_room(1);
+                    let segment = &mut self.segment;
+                    segment.bytes[segment.length] = b' ';
+                    segment.length += 1;
+                    segment.word = segment.length;
+                }
+            }
+            Kind::Kana | Kind::Han | Kind::Hangul => self.cjk(letter),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Collects the text of a page in order, and which parts of it to leave out.
+
+use std::ops::Range;
+
+use crate::html::elements::{self, BESIDE_CONTENT, DROPPED, Dropped, Role};
+use crate::html::ranges::{minus, union};
+use crate::html::regions::{Ended, Regions};
+
+/// Where a word may break.
+const SOFT_HYPHEN: char = '\u{ad}';
+
+/// Boilerplate with more than this many times the letters and digits of the rest of its page is
+/// the content of the page. Those of its links do not count, or a long menu would be content.
+pub(super) const BOILERPLATE_TIMES: usize = 3;
+
+/// The text of a page, with the places to leave out.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// All text, hidden or not.
+    text: String,
+    /// The ranges of dropped elements that have ended, with the reasons; they may overlap.
+    cuts: Vec<(Range<usize>, Dropped)>,
+    /// For each element of [`DROPPED`], the offsets at which those still open begin; `None` for
+    /// those that are not dropped.
+    open: [Vec<Option<usize>>; DROPPED.len()],
+    /// The main content, and what roles mark as part of the site.
+    regions: Regions,
+    /// The ranges of the elements of the site that have ended; they may overlap.
+    site: Vec<Range<usize>>,
+    /// The text of links that have ended, in order.
+    links: Vec<Range<usize>>,
+    /// Where the last link begins, if it is open.
+    link: Option<usize>,
+}
+
+/// What an element contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// Nothing: its start tag closes it.
+    None,
+    /// What elements of its name do.
+    ByName,
+    /// Text of the page, whatever its name.
+    Text,
+}
+
+impl Page {
+    pub(crate) fn words(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    pub(super) fn character(&mut self, character: char) {
+        self.text.push(character);
+    }
+
+    /// Begins an element; `name` is its name in lower case.
+    pub(crate) fn start(&mut self, name: &[u8], contents: Contents) {
+        self.separate(name);
+        if matches!(name, b"body" | b"main") {
+            self.begin_content();
+        }
+        let at = self.text.len();
+        if contents == Contents::None {
+            return;
+        }
+        if let Some(element) = elements::dropped(name) {
+            self.open[element].push((contents == Contents::ByName).then_some(at));
+            if contents == Contents::Text {
+                self.separate_always();
+            }
+        } else if name == b"a" {
+            self.link = Some(at);
+        }
+    }
+
+    /// Gives the element that has just begun its role; `name` is the name as the source spells it.
+    pub(super) fn start_region(&mut self, name: &str, role: Option<Role>) {
+        if role.is_none() && self.regions.is_idle() {
+            return;
+        }
+        if role == Some(Role::Main) {
+            self.begin_content();
+        }
+        self.regions.start(name, role, self.text.len());
+    }
+
+    /// The elements that are never around the content and are still open were never closed.
+    fn begin_content(&mut self) {
+        for element in BESIDE_CONTENT.into_iter().filter_map(elements::dropped) {
+            self.open[element].clear();
+        }
+    }
+
+    /// Ends an element. The end tag of an element that is not open changes nothing.
+    pub(crate) fn end(&mut self, name: &[u8]) {
+        let at = self.text.len();
+        if let Some(element) = elements::dropped(name)
+            && let Some(start) = self.open[element].pop()
+        {
+            match start {
+                Some(start) => self.cuts.push((start..at, DROPPED[element].1)),
+                None => self.separate_always(),
+            }
+        } else if name == b"a" {
+            self.links.extend(self.link.take().map(|start| start..at));
+        }
+        self.separate(name);
+    }
+
+    /// Ends the role of the element that is about to end.
+    pub(super) fn end_region(&mut self, name: &str) {
+        if self.regions.is_idle() {
+            return;
+        }
+        match self.regions.end(name) {
+            Ended::Nothing => {}
+            Ended::Site(start) => self.site.push(start..self.text.len()),
+            Ended::Main => {
+                // Several of them may follow each other.
+                self.separate_always();
+                self.regions.end_main(self.text.len());
+            }
+        }
+    }
+
+    /// The text that a reader sees: all but the boilerplate or, on a page without other text, the
+    /// boilerplate.
+    pub(crate) fn visible_text(&self) -> String {
+        let whole: Vec<Range<usize>> = std::iter::once(0..self.text.len()).collect();
+        let rest = minus(&whole, &self.cuts(|_| true));
+        let has_rest = self.has_letters(&rest);
+        self.text_of(&if has_rest { rest } else { minus(&whole, &self.cuts(is_hidden)) })
+    }
+
+    /// The text of the main content, where the page says which that is and it has a letter or
+    /// number; or else of the page. Boilerplate and the elements of the site count only where they
+    /// outweigh the rest.
+    pub(super) fn content(&self) -> String {
+        let mut dropped = self.cuts(|_| true);
+        dropped.extend(self.site.iter().cloned());
+        let dropped = union(dropped);
+        let mut region = self.regions.mains(self.text.len());
+        let mut content = minus(&region, &dropped);
+        if !self.has_letters(&content) {
+            region = std::iter::once(0..self.text.len()).collect();
+            content = minus(&region, &dropped);
+        }
+        if dropped.is_empty() {
+            return self.text_of(&content);
+        }
+        let seen = minus(&region, &self.cuts(is_hidden));
+        let boilerplate = minus(&minus(&seen, &content), &self.links);
+        self.text_of(if self.outweighs(&boilerplate, &content) { &seen } else { &content })
+    }
+
+    /// Whether boilerplate without its links is the content of a page.
+    fn outweighs(&self, boilerplate: &[Range<usize>], rest: &[Range<usize>]) -> bool {
+        let times = self.letters(boilerplate).count().div_ceil(BOILERPLATE_TIMES);
+        let rest = self.letters(rest).take(times.max(1)).count();
+        rest == 0 || rest < times
+    }
+
+    fn has_letters(&self, ranges: &[Range<usize>]) -> bool {
+        self.letters(ranges).next().is_some()
+    }
+
+    /// The letters and digits within these ranges.
+    fn letters(&self, ranges: &[Range<usize>]) -> impl Iterator<Item = char> {
+        let text = |range: &Range<usize>| self.text[range.clone()].chars();
+        ranges.iter().flat_map(text).filter(|c| c.is_alphanumeric())
+    }
+
+    /// The dropped elements that have ended, for a matching reason.
+    fn cuts(&self, matches: impl Fn(Dropped) -> bool) -> Vec<Range<usize>> {
+        let matching = self.cuts.iter().filter(|&&(_, why)| matches(why));
+        union(matching.map(|(range, _)| range.clone()).collect())
+    }
+
+    /// The text of these ranges. Removes soft hyphens too: they mark where a word may break, not
+    /// where it ends.
+    fn text_of(&self, ranges: &[Range<usize>]) -> String {
+        let mut text = String::with_capacity(ranges.iter().map(ExactSizeIterator::len).sum());
+        text.extend(ranges.iter().map(|range| &self.text[range.clone()]));
+        // Few pages have one, and the others need not be copied.
+        if text.contains(SOFT_HYPHEN) { text.replace(SOFT_HYPHEN, "") } else { text }
+    }
+
+    /// Ends the word before a tag, unless the element is an inline one.
+    pub(super) fn separate(&mut self, name: &[u8]) {
+        if !elements::joins(name) {
+            self.separate_always();
+        }
+    }
+
+    fn separate_always(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+    }
+}
+
+fn is_hidden(why: Dropped) -> bool {
+    why == Dropped::Hidden
+}

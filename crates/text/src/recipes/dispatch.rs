@@ -1,0 +1,135 @@
+//! Which code implements each recipe.
+
+use std::collections::HashSet;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::analysis::{Analysis, EmptyDocument, Wanted};
+use crate::features::normalise::normalise;
+use crate::features::walk::walk;
+use crate::hashing::simhash::SimHash;
+use crate::recipe::Recipe;
+use crate::recipes::keywords::keywords;
+use crate::recipes::np2::{WIDER_WINDOW, WINDOW, analyse_windows};
+use crate::recipes::weighted::{self, BadFeatures, merged};
+use crate::recipes::words;
+use crate::vectors::vector::BadVector;
+use nearprint_fingerprint::{Fingerprint, Margins};
+
+/// A document has no fingerprint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoFingerprint {
+    /// The text or the page has no feature.
+    #[error(transparent)]
+    Empty(#[from] EmptyDocument),
+    /// The weighted features are invalid.
+    #[error(transparent)]
+    Features(#[from] BadFeatures),
+    /// The recipe takes no texts.
+    #[error("the recipe features takes weighted features and fingerprints, no texts")]
+    OnlyFeatures,
+    /// The vector is invalid.
+    #[error(transparent)]
+    Vector(#[from] BadVector),
+    /// The recipe takes no vectors.
+    #[error("the recipe {recipe} takes no vectors")]
+    NoVectors {
+        /// The recipe.
+        recipe: Recipe,
+    },
+    /// The recipe needs a model, and there is none of its dimensions.
+    #[error("the recipe {recipe} needs its model")]
+    NoModel {
+        /// The recipe.
+        recipe: Recipe,
+    },
+    /// The recipe takes neither texts nor features.
+    #[error("the recipe {recipe} takes vectors and fingerprints, no texts and no features")]
+    OnlyVectors {
+        /// The recipe.
+        recipe: Recipe,
+    },
+}
+
+/// Analyses a text by a recipe. Tokens and sketch are the same for every recipe.
+pub(crate) fn analyse_by(
+    recipe: Recipe,
+    text: &str,
+    wanted: Wanted,
+) -> Result<Analysis, NoFingerprint> {
+    let (sums, features, margins) = match recipe {
+        Recipe::Np2 => return Ok(analyse_windows::<WINDOW>(text, wanted)?),
+        Recipe::Np2Five => return Ok(analyse_windows::<WIDER_WINDOW>(text, wanted)?),
+        Recipe::Words { .. } => {
+            let mut sums = SimHash::default();
+            let mut is_empty = true;
+            // Counting distinct features costs several times as much as the fingerprint.
+            let mut distinct = wanted.features.then(HashSet::new);
+            walk_features(&normalise(text), recipe, &mut |feature| {
+                let hash = xxh3_64(feature);
+                sums.add(hash, 1.0);
+                is_empty = false;
+                if let Some(distinct) = &mut distinct {
+                    distinct.insert(hash);
+                }
+            });
+            if is_empty {
+                return Err(EmptyDocument.into());
+            }
+            let whole = sums.sums().map(|sum| sum as i64);
+            (sums, distinct.map(|distinct| distinct.len()), Margins::of_whole_sums(&whole))
+        }
+        Recipe::Keywords { weighting, heaviest, levels } => {
+            let words = keywords(&normalise(text), weighting, heaviest, levels);
+            let pairs = words.iter().map(|(word, weight)| (word.as_str(), *weight));
+            let features = merged(pairs).map_err(|_| EmptyDocument)?;
+            let sums = weighted::sums(&features);
+            let margins = Margins::of_scaled_sums(sums.sums());
+            (sums, Some(features.len()), margins)
+        }
+        Recipe::Features => return Err(NoFingerprint::OnlyFeatures),
+        Recipe::Hyperplanes { .. } | Recipe::Spectral { .. } => {
+            return Err(NoFingerprint::OnlyVectors { recipe });
+        }
+    };
+    let np2 = analyse_windows::<WINDOW>(text, Wanted { features: false, ..wanted })?;
+    let fingerprint = Fingerprint::new(sums.bits());
+    let margins = np2.sketch.is_some().then(|| Box::new(margins));
+    Ok(Analysis { fingerprint, features, margins, ..np2 })
+}
+
+/// Passes each occurrence of a feature in a normalised text to `take`. Recipes whose features are
+/// not found by walking over a text have none here.
+pub(crate) fn walk_features(normalised: &str, recipe: Recipe, take: &mut dyn FnMut(&[u8])) {
+    match recipe {
+        Recipe::Np2 => walk::<WINDOW>(normalised, take),
+        Recipe::Np2Five => walk::<WIDER_WINDOW>(normalised, take),
+        Recipe::Words { in_a_row, without_stop_words } => {
+            words::walk(normalised, in_a_row, without_stop_words, take);
+        }
+        Recipe::Keywords { .. }
+        | Recipe::Features
+        | Recipe::Hyperplanes { .. }
+        | Recipe::Spectral { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn margins_are_there_exactly_with_the_sketch() {
+        let text = "black tea \u{5317}\u{4eac}\u{70e4}\u{9e2d} and green tea";
+        let bare = Wanted { sketch: false, ..Wanted::STORED };
+        for recipe in ["np2", "np2-5", "words-2", "keywords-5", "keywords-5-w3", "textrank-5"] {
+            let recipe: Recipe = recipe.parse().unwrap();
+            let stored = analyse_by(recipe, text, Wanted::STORED).unwrap();
+            let (sketch, margins) = (stored.sketch, stored.margins.unwrap());
+            assert!(sketch.is_some());
+            assert!(margins.magnitudes().iter().any(|&margin| margin > 0), "{recipe}");
+            let plain = analyse_by(recipe, text, bare).unwrap();
+            assert_eq!((plain.sketch, plain.margins), (None, None));
+        }
+    }
+}
