@@ -1,6 +1,6 @@
 //! The metrics of the process, in the text format of Prometheus.
 //!
-//! Imports no other module: the others pass plain numbers in. [`install`] makes the handles, so
+//! The other modules pass plain numbers in, the engine through its [`Observer`]. [`install`] makes the handles, so
 //! that recording is an atomic addition without a look-up or an allocation. Before `install`
 //! (library use, unit tests) recording does nothing. Names end in their unit. The label sets are
 //! fixed: routes, status classes, distances 0 to 12, outcomes. `docs/operations.md` explains each
@@ -14,6 +14,8 @@ use metrics::{
     gauge, histogram,
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+use crate::engine::Observer;
 
 /// The largest distance of a look-up; larger ones would be counted under it.
 const DISTANCE_MAX: usize = 12;
@@ -291,35 +293,36 @@ pub fn log_lines_lost(count: u64) {
     record(|installed| installed.log_lines_lost.absolute(count));
 }
 
-/// The journal was synced.
-pub fn journal_synced(took: Duration) {
-    record(|installed| installed.journal_sync.record(took));
-}
+/// Records what an engine reports.
+#[derive(Debug)]
+pub struct EngineMetrics;
 
-/// A group of changes was committed.
-pub fn group_committed(changes: u64) {
-    record(|installed| {
-        installed.group_changes.record(float(changes));
-        installed.changes.increment(changes);
-    });
-}
+impl Observer for EngineMetrics {
+    fn journal_synced(&self, took: Duration) {
+        record(|installed| installed.journal_sync.record(took));
+    }
 
-/// A snapshot was written.
-pub fn snapshot_taken(took: Duration) {
-    record(|installed| installed.snapshot.record(took));
-}
+    fn group_committed(&self, changes: u64) {
+        record(|installed| {
+            installed.group_changes.record(float(changes));
+            installed.changes.increment(changes);
+        });
+    }
 
-/// Segments were merged into one of `documents` documents.
-pub fn merge_finished(took: Duration, documents: u64) {
-    record(|installed| {
-        installed.merge.record(took);
-        installed.merged_documents.increment(documents);
-    });
-}
+    fn snapshot_taken(&self, took: Duration) {
+        record(|installed| installed.snapshot.record(took));
+    }
 
-/// A new segment was delayed, so that merges keep up with writes.
-pub fn writes_held_up(time: Duration) {
-    record(|installed| installed.held_up.record(time));
+    fn merge_finished(&self, took: Duration, documents: u64) {
+        record(|installed| {
+            installed.merge.record(took);
+            installed.merged_documents.increment(documents);
+        });
+    }
+
+    fn writes_held_up(&self, time: Duration) {
+        record(|installed| installed.held_up.record(time));
+    }
 }
 
 #[cfg(test)]
@@ -334,11 +337,11 @@ mod tests {
         hit(2);
         hit(200);
         written(WriteOutcome::Replaced, 3);
-        journal_synced(Duration::from_millis(2));
-        group_committed(5);
-        snapshot_taken(Duration::from_secs(2));
-        merge_finished(Duration::from_secs(1), 1_000);
-        writes_held_up(Duration::from_millis(100));
+        EngineMetrics.journal_synced(Duration::from_millis(2));
+        EngineMetrics.group_committed(5);
+        EngineMetrics.snapshot_taken(Duration::from_secs(2));
+        EngineMetrics.merge_finished(Duration::from_secs(1), 1_000);
+        EngineMetrics.writes_held_up(Duration::from_millis(100));
         drop(ConnectionOpen::new());
         connection_turned_away();
         log_lines_lost(4);

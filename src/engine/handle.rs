@@ -18,6 +18,7 @@ use crate::engine::blocking::off_async;
 use crate::engine::clock;
 use crate::engine::error::{OpenError, Refused};
 use crate::engine::groups::board::Board;
+use crate::engine::observer::Observer;
 use crate::engine::open::recovery::{Recovered, recover};
 use crate::engine::options::{Durability, Options};
 use crate::engine::published::Published;
@@ -81,6 +82,14 @@ impl Engine {
     /// # Errors
     /// [`OpenError`] says what is wrong with the directory and what to do.
     pub fn open(options: Options) -> Result<Self, OpenError> {
+        Self::open_observed(options, Arc::new(()))
+    }
+
+    /// As [`Self::open`]; `observer` is told what the threads do.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_observed(options: Options, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
         let real = RealDisk::open(&options.data)?;
         let lock = DirectoryLock::acquire(&options.data)?;
         let mut entropy = [0; 40];
@@ -89,7 +98,7 @@ impl Engine {
         })?;
         let disk: Arc<dyn Disk> = Arc::new(real);
         let recovered = recover(&disk, &options, &entropy)?;
-        Self::start(options, &disk, recovered, lock)
+        Self::start((options, observer), &disk, recovered, lock)
     }
 
     /// The model of the recipe, if it needs one.
@@ -99,13 +108,12 @@ impl Engine {
 
     /// Starts the threads over what was recovered.
     pub(super) fn start(
-        options: Options,
+        (options, observer): (Options, Arc<dyn Observer>),
         disk: &Arc<dyn Disk>,
         recovered: Recovered,
         lock: DirectoryLock,
     ) -> Result<Self, OpenError> {
         let Recovered { core, mut snapshots, model } = recovered;
-        let touches = Touches::new(options.originals_max, snapshots.take_touches());
         let (writer, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             published: ArcSwap::from_pointee(core.published()),
@@ -118,13 +126,14 @@ impl Engine {
             reclaimable_upto: snapshots.covered_by_both().get().into(),
             reclaim_wanted: false.into(),
             groups: Board::new(options.groups_kept_max, options.groups_memory_bytes_max),
-            touches: Arc::new(touches),
+            touches: Touches::new(options.originals_max, snapshots.take_touches()).into(),
             space: ArcSwap::default(),
             scheduler: BatchScheduler::new(options.lookup_threads),
             flusher: OnceLock::new(),
             merging: Mutex::default(),
             snapshot_merge_lock: tokio::sync::Mutex::default(),
             options,
+            observer,
             model,
             writer,
         });

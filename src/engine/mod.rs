@@ -34,6 +34,7 @@ pub(crate) mod write;
 
 mod blocking;
 mod clock;
+mod observer;
 pub(crate) mod originals;
 mod shared;
 mod stats;
@@ -59,6 +60,7 @@ pub use crate::machine::jobs::{Job, JobState, Purge, Reach};
 pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
 pub use error::{OpenError, Refused};
 pub use handle::Engine;
+pub use observer::Observer;
 pub use open::model::read_file as read_model;
 pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
 pub use replies::{

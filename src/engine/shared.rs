@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use crate::document::Sequence;
 use crate::engine::error::Refused;
 use crate::engine::groups::board::Board;
+use crate::engine::observer::Observer;
 use crate::engine::options::Options;
 use crate::engine::published::Published;
 use crate::engine::read::scheduler::BatchScheduler;
@@ -27,6 +28,7 @@ use nearprint_text::SpectralModel;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
+    pub(crate) observer: Arc<dyn Observer>,
     /// The published state: durable as the policy promises.
     pub(crate) published: ArcSwap<Published>,
     pub(crate) id_secret: [u8; 16],

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
@@ -14,7 +15,8 @@ use super::descriptors;
 use super::error::ServeError;
 use super::options::{Options, Settings};
 use crate::engine::Engine;
-use crate::{http, metrics, telemetry};
+use crate::metrics::{self, EngineMetrics};
+use crate::{http, telemetry};
 
 /// Connections that the operating system queues until they are accepted.
 const BACKLOG: u32 = 1_024;
@@ -58,7 +60,7 @@ pub fn serve(settings: Settings) -> Result<(), ServeError> {
         let shutdown = signals().map_err(ServeError::Runtime)?;
         let reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
         // 4. Recover. This blocks the runtime, which has nothing else to do.
-        let engine = Engine::open(settings.engine)?;
+        let engine = Engine::open_observed(settings.engine, Arc::new(EngineMetrics))?;
         // 5. Accept connections, and announce it.
         let listener = socket.listen(BACKLOG).map_err(listen)?;
         announce(&listener).map_err(listen)?;

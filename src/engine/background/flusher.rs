@@ -20,7 +20,6 @@ use crate::engine::background::pause::Writes;
 use crate::engine::shared::{Message, Shared};
 use crate::engine::write::core::Durable;
 use crate::machine::jobs::Jobs;
-use crate::metrics;
 use nearprint_index::compaction::policy::{self, Load};
 use nearprint_index::compaction::work::Work;
 use nearprint_index::view::{Parts, View};
@@ -68,7 +67,7 @@ pub(crate) fn run(shared: &Arc<Shared>, requests: &Receiver<SettleRequest>) {
                     continue;
                 }
                 if !waited.is_zero() {
-                    metrics::writes_held_up(waited);
+                    shared.observer.writes_held_up(waited);
                 }
                 (delay, waited) = (Duration::ZERO, Duration::ZERO);
                 match flush(shared, load) {

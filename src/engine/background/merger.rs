@@ -12,7 +12,6 @@ use crate::engine::background::pause::Writes;
 use crate::engine::background::spawn::lower_priority;
 use crate::engine::clock;
 use crate::engine::shared::{Life, Merging, Message, Shared};
-use crate::metrics;
 use nearprint_index::compaction::policy::Load;
 
 /// How often it checks whether there is something to merge.
@@ -65,6 +64,6 @@ fn merge_once(shared: &Arc<Shared>, load: Load) -> Option<()> {
     }
     *shared.merging() = None;
     installed?;
-    metrics::merge_finished(begun.elapsed(), size);
+    shared.observer.merge_finished(begun.elapsed(), size);
     Some(())
 }

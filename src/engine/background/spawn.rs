@@ -170,7 +170,7 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
         let recovered = recover(&disk, &options, &[0x5e; 40]).unwrap();
         let lock = DirectoryLock::acquire(folder.path()).unwrap();
-        let engine = Engine::start(options, &disk, recovered, lock).unwrap();
+        let engine = Engine::start((options, Arc::new(())), &disk, recovered, lock).unwrap();
         assert!(DOOMED.take().is_none(), "there is a thread named {doomed}");
         (engine, panic_now, folder)
     }

@@ -13,7 +13,6 @@ use crate::engine::replies::MemoryStats;
 use crate::engine::shared::{Life, Message, Shared};
 use crate::engine::write::core::Core;
 use crate::engine::write::queued::{QueuedWrite, decide_group};
-use crate::metrics;
 use crate::storage::StorageError;
 use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
 use nearprint_index::view::View;
@@ -186,8 +185,8 @@ impl Writer {
         // Duplicates and retries change nothing, and are not counted as changes.
         let changes = self.core.view().sequence().get() - before.get();
         if changes > 0 {
-            metrics::journal_synced(begun.elapsed());
-            metrics::group_committed(changes);
+            self.shared.observer.journal_synced(begun.elapsed());
+            self.shared.observer.group_committed(changes);
         }
         Ok(Ok(()))
     }

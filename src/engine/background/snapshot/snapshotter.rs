@@ -19,7 +19,6 @@ use crate::engine::error::Refused;
 use crate::engine::replies::SnapshotInfo;
 use crate::engine::shared::{Life, Shared};
 use crate::machine::jobs::Jobs;
-use crate::metrics;
 use crate::storage::{Disk, StorageError};
 use nearprint_index::view::Parts;
 
@@ -200,7 +199,7 @@ impl Snapshotter {
         let took = begun.elapsed();
         match taken {
             Ok(info) => {
-                metrics::snapshot_taken(took);
+                self.shared.observer.snapshot_taken(took);
                 tracing::info!(
                     sequence = %info.sequence, bytes = info.bytes,
                     duration_ms = took.as_millis() as u64, "snapshot taken"
