@@ -15,7 +15,7 @@ use metrics::{
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-use crate::engine::Observer;
+use nearprint_engine::Observer;
 
 /// The largest distance of a look-up; larger ones would be counted under it.
 const DISTANCE_MAX: usize = 12;

@@ -7,7 +7,7 @@ mod common;
 
 use std::time::Duration;
 
-use nearprint::engine::{Admission, Engine, Options};
+use nearprint_engine::{Admission, Engine, Options};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_text::Recipe;
 

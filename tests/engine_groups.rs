@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use nearprint::engine::{
+use nearprint_engine::{
     Admission, Criteria, Engine, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, Options,
     Reach,
 };

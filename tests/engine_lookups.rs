@@ -5,10 +5,10 @@
 mod common;
 
 use futures_util::future::try_join_all;
-use nearprint::document::Document;
-use nearprint::engine::{Admission, Durability, Engine, Options, PackedQuery, QueryOptions};
-use nearprint::machine::change::PACKED_MAX;
-use nearprint::machine::query::Criteria;
+use nearprint_engine::document::Document;
+use nearprint_engine::machine::change::PACKED_MAX;
+use nearprint_engine::machine::query::Criteria;
+use nearprint_engine::{Admission, Durability, Engine, Options, PackedQuery, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint};
 
 const DISTANCE: u8 = 3;

@@ -9,9 +9,9 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use nearprint::document::{Document, DocumentId};
-use nearprint::engine::{Admission, Durability, Engine, Options};
-use nearprint::storage::{Disk, RealDisk};
+use nearprint_engine::document::{Document, DocumentId};
+use nearprint_engine::storage::{Disk, RealDisk};
+use nearprint_engine::{Admission, Durability, Engine, Options};
 use nearprint_fingerprint::Fingerprint;
 
 const FILE_BYTES: u64 = 65_536;

@@ -16,8 +16,8 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use nearprint::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
-use nearprint::engine::{
+use nearprint_engine::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
+use nearprint_engine::{
     Admission, Criteria, Engine, Job, JobState, ListQuery, Options, PackedQuery, Purge,
     QueryOptions, Reach,
 };

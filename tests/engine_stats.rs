@@ -4,7 +4,7 @@
 #[path = "common/options.rs"]
 mod common;
 
-use nearprint::engine::{Admission, Engine, Options};
+use nearprint_engine::{Admission, Engine, Options};
 use nearprint_fingerprint::Fingerprint;
 
 const STORED: u64 = 1_200_000;

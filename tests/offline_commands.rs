@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use nearprint::document::{Document, DocumentId};
-use nearprint::engine::directory_file::DirectoryFile;
-use nearprint::engine::{Admission, Engine, Options};
-use nearprint::storage::export::{ExportFile, write_export};
-use nearprint::storage::{Disk, DiskFile, RealDisk};
+use nearprint_engine::directory_file::DirectoryFile;
+use nearprint_engine::document::{Document, DocumentId};
+use nearprint_engine::storage::export::{ExportFile, write_export};
+use nearprint_engine::storage::{Disk, DiskFile, RealDisk};
+use nearprint_engine::{Admission, Engine, Options};
 use nearprint_fingerprint::Fingerprint;
 
 const ROUNDS: u64 = 40;

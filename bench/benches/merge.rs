@@ -10,8 +10,8 @@ use criterion::measurement::WallTime;
 use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
 };
-use nearprint::document::Sequence;
 use nearprint_bench::random::Stream;
+use nearprint_engine::document::Sequence;
 use nearprint_fingerprint::Distance;
 use nearprint_index::compaction::merge;
 use nearprint_index::compaction::merge::Merged;

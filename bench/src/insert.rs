@@ -21,9 +21,9 @@ use crate::verify::Verdict;
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
-use nearprint::engine::Stats;
-use nearprint::machine::change::PACKED_MAX;
 use nearprint::server::Settings;
+use nearprint_engine::Stats;
+use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_fingerprint::Distance;
 
 const BATCH: &str = "a packed batch";

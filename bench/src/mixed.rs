@@ -27,10 +27,10 @@ use crate::verify::Verdict;
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::document::Document;
-use nearprint::engine::{GroupsRequest, GroupsState, PackedQuery, QueryOptions, Reach};
-use nearprint::machine::change::PACKED_MAX;
-use nearprint::machine::query::{Criteria, Hit};
+use nearprint_engine::document::Document;
+use nearprint_engine::machine::change::PACKED_MAX;
+use nearprint_engine::machine::query::{Criteria, Hit};
+use nearprint_engine::{GroupsRequest, GroupsState, PackedQuery, QueryOptions, Reach};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::view::Near;
 

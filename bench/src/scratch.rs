@@ -16,11 +16,11 @@ use crate::progress::Progress;
 use crate::verify::Verdict;
 use nearprint::cli::error_report::ErrorReport;
 use nearprint::config::Config;
-use nearprint::document::Packed;
-use nearprint::engine::{Admission, Engine, PackedInserted, Pending, Stats};
-use nearprint::machine::change::PACKED_MAX;
-use nearprint::machine::query::Criteria;
 use nearprint::server::Settings;
+use nearprint_engine::document::Packed;
+use nearprint_engine::machine::change::PACKED_MAX;
+use nearprint_engine::machine::query::Criteria;
+use nearprint_engine::{Admission, Engine, PackedInserted, Pending, Stats};
 use nearprint_fingerprint::Distance;
 
 /// Packed batches in flight at a time, as many as the service has of one request.

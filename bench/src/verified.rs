@@ -25,9 +25,9 @@ use crate::verify::Verdict;
 use nearprint::cli::measure::arguments::{count, distance};
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::document::{Document, DocumentId};
-use nearprint::engine::{Admission, QueryOptions};
-use nearprint::machine::query::{Criteria, Hit, Verification};
+use nearprint_engine::document::{Document, DocumentId};
+use nearprint_engine::machine::query::{Criteria, Hit, Verification};
+use nearprint_engine::{Admission, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 
 /// The number of documents in a family.

@@ -17,12 +17,12 @@ use nearprint::bulk::{
     self, BadEntry, Entry, Format, Other, Raw, ReadOptions, RecordForm, Records,
 };
 use nearprint::config::{Config, ConfigError, Sources};
-use nearprint::engine::{Durability, Engine, Options, StateFile};
 use nearprint::http::{self, Service};
-use nearprint::machine::change::Record;
-use nearprint::storage::export::read_export;
-use nearprint::storage::scan;
-use nearprint::storage::{Disk, FileKind, Identity, Journal, SealedReader};
+use nearprint_engine::machine::change::Record;
+use nearprint_engine::storage::export::read_export;
+use nearprint_engine::storage::scan;
+use nearprint_engine::storage::{Disk, FileKind, Identity, Journal, SealedReader};
+use nearprint_engine::{Durability, Engine, Options, StateFile};
 use nearprint_fingerprint::Distance;
 use nearprint_index::image;
 use nearprint_index::plan::Plans;

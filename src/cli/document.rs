@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::error_report::ErrorReport;
 use crate::bulk::{self, Body};
-use crate::engine::read_model;
+use nearprint_engine::read_model;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Source, Wanted};
 use nearprint_text::{Recipe, UnknownRecipe};

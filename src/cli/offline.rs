@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::error_report::ErrorReport;
-use crate::engine::open::offline::OfflineDirectory;
+use nearprint_engine::open::offline::OfflineDirectory;
 
 /// Which data directory.
 #[derive(Debug, clap::Args)]

@@ -61,7 +61,7 @@ impl Hit {
     }
 
     /// Whether the hit makes a duplicate of a document that is `short` or not: the rule of
-    /// [`crate::machine::query::Verification::counts`], as it can be read off the wire.
+    /// [`nearprint_engine::machine::query::Verification::counts`], as it can be read off the wire.
     pub(super) fn counts(&self, short: bool) -> bool {
         self.confirmed.unwrap_or(!short || self.distance == 0)
     }

@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use super::error::{ConfigError, UnknownVariable};
 use super::keys::{Config, DEFAULT_TOML};
 use super::variables::{self, PREFIX};
-use crate::engine::directory_file::DirectoryFile;
+use nearprint_engine::directory_file::DirectoryFile;
 
 /// Where the configuration comes from, in addition to the embedded defaults.
 #[derive(Debug, Clone, Default)]

@@ -4,9 +4,9 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::engine::{self, Durability};
 use crate::server::Settings;
 use crate::telemetry;
+use nearprint_engine::{Durability};
 use nearprint_fingerprint::Distance;
 use nearprint_text::Recipe;
 
@@ -48,7 +48,7 @@ fn the_embedded_file_is_the_default_and_is_valid() {
 #[test]
 fn an_embedded_engine_has_the_defaults_of_the_service() {
     let settings = settings(&[]).unwrap();
-    let embedded = engine::Options::new("nearprint-data", settings.engine.recipe);
+    let embedded = nearprint_engine::Options::new("nearprint-data", settings.engine.recipe);
     assert_eq!(settings.engine, embedded);
 }
 
@@ -439,8 +439,8 @@ fn what_is_fixed_in_a_directory_is_read_from_it() {
 
     let words: Recipe = "words-2".parse().unwrap();
     let distance_max = Distance::new(2).unwrap();
-    let options = engine::Options { distance_max, ..engine::Options::new(&data, words) };
-    engine::Engine::open(options).unwrap().close();
+    let options = nearprint_engine::Options { distance_max, ..nearprint_engine::Options::new(&data, words) };
+    nearprint_engine::Engine::open(options).unwrap().close();
     let settings = load(&[]).unwrap();
     let defaults = settings.http.defaults;
     assert_eq!((settings.engine.recipe, settings.engine.distance_max), (words, distance_max));

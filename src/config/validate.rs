@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::keys::Config;
-use crate::engine::{self, Durability, SearchKind};
 use crate::server::Settings;
 use crate::{access, http, server, telemetry};
+use nearprint_engine::{Durability, SearchKind};
 use nearprint_fingerprint::Distance;
 use nearprint_text::Extract;
 use nearprint_text::{Recipe, UnknownRecipe};
@@ -165,10 +165,10 @@ fn expiry(config: &Config) -> Result<Option<u64>, ConfigError> {
     Ok(Some(seconds).filter(|&seconds| seconds > 0))
 }
 
-fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
+fn engine_options(config: &Config) -> Result<nearprint_engine::Options, ConfigError> {
     let data = &config.data;
     let queue = within(key!(config.engine.queue_changes_max), 1..=QUEUE_MAX)?;
-    Ok(engine::Options {
+    Ok(nearprint_engine::Options {
         data: data.directory.clone(),
         recipe: recipe(config)?,
         model_file: model_file(config)?,
@@ -176,7 +176,7 @@ fn engine_options(config: &Config) -> Result<engine::Options, ConfigError> {
         durability: durability(config)?,
         lookup_threads: length(key!(config.engine.lookup_threads), 0..=1_024)?,
         delta_events: length(key!(config.engine.delta_events), 1_024..=1 << 24)?,
-        small_segment_max: engine::SMALL_SEGMENT_MAX,
+        small_segment_max: nearprint_engine::SMALL_SEGMENT_MAX,
         queue_changes_max: length(key!(config.engine.queue_changes_max), 1..=QUEUE_MAX)?,
         group_changes_max: length(key!(config.engine.group_changes_max), 1..=queue)?,
         journal_file_bytes: within(key!(config.engine.journal_file_bytes), 65_536..=64 * GIB)?,

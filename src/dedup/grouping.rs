@@ -12,9 +12,9 @@ use std::{io, iter};
 
 use crate::dedup::scan::Scanned;
 use crate::dedup::spill::Evidence;
-use crate::document::{Namespace, Sequence};
-use crate::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
-use crate::machine::query::{SearchKind, Verification};
+use nearprint_engine::document::{Namespace, Sequence};
+use nearprint_engine::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
+use nearprint_engine::machine::query::{SearchKind, Verification};
 use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::groups::{Judge, LikelyJudge, Pair, Search};

@@ -1,6 +1,6 @@
 //! The HTTP API: the only module that knows JSON, status codes and content types.
 //!
-//! A handler extracts, converts, makes one call into [`crate::engine`] and converts back; it has no
+//! A handler extracts, converts, makes one call into [`nearprint_engine`] and converts back; it has no
 //! rules of matching or storing of its own. `proto-free-api.md` is the public description.
 //!
 //! - [`mod@router`] lists every route; [`routes`] holds the handlers, one file a resource.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::http::host::HostNames;
-use crate::machine::query::SearchKind;
+use nearprint_engine::machine::query::SearchKind;
 use nearprint_fingerprint::Distance;
 use nearprint_text::Recipe;
 use nearprint_text::{Extract, SpectralModel};

@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::document::{BadDocumentId, BadNamespace, DocumentId, Namespace};
-use crate::engine::Refused;
+use nearprint_engine::Refused;
+use nearprint_engine::document::{BadDocumentId, BadNamespace, DocumentId, Namespace};
 use nearprint_text::{BadFeatures, BadVector, EmptyDocument, NoFingerprint};
 
 /// How long a client should wait before it repeats a request that was refused (503), in seconds.

@@ -7,7 +7,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::access::Access;
-use crate::engine::{Engine, Readiness, Refused, Stats};
 use crate::http::analyses::Analyses;
 use crate::http::level::Level;
 use crate::http::options::Options;
@@ -16,6 +15,7 @@ use crate::http::reply::replies::Replies;
 use crate::http::request::body::{self, Bodies};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::RequestKind;
+use nearprint_engine::{Engine, Readiness, Refused, Stats};
 use nearprint_text::Recipe;
 
 /// Bodies up to this size are analysed on the async thread, where a text of this size costs 0.15 ms

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::tls::TlsError;
 use crate::access::AccessError;
-use crate::engine::OpenError;
+use nearprint_engine::OpenError;
 
 /// Why the server does not start, or stops by itself.
 #[derive(Debug, thiserror::Error)]

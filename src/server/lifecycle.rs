@@ -14,9 +14,9 @@ use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
 use super::options::{Options, Settings};
-use crate::engine::Engine;
 use crate::metrics::{self, EngineMetrics};
 use crate::{http, telemetry};
+use nearprint_engine::Engine;
 
 /// Connections that the operating system queues until they are accepted.
 const BACKLOG: u32 = 1_024;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::tls::TlsSource;
-use crate::{access, engine, http, telemetry};
+use crate::{access, http, telemetry};
 
 /// Everything that a running service needs, in the types of the modules it goes to.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub struct Settings {
     /// Bodies, limits and defaults of requests.
     pub http: http::Options,
     /// The engine.
-    pub engine: engine::Options,
+    pub engine: nearprint_engine::Options,
     /// The log.
     pub log: telemetry::Options,
 }

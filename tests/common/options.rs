@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nearprint::engine::{Durability, Options, SMALL_SEGMENT_MAX};
+use nearprint_engine::{Durability, Options, SMALL_SEGMENT_MAX};
 use nearprint_fingerprint::Distance;
 use nearprint_text::Recipe;
 

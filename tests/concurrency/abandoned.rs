@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::poll_immediate;
-use nearprint::document::DocumentId;
-use nearprint::engine::{Admission, Durability, Engine, Verdict};
+use nearprint_engine::document::DocumentId;
+use nearprint_engine::{Admission, Durability, Engine, Verdict};
 
 use super::{DEADLINE, Random, document, engine, query_options};
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use nearprint::engine::{Admission, Durability, Engine, Findings, Verdict, Written};
+use nearprint_engine::{Admission, Durability, Engine, Findings, Verdict, Written};
 use tokio::sync::Barrier;
 
 use super::{Random, document, engine, query_options, runs};

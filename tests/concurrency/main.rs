@@ -17,9 +17,9 @@ mod random;
 use std::path::Path;
 use std::time::Duration;
 
-use nearprint::document::{Document, DocumentId};
-use nearprint::engine::{Durability, Engine, Options, QueryOptions};
-use nearprint::machine::query::Criteria;
+use nearprint_engine::document::{Document, DocumentId};
+use nearprint_engine::machine::query::Criteria;
+use nearprint_engine::{Durability, Engine, Options, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use random::{Random, variable};
 

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use nearprint::document::{Document, Sequence};
-use nearprint::engine::{Admission, Checked, Durability, Engine, Verdict};
-use nearprint::machine::change::Change;
-use nearprint::machine::model::Model;
+use nearprint_engine::document::{Document, Sequence};
+use nearprint_engine::machine::change::Change;
+use nearprint_engine::machine::model::Model;
+use nearprint_engine::{Admission, Checked, Durability, Engine, Verdict};
 use nearprint_fingerprint::Fingerprint;
 
 use super::{DISTANCE, Random, criteria, document, engine, query_options, runs};

@@ -4,13 +4,17 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use crate::common;
-use nearprint::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
-use nearprint::engine::{Admission, Engine, Options};
-use nearprint::machine::change::{Change, Record};
-use nearprint::machine::jobs::Progress;
-use nearprint::machine::jobs::{JobState, Purge, Reach};
-use nearprint::storage::scan;
-use nearprint::storage::{Disk, FileKind, Identity, Journal, RealDisk, SealedReader, SealedWriter};
+use nearprint_engine::document::{
+    Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence,
+};
+use nearprint_engine::machine::change::{Change, Record};
+use nearprint_engine::machine::jobs::Progress;
+use nearprint_engine::machine::jobs::{JobState, Purge, Reach};
+use nearprint_engine::storage::scan;
+use nearprint_engine::storage::{
+    Disk, FileKind, Identity, Journal, RealDisk, SealedReader, SealedWriter,
+};
+use nearprint_engine::{Admission, Engine, Options};
 use nearprint_fingerprint::Fingerprint;
 
 use crate::targets::memory::MemoryDisk;

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nearprint::config::Config;
-use nearprint::engine::Engine;
 use nearprint::server::{self, ServeError};
+use nearprint_engine::Engine;
 use serde_json::Value;
 use tokio::sync::oneshot;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use nearprint::config::Config;
-use nearprint::machine::query::Verification;
+use nearprint_engine::machine::query::Verification;
 use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
 use nearprint_text::Analysis;
 use serde_json::Value;

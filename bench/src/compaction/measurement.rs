@@ -1,7 +1,7 @@
 //! The same figures of a real index: a view, and the threads of the engine without its journal.
 //!
 //! This thread inserts, and installs what the flusher and the merger send it. These two read the
-//! published view, as in [`nearprint::engine`].
+//! published view, as in [`nearprint_engine`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -16,7 +16,7 @@ use crate::data::Stored;
 use crate::process;
 use crate::progress::Progress;
 use nearprint::cli::measure::numbers::float;
-use nearprint::document::Sequence;
+use nearprint_engine::document::Sequence;
 use nearprint_fingerprint::Distance;
 use nearprint_index::compaction::built::Built;
 use nearprint_index::compaction::policy::{self, FULL_DELTAS_MAX, Load};

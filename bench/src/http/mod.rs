@@ -45,8 +45,8 @@ use crate::verify::Verdict;
 use nearprint::cli::measure::arguments::count;
 use nearprint::cli::measure::limits;
 use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint::engine::Engine;
-use nearprint::machine::change::PACKED_MAX;
+use nearprint_engine::Engine;
+use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// Fingerprints inserted by one request: 8 MB.

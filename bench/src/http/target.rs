@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use crate::connection::{self, Connection};
 use crate::scratch;
 use nearprint::cli::error_report::ErrorReport;
-use nearprint::engine::Engine;
 use nearprint::metrics;
 use nearprint::server::{self, Settings};
+use nearprint_engine::Engine;
 
 /// A service to ask.
 pub(super) struct Target {

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use crate::cli::configuration::{load, serve_error};
 use crate::config::Sources;
-use crate::engine::directory_file::DirectoryFile;
 use crate::server;
+use nearprint_engine::directory_file::DirectoryFile;
 
 /// The arguments of `check-config`.
 #[derive(Debug, clap::Args)]

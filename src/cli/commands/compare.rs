@@ -10,8 +10,8 @@ use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::differences;
 use crate::config::Config;
 use crate::dedup::grouping;
-use crate::document::Document;
-use crate::machine::query::{Criteria, FoundBy, SearchKind, Sought};
+use nearprint_engine::document::Document;
+use nearprint_engine::machine::query::{Criteria, FoundBy, SearchKind, Sought};
 use nearprint_fingerprint::MinResemblance;
 use nearprint_text::{Analysis, Explained, Method};
 

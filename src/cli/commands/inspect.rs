@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::cli::columns::{self, Column};
 use crate::cli::offline::{self, bar, damage_report};
-use crate::engine::open::offline::Finding;
+use nearprint_engine::open::offline::Finding;
 
 /// The arguments of `inspect`.
 #[derive(Debug, clap::Args)]

@@ -11,7 +11,7 @@ use crate::cli::client::{Client, Credentials};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar, damage_report};
-use crate::engine::open::offline::{SnapshotFound, restore, verify_export};
+use nearprint_engine::open::offline::{SnapshotFound, restore, verify_export};
 
 /// The suffix of an export that is not complete yet.
 const PARTIAL_SUFFIX: &str = ".partial";

@@ -22,8 +22,8 @@ use crate::cli::client::Problem;
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
-use crate::engine::Engine;
 use crate::http;
+use nearprint_engine::Engine;
 
 /// The smallest frame of a batch but the last. The service analyses each frame by itself, so that
 /// several keep all cores busy.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::document::Namespace;
 use crate::http::problem::{Problem, ProblemBody};
 use crate::http::reply::replies::{OWN_BYTES, Share};
 use crate::http::request::lifetime::Lifetime;
@@ -15,6 +14,7 @@ use crate::http::request::types::{
     CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY, RequestKind, RequestOptions,
 };
 use crate::http::service::Service;
+use nearprint_engine::document::Namespace;
 
 /// What is done with each document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::engine::{Admission, Checked, Pending, Written};
 use crate::http::batch::context::{Batch, Operation, Step, Steps, error_line, line_of, send};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::{count_hits, count_verdict};
@@ -18,6 +17,7 @@ use crate::http::reply::wire::{
     CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
 };
 use crate::http::request::prepare::Prepared;
+use nearprint_engine::{Admission, Checked, Pending, Written};
 
 /// Replies are sent once they fill this, or when the next one is not finished yet.
 const REPLY_BYTES: usize = 16 * 1024;

@@ -1,6 +1,6 @@
 //! Batches of packed little-endian 64-bit fingerprints: the fast way in and the fast look-up.
 //!
-//! The body is cut into chunks of up to [`PACKED_MAX`](crate::machine::change::PACKED_MAX)
+//! The body is cut into chunks of up to [`PACKED_MAX`](nearprint_engine::machine::change::PACKED_MAX)
 //! fingerprints. The look-ups of a few chunks run at one time on all cores, scheduled with those of
 //! other requests, and their replies are sent in order.
 //!
@@ -21,10 +21,6 @@ use futures_util::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::document::{Namespace, Packed};
-use crate::engine::{
-    Admission, Criteria, Engine, PackedInserted, PackedQuery, Pending, QueryOptions, Refused, Share,
-};
 use crate::http::batch::context::{Batch, Operation};
 use crate::http::batch::ndjson;
 use crate::http::batch::unordered::Source;
@@ -34,6 +30,10 @@ use crate::http::reply::wire::PackedInsertReply;
 use crate::http::request::body;
 use crate::http::request::lifetime::Lifetime;
 use crate::metrics;
+use nearprint_engine::document::{Namespace, Packed};
+use nearprint_engine::{
+    Admission, Criteria, Engine, PackedInserted, PackedQuery, Pending, QueryOptions, Refused, Share,
+};
 use nearprint_fingerprint::Fingerprint;
 
 /// Chunks of one batch that are worked on at one time.

@@ -8,7 +8,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
-use crate::engine::Shown;
 use crate::http::batch::context::{Batch, Operation, Step, Steps, error_line, line_of, send};
 use crate::http::batch::words::Words;
 use crate::http::problem::{Code, Problem};
@@ -18,6 +17,7 @@ use crate::http::reply::wire::{FingerprintReply, QueryReply};
 use crate::http::request::body::{self, Reserved};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::lines::{Line, LineCutter};
+use nearprint_engine::Shown;
 use nearprint_fingerprint::Fingerprint;
 
 /// Documents that are prepared together. Each may have a few bytes, and take hundreds once it is

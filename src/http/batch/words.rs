@@ -12,7 +12,7 @@ use tokio::time::timeout_at;
 use crate::http::middleware::guard::Guarded;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body::{self, Bodies};
-use crate::machine::change::PACKED_MAX;
+use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_fingerprint::Fingerprint;
 
 /// The maximum number of fingerprints that are looked up or stored together.

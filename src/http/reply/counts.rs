@@ -1,7 +1,7 @@
 //! Counts hits and outcomes for the metrics.
 
-use crate::engine::{Findings, Verdict};
 use crate::metrics;
+use nearprint_engine::{Findings, Verdict};
 
 /// Counts the listed hits by distance.
 pub(crate) fn count_hits(findings: &Findings) {

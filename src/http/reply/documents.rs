@@ -4,13 +4,13 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::document::{DocumentId, Expiry, Metadata, Namespace};
-use crate::engine::{
-    NamespaceInfo, Original, OriginalsOrder, OriginalsPage, Page, Removed, StoredDocument, Touch,
-};
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::selection::{Cursor, Parts};
+use nearprint_engine::document::{DocumentId, Expiry, Metadata, Namespace};
+use nearprint_engine::{
+    NamespaceInfo, Original, OriginalsOrder, OriginalsPage, Page, Removed, StoredDocument, Touch,
+};
 use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_text::Recipe;
 

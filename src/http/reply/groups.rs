@@ -4,14 +4,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::document::{DocumentId, Expiry, Namespace, Sequence};
-use crate::engine::{
-    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsState, MemberInfo, Page, Reach,
-};
 use crate::http::reply::documents::as_json;
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::selection::Cursor;
+use nearprint_engine::document::{DocumentId, Expiry, Namespace, Sequence};
+use nearprint_engine::{
+    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsState, MemberInfo, Page, Reach,
+};
 
 /// A job that finds groups.
 #[derive(Debug, Serialize, ToSchema)]

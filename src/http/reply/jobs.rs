@@ -3,8 +3,8 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::document::Namespace;
-use crate::engine::{Job, JobState, Reach};
+use nearprint_engine::document::Namespace;
+use nearprint_engine::{Job, JobState, Reach};
 
 /// A job: the removal of many documents.
 #[derive(Debug, Serialize, ToSchema)]

@@ -23,8 +23,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::engine::{Findings, Found, Shown};
 use crate::http::problem::{Code, Problem};
+use nearprint_engine::{Findings, Found, Shown};
 
 /// Shorter replies are not counted.
 pub(crate) const SHORT_BYTES: usize = 16 << 10;

@@ -4,8 +4,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::document::{DocumentId, Expiry};
-use crate::engine::{self, Findings, Verdict, Written};
 use crate::http::reply::documents::as_json;
 use crate::http::reply::explained::{
     BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits,
@@ -13,7 +11,9 @@ use crate::http::reply::explained::{
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::prepare::Prepared;
-use crate::machine::query::{self, Verification};
+use nearprint_engine::document::{DocumentId, Expiry};
+use nearprint_engine::machine::query::{self, Verification};
+use nearprint_engine::{Findings, Verdict, Written};
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::Recipe;
 
@@ -422,8 +422,8 @@ pub(crate) struct SnapshotReply {
     documents: u64,
 }
 
-impl From<engine::SnapshotInfo> for SnapshotReply {
-    fn from(snapshot: engine::SnapshotInfo) -> Self {
+impl From<nearprint_engine::SnapshotInfo> for SnapshotReply {
+    fn from(snapshot: nearprint_engine::SnapshotInfo) -> Self {
         Self {
             sequence: snapshot.sequence.get(),
             taken_at_ms: snapshot.taken_at_ms,

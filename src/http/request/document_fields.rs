@@ -15,11 +15,11 @@ use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::document::{DocumentId, Metadata, Namespace};
 use crate::http::request::escapes::unescaped;
 use crate::http::request::json::Object;
 use crate::http::request::report::{beginning, not_a_string};
 use crate::http::request::values::{Borrowed, Field, given, kind};
+use nearprint_engine::document::{DocumentId, Metadata, Namespace};
 
 /// Objects and arrays within one another in metadata. Most JSON parsers refuse much more.
 const METADATA_DEPTH_MAX: usize = 100;

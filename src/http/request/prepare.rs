@@ -6,8 +6,6 @@
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::document::{Document, DocumentId, Metadata};
-use crate::engine::{OnDuplicate, QueryOptions};
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body::{Kind, WholeBody};
@@ -15,7 +13,9 @@ use crate::http::request::document_fields::{HitPart, IdIn, IdSource, Include, Me
 use crate::http::request::lifetime::Lifetime;
 use crate::http::request::types::{Fields, Needs, Parameters, RequestKind, RequestOptions};
 use crate::http::request::values::OnDuplicateChoice;
-use crate::machine::query::{Criteria, SearchKind, Sought};
+use nearprint_engine::document::{Document, DocumentId, Metadata};
+use nearprint_engine::machine::query::{Criteria, SearchKind, Sought};
+use nearprint_engine::{OnDuplicate, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
 use nearprint_text::{Analysis, Explained, Extract, Method, Source};
 

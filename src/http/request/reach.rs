@@ -11,8 +11,8 @@ use axum::http::Extensions;
 use axum::http::request::Parts;
 
 use crate::access::Namespaces;
-use crate::document::{Document, Namespace};
 use crate::http::problem::{Code, Problem, quoted};
+use nearprint_engine::document::{Document, Namespace};
 
 /// The namespaces that a request may reach. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -9,8 +9,6 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::document::{DocumentId, Namespace, Sequence};
-use crate::engine::{self, GroupsRequest, ListQuery, PageOptions, Purge};
 use crate::http::options::RequestDefaults;
 use crate::http::problem::Problem;
 use crate::http::request::document_fields::{DocumentPart, HitPart, Include, NamespaceIn};
@@ -18,6 +16,8 @@ use crate::http::request::prepare;
 use crate::http::request::reach::Reach;
 use crate::http::request::types::{RequestOptions, query_parameters};
 use crate::http::request::values::{Borrowed, Field, Id, given, given_parameter};
+use nearprint_engine::document::{DocumentId, Namespace, Sequence};
+use nearprint_engine::{GroupsRequest, ListQuery, PageOptions, Purge};
 
 /// How many items a page has.
 const LIMIT: RangeInclusive<u64> = 1..=1_000;
@@ -190,18 +190,18 @@ pub(crate) fn namespaces(
     namespace: Option<NamespaceIn>,
     all: Option<bool>,
     reach: &Reach,
-) -> Result<engine::Reach, Problem> {
+) -> Result<nearprint_engine::Reach, Problem> {
     let namespace = named(namespace);
     if all != Some(true) {
         reach.check(namespace.as_ref().map(Namespace::as_str))?;
-        return Ok(engine::Reach::Namespace(namespace));
+        return Ok(nearprint_engine::Reach::Namespace(namespace));
     }
     if namespace.is_some() {
         let detail = "A request names either a namespace or all_namespaces, not both.";
         return Err(Problem::invalid("all_namespaces", detail));
     }
     reach.check_all()?;
-    Ok(engine::Reach::All)
+    Ok(nearprint_engine::Reach::All)
 }
 
 /// Which documents to remove.

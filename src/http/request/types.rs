@@ -10,7 +10,6 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::document::Namespace;
 use crate::http::problem::Problem;
 use crate::http::request::document_fields::{
     HitPart, IdIn, IdSource, Include, MetadataIn, NamespaceIn,
@@ -21,6 +20,7 @@ use crate::http::request::values::{
     Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, SearchChoice, Text,
     VectorIn, given, given_parameter,
 };
+use nearprint_engine::document::Namespace;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::Wanted;
 

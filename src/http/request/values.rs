@@ -17,11 +17,11 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
 use utoipa::openapi::{Object, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::document::DocumentId;
 use crate::http::request::escapes::unescaped;
 use crate::http::request::json;
 use crate::http::request::report::{beginning, not_a_string};
-use crate::machine::query::SearchKind;
+use nearprint_engine::document::DocumentId;
+use nearprint_engine::machine::query::SearchKind;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::DIMENSIONS_MAX;
 use nearprint_text::Extract;

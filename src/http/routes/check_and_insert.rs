@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
-use crate::engine::{Admission, Checked};
 use crate::http::batch::{self, Operation};
 use crate::http::description::{Packed, Problems};
 use crate::http::problem::Problem;
@@ -18,6 +17,7 @@ use crate::http::request::types::{
     CheckAndInsertRequest,
 };
 use crate::http::service::Service;
+use nearprint_engine::{Admission, Checked};
 
 /// Store a document unless a near-duplicate of it is stored, as one atomic step.
 ///

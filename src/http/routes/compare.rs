@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
-use crate::engine::Engine;
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
@@ -18,7 +17,8 @@ use crate::http::request::types::{
     CompareRequest, ComparedDocument, Fields, Needs, RequestOptions,
 };
 use crate::http::service::Service;
-use crate::machine::query::{FoundBy, Verification};
+use nearprint_engine::Engine;
+use nearprint_engine::machine::query::{FoundBy, Verification};
 use nearprint_fingerprint::Margins;
 
 /// Compare two documents.

@@ -7,8 +7,6 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 
-use crate::document::{Namespace, Sequence};
-use crate::engine::{self, Job};
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::jobs::{JobReply, JobsReply};
@@ -18,6 +16,8 @@ use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{PurgeRequest, last_of_path};
 use crate::http::service::Service;
+use nearprint_engine::document::{Namespace, Sequence};
+use nearprint_engine::{Job};
 
 /// Remove many documents.
 ///
@@ -98,10 +98,10 @@ fn find(service: &Service, reach: &Reach, number: Sequence) -> Result<Job, Probl
 
 fn reaches(reach: &Reach, job: &Job) -> bool {
     match &job.purge.reach {
-        engine::Reach::Namespace(namespace) => {
+        nearprint_engine::Reach::Namespace(namespace) => {
             reach.admits(namespace.as_ref().map(Namespace::as_str))
         }
-        engine::Reach::All => reach.check_all().is_ok(),
+        nearprint_engine::Reach::All => reach.check_all().is_ok(),
     }
 }
 

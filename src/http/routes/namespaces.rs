@@ -7,8 +7,6 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use crate::document::Namespace;
-use crate::engine::{self, Purge};
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespacesReply;
@@ -17,6 +15,8 @@ use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{PageParameters, last_of_path, page_limit};
 use crate::http::service::Service;
+use nearprint_engine::document::Namespace;
+use nearprint_engine::{Purge};
 
 /// List the namespaces that have documents.
 ///
@@ -54,7 +54,7 @@ pub(crate) async fn delete_namespace(
     let NoParameters {} = parameters::read(request.uri().query())?;
     let namespace = Namespace::new(last_of_path(request.uri(), "namespace")?)?;
     reach.check(Some(namespace.as_str()))?;
-    let reach = engine::Reach::Namespace(Some(namespace));
+    let reach = nearprint_engine::Reach::Namespace(Some(namespace));
     let purge = Purge { reach, prefix: None, stored_before_ms: None, dry_run: false };
     let job = service.engine.begin_purge(purge).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))

@@ -7,13 +7,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 
-use crate::engine::Export;
 use crate::http::description::{self, Problems};
 use crate::http::problem::Problem;
 use crate::http::reply::streamed::{self, Pieces};
 use crate::http::reply::wire::{SnapshotReply, SnapshotsReply};
 use crate::http::request::parameters::NoParameters;
 use crate::http::service::Service;
+use nearprint_engine::Export;
 
 /// Take a snapshot now.
 ///

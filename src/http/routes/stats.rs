@@ -10,7 +10,6 @@ use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespaceReply;
@@ -19,6 +18,7 @@ use crate::http::request::parameters;
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{NamespaceParameter, named};
 use crate::http::service::Service;
+use nearprint_engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 
 /// The state of the service in numbers, or the number of documents in a namespace.
 #[utoipa::path(get, path = "/v1/stats", tag = "operations",

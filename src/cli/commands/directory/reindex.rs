@@ -8,7 +8,7 @@ use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::arguments::distance;
 use crate::cli::measure::numbers::{count, time};
 use crate::cli::offline::{self, bar};
-use crate::engine::OpenError;
+use nearprint_engine::OpenError;
 use nearprint_fingerprint::Distance;
 use nearprint_index::cost::{Costs, Estimate};
 use nearprint_index::plan::Plans;

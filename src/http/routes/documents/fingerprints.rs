@@ -7,7 +7,6 @@ use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::Response;
 
-use crate::document::Namespace;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{DocumentsReply, FingerprintDocumentsReply, RemovedReply};
@@ -19,6 +18,7 @@ use crate::http::request::selection::{
 };
 use crate::http::service::Service;
 use crate::metrics;
+use nearprint_engine::document::Namespace;
 use nearprint_fingerprint::Fingerprint;
 
 /// List the documents of a fingerprint, oldest first.

@@ -8,8 +8,6 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
-use crate::document::Namespace;
-use crate::engine::{self, GroupsJob, GroupsState, PageOptions};
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::groups::{GroupsJobReply, GroupsJobsReply, GroupsReply, MembersReply};
@@ -20,6 +18,8 @@ use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{GroupsBody, GroupsPageParameters, page_limit};
 use crate::http::service::Service;
+use nearprint_engine::document::Namespace;
+use nearprint_engine::{GroupsJob, GroupsState, PageOptions};
 
 /// Find groups of near-duplicates.
 ///
@@ -147,10 +147,10 @@ fn not_found() -> Problem {
 
 fn reaches(reach: &Reach, job: &GroupsJob) -> bool {
     match &job.request.reach {
-        engine::Reach::Namespace(namespace) => {
+        nearprint_engine::Reach::Namespace(namespace) => {
             reach.admits(namespace.as_ref().map(Namespace::as_str))
         }
-        engine::Reach::All => reach.check_all().is_ok(),
+        nearprint_engine::Reach::All => reach.check_all().is_ok(),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use axum::response::Response;
 
-use crate::engine::DocumentStream;
 use crate::http::batch::context::last_line;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::DocumentReply;
@@ -10,6 +9,7 @@ use crate::http::reply::streamed::{self, Pieces};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{ListParameters, Parts};
 use crate::http::service::Service;
+use nearprint_engine::DocumentStream;
 
 /// Lines are sent once they fill this.
 const PIECE_BYTES: usize = 128 << 10;

@@ -10,7 +10,7 @@ use crate::cli::measure::arguments::{count, distance};
 use crate::config::Config;
 use crate::dedup::choice::Keep;
 use crate::dedup::grouping;
-use crate::machine::query::SearchKind;
+use nearprint_engine::machine::query::SearchKind;
 use nearprint_fingerprint::Distance;
 
 /// The exit code of a run that found no document.

@@ -1,0 +1,296 @@
+//! The reclaimer: the thread that reclaims the space of records that are no longer needed.
+//!
+//! Garbage is every byte of the journal that is not in a record of a stored document. An upper
+//! bound is always known without reading: every change is either a stored document or garbage, so
+//! the number of useless changes is known, and [`Sizes`] bounds the bytes of that many records. If
+//! the bound is a fifth of all bytes, a survey reads the files that both kept snapshots cover,
+//! which gives the exact figure. If that is a fifth as well, a sweep rewrites them (see
+//! [`crate::storage::journal::reclaim`]). Files after the older snapshot cannot be swept; if they
+//! are a fifth, snapshots are due ([`is_snapshot_due`]), which also start a new journal file. So
+//! when everything has settled, less than half is garbage: the records take at most twice the bytes
+//! of those of stored documents, plus eight steps ([`step_bytes`]). `docs/disk-format.md` has the
+//! calculation.
+//!
+//! Neither the writer nor readers wait for it. It reads and writes at most [`BYTES_PER_SECOND`].
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use crate::background::needed::{Needed, NeededPart};
+use crate::background::sizes::{RECORD_BYTES_MAX, Sizes};
+use crate::document::Sequence;
+use crate::replies::RecordSpace;
+use crate::shared::{Message, Shared};
+use crate::storage::journal::reclaim::Keep;
+use crate::storage::journal::writer::step_bytes;
+use crate::storage::{Reclaimer, RecordRef, StorageError, Sweep, SweepRange, Usage};
+use crate::write::core::Durable;
+
+/// The maximum bytes read and written in a second: 256 MiB.
+const BYTES_PER_SECOND: u64 = 256 << 20;
+/// One byte of garbage in this many bytes is worth the work.
+const WORTH_SHARE: u64 = 5;
+/// After a survey, one in this many bytes must have become garbage before the next survey.
+const NEWS_SHARE: u64 = 16;
+/// How often it checks whether there is something to do.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Whether garbage waits for a snapshot, because too much lies after `older`, the end of the older
+/// of the kept snapshots, where it cannot be swept.
+pub(crate) fn is_snapshot_due(shared: &Shared, older: Sequence) -> bool {
+    let records = &shared.published.load().records;
+    let worth = worth(shared, records.extent().bytes).max(2 * step(shared));
+    shared.reclaim_wanted.load(Ordering::Relaxed) && records.bytes_after(older.get()) >= worth
+}
+
+/// The garbage that is worth the work, if all files have this many bytes. On a full disk a step is
+/// enough, whatever has to be written for it: only removals are accepted then, and they need space
+/// too.
+fn worth(shared: &Shared, bytes: u64) -> u64 {
+    if shared.disk_full.load(Ordering::Relaxed) {
+        return step(shared);
+    }
+    (bytes / WORTH_SHARE).max(step(shared))
+}
+
+fn step(shared: &Shared) -> u64 {
+    step_bytes(shared.options.journal_file_bytes)
+}
+
+/// Passes the needed part of a record to `keep`, and returns the number of documents in it.
+pub(crate) fn keep_needed(
+    needed: &Needed<'_>,
+    record: RecordRef<'_>,
+    keep: &mut dyn FnMut(RecordRef<'_>),
+) -> u64 {
+    match needed.of(record) {
+        NeededPart::Nothing => 0,
+        NeededPart::All { documents } => {
+            keep(record);
+            documents
+        }
+        NeededPart::Some { records, documents } => {
+            for (first, record) in records {
+                let mut payload = Vec::new();
+                record.encode(&mut payload);
+                keep(RecordRef { first, count: record.change.count(), payload: &payload });
+            }
+            documents
+        }
+    }
+}
+
+/// The thread's state.
+#[derive(Debug)]
+pub(crate) struct ReclaimerThread {
+    shared: Arc<Shared>,
+    reclaimer: Reclaimer,
+    stop: Receiver<()>,
+    space: RecordSpace,
+    last: Survey,
+    /// The last change before this process. Only a survey knows the sizes of the records up to it.
+    begun_at: Sequence,
+}
+
+/// The result of the last survey; before the first, that of surveying no file.
+#[derive(Debug)]
+struct Survey {
+    /// The older of the kept snapshots at the time. The survey read the files before it.
+    upto: Sequence,
+    /// The last change at the time.
+    sequence: Sequence,
+    /// The number of stored documents at the time.
+    stored: u64,
+    /// The bytes of the files that it read.
+    usage: Usage,
+    /// The sizes of the needed records in these files.
+    sizes: Sizes,
+    /// The number of changes after these files, up to `sequence`, that are no stored document.
+    useless_after: u64,
+    /// The upper bound of garbage at the time.
+    garbage: u64,
+}
+
+impl ReclaimerThread {
+    pub(crate) fn new(shared: Arc<Shared>, reclaimer: Reclaimer, stop: Receiver<()>) -> Self {
+        let (begun_at, stored) = {
+            let view = &shared.published.load().view;
+            (view.sequence(), view.documents())
+        };
+        let extent = reclaimer.extent();
+        let last = Survey {
+            upto: Sequence::ZERO,
+            sequence: begun_at,
+            stored,
+            usage: Usage::default(),
+            sizes: Sizes::new(),
+            useless_after: extent.changes.saturating_sub(stored),
+            garbage: 0,
+        };
+        Self { shared, reclaimer, stop, space: RecordSpace::default(), last, begun_at }
+    }
+
+    /// Runs until it is stopped.
+    pub(crate) fn run(mut self) {
+        while let Err(RecvTimeoutError::Timeout) = self.stop.recv_timeout(LOOK_EVERY) {
+            match self.check() {
+                Ok(()) => {}
+                Err(error @ StorageError::Poisoned { .. }) => {
+                    // The contents of the directory are no longer known.
+                    tracing::error!(%error, "writes have stopped; restart to recover from disk");
+                    self.shared.fail();
+                    return;
+                }
+                // No record is lost.
+                Err(error) => {
+                    tracing::error!(%error, "the space of old records could not be reclaimed");
+                    self.last.upto = self.upto();
+                    self.last.garbage = self.garbage_at_most();
+                }
+            }
+        }
+    }
+
+    fn check(&mut self) -> Result<(), StorageError> {
+        let (bytes, garbage) = (self.reclaimer.extent().bytes, self.garbage_at_most());
+        self.space.live_bytes = bytes.saturating_sub(garbage);
+        self.publish();
+        let wanted = garbage >= worth(&self.shared, bytes);
+        self.shared.reclaim_wanted.store(wanted, Ordering::Relaxed);
+        let upto = self.upto();
+        if !wanted || upto == Sequence::ZERO {
+            return Ok(());
+        }
+        let news = garbage.saturating_sub(self.last.garbage);
+        let news_enough = if self.shared.disk_full.load(Ordering::Relaxed) {
+            step(&self.shared) / 2
+        } else {
+            (bytes / NEWS_SHARE).max(step(&self.shared) / 4)
+        };
+        if upto == self.last.upto && news < news_enough {
+            return Ok(());
+        }
+        if !self.survey(upto)? {
+            return Ok(());
+        }
+        let usage = self.last.usage;
+        if usage.bytes.saturating_sub(usage.live_bytes) >= worth(&self.shared, bytes) {
+            self.sweep(upto)?;
+        }
+        Ok(())
+    }
+
+    /// The last change that both kept snapshots contain.
+    fn upto(&self) -> Sequence {
+        Sequence::new(self.shared.reclaimable_upto.load(Ordering::Acquire))
+    }
+
+    /// The upper bound of garbage in all files.
+    fn garbage_at_most(&self) -> u64 {
+        let last = &self.last;
+        let state = self.shared.published.load();
+        // Each change since the survey is a new document or useless, and each document removed
+        // since leaves a useless record.
+        let changes = state.view.sequence().get().saturating_sub(last.sequence.get());
+        let useless = (changes + last.stored).saturating_sub(state.view.documents());
+        let Usage { bytes, live_bytes } = last.usage;
+        let all = self.reclaimer.extent().bytes;
+        let after = all.saturating_sub(bytes);
+        let ours = last.upto >= self.begun_at;
+        let longest = if ours { self.reclaimer.longest_written() } else { RECORD_BYTES_MAX };
+        let useless_after = (last.useless_after + useless).saturating_mul(longest);
+        let known = bytes.saturating_sub(live_bytes);
+        (known + last.sizes.largest(useless) + after.min(useless_after)).min(all)
+    }
+
+    /// Reads the files that both snapshots cover. Returns false if it was stopped.
+    fn survey(&mut self, upto: Sequence) -> Result<bool, StorageError> {
+        let Some(state) = self.durable_state() else { return Ok(false) };
+        let (sequence, stored) = (state.view.sequence(), state.view.documents());
+        let needed = Needed::new(&state, self.shared.id_secret);
+        let (mut sizes, mut documents) = (Sizes::new(), 0);
+        let mut keep = |record: RecordRef<'_>, keep: &mut dyn FnMut(RecordRef<'_>)| {
+            let mut bytes = 0;
+            let live = keep_needed(&needed, record, &mut |part| {
+                bytes += part.frame_bytes();
+                keep(part);
+            });
+            sizes.add(bytes, live);
+            documents += live;
+        };
+        let next = upto.next().get();
+        let Some(surveyed) = self.reclaimer.survey(next, &mut keep, &mut |b| self.pace(b))? else {
+            return Ok(false);
+        };
+        let after = sequence.get().saturating_sub(surveyed.next.saturating_sub(1));
+        let useless_after = (after + documents).saturating_sub(stored);
+        let usage = surveyed.usage;
+        self.last = Survey { upto, sequence, stored, usage, sizes, useless_after, garbage: 0 };
+        self.last.garbage = self.garbage_at_most();
+        tracing::debug!(%upto, ?usage, "surveyed the records");
+        Ok(true)
+    }
+
+    fn sweep(&mut self, upto: Sequence) -> Result<(), StorageError> {
+        let mut range = SweepRange { from: 1, next: upto.next().get(), pack_bytes: 0 };
+        let mut reclaimed = 0;
+        loop {
+            range.pack_bytes = self.pack_bytes();
+            let Some((next, freed)) = self.sweep_once(range)? else { break };
+            range.from = next;
+            reclaimed += freed;
+            self.space.reclaimed_bytes += freed;
+            self.space.sweep = Some((next - 1, upto.get()));
+            self.publish();
+        }
+        self.space.sweep = None;
+        let usage = &mut self.last.usage;
+        usage.bytes = usage.bytes.saturating_sub(reclaimed);
+        usage.live_bytes = usage.bytes;
+        self.last.garbage = self.garbage_at_most();
+        self.publish();
+        tracing::info!(%upto, reclaimed, "space of old records reclaimed");
+        Ok(())
+    }
+
+    /// The size of the next pack: as small as possible if the disk is full.
+    fn pack_bytes(&self) -> u64 {
+        let step = step(&self.shared);
+        if self.shared.disk_full.load(Ordering::Relaxed) {
+            return step;
+        }
+        let all = self.reclaimer.extent().bytes;
+        (all / NEWS_SHARE).clamp(step, self.shared.options.journal_file_bytes)
+    }
+
+    /// Makes a pack. Returns the next sequence to sweep, and the bytes reclaimed.
+    fn sweep_once(&self, range: SweepRange) -> Result<Option<(u64, u64)>, StorageError> {
+        let Some(state) = self.durable_state() else { return Ok(None) };
+        let needed = Needed::new(&state, self.shared.id_secret);
+        let keep: &mut Keep<'_> = &mut |record, keep| {
+            keep_needed(&needed, record, keep);
+        };
+        Ok(match self.reclaimer.sweep(range, keep, &mut |bytes| self.pace(bytes))? {
+            Sweep::UpTo { next, freed } => Some((next, freed)),
+            Sweep::Done | Sweep::Stopped => None,
+        })
+    }
+
+    fn publish(&self) {
+        self.shared.space.store(Arc::new(self.space));
+    }
+
+    /// The newest state, once it is durable: a change that a power cut takes back must not decide
+    /// which records are needed.
+    fn durable_state(&self) -> Option<Durable> {
+        self.shared.send_and_wait(|synced| Message::Sync { synced })
+    }
+
+    /// Waits as long as this many bytes may take; false if it is stopped.
+    fn pace(&self, bytes: u64) -> bool {
+        let wait = Duration::from_micros(bytes * 1_000_000 / BYTES_PER_SECOND);
+        matches!(self.stop.recv_timeout(wait), Err(RecvTimeoutError::Timeout))
+    }
+}

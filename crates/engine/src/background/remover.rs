@@ -1,0 +1,306 @@
+//! The remover: the thread that removes documents that have expired, and runs purges.
+//!
+//! It finds the documents in the published view, off the writer, and the writer removes those that
+//! are still stored: each step is a command like any other, so it is journaled, and a purge
+//! continues after a restart where it was. A document that has expired is no hit from that second
+//! on; the remover only gives back its memory and its space on disk.
+//!
+//! A step waits for the one before it, so writes of clients wait for at most [`STEP`] removals.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use crate::clock;
+use crate::document::{DocumentId, Sequence};
+use crate::error::Refused;
+use crate::machine::change::REMOVED_MAX;
+use crate::machine::commands::{EndJob, Reason, RemoveMany, Step};
+use crate::machine::jobs::{Job, JobState};
+use crate::published::Published;
+use crate::read::reader;
+use crate::replies::Removed;
+use crate::shared::Shared;
+use crate::write::queued::Pending;
+use nearprint_fingerprint::Fingerprint;
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::times::second;
+use nearprint_index::view::{Expired, Listed, Selection, View};
+
+/// How often it checks whether there is something to remove.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Expired documents are looked for at most this part of the time.
+const EXPIRY_SHARE: u32 = 20;
+/// Documents that one pass over the view finds: at most 40 MiB.
+const FOUND_MAX: usize = 1 << 19;
+/// Documents whose removal the writer is asked for at one time.
+const STEP: usize = 8_192;
+
+/// The thread's state.
+#[derive(Debug)]
+pub(crate) struct Remover {
+    shared: Arc<Shared>,
+    stop: Receiver<()>,
+    /// Documents that expire up to this second were removed.
+    expired_upto: u32,
+    /// How long the next search for expired documents has to wait.
+    rest: Duration,
+}
+
+/// Why a job stops for now.
+enum Interrupted {
+    /// The engine stops.
+    Stopped,
+    /// A record could not be read: the job fails.
+    Unreadable,
+}
+
+impl From<Refused> for Interrupted {
+    fn from(_: Refused) -> Self {
+        Self::Stopped
+    }
+}
+
+impl Remover {
+    pub(crate) fn new(shared: Arc<Shared>, stop: Receiver<()>) -> Self {
+        Self { shared, stop, expired_upto: 0, rest: Duration::ZERO }
+    }
+
+    /// Runs until it is stopped.
+    pub(crate) fn run(mut self) {
+        while self.waits(LOOK_EVERY) {
+            self.rest = self.rest.saturating_sub(LOOK_EVERY);
+            // An engine that refuses its own commands is about to stop.
+            drop(self.expire().and_then(|()| self.run_jobs()));
+        }
+    }
+
+    /// Waits; false if it is to stop.
+    fn waits(&self, time: Duration) -> bool {
+        matches!(self.stop.recv_timeout(time), Err(RecvTimeoutError::Timeout))
+    }
+
+    fn state(&self) -> Arc<Published> {
+        self.shared.published.load_full()
+    }
+
+    /// Removes what has expired.
+    fn expire(&mut self) -> Result<(), Interrupted> {
+        let now_ms = clock::now_ms();
+        let is_due =
+            |view: &View| view.first_expiry().is_some_and(|first| first.second() <= second(now_ms));
+        if !self.rest.is_zero()
+            || second(now_ms) <= self.expired_upto
+            || !is_due(&self.state().view)
+        {
+            return Ok(());
+        }
+        // Moves the time of the machine on: what is stored from then on expires later than now, so
+        // nothing that expires now can be missed.
+        let nothing = RemoveMany { namespace: None, documents: Vec::new(), reason: Reason::Expiry };
+        self.shared.send_own(nothing, now_ms)?.wait_blocking()?;
+        let now = second(self.state().view.times().now_ms());
+        let mut selection = Selection {
+            namespace: None,
+            after: Sequence::ZERO,
+            upto: self.state().view.sequence(),
+            expired: Expired::Between(self.expired_upto, now),
+        };
+        let begun = clock::now();
+        loop {
+            let view = &self.state().view;
+            let found = view.list(selection, FOUND_MAX);
+            let Some(last) = found.last() else { break };
+            selection.after = last.posting.sequence;
+            let mut steps = Steps::new(&self.shared);
+            for (namespace, documents) in by_namespace(view, &found) {
+                for documents in documents.chunks(REMOVED_MAX) {
+                    self.check_stop()?;
+                    let documents = documents.to_vec();
+                    steps.send(RemoveMany { namespace, documents, reason: Reason::Expiry })?;
+                }
+            }
+            steps.finish()?;
+        }
+        self.expired_upto = now;
+        self.rest = begun.elapsed() * EXPIRY_SHARE;
+        Ok(())
+    }
+
+    /// Runs the jobs that have not ended, the oldest first.
+    fn run_jobs(&self) -> Result<(), Interrupted> {
+        while let Some(job) = self.state().jobs.next().cloned() {
+            let state = match self.run_job(&job) {
+                Ok(()) => JobState::Done,
+                Err(Interrupted::Unreadable) => JobState::Failed,
+                Err(Interrupted::Stopped) => return Err(Interrupted::Stopped),
+            };
+            let end = EndJob { job: job.number.get(), state };
+            self.shared.send_own(end, clock::now_ms())?.wait_blocking()?;
+            tracing::info!(job = %job.number, ?state, "a job has ended");
+        }
+        Ok(())
+    }
+
+    fn run_job(&self, job: &Job) -> Result<(), Interrupted> {
+        let mut through = job.through;
+        let upto = stored_upto(&self.state().view, job);
+        while self.is_running(job) {
+            self.check_stop()?;
+            let state = self.state();
+            let namespace = job.purge.reach.in_view(&state.view, &self.shared.id_secret);
+            let now = second(clock::now_ms());
+            let expired = Expired::Not(now);
+            let selection = Selection { namespace, after: through, upto, expired };
+            let mut found = state.view.list(selection, FOUND_MAX);
+            let Some(last) = found.last() else { return Ok(()) };
+            through = last.posting.sequence;
+            keep_wanted(&state, job, &mut found)?;
+            self.step(job, &state.view, &found, through)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the documents that a pass has found, and notes how far the job has come.
+    fn step(
+        &self,
+        job: &Job,
+        view: &View,
+        found: &[Listed],
+        through: Sequence,
+    ) -> Result<(), Interrupted> {
+        let number = job.number.get();
+        let reason = |through, matched| Reason::Purge(Step { job: number, through, matched });
+        let known = self.state().jobs.get(job.number).map(|job| job.through);
+        let before = known.unwrap_or(job.through);
+        let mut steps = Steps::new(&self.shared);
+        let mut matched = found.len() as u64;
+        if !job.purge.dry_run {
+            matched = 0;
+            for (namespace, documents) in by_namespace(view, found) {
+                for documents in documents.chunks(REMOVED_MAX) {
+                    self.check_stop()?;
+                    // After a crash the pass is repeated, and finds what is left.
+                    let reason = reason(before, documents.len() as u64);
+                    steps.send(RemoveMany { namespace, documents: documents.to_vec(), reason })?;
+                }
+            }
+        }
+        let reason = reason(through, matched);
+        steps.send(RemoveMany { namespace: None, documents: Vec::new(), reason })?;
+        steps.finish()
+    }
+
+    fn is_running(&self, job: &Job) -> bool {
+        let state = self.state();
+        state.jobs.get(job.number).is_some_and(|job| job.state == JobState::Running)
+    }
+
+    fn check_stop(&self) -> Result<(), Interrupted> {
+        if self.waits(Duration::ZERO) { Ok(()) } else { Err(Interrupted::Stopped) }
+    }
+}
+
+/// Leaves the documents with the prefix that were stored early enough. Reads their records as
+/// far as the index does not know.
+fn keep_wanted(state: &Published, job: &Job, found: &mut Vec<Listed>) -> Result<(), Interrupted> {
+    let prefix = job.purge.prefix.as_deref();
+    let certain = job.purge.stored_before_ms.map(|before_ms| {
+        // Of what is older than the second, or the minute, of the limit, the age is certain.
+        let last = state.view.times().last_until(second(before_ms));
+        (last.unwrap_or(Sequence::ZERO), before_ms)
+    });
+    let mut failed = None;
+    found.retain(|listed| {
+        let sequence = listed.posting.sequence;
+        let limit = certain.filter(|(certain, _)| sequence >= *certain);
+        if (prefix.is_none() && limit.is_none()) || failed.is_some() {
+            return true;
+        }
+        if prefix.is_some() && !listed.posting.is_listed {
+            return false;
+        }
+        match reader::stored(&state.records, sequence) {
+            Ok(stored) => {
+                let id = stored.document.id.as_ref().map(DocumentId::as_str);
+                let has_prefix =
+                    prefix.is_none_or(|prefix| id.is_some_and(|id| id.starts_with(prefix)));
+                has_prefix && limit.is_none_or(|(_, before)| stored.stored_at_ms < before)
+            }
+            Err(refused) => {
+                failed = Some(refused);
+                true
+            }
+        }
+    });
+    match failed {
+        None => Ok(()),
+        // The log has the facts.
+        Some(_) => Err(Interrupted::Unreadable),
+    }
+}
+
+/// The last change whose document a job may remove: one before the job that is not surely too new.
+fn stored_upto(view: &View, job: &Job) -> Sequence {
+    let limit = job.purge.stored_before_ms.and_then(|before_ms| {
+        let first_too_new = view.times().first_since(second(before_ms.saturating_add(999)))?;
+        Some(Sequence::new(first_too_new.get().saturating_sub(1)))
+    });
+    limit.map_or(job.number, |limit| limit.min(job.number))
+}
+
+/// Commands that the writer has not decided yet, few at a time.
+struct Steps<'a> {
+    shared: &'a Shared,
+    pending: Vec<Pending<Removed>>,
+    documents: usize,
+}
+
+impl<'a> Steps<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        Self { shared, pending: Vec::new(), documents: 0 }
+    }
+
+    fn send(&mut self, command: RemoveMany) -> Result<(), Interrupted> {
+        let documents = command.documents.len();
+        if self.documents + documents > STEP {
+            self.wait()?;
+        }
+        self.documents += documents.max(1);
+        self.pending.push(self.shared.send_own(command, clock::now_ms())?);
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), Interrupted> {
+        self.documents = 0;
+        self.pending.drain(..).try_for_each(|pending| pending.wait_blocking().map(drop))?;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Interrupted> {
+        self.wait()
+    }
+}
+
+/// Documents of one namespace: its key, and for each the change that stored it and its masked
+/// fingerprint.
+type OfNamespace = (Option<IdKey>, Vec<(Sequence, Fingerprint)>);
+
+/// The documents by namespace, in each ascending by sequence. A namespace that has vanished
+/// meanwhile has no documents to remove.
+fn by_namespace(view: &View, found: &[Listed]) -> Vec<OfNamespace> {
+    let mut of_number: HashMap<NamespaceNumber, Vec<_>> = HashMap::new();
+    for Listed { posting, masked } in found {
+        of_number.entry(posting.namespace).or_default().push((posting.sequence, *masked));
+    }
+    let default = of_number.remove(&NamespaceNumber::DEFAULT).map(|documents| (None, documents));
+    let mut all: Vec<OfNamespace> = default.into_iter().collect();
+    if !of_number.is_empty() {
+        for entry in view.namespaces().iter() {
+            all.extend(of_number.remove(&entry.number).map(|found| (Some(entry.key), found)));
+        }
+    }
+    all
+}

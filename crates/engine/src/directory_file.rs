@@ -1,0 +1,106 @@
+//! The identity of a data directory. Only a reindex changes it, and only the maximum distance.
+//!
+//! The sealed file `directory` has the maximum distance and two secrets: the seed of the bit
+//! permutation and the key of the id hashes. Its header, like that of every other file, has the
+//! directory's random id and the recipe.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::storage::{
+    Disk, FileKind, Identity, RealDisk, SealedReader, SealedWriter, StorageError,
+};
+use nearprint_fingerprint::Distance;
+
+/// The name of its file.
+pub const NAME: &str = "directory";
+/// The name of the copy of the model, for recipes that need one ([`crate::open::model`]).
+pub(crate) const MODEL_NAME: &str = "model";
+/// This file exists while an export is being restored. If removing it is all that a restore had
+/// left to do, the next start removes it, as it removes every `*.tmp`.
+pub const RESTORE_MARKER: &str = "restore-unfinished.tmp";
+const KIND: FileKind = FileKind(1);
+const BODY_BYTES: u64 = 25;
+
+/// The identity of a data directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct DirectoryFile {
+    /// Its id and recipe, in the header of every file.
+    pub identity: Identity,
+    /// The maximum distance of a look-up.
+    pub distance_max: Distance,
+    /// The seed of the bit permutation.
+    pub permutation_secret: u64,
+    /// The key of the id hashes.
+    pub id_secret: [u8; 16],
+}
+
+/// The random bytes of a new directory.
+pub type Entropy = [u8; 40];
+
+impl DirectoryFile {
+    /// Draws a new directory from random bytes.
+    pub fn draw(recipe: &str, distance_max: Distance, entropy: &Entropy) -> Self {
+        let part = |at: usize| -> [u8; 16] { std::array::from_fn(|i| entropy[at + i]) };
+        let secret = std::array::from_fn(|i| entropy[32 + i]);
+        Self {
+            identity: Identity::new(part(0), recipe),
+            distance_max,
+            permutation_secret: u64::from_le_bytes(secret),
+            id_secret: part(16),
+        }
+    }
+
+    /// Reads the directory's file; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// [`StorageError`].
+    pub fn read(disk: &dyn Disk) -> Result<Option<Self>, StorageError> {
+        let mut reader = match SealedReader::open_first(disk, NAME, KIND) {
+            Ok(reader) => reader,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let identity = reader.identity();
+        let body = reader.read_rest(BODY_BYTES)?;
+        let Some((&distance_max, secrets)) = body.split_first() else {
+            return Err(StorageError::PayloadTooLarge { bytes: 0 });
+        };
+        let (permutation, id) = secrets.split_at(8);
+        Ok(Some(Self {
+            identity,
+            distance_max: Distance::new(distance_max).expect("written from a distance"),
+            permutation_secret: u64::from_le_bytes(permutation.try_into().expect("eight bytes")),
+            id_secret: id.try_into().expect("sixteen bytes"),
+        }))
+    }
+
+    /// Reads the file of the directory at a path, without its lock; `None` if there is none that can
+    /// be read.
+    pub fn read_at(path: &Path) -> Option<Self> {
+        // Opening a disk would create the directory.
+        path.join(NAME).is_file().then_some(())?;
+        Self::read(&RealDisk::open(path).ok()?).ok().flatten()
+    }
+
+    /// Writes the file and makes it durable.
+    ///
+    /// # Errors
+    /// [`StorageError`].
+    pub fn write(&self, disk: &Arc<dyn Disk>) -> Result<(), StorageError> {
+        let mut writer = SealedWriter::create(Arc::clone(disk), NAME, KIND, self.identity)?;
+        let mut body = vec![self.distance_max.get()];
+        body.extend_from_slice(&self.permutation_secret.to_le_bytes());
+        body.extend_from_slice(&self.id_secret);
+        writer.write_all(&body).map_err(|error| StorageError::from_io(error, "write", NAME))?;
+        writer.finish().map(drop)
+    }
+}
+
+/// The secrets are not shown.
+impl std::fmt::Debug for DirectoryFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DirectoryFile(distance_max {})", self.distance_max)
+    }
+}

@@ -1,0 +1,182 @@
+//! What callers do with jobs that find groups: begin, watch and remove them, and read their results.
+//!
+//! A result names documents by their changes. Their records are read from the current state, which does
+//! without those that were removed or have expired since.
+
+use std::sync::Arc;
+
+use crate::blocking::off_async;
+use crate::clock;
+use crate::document::Sequence;
+use crate::error::Refused;
+use crate::groups::board::Found;
+use crate::groups::jobs::{GroupInfo, GroupPage, GroupsJob, GroupsRequest, MemberInfo};
+use crate::handle::Engine;
+use crate::published::Published;
+use crate::read::reader::RecordReader;
+use crate::replies::{Page, PageOptions};
+use nearprint_fingerprint::Fingerprint;
+use nearprint_index::groups::{Group, Member};
+
+impl Engine {
+    /// Begins a job that finds groups.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`], [`Refused::TooManyGroups`], [`Refused::Stopping`].
+    pub fn begin_groups(&self, request: GroupsRequest) -> Result<GroupsJob, Refused> {
+        self.check_distance(request.criteria.distance)?;
+        self.shared.check_running()?;
+        self.shared.groups.add(request, clock::now_ms())
+    }
+
+    /// The jobs that find groups, oldest first.
+    pub fn groups_jobs(&self) -> Vec<GroupsJob> {
+        self.shared.groups.all()
+    }
+
+    /// A job that finds groups, if it is kept.
+    pub fn groups_job(&self, number: u64) -> Option<GroupsJob> {
+        self.shared.groups.get(number).map(|(job, _)| job)
+    }
+
+    /// Removes a job and its result; it is cancelled if it has not ended.
+    pub fn remove_groups_job(&self, number: u64) -> Option<GroupsJob> {
+        self.shared.groups.remove(number)
+    }
+
+    /// A page of the groups that a job has found, the largest first, from the one with this number
+    /// on; `None` if the job is not done or not kept. Reads a record for each group.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn groups_of_job(
+        &self,
+        number: u64,
+        from: u64,
+        options: impl Into<PageOptions>,
+    ) -> Result<Option<Page<GroupInfo>>, Refused> {
+        let (Some(found), options) = (self.found(number), options.into()) else { return Ok(None) };
+        let state = self.shared.published.load_full();
+        off_async(move || {
+            let all = found.groups.all();
+            let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
+            let groups = &all[from..all.len().min(from.saturating_add(options.limit))];
+            let members: Vec<Member> = groups.iter().map(|group| group.oldest).collect();
+            let mut shown = Shown::new(&state, options);
+            let mut items = Vec::new();
+            for (group, listed) in groups.iter().zip(existing(&state, &members)) {
+                let (namespace, mask) = found.name(group.namespace);
+                let Some(oldest) = shown.member((group.oldest, listed), mask)? else { break };
+                let number = (from + items.len()) as u64;
+                items.push(GroupInfo { group: number, namespace, size: group.size.into(), oldest });
+            }
+            let next = from + items.len();
+            Ok(Some(Page { items, next: (next < all.len()).then_some(next as u64) }))
+        })
+        .await
+    }
+
+    /// A page of the documents of a group, oldest first, those behind the first `after`; `None` if
+    /// there is no such group. Reads their records.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn members_of_group(
+        &self,
+        (number, group): (u64, u64),
+        after: u64,
+        options: impl Into<PageOptions>,
+    ) -> Result<Option<GroupPage>, Refused> {
+        let (Some(found), options) = (self.found(number), options.into()) else { return Ok(None) };
+        let state = self.shared.published.load_full();
+        off_async(move || {
+            let at = usize::try_from(group).unwrap_or(usize::MAX);
+            let group = found.groups.all().get(at);
+            group.map(|group| members(&state, &found, group, (after, options))).transpose()
+        })
+        .await
+    }
+
+    fn found(&self, number: u64) -> Option<Arc<Found>> {
+        self.shared.groups.get(number)?.1
+    }
+}
+
+fn members(
+    state: &Published,
+    found: &Found,
+    group: &Group,
+    (after, options): (u64, PageOptions),
+) -> Result<GroupPage, Refused> {
+    let all = found.groups.members(group);
+    let after = usize::try_from(after).unwrap_or(usize::MAX).min(all.len());
+    let wanted = &all[after..all.len().min(after.saturating_add(options.limit))];
+    let (namespace, mask) = found.name(group.namespace);
+    let mut shown = Shown::new(state, options);
+    let mut members = Vec::new();
+    for (member, exists) in wanted.iter().zip(existing(state, wanted)) {
+        let Some(member) = shown.member((*member, exists), mask)? else { break };
+        members.push(member);
+    }
+    let next = after + members.len();
+    let next = (next < all.len()).then_some(next as u64);
+    Ok(GroupPage { size: group.size.into(), namespace, members, next })
+}
+
+/// Which documents are still stored.
+fn existing(state: &Published, members: &[Member]) -> Vec<bool> {
+    let scope = state.view.scope(None, clock::now_ms(), None);
+    let wanted: Vec<(Sequence, Fingerprint)> =
+        members.iter().map(|member| (member.sequence, member.masked)).collect();
+    let mut located = state.view.documents_at(&wanted);
+    located.retain(|located| !scope.has_expired(located.posting));
+    let is_located = |member: &Member| {
+        located.binary_search_by_key(&member.sequence, |l| l.posting.sequence).is_ok()
+    };
+    members.iter().map(is_located).collect()
+}
+
+/// Reads members for a page until it is full.
+struct Shown {
+    records: RecordReader,
+    options: PageOptions,
+    bytes: usize,
+}
+
+impl Shown {
+    /// The bytes of a member in a reply, apart from its strings.
+    const NUMBERS: usize = 240;
+
+    fn new(state: &Published, options: PageOptions) -> Self {
+        Self { records: RecordReader::new(&state.records), options, bytes: 0 }
+    }
+
+    /// The next member, whose namespace has this mask; `None` if the page is full.
+    fn member(
+        &mut self,
+        (member, exists): (Member, bool),
+        mask: u64,
+    ) -> Result<Option<MemberInfo>, Refused> {
+        let Member { sequence, masked } = member;
+        let mut stored = exists.then(|| self.records.stored(sequence)).transpose()?;
+        if let Some(stored) = &mut stored {
+            let document = &mut stored.document;
+            document.sketch = None;
+            document.metadata = document.metadata.take().filter(|_| self.options.with_metadata);
+        }
+        let strings = stored.as_ref().map_or(0, |stored| {
+            let document = &stored.document;
+            let metadata = document.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
+            let id = document.id.as_ref().map_or(0, |id| id.as_str().len());
+            let namespace = document.namespace.as_ref().map_or(0, |name| name.as_str().len());
+            metadata + id + 2 * namespace
+        });
+        let bytes = self.bytes + Self::NUMBERS + strings;
+        if bytes > self.options.bytes_max && self.bytes > 0 {
+            return Ok(None);
+        }
+        self.bytes = bytes;
+        let fingerprint = Fingerprint::new(masked.bits() ^ mask);
+        Ok(Some(MemberInfo { sequence, fingerprint, stored }))
+    }
+}

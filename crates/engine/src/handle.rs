@@ -1,0 +1,601 @@
+//! The handle: what the layers above call.
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use crate::background::reclaimer::ReclaimerThread;
+use crate::background::snapshot::snapshots::Export;
+use crate::background::snapshot::snapshotter::{SnapshotRequest, Snapshotter};
+use crate::background::spawn::{Stoppable, join, spawn};
+use crate::background::{flusher, groups, merger, remover, syncer};
+use crate::blocking::off_async;
+use crate::clock;
+use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
+use crate::error::{OpenError, Refused};
+use crate::groups::board::Board;
+use crate::machine::change::PACKED_MAX;
+use crate::machine::commands::{
+    BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Remove, Reset,
+};
+use crate::machine::jobs::{Job, JobState, Purge};
+use crate::machine::query::{Criteria, Sought};
+use crate::machine::search::{PackedSearch, Probe, nearest};
+use crate::observer::Observer;
+use crate::open::recovery::{Recovered, recover};
+use crate::options::{Durability, Options};
+use crate::published::Published;
+use crate::read::found::{Checked, Found, Unread};
+use crate::read::reader::{self, Listing, Lookup};
+use crate::read::scheduler::{BatchScheduler, Share, piece};
+use crate::replies::{
+    Admission, Findings, OnDuplicate, PackedInserted, PackedQuery, QueryOptions, Readiness,
+    Removed, SnapshotInfo, StoredDocument, Written,
+};
+use crate::shared::{Life, Message, Shared};
+use crate::storage::{DirectoryLock, Disk, RealDisk};
+use crate::touches::Touches;
+use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
+use crate::write::queued::{Pending, Queued};
+use crate::write::writer::Writer;
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_text::SpectralModel;
+
+/// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
+/// more than about 100 us, for which an async thread would serve nobody else.
+const CELLS_ON_ASYNC_THREADS_MAX: usize = 4_096;
+
+/// A handle on the running engine; cloning is shallow.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    pub(super) shared: Arc<Shared>,
+    /// `None` once the engine is closed.
+    threads: Arc<Mutex<Option<Threads>>>,
+}
+
+#[derive(Debug)]
+struct Threads {
+    writer: JoinHandle<()>,
+    flusher: JoinHandle<()>,
+    snapshots: JoinHandle<()>,
+    snapshot_requests: Sender<SnapshotRequest>,
+    merges: Stoppable,
+    /// With the policy `interval` only.
+    syncs: Option<Stoppable>,
+    reclaim: Stoppable,
+    removals: Stoppable,
+    groups: Stoppable,
+    _lock: DirectoryLock,
+}
+
+impl Engine {
+    /// Opens (or creates) the data directory, recovers, and starts the threads. Blocks.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what is wrong with the directory and what to do.
+    pub fn open(options: Options) -> Result<Self, OpenError> {
+        Self::open_observed(options, Arc::new(()))
+    }
+
+    /// As [`Self::open`]; `observer` is told what the threads do.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_observed(options: Options, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
+        let real = RealDisk::open(&options.data)?;
+        let lock = DirectoryLock::acquire(&options.data)?;
+        let mut entropy = [0; 40];
+        getrandom::fill(&mut entropy).map_err(|error| OpenError::System {
+            what: format!("no random numbers for a new data directory: {error}"),
+        })?;
+        let disk: Arc<dyn Disk> = Arc::new(real);
+        let recovered = recover(&disk, &options, &entropy)?;
+        Self::start((options, observer), &disk, recovered, lock)
+    }
+
+    /// The model of the recipe, if it needs one.
+    pub fn model(&self) -> Option<&'static SpectralModel> {
+        self.shared.model
+    }
+
+    /// Starts the threads over what was recovered.
+    pub(super) fn start(
+        (options, observer): (Options, Arc<dyn Observer>),
+        disk: &Arc<dyn Disk>,
+        recovered: Recovered,
+        lock: DirectoryLock,
+    ) -> Result<Self, OpenError> {
+        let Recovered { core, mut snapshots, model } = recovered;
+        let (writer, inbox) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            published: ArcSwap::from_pointee(core.published()),
+            id_secret: core.machine().id_secret(),
+            permits: Arc::new(Semaphore::new(options.queue_changes_max)),
+            life: watch::Sender::new(Life::Running),
+            disk_full: false.into(),
+            memory_full: false.into(),
+            snapshots: ArcSwap::from_pointee(snapshots.list()),
+            reclaimable_upto: snapshots.covered_by_both().get().into(),
+            reclaim_wanted: false.into(),
+            groups: Board::new(options.groups_kept_max, options.groups_memory_bytes_max),
+            touches: Touches::new(options.originals_max, snapshots.take_touches()).into(),
+            space: ArcSwap::default(),
+            scheduler: BatchScheduler::new(options.lookup_threads),
+            flusher: OnceLock::new(),
+            merging: Mutex::default(),
+            snapshot_merge_lock: tokio::sync::Mutex::default(),
+            options,
+            observer,
+            model,
+            writer,
+        });
+        let new_shared = || Arc::clone(&shared);
+        let (snapshot_requests, requests) = channel();
+        let (settle, settle_requests) = channel();
+        let snapshotter = Snapshotter {
+            shared: new_shared(),
+            snapshots,
+            disk: Arc::clone(disk),
+            requests,
+            settle,
+            last_ms: clock::now_ms(),
+            last_failed: false,
+            kept_index_bytes: [shared.published.load().view.settled_bytes(); 2],
+        };
+        let reclaimer = core.reclaimer();
+        let writer = Writer::new(core, new_shared(), inbox);
+        let (flushed, merged, synced) = (new_shared(), new_shared(), new_shared());
+        let grouped = new_shared();
+        let syncs = match shared.options.durability {
+            Durability::Interval { ms } => Some(Stoppable::spawn(&shared, "syncs", |stopped| {
+                move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
+            })?),
+            Durability::Always | Durability::None => None,
+        };
+        let threads = Threads {
+            writer: spawn(&shared, "writer", move || writer.run())?,
+            snapshots: spawn(&shared, "snapshots", move || snapshotter.run())?,
+            snapshot_requests,
+            flusher: spawn(&shared, "flusher", move || flusher::run(&flushed, &settle_requests))?,
+            merges: Stoppable::spawn(&shared, "merges", |stopped| {
+                move || merger::run(&merged, &stopped)
+            })?,
+            syncs,
+            reclaim: Stoppable::spawn(&shared, "reclaim", |stopped| {
+                let reclaimer = ReclaimerThread::new(new_shared(), reclaimer, stopped);
+                move || reclaimer.run()
+            })?,
+            removals: Stoppable::spawn(&shared, "removals", |stopped| {
+                let remover = remover::Remover::new(new_shared(), stopped);
+                move || remover.run()
+            })?,
+            groups: Stoppable::spawn(&shared, "groups", |stopped| {
+                move || groups::run(&grouped, &stopped)
+            })?,
+            _lock: lock,
+        };
+        Ok(Self { shared, threads: Arc::new(Mutex::new(Some(threads))) })
+    }
+
+    /// Looks up near-duplicates of a document, without the stored document with its id.
+    ///
+    /// Cost: microseconds without hits; with hits it reads their records, off the async threads.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`], [`Refused::Unreadable`].
+    pub async fn query(
+        &self,
+        sought: impl Into<Sought>,
+        options: QueryOptions,
+    ) -> Result<Findings, Refused> {
+        Ok(self.find(&sought.into(), options).await?.show(usize::MAX).await?.into_findings())
+    }
+
+    /// The same for callers that bound the bytes of the hits ([`Found::show`]).
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub async fn find(&self, sought: &Sought, options: QueryOptions) -> Result<Found, Refused> {
+        let QueryOptions { criteria, limit, .. } = options;
+        self.check_distance(criteria.distance)?;
+        let finish = move |state: &Published, probe: &Probe<'_>, lookup| {
+            finish_query(state, probe, lookup, limit)
+        };
+        self.look_up(sought, options, clock::now_ms(), finish).await
+    }
+
+    /// Whether a likely search for a text with these margins and the first fingerprint finds the
+    /// second.
+    pub fn is_likely(&self, margins: &Margins, fingerprints: [Fingerprint; 2]) -> bool {
+        let view = &self.shared.published.load().view;
+        let [one, other] = fingerprints;
+        view.is_likely(&view.likely_rule(margins), one, other)
+    }
+
+    /// One request's share of the batch scheduler.
+    pub fn share(&self) -> Share {
+        self.shared.scheduler.share()
+    }
+
+    /// For each fingerprint the distance of the nearest stored one, or 255 if none is within the
+    /// distance. The batch scheduler runs the look-ups.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`].
+    pub async fn nearest_scheduled(
+        &self,
+        share: &Share,
+        fingerprints: Vec<Fingerprint>,
+        query: &PackedQuery,
+    ) -> Result<Vec<u8>, Refused> {
+        let criteria = query.criteria;
+        self.check_distance(criteria.distance)?;
+        let shared = Arc::clone(&self.shared);
+        let (namespace, at_ms) = (self.namespace_key(query.namespace.as_ref()), clock::now_ms());
+        let look_up = move |piece: &[Fingerprint]| {
+            let view = &shared.published.load().view;
+            let scope = view.scope(namespace, at_ms, criteria.max_age_s);
+            nearest(view, piece, criteria.distance, scope)
+        };
+        let cells = self.shared.published.load().view.cells_visited(criteria.distance);
+        share.look_up(&fingerprints.into(), piece(cells), look_up).await
+    }
+
+    /// The same in the default namespace, on the caller's thread, without a permit. Call it off the
+    /// async threads for more than a few hundred fingerprints.
+    ///
+    /// # Errors
+    /// [`Refused::DistanceAboveMax`].
+    pub fn nearest(
+        &self,
+        fingerprints: &[Fingerprint],
+        distance: Distance,
+    ) -> Result<Vec<u8>, Refused> {
+        self.check_distance(distance)?;
+        let view = &self.shared.published.load().view;
+        let scope = view.scope(None, clock::now_ms(), None);
+        Ok(nearest(view, fingerprints, distance, scope))
+    }
+
+    /// Stores a document, whatever is stored already.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_insert(
+        &self,
+        document: Document,
+        admission: Admission,
+    ) -> Result<Pending<Written>, Refused> {
+        self.submit(Insert { document }, admission, 0).await
+    }
+
+    /// Looks up a document and stores it unless a hit counts (or even so, with `on_duplicate`),
+    /// in one atomic step.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_check_and_insert(
+        &self,
+        sought: impl Into<Sought>,
+        options: QueryOptions,
+        on_duplicate: impl Into<OnDuplicate>,
+        admission: Admission,
+    ) -> Result<Pending<Checked>, Refused> {
+        let QueryOptions { criteria, limit, .. } = options;
+        self.check_distance(criteria.distance)?;
+        let at_ms = clock::now_ms();
+        let verify = |state: &Published, probe: &Probe<'_>, mut lookup: Lookup| {
+            lookup.verify(state, probe).map(|()| lookup)
+        };
+        let sought = sought.into();
+        let lookup = self.look_up(&sought, options, at_ms, verify).await?;
+        let bytes = lookup.bytes();
+        let OnDuplicate { store, touch } = on_duplicate.into();
+        let Sought { document, margins } = sought;
+        let command = CheckAndInsert { document, margins, criteria, store_duplicates: store };
+        let touches = touch.then(|| Arc::clone(&self.shared.touches));
+        let command = SearchedCheckAndInsert { command, lookup, limit, touches };
+        self.submit_at(command, at_ms, admission, bytes).await
+    }
+
+    /// Stores bare fingerprints, at most [`PACKED_MAX`].
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_insert_packed(
+        &self,
+        packed: impl Into<Packed>,
+        admission: Admission,
+    ) -> Result<Pending<PackedInserted>, Refused> {
+        let packed = packed.into();
+        assert!(packed.fingerprints.len() <= PACKED_MAX, "callers cut batches");
+        self.submit(InsertPacked { packed }, admission, 0).await
+    }
+
+    /// Stores each bare fingerprint, in order, that has no other within the distance; at most
+    /// [`PACKED_MAX`]. The reply is, for each, the distance of the nearest hit, or 255 if it was
+    /// stored. The batch scheduler runs the search.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn begin_check_and_insert_packed(
+        &self,
+        share: &Share,
+        packed: impl Into<Packed>,
+        criteria: Criteria,
+        admission: Admission,
+    ) -> Result<Pending<Vec<u8>>, Refused> {
+        let packed = packed.into();
+        assert!(packed.fingerprints.len() <= PACKED_MAX, "callers cut batches");
+        self.check_distance(criteria.distance)?;
+        let (state, at_ms) = (self.shared.published.load_full(), clock::now_ms());
+        let (since, queries) = (state.view.sequence(), packed.fingerprints.as_slice().into());
+        let namespace = self.namespace_key(packed.namespace.as_ref());
+        let scope = state.view.scope(namespace, at_ms, criteria.max_age_s);
+        let cells = state.view.cells_visited(criteria.distance);
+        // All pieces search the same view; the writer adds what is newer.
+        let look_up =
+            move |piece: &[Fingerprint]| nearest(&state.view, piece, criteria.distance, scope);
+        let nearest = share.look_up(&queries, piece(cells), look_up).await?;
+        let search = PackedSearch { since, scope, nearest };
+        let command = CheckAndInsertPacked { packed, criteria };
+        let command = SearchedCheckAndInsertPacked { command, search };
+        self.submit_at(command, at_ms, admission, 0).await
+    }
+
+    /// Removes the document with this id in a namespace.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn remove(
+        &self,
+        namespace: Option<Namespace>,
+        id: DocumentId,
+    ) -> Result<Removed, Refused> {
+        self.submit(Remove { namespace, id }, Admission::Shed, 0).await?.wait().await
+    }
+
+    /// Removes a fingerprint with all its documents in a namespace.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn remove_fingerprint(
+        &self,
+        namespace: Option<Namespace>,
+        fingerprint: Fingerprint,
+    ) -> Result<Removed, Refused> {
+        self.submit(Reset { namespace, fingerprint }, Admission::Shed, 0).await?.wait().await
+    }
+
+    /// Begins a job that removes many documents, one after the other: those that are stored now.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed; [`Refused::TooManyJobs`].
+    pub async fn begin_purge(&self, purge: Purge) -> Result<Job, Refused> {
+        self.submit(BeginPurge { purge }, Admission::Shed, 0).await?.wait().await
+    }
+
+    /// Cancels a job. What it has removed stays removed. False if it does not run.
+    ///
+    /// # Errors
+    /// [`Refused`], and then nothing changed.
+    pub async fn cancel_job(&self, number: Sequence) -> Result<bool, Refused> {
+        let command = EndJob { job: number.get(), state: JobState::Cancelled };
+        self.submit(command, Admission::Shed, 0).await?.wait().await
+    }
+
+    /// The time, in milliseconds since 1970, by the clock that the engine uses.
+    pub fn now_ms() -> u64 {
+        clock::now_ms()
+    }
+
+    /// The jobs, oldest first: all that run, and the last [`ENDED_KEPT`] that have ended.
+    ///
+    /// [`ENDED_KEPT`]: crate::machine::jobs::ENDED_KEPT
+    pub fn jobs(&self) -> Vec<Job> {
+        self.shared.published.load().jobs.all().to_vec()
+    }
+
+    /// The document with an id in a namespace.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn document(
+        &self,
+        namespace: Option<&Namespace>,
+        id: &DocumentId,
+    ) -> Result<Option<StoredDocument>, Refused> {
+        let key = IdKey::of(id.as_str(), namespace, &self.shared.id_secret);
+        let state = self.shared.published.load_full();
+        let scope = state.view.scope(self.namespace_key(namespace), clock::now_ms(), None);
+        let found = state.view.find_id(key).filter(|found| !scope.has_expired(found.posting));
+        let Some(found) = found else { return Ok(None) };
+        off_async(move || reader::stored(&state.records, found.posting.sequence).map(Some)).await
+    }
+
+    pub(super) fn namespace_key(&self, namespace: Option<&Namespace>) -> Option<NamespaceKey> {
+        namespace.map(|namespace| NamespaceKey::of(namespace, &self.shared.id_secret))
+    }
+
+    /// Takes a snapshot now, and returns when it is on disk.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub async fn snapshot(&self) -> Result<SnapshotInfo, Refused> {
+        let (request, taken) = oneshot::channel();
+        self.request_snapshot(SnapshotRequest::Take(request))?;
+        taken.await.unwrap_or(Err(Refused::Failed))
+    }
+
+    /// Takes a snapshot, and opens the files of an export: its own and all records.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub async fn export(&self) -> Result<Export, Refused> {
+        let (request, opened) = oneshot::channel();
+        self.request_snapshot(SnapshotRequest::Export(request))?;
+        opened.await.unwrap_or(Err(Refused::Failed))
+    }
+
+    fn request_snapshot(&self, request: SnapshotRequest) -> Result<(), Refused> {
+        let threads = self.threads.lock().expect("no panic while it is locked");
+        let requests = &threads.as_ref().ok_or(Refused::Stopping)?.snapshot_requests;
+        requests.send(request).map_err(|_| Refused::Failed)
+    }
+
+    /// The snapshots on disk, newest first.
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        self.shared.snapshots.load().to_vec()
+    }
+
+    /// Whether writes are accepted, and if not, why.
+    pub fn readiness(&self) -> Readiness {
+        self.shared.readiness()
+    }
+
+    /// Stops accepting writes, finishes those in the queue, syncs, takes a snapshot. Blocks.
+    /// The second call does nothing.
+    pub fn close(&self) {
+        self.shared.enter(Life::Stopping);
+        let threads = self.threads.lock().expect("no panic while it is locked").take();
+        let Some(threads) = threads else { return };
+        // When the channel closes the snapshotter takes the last snapshot, for which it needs the
+        // writer.
+        drop(threads.snapshot_requests);
+        threads.groups.stop();
+        threads.removals.stop();
+        threads.reclaim.stop();
+        join(threads.snapshots);
+        // The snapshotter had the flusher's only request channel.
+        self.shared.wake_flusher();
+        join(threads.flusher);
+        threads.merges.stop();
+        if let Some(syncs) = threads.syncs {
+            syncs.stop();
+        }
+        // A writer that failed has ended already.
+        drop(self.shared.writer.send(Message::Stop));
+        join(threads.writer);
+    }
+
+    /// Resolves when a fault has stopped writes for good: the process should exit with an error.
+    pub async fn failed(&self) {
+        let mut life = self.shared.life.subscribe();
+        // The sender lives in `shared`, as long as this handle.
+        let failed = life.wait_for(|life| *life == Life::Failed).await;
+        debug_assert!(failed.is_ok(), "the sender outlives the handle");
+    }
+
+    /// Finds the matches of a document, and finishes the look-up: off the async threads if that
+    /// reads records, and as a piece of a batch if it visits many cells.
+    async fn look_up<T: Send + 'static>(
+        &self,
+        sought: &Sought,
+        options: QueryOptions,
+        at_ms: u64,
+        finish: impl FnOnce(&Published, &Probe<'_>, Lookup) -> Result<T, Refused> + Send + 'static,
+    ) -> Result<T, Refused> {
+        let QueryOptions { criteria, with_metadata, .. } = options;
+        let Sought { document, margins } = sought;
+        let secret = &self.shared.id_secret;
+        let probe = Probe::new(document, margins.as_deref(), criteria, at_ms, secret);
+        let state = self.shared.published.load();
+        if state.view.cells_visited(criteria.distance) > CELLS_ON_ASYNC_THREADS_MAX {
+            let (state, sought) = (Guard::into_inner(state), sought.clone());
+            let (key, namespace) = (probe.key, probe.namespace);
+            let look_up = move || {
+                let Sought { document, margins } = &sought;
+                let margins = margins.as_deref();
+                let probe = Probe { document, margins, key, namespace, criteria, at_ms };
+                let lookup = Lookup::begin(&state.view, &probe, with_metadata);
+                finish(&state, &probe, lookup)
+            };
+            return self.share().with_permit(look_up).await?;
+        }
+        let lookup = Lookup::begin(&state.view, &probe, with_metadata);
+        if !lookup.reads_records() {
+            return finish(&state, &probe, lookup);
+        }
+        let (state, sought) = (Guard::into_inner(state), sought.clone());
+        let (key, namespace) = (probe.key, probe.namespace);
+        off_async(move || {
+            let Sought { document, margins } = &sought;
+            let margins = margins.as_deref();
+            let probe = Probe { document, margins, key, namespace, criteria, at_ms };
+            finish(&state, &probe, lookup)
+        })
+        .await
+    }
+
+    /// Puts a command that is accepted now in the queue of the writer; its reply takes about `bytes`
+    /// bytes.
+    async fn submit<C: Command>(
+        &self,
+        command: C,
+        admission: Admission,
+        bytes: usize,
+    ) -> Result<Pending<C::Reply>, Refused> {
+        self.submit_at(command, clock::now_ms(), admission, bytes).await
+    }
+
+    async fn submit_at<C: Command>(
+        &self,
+        command: C,
+        at_ms: u64,
+        admission: Admission,
+        bytes: usize,
+    ) -> Result<Pending<C::Reply>, Refused> {
+        let bounds = command.bounds();
+        if let Some(refused) = self.shared.refusal(bounds) {
+            return Err(refused);
+        }
+        let changes = bounds.changes.min(self.shared.options.queue_changes_max) as u32;
+        let permits = Arc::clone(&self.shared.permits);
+        let permits = match admission {
+            Admission::Shed => {
+                permits.try_acquire_many_owned(changes).map_err(|_| Refused::Overloaded)?
+            }
+            Admission::Wait => {
+                permits.acquire_many_owned(changes).await.map_err(|_| Refused::Stopping)?
+            }
+        };
+        let (queued, pending) = Queued::new(command, at_ms, Some(permits), bytes);
+        let gone = || match self.shared.life() {
+            Life::Failed => Refused::Failed,
+            Life::Running | Life::Stopping => Refused::Stopping,
+        };
+        self.shared.writer.send(Message::Write(queued)).map_err(|_| gone())?;
+        Ok(pending)
+    }
+
+    pub(super) fn check_distance(&self, asked: Distance) -> Result<(), Refused> {
+        let max = self.shared.options.distance_max;
+        if asked <= max {
+            return Ok(());
+        }
+        Err(Refused::DistanceAboveMax { asked: asked.get(), max: max.get() })
+    }
+}
+
+/// Verifies the matches, and reads the documents of the hits if they are few.
+fn finish_query(
+    state: &Published,
+    probe: &Probe<'_>,
+    mut lookup: Lookup,
+    limit: usize,
+) -> Result<Found, Refused> {
+    lookup.verify(state, probe)?;
+    let short = probe.document.short;
+    let listing = Listing { short, limit, bytes_max: Found::READ_AT_ONCE_BYTES };
+    let findings = lookup.show(state, listing)?;
+    if !findings.is_cut {
+        return Ok(Found::read(findings));
+    }
+    Ok(Unread { published: state.clone(), lookup, short, limit }.into())
+}

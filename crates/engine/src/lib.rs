@@ -1,0 +1,103 @@
+//! The engine: one writer, many readers, and the background work behind them.
+//!
+//! ```text
+//!   handle       Engine: what http and cli call; async, cheap to clone
+//!   read         looking up documents, verifying and showing hits; how batches share the cores
+//!   write        the one thread that decides and journals commands, in groups
+//!   background   the threads that build and merge segments, take snapshots and reclaim space
+//!   open         recovery: newest valid snapshot + journal -> a running engine; repair; reindexing
+//! ```
+//!
+//! A write: the handle searches the published view, takes a permit of the queue, and waits. The
+//! writer decides the waiting commands as one group, appends their records, syncs once, publishes
+//! the view, and acknowledges them. So nothing is acknowledged or visible that a crash could take
+//! back. A read loads the published view (one atomic load, no lock) and touches the disk only for
+//! hits.
+//!
+//! After a failed write or sync the writer stops for good, because only a restart can find out what
+//! is on the disk. A full disk is noticed before anything is decided, and refuses the group.
+//!
+//! An [`Engine`] journals every change and recovers after a crash. With
+//! [`Durability::Always`](Durability::Always), a write is acknowledged only once it is on disk.
+//!
+//! ```
+//! use nearprint_engine::document::Document;
+//! use nearprint_engine::{Admission, Criteria, Engine, Options, QueryOptions};
+//! use nearprint_fingerprint::{Distance, Fingerprint};
+//! use nearprint_text::Recipe;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let engine = Engine::open(Options::new(directory.path(), Recipe::Np2))?;
+//! let document = Document::bare(Fingerprint::new(0b1011));
+//! engine.begin_insert(document, Admission::Wait).await?.wait().await?;
+//!
+//! let distance = Distance::new(3).expect("at most 64");
+//! let query = Document::bare(Fingerprint::new(0));
+//! let criteria = Criteria::within(distance);
+//! let options = QueryOptions { criteria, limit: 10, with_metadata: false };
+//! let found = engine.query(&query, options).await?;
+//! assert!(found.duplicate);
+//! engine.close();
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
+//! The simulation tests drive [`mod@write::core`] directly and crash it at every point.
+
+pub(crate) mod background;
+#[doc(hidden)]
+pub mod directory_file;
+pub mod document;
+pub(crate) mod error;
+pub(crate) mod groups;
+pub(crate) mod handle;
+#[doc(hidden)]
+pub mod machine;
+pub mod open;
+pub(crate) mod options;
+pub(crate) mod published;
+pub(crate) mod read;
+pub(crate) mod replies;
+#[doc(hidden)]
+pub mod storage;
+pub(crate) mod write;
+
+mod blocking;
+mod clock;
+mod observer;
+pub(crate) mod originals;
+mod shared;
+mod stats;
+pub(crate) mod touches;
+
+#[cfg(test)]
+mod simulation;
+
+pub use crate::background::snapshot::snapshots::Export;
+#[doc(hidden)]
+pub use crate::background::snapshot::state_file::StateFile;
+pub use crate::groups::jobs::{
+    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, MemberInfo,
+};
+pub use crate::machine::commands::Verdict;
+pub use crate::machine::jobs::{Job, JobState, Purge, Reach};
+pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
+pub use crate::originals::{Original, OriginalsOrder, OriginalsPage, OriginalsQuery};
+pub use crate::read::found::{Checked, Found, Shown};
+pub use crate::read::listing::{DocumentStream, ListQuery};
+pub use crate::read::scheduler::Share;
+pub use crate::touches::Touch;
+pub use crate::write::queued::Pending;
+pub use error::{OpenError, Refused};
+pub use handle::Engine;
+pub use observer::Observer;
+pub use open::model::read_file as read_model;
+pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
+pub use replies::{
+    Admission, Findings, MemoryStats, NamespaceInfo, OnDuplicate, PackedInserted, PackedQuery,
+    Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats, SnapshotInfo,
+    Stats, StoredDocument, Written,
+};

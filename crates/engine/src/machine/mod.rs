@@ -1,0 +1,29 @@
+//! The machine: decides what a command does, as a pure function of the changes before it.
+//!
+//! ```text
+//!   reader    Search::begin, verify                  the matches of a document, as of a sequence
+//!   writer    Search::update                         adds what changed since
+//!             Machine::insert, check_and_insert ...  decides and enacts -> reply, change
+//!   recovery  Machine::enact(change)                 enacts what was decided before
+//! ```
+//!
+//! Time comes with the commands and never goes back ([`Machine::advance_time`](apply::Machine)).
+//!
+//! It knows no file, socket, clock, thread or random number. The sketches of stored documents come
+//! from a function of the caller, because they are in the journal. A verdict does not depend on the
+//! age of the search that it rests on.
+//!
+//! Tested against [`model`], which keeps everything in a list.
+#![deny(clippy::iter_over_hash_type, clippy::float_arithmetic, reason = "replicas must agree")]
+
+pub(crate) mod apply;
+pub mod change;
+pub(crate) mod commands;
+pub mod groups;
+pub mod jobs;
+pub mod model;
+pub mod query;
+pub(crate) mod search;
+
+#[cfg(test)]
+mod tests;

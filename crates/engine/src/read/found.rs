@@ -1,0 +1,128 @@
+//! What a look-up has found, before the documents of its hits are read.
+//!
+//! A hit shows its documents, whose ids and metadata are in the journal and may be 66 KiB each. So
+//! the caller grants a number of bytes, and may grant more later ([`Found::show`]). Until then a
+//! look-up keeps its matches (at most [`MATCHES_KEPT_MAX`]) and the state in which it found them.
+//!
+//! [`MATCHES_KEPT_MAX`]: crate::machine::search::MATCHES_KEPT_MAX
+
+use crate::blocking::off_async;
+use crate::error::Refused;
+use crate::published::Published;
+use crate::read::reader;
+use crate::read::reader::{Listing, Lookup};
+use crate::replies::{Findings, Written};
+
+/// What a look-up has found.
+#[derive(Debug)]
+pub struct Found(State);
+
+#[derive(Debug)]
+enum State {
+    /// All hits, with their documents.
+    Read(Findings),
+    /// The documents of the hits are not read yet.
+    Unread(Box<Unread>),
+}
+
+/// The matches of a look-up, and the state in which it found them.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    pub(crate) published: Published,
+    pub(crate) lookup: Lookup,
+    /// The document that was looked up is short.
+    pub(crate) short: bool,
+    /// The maximum number of hits listed.
+    pub(crate) limit: usize,
+}
+
+impl From<Unread> for Found {
+    fn from(unread: Unread) -> Self {
+        Self(State::Unread(Box::new(unread)))
+    }
+}
+
+/// The reply of a check-and-insert.
+#[derive(Debug)]
+pub struct Checked {
+    /// What happened to the document.
+    pub written: Written,
+    /// Its near-duplicates.
+    pub found: Found,
+}
+
+/// The hits that fit in the bytes granted.
+#[derive(Debug)]
+pub enum Shown {
+    /// All of them.
+    All(Findings),
+    /// The first of them. With more room, the second value shows more.
+    Cut(Findings, Box<Found>),
+}
+
+impl Shown {
+    /// The hits, whether they are all or not.
+    pub fn into_findings(self) -> Findings {
+        match self {
+            Self::All(findings) | Self::Cut(findings, _) => findings,
+        }
+    }
+}
+
+impl Found {
+    /// A query reads the documents of its hits at once if the hits take at most this many bytes of a
+    /// reply.
+    pub const READ_AT_ONCE_BYTES: usize = 16 << 10;
+
+    /// All hits, with their documents.
+    pub(crate) const fn read(findings: Findings) -> Self {
+        Self(State::Read(findings))
+    }
+
+    /// The matches whose documents are not read yet.
+    #[cfg(test)]
+    pub(crate) fn matches(&self) -> &[crate::machine::search::Match] {
+        match &self.0 {
+            State::Read(_) => &[],
+            State::Unread(unread) => &unread.lookup.search.matches,
+        }
+    }
+
+    /// Memory that it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        match &self.0 {
+            State::Read(findings) => findings.hits.iter().map(reader::listed_bytes).sum(),
+            State::Unread(unread) => unread.lookup.bytes(),
+        }
+    }
+
+    /// The first hits, as many as fit in about `bytes_max` bytes of a reply. If there are
+    /// documents to read, it reads their records off the async threads.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn show(self, bytes_max: usize) -> Result<Shown, Refused> {
+        match self.0 {
+            State::Read(findings) => Ok(Shown::All(findings)),
+            State::Unread(unread) if unread.reads_records() => {
+                off_async(move || unread.show(bytes_max)).await
+            }
+            State::Unread(unread) => unread.show(bytes_max),
+        }
+    }
+}
+
+impl Unread {
+    fn reads_records(&self) -> bool {
+        self.lookup.reads_documents(&self.published.view, (self.limit, self.short))
+    }
+
+    fn show(self, bytes_max: usize) -> Result<Shown, Refused> {
+        let listing = Listing { short: self.short, limit: self.limit, bytes_max };
+        let findings = self.lookup.show(&self.published, listing)?;
+        if !findings.is_cut {
+            return Ok(Shown::All(findings));
+        }
+        Ok(Shown::Cut(findings, Box::new(self.into())))
+    }
+}

@@ -1,0 +1,280 @@
+//! Listings: documents in the order in which they were stored, and namespaces.
+//!
+//! The view tells which documents there are, without a read from the disk; their records give the
+//! rest. A page takes one pass over the view in memory, about 10 ns for each stored document; a
+//! stream takes one for each [`WINDOW`] documents, and so constant memory.
+
+use std::sync::Arc;
+
+use crate::blocking::off_async;
+use crate::clock;
+use crate::document::{Namespace, Sequence};
+use crate::error::Refused;
+use crate::handle::Engine;
+use crate::machine::jobs::Reach;
+use crate::published::Published;
+use crate::read::reader::{self, RecordReader};
+use crate::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
+use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_index::namespaces::NamespaceEntry;
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::times::second;
+use nearprint_index::view::{Expired, Listed, Selection};
+
+/// Documents that one pass over the view finds for a stream: at most 40 MiB.
+const WINDOW: usize = 1 << 19;
+/// A page ends when this many records were read, even if few had the prefix.
+const READ_FOR_PAGE_MAX: usize = 100_000;
+/// Names of namespaces that are read for one page.
+const NAMES_FOR_PAGE_MAX: usize = 10_000;
+
+/// Which documents to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListQuery {
+    /// Their namespaces.
+    pub reach: Reach,
+    /// Their ids begin so.
+    pub prefix: Option<Box<str>>,
+    /// They were stored after this change.
+    pub after: Sequence,
+}
+
+/// Documents of a view, a few at a time; see [`Engine::stream`].
+#[derive(Debug)]
+pub struct DocumentStream {
+    state: Arc<Published>,
+    /// What the next pass finds; `None` after the last one.
+    selection: Option<Selection>,
+    prefix: Option<Box<str>>,
+    records: RecordReader,
+    /// What the last pass has found, the next one last.
+    found: Vec<Listed>,
+}
+
+impl DocumentStream {
+    fn new(state: Arc<Published>, query: ListQuery, secret: &[u8; 16]) -> Self {
+        let ListQuery { reach, prefix, after } = query;
+        let view = &state.view;
+        let selection = Some(Selection {
+            namespace: reach.in_view(view, secret),
+            after,
+            upto: view.sequence(),
+            expired: Expired::Not(view.times().now_s().max(second(clock::now_ms()))),
+        });
+        Self {
+            records: RecordReader::new(&state.records),
+            state,
+            selection,
+            prefix,
+            found: Vec::new(),
+        }
+    }
+
+    /// The next documents, at most `limit`; none at the end. Blocks: it reads records.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub fn next_documents(&mut self, limit: usize) -> Result<Vec<StoredDocument>, Refused> {
+        let mut documents = Vec::with_capacity(limit.min(1_024));
+        while documents.len() < limit {
+            let Some(listed) = self.next_listed(WINDOW) else { break };
+            documents.extend(self.wanted(listed)?);
+        }
+        Ok(documents)
+    }
+
+    fn next_listed(&mut self, window: usize) -> Option<Listed> {
+        if self.found.is_empty() {
+            let selection = self.selection.as_mut()?;
+            let mut found = self.state.view.list(*selection, window);
+            match found.last() {
+                Some(last) if found.len() == window => selection.after = last.posting.sequence,
+                // That was the last pass.
+                _ => self.selection = None,
+            }
+            found.reverse();
+            self.found = found;
+        }
+        self.found.pop()
+    }
+
+    /// A document with its record, if it has the prefix.
+    fn wanted(&mut self, listed: Listed) -> Result<Option<StoredDocument>, Refused> {
+        if self.prefix.is_some() && !listed.posting.is_listed {
+            return Ok(None);
+        }
+        let stored = self.records.stored(listed.posting.sequence)?;
+        let has_prefix = |prefix: &str| {
+            stored.document.id.as_ref().is_some_and(|id| id.as_str().starts_with(prefix))
+        };
+        let is_wanted = self.prefix.as_deref().is_none_or(has_prefix);
+        Ok(is_wanted.then_some(stored))
+    }
+
+    fn page(mut self, options: PageOptions) -> Result<Page<StoredDocument>, Refused> {
+        let mut page = PageBuilder::new(options);
+        // One more, to know whether there is another page.
+        let mut window = if self.prefix.is_some() { READ_FOR_PAGE_MAX } else { options.limit + 1 };
+        let (mut seen, mut last) = (0, 0);
+        while let Some(listed) = self.next_listed(window) {
+            if page.is_full() || seen == READ_FOR_PAGE_MAX {
+                return Ok(page.before_more(last));
+            }
+            if let Some(stored) = self.wanted(listed)?
+                && !page.takes(stored)
+            {
+                return Ok(page.before_more(last));
+            }
+            (seen, last) = (seen + 1, listed.posting.sequence.get());
+            window = READ_FOR_PAGE_MAX;
+        }
+        Ok(page.the_last())
+    }
+}
+
+/// A page that is being filled.
+struct PageBuilder {
+    options: PageOptions,
+    items: Vec<StoredDocument>,
+    bytes: usize,
+}
+
+impl PageBuilder {
+    /// The bytes of a document in a reply, apart from its strings.
+    const NUMBERS: usize = 224;
+
+    fn new(options: PageOptions) -> Self {
+        Self { options, items: Vec::new(), bytes: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.items.len() == self.options.limit
+    }
+
+    /// Adds a document, unless it would make the page too long.
+    fn takes(&mut self, mut stored: StoredDocument) -> bool {
+        let document = &mut stored.document;
+        document.metadata = document.metadata.take().filter(|_| self.options.with_metadata);
+        let metadata = document.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
+        let id = document.id.as_ref().map_or(0, |id| id.as_str().len());
+        let namespace = document.namespace.as_ref().map_or(0, |name| name.as_str().len());
+        let sketch = document.sketch.as_ref().map_or(0, |_| 2 * Sketch::BYTES);
+        let bytes = self.bytes + Self::NUMBERS + namespace + id + metadata + sketch;
+        let fits = bytes <= self.options.bytes_max || self.items.is_empty();
+        if fits {
+            self.bytes = bytes;
+            self.items.push(stored);
+        }
+        fits
+    }
+
+    /// The page, with more documents after this change.
+    fn before_more(self, last: u64) -> Page<StoredDocument> {
+        Page { items: self.items, next: Some(last) }
+    }
+
+    fn the_last(self) -> Page<StoredDocument> {
+        Page { items: self.items, next: None }
+    }
+}
+
+impl Engine {
+    /// A page of documents, oldest first. With a prefix it may have fewer than the limit although
+    /// more follow.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn list(
+        &self,
+        query: ListQuery,
+        options: impl Into<PageOptions>,
+    ) -> Result<Page<StoredDocument>, Refused> {
+        let (stream, options) = (self.stream(query), options.into());
+        off_async(move || stream.page(options)).await
+    }
+
+    /// All documents that are stored now, oldest first. Changes that come later do not show, and
+    /// nothing waits for the reader.
+    pub fn stream(&self, query: ListQuery) -> DocumentStream {
+        let state = self.shared.published.load_full();
+        DocumentStream::new(state, query, &self.shared.id_secret)
+    }
+
+    /// The documents of a fingerprint in a namespace that were stored after a change, oldest first.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn documents_of(
+        &self,
+        namespace: Option<&Namespace>,
+        fingerprint: Fingerprint,
+        after: Sequence,
+        options: impl Into<PageOptions>,
+    ) -> Result<Page<StoredDocument>, Refused> {
+        let options = options.into();
+        let state = self.shared.published.load_full();
+        let key = namespace.map(|namespace| NamespaceKey::of(namespace, &self.shared.id_secret));
+        let scope = state.view.scope(key, clock::now_ms(), None);
+        off_async(move || {
+            let documents = state.view.documents_of(fingerprint, scope);
+            let mut records = RecordReader::new(&state.records);
+            let (mut page, mut last) = (PageBuilder::new(options), after.get());
+            for posting in documents.filter(|posting| posting.sequence > after) {
+                if page.is_full() || !page.takes(records.stored(posting.sequence)?) {
+                    return Ok(page.before_more(last));
+                }
+                last = posting.sequence.get();
+            }
+            Ok(page.the_last())
+        })
+        .await
+    }
+
+    /// A page of the namespaces with documents, other than the default one, in the order in which
+    /// they began: those that began after the one that `after` stands for. `admits` chooses by name;
+    /// the page may have fewer than `limit` although more follow.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub async fn namespaces(
+        &self,
+        after: u64,
+        limit: usize,
+        admits: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Result<Page<NamespaceInfo>, Refused> {
+        let state = self.shared.published.load_full();
+        off_async(move || {
+            let after = NamespaceNumber::new(after);
+            let entries = state.view.namespaces().page(after, NAMES_FOR_PAGE_MAX);
+            let (mut items, mut last) = (Vec::new(), None);
+            for entry in &entries {
+                if items.len() == limit {
+                    return Ok(Page { items, next: last });
+                }
+                last = Some(entry.number.get());
+                let NamespaceEntry { named_by, documents, .. } = *entry;
+                let namespace = reader::name(&state.records, named_by)?;
+                if admits(namespace.as_str()) {
+                    items.push(NamespaceInfo { namespace, documents });
+                }
+            }
+            let next = last.filter(|_| entries.len() == NAMES_FOR_PAGE_MAX);
+            Ok(Page { items, next })
+        })
+        .await
+    }
+
+    /// The number of documents in a namespace, including those that have expired and are not removed
+    /// yet.
+    pub fn documents_in(&self, namespace: Option<&Namespace>) -> u64 {
+        let view = &self.shared.published.load().view;
+        match namespace {
+            None => view.documents() - view.namespaces().documents(),
+            Some(namespace) => {
+                let key = NamespaceKey::of(namespace, &self.shared.id_secret).key;
+                view.namespaces().get(key).map_or(0, |entry| entry.documents)
+            }
+        }
+    }
+}

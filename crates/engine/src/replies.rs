@@ -1,0 +1,264 @@
+//! The options and replies of the engine.
+
+use crate::document::{Document, Namespace, Sequence};
+use crate::machine::commands::Verdict;
+use crate::machine::query::{Criteria, Hit};
+use crate::options::Durability;
+use nearprint_fingerprint::Distance;
+use nearprint_text::Recipe;
+
+/// The options of a look-up.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryOptions {
+    /// What counts as a near-duplicate.
+    pub criteria: Criteria,
+    /// The maximum number of hits listed, 1 to 1,000.
+    pub limit: usize,
+    /// Whether hits show the metadata of their documents.
+    pub with_metadata: bool,
+}
+
+/// What a check-and-insert does with a duplicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnDuplicate {
+    /// It is stored all the same.
+    pub store: bool,
+    /// Its original is counted as such.
+    pub touch: bool,
+}
+
+impl From<bool> for OnDuplicate {
+    /// Whether it is stored; its original is counted.
+    fn from(store: bool) -> Self {
+        Self { store, touch: true }
+    }
+}
+
+/// What packed fingerprints are looked up for.
+#[derive(Debug, Clone)]
+pub struct PackedQuery {
+    /// Their namespace.
+    pub namespace: Option<Namespace>,
+    /// What counts as near. Bare fingerprints have no sketches to verify.
+    pub criteria: Criteria,
+}
+
+/// The reply of a look-up. Hits that count come first, then by distance, age, fingerprint.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Findings {
+    /// Whether a hit counts.
+    pub duplicate: bool,
+    /// The first `limit` hits, or as many as fit in the bytes that the caller grants.
+    pub hits: Vec<Hit>,
+    /// The true number of fingerprints within the distance, and of those that a likely search has
+    /// confirmed.
+    pub hit_count: usize,
+    /// Whether more hits would be listed if the caller had granted more bytes.
+    pub is_cut: bool,
+    /// The number of fingerprints with sketches that were not compared because there are too many.
+    /// They are no duplicates.
+    pub unverified: usize,
+}
+
+/// The reply of an insert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// What happened.
+    pub verdict: Verdict,
+    /// The number of the change; if nothing changed, of the last one before the verdict.
+    pub sequence: Sequence,
+}
+
+/// The reply of a packed insert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackedInserted {
+    /// The number of fingerprints stored.
+    pub inserted: u64,
+    /// The number of the last change.
+    pub sequence: Sequence,
+}
+
+/// The reply of a removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removed {
+    /// The number of documents removed.
+    pub documents: u64,
+    /// The number of the change; if there was nothing to remove, of the last one before.
+    pub sequence: Sequence,
+}
+
+/// A stored document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDocument {
+    /// The document.
+    pub document: Document,
+    /// The change that stored it.
+    pub sequence: Sequence,
+    /// When, in milliseconds since 1970.
+    pub stored_at_ms: u64,
+}
+
+/// How long a page of documents may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageOptions {
+    /// The maximum number of documents.
+    pub limit: usize,
+    /// The maximum bytes of a reply, about. The first document is listed whatever its size.
+    pub bytes_max: usize,
+    /// Whether the documents have their metadata.
+    pub with_metadata: bool,
+}
+
+impl From<usize> for PageOptions {
+    /// Up to `limit` documents with their metadata, whatever their size.
+    fn from(limit: usize) -> Self {
+        Self { limit, bytes_max: usize::MAX, with_metadata: true }
+    }
+}
+
+/// A page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// What is listed.
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` after the last one.
+    pub next: Option<u64>,
+}
+
+/// A namespace that has documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceInfo {
+    /// Its name.
+    pub namespace: Namespace,
+    /// The number of its documents.
+    pub documents: u64,
+}
+
+/// What a write does if the queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is refused with [`Refused::Overloaded`](crate::Refused::Overloaded): single
+    /// requests.
+    Shed,
+    /// It waits: batches.
+    Wait,
+}
+
+/// Whether writes are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// Accepting writes.
+    Ready,
+    /// Stopping.
+    Stopping,
+    /// A write or sync failed, or a thread panicked.
+    Failed,
+    /// The disk is full; reads go on.
+    DiskFull,
+    /// The memory limit is reached; reads go on.
+    MemoryFull,
+}
+
+/// One snapshot on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// The last change it contains.
+    pub sequence: Sequence,
+    /// When it was taken, in milliseconds since 1970.
+    pub taken_at_ms: u64,
+    /// The total size of its files.
+    pub bytes: u64,
+    /// Its documents.
+    pub documents: u64,
+}
+
+/// The state of the engine in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    /// Stored documents, including those that have expired and are not removed yet.
+    pub documents: u64,
+    /// The number of namespaces with documents, other than the default one.
+    pub namespaces: u64,
+    /// Distinct stored fingerprints, as far as they are counted. Equal fingerprints of two
+    /// namespaces are two.
+    pub fingerprints: u64,
+    /// The number of the newest fingerprints that are not counted yet: 0, or more than a million
+    /// after millions have arrived.
+    pub uncounted: u64,
+    /// The last accepted change.
+    pub sequence: Sequence,
+    /// The largest distance of a look-up.
+    pub distance_max: Distance,
+    /// The durability policy.
+    pub durability: Durability,
+    /// The recipe of the fingerprints.
+    pub recipe: Recipe,
+    /// Each segment of the index, oldest first.
+    pub segments: Vec<SegmentStats>,
+    /// Changes in deltas, not yet in a segment.
+    pub delta_events: u64,
+    /// Memory of the index by part.
+    pub memory: MemoryStats,
+    /// Bytes of all journal files.
+    pub journal_bytes: u64,
+    /// The number of journal files.
+    pub journal_files: u64,
+    /// The number of packs among them.
+    pub packs: u64,
+    /// The space that records take.
+    pub space: RecordSpace,
+    /// The newest snapshot.
+    pub last_snapshot: Option<SnapshotInfo>,
+}
+
+/// One segment in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentStats {
+    /// Its documents.
+    pub documents: u64,
+    /// Its distinct fingerprints.
+    pub fingerprints: u64,
+    /// Its memory in bytes.
+    pub bytes: u64,
+    /// Its table plan, such as `32r1f+32r1f` (key bits, radius, folded).
+    pub plan: String,
+}
+
+/// Memory of the index by part, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryStats {
+    /// Sorted tables with their directories.
+    pub tables: u64,
+    /// Document numbers.
+    pub documents: u64,
+    /// The id index.
+    pub ids: u64,
+    /// Removals not yet merged away.
+    pub removals: u64,
+    /// The namespaces.
+    pub namespaces: u64,
+    /// Deltas.
+    pub deltas: u64,
+    /// Not in use yet, but needed while the largest parts of the index are merged.
+    pub merging: u64,
+}
+
+impl MemoryStats {
+    /// The total, which counts against the limit.
+    pub const fn total(&self) -> u64 {
+        let kept =
+            self.tables + self.documents + self.ids + self.removals + self.namespaces + self.deltas;
+        kept + self.merging
+    }
+}
+
+/// The space that records take in the journal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordSpace {
+    /// Bytes reclaimed since the start.
+    pub reclaimed_bytes: u64,
+    /// The bytes in records of stored documents, at least.
+    pub live_bytes: u64,
+    /// During a sweep: the last sequence that it has swept, and the last one that it will sweep.
+    pub sweep: Option<(u64, u64)>,
+}

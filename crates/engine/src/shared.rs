@@ -1,0 +1,190 @@
+//! What the threads of the engine share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use crate::document::Sequence;
+use crate::error::Refused;
+use crate::groups::board::Board;
+use crate::observer::Observer;
+use crate::options::Options;
+use crate::published::Published;
+use crate::read::scheduler::BatchScheduler;
+use crate::replies::{Readiness, RecordSpace, SnapshotInfo};
+use crate::touches::Touches;
+use crate::write::command::{Bounds, Command};
+use crate::write::core::Durable;
+use crate::write::queued::{Pending, Queued, QueuedWrite};
+use nearprint_index::compaction::built::Built;
+use nearprint_index::levels::segment::Segment;
+use nearprint_index::view::View;
+use nearprint_text::SpectralModel;
+
+/// State shared by the handle, the writer and the background threads.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) observer: Arc<dyn Observer>,
+    /// The published state: durable as the policy promises.
+    pub(crate) published: ArcSwap<Published>,
+    pub(crate) id_secret: [u8; 16],
+    pub(crate) scheduler: BatchScheduler,
+    pub(crate) model: Option<&'static SpectralModel>,
+    pub(crate) writer: mpsc::UnboundedSender<Message>,
+    /// A permit for each change that may wait.
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) life: watch::Sender<Life>,
+    pub(crate) disk_full: AtomicBool,
+    pub(crate) memory_full: AtomicBool,
+    pub(crate) snapshots: ArcSwap<Vec<SnapshotInfo>>,
+    /// Set once it runs.
+    pub(crate) flusher: OnceLock<Thread>,
+    /// The last change that both kept snapshots contain.
+    pub(crate) reclaimable_upto: AtomicU64,
+    /// Whether there may be enough garbage to be worth a sweep.
+    pub(crate) reclaim_wanted: AtomicBool,
+    /// How often documents were named as originals.
+    pub(crate) touches: Arc<Touches>,
+    /// The jobs that find groups.
+    pub(crate) groups: Board,
+    pub(crate) space: ArcSwap<RecordSpace>,
+    /// Locked while segments to merge are chosen.
+    pub(crate) merging: Mutex<Option<Merging>>,
+    /// Snapshots and partitioned merges take turns, first come, first served: a snapshot would keep
+    /// in memory what the merge has finished with, and write its intermediate results.
+    pub(crate) snapshot_merge_lock: tokio::sync::Mutex<()>,
+}
+
+/// The merge that is under way.
+#[derive(Debug)]
+pub(crate) struct Merging {
+    /// Its inputs, which the flusher must not merge.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// The last change when it began.
+    pub(crate) since: Sequence,
+}
+
+/// Whether the engine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    Running,
+    Stopping,
+    Failed,
+}
+
+/// A message to the writer.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Decide a command.
+    Write(Box<dyn QueuedWrite>),
+    /// Install what was built from parts of the published view, and publish. The new view is sent
+    /// back.
+    Install { built: Built, installed: oneshot::Sender<View> },
+    /// Close the delta and publish. Everything in the state that is sent back is durable.
+    Freeze { frozen: oneshot::Sender<Durable> },
+    /// Sync what was written, and publish. Everything in the state that is sent back is durable.
+    Sync { synced: oneshot::Sender<Durable> },
+    /// The engine has failed: refuse what waits, and end.
+    Fail,
+    /// Commit what waits, and end.
+    Stop,
+}
+
+impl Shared {
+    pub(crate) fn life(&self) -> Life {
+        *self.life.borrow()
+    }
+
+    /// What is being merged. Poison is ignored, because a panic in any thread ends the process.
+    pub(crate) fn merging(&self) -> MutexGuard<'_, Option<Merging>> {
+        self.merging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a message to the writer and waits for its reply; `None` if the writer has ended.
+    pub(crate) fn send_and_wait<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<T>) -> Message,
+    ) -> Option<T> {
+        let (reply, received) = oneshot::channel();
+        self.writer.send(message(reply)).ok()?;
+        received.blocking_recv().ok()
+    }
+
+    /// Puts a command of the engine itself in the queue of the writer.
+    ///
+    /// # Errors
+    /// [`Refused`], if the engine stops or has failed.
+    pub(crate) fn send_own<C: Command>(
+        &self,
+        command: C,
+        at_ms: u64,
+    ) -> Result<Pending<C::Reply>, Refused> {
+        if let Some(refused) = self.refusal(command.bounds()) {
+            return Err(refused);
+        }
+        let (queued, pending) = Queued::new(command, at_ms, None, 0);
+        self.writer.send(Message::Write(queued)).map_err(|_| Refused::Stopping)?;
+        Ok(pending)
+    }
+
+    /// Wakes the flusher.
+    pub(crate) fn wake_flusher(&self) {
+        if let Some(flusher) = self.flusher.get() {
+            flusher.unpark();
+        }
+    }
+
+    /// Enters a state, but never leaves [`Life::Failed`].
+    pub(crate) fn enter(&self, life: Life) {
+        self.life.send_modify(|now| {
+            if *now != Life::Failed {
+                *now = life;
+            }
+        });
+    }
+
+    /// Stops the engine for good: it accepts no more commands, and the writer refuses those that
+    /// wait.
+    pub(crate) fn fail(&self) {
+        self.enter(Life::Failed);
+        // If the writer has ended, nothing waits.
+        drop(self.writer.send(Message::Fail));
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        match self.life() {
+            Life::Failed => Readiness::Failed,
+            Life::Stopping => Readiness::Stopping,
+            Life::Running if self.disk_full.load(Ordering::Relaxed) => Readiness::DiskFull,
+            Life::Running if self.memory_full.load(Ordering::Relaxed) => Readiness::MemoryFull,
+            Life::Running => Readiness::Ready,
+        }
+    }
+
+    /// Refuses what needs a running engine.
+    ///
+    /// # Errors
+    /// [`Refused`], if the engine stops or has failed.
+    pub(crate) fn check_running(&self) -> Result<(), Refused> {
+        match self.life() {
+            Life::Running => Ok(()),
+            Life::Stopping => Err(Refused::Stopping),
+            Life::Failed => Err(Refused::Failed),
+        }
+    }
+
+    /// Why a command must be refused now, if so.
+    pub(crate) fn refusal(&self, bounds: Bounds) -> Option<Refused> {
+        match self.readiness() {
+            Readiness::Ready => None,
+            Readiness::Failed => Some(Refused::Failed),
+            Readiness::Stopping => Some(Refused::Stopping),
+            Readiness::DiskFull => bounds.adds.then_some(Refused::DiskFull),
+            Readiness::MemoryFull => bounds.adds.then_some(Refused::MemoryFull),
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! A life of the core on a simulated disk, compared with the model.
+//!
+//! Commands are drawn from few ids and few near fingerprints, so that most of them meet. Every
+//! state of the model is kept, because recovery may stop at any of them after what was promised.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+
+use super::draw::{NAMESPACES, batch, document, fingerprint, id, namespace};
+use super::stored::{check_stored, has_record};
+use super::sweep::sweep;
+use crate::background::snapshot::snapshots::Snapshots;
+use crate::document::{Document, Namespace, Packed, Sequence};
+use crate::error::Refused;
+use crate::machine::change::Change;
+use crate::machine::commands::{
+    BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Reason, Remove,
+    RemoveMany, Reset, Step,
+};
+use crate::machine::jobs::Progress;
+use crate::machine::jobs::{JobState, Purge, RUNNING_MAX, Reach};
+use crate::machine::model::Model;
+use crate::machine::query::Criteria;
+use crate::machine::search::{PackedSearch, Probe};
+use crate::open::recovery::{Recovered, recover};
+use crate::options::{Durability, Options};
+use crate::published::Published;
+use crate::read::reader;
+use crate::read::reader::Lookup;
+use crate::storage::simulated::Dice;
+use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
+use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
+use crate::write::core::{Core, Durable};
+use crate::write::queued::{Pending, Queued, QueuedWrite, decide_group};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::view::{Expired, Selection, View};
+use nearprint_text::Recipe;
+
+/// The maximum number of groups in a life. Many lives end earlier, by a crash.
+const GROUPS_A_LIFE: usize = 30;
+pub(super) const ENTROPY: [u8; 40] = [0x5e; 40];
+/// When the first life begins, in seconds since 1970.
+const BEGIN_S: u64 = 1_700_000_000;
+
+/// A variable of the environment that makes a campaign longer or repeats a part of it.
+#[expect(clippy::disallowed_methods, reason = "the configuration of tests")]
+pub(super) fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
+}
+
+pub(super) fn options(durability: Durability) -> Options {
+    Options {
+        data: PathBuf::new(),
+        recipe: Recipe::Np2,
+        model_file: None,
+        distance_max: Distance::new(3).unwrap(),
+        lookup_threads: 0,
+        durability,
+        delta_events: 10,
+        small_segment_max: 24,
+        queue_changes_max: 100,
+        group_changes_max: 100,
+        journal_file_bytes: 900,
+        snapshot_interval_ms: 1,
+        snapshot_changes: 1,
+        memory_bytes_max: 0,
+        originals_max: 1_000_000,
+        groups_kept_max: 8,
+        groups_memory_bytes_max: 1 << 30,
+        disk_free_bytes_min: 0,
+    }
+}
+
+/// What was accepted, acknowledged and made durable in all lives so far.
+#[derive(Debug, Clone)]
+pub(super) struct History {
+    /// The model after each change, the empty one first.
+    pub(super) states: Vec<Model>,
+    pub(super) answered: Sequence,
+    /// The last change that the disk has synced.
+    pub(super) synced: Sequence,
+    /// Commands sent to the core.
+    pub(super) commands: u64,
+    /// Packs that have replaced files.
+    pub(super) packs: u64,
+    /// The time, in milliseconds since 1970.
+    pub(super) now_ms: u64,
+}
+
+/// One life of the core.
+pub(super) struct Rig {
+    pub(super) core: Core,
+    pub(super) snapshots: Snapshots,
+    pub(super) history: History,
+    durability: Durability,
+    /// A reader that began some groups ago.
+    reader: Option<(View, Records, Model)>,
+    secret: [u8; 16],
+}
+
+impl History {
+    pub(super) fn new() -> Self {
+        Self {
+            states: vec![Model::default()],
+            answered: Sequence::ZERO,
+            synced: Sequence::ZERO,
+            commands: 0,
+            packs: 0,
+            now_ms: BEGIN_S * 1_000,
+        }
+    }
+
+    fn model(&self) -> &Model {
+        self.states.last().expect("the empty one is there")
+    }
+}
+
+impl Rig {
+    /// Recovers, and compares the state with what was accepted. `promised` is the last change that
+    /// must not be lost.
+    pub(super) fn recover(
+        disk: &SimulatedDisk,
+        durability: Durability,
+        history: History,
+        promised: Sequence,
+    ) -> Result<Self, String> {
+        Self::recover_with(disk, &options(durability), history, promised)
+    }
+
+    /// As [`Self::recover`], with other options.
+    pub(super) fn recover_with(
+        disk: &SimulatedDisk,
+        options: &Options,
+        mut history: History,
+        promised: Sequence,
+    ) -> Result<Self, String> {
+        let durability = options.durability;
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let Recovered { core, snapshots, .. } =
+            recover(&disk, options, &ENTROPY).map_err(|error| format!("recovery: {error}"))?;
+        let recovered = core.view().sequence();
+        if recovered < promised {
+            return Err(format!("promised {promised}, recovered {recovered}"));
+        }
+        let length = recovered.get() as usize + 1;
+        if length > history.states.len() {
+            return Err(format!("recovered {recovered}, which nobody sent"));
+        }
+        history.states.truncate(length);
+        // From now on it is visible, and opening has made it durable.
+        (history.answered, history.synced) = (recovered, recovered);
+        let secret = core.machine().id_secret();
+        let rig = Self { core, snapshots, history, durability, reader: None, secret };
+        rig.check_state()?;
+        Ok(rig)
+    }
+
+    fn model(&self) -> &Model {
+        self.history.model()
+    }
+
+    /// Checks that exactly the model's documents are stored, in memory and in the journal.
+    pub(super) fn check_state(&self) -> Result<(), String> {
+        let view = self.core.view();
+        let documents = self.model().documents();
+        if view.counts().documents != documents.len() as u64 {
+            return Err(format!("{} documents, not {}", view.counts().documents, documents.len()));
+        }
+        for (sequence, document) in documents {
+            let masked = self.masked(document);
+            if view.documents_at(&[(*sequence, masked)]).is_empty() {
+                return Err(format!("document {sequence} is not under its fingerprint"));
+            }
+            if has_record(document) {
+                let stored = reader::stored(self.core.records(), *sequence);
+                if stored.as_ref().map(|stored| &stored.document) != Ok(document) {
+                    return Err(format!("document {sequence} reads as {stored:?}"));
+                }
+            }
+            if let Some(id) = &document.id {
+                let key = self.core.machine().key(document.namespace.as_ref(), id);
+                let located = view.find_id(key);
+                if located.map(|located| located.posting.sequence) != Some(*sequence) {
+                    return Err(format!("document {sequence} is not under its id"));
+                }
+            }
+        }
+        if **self.core.machine().jobs() != *self.model().jobs() {
+            return Err(format!("other jobs: {:?}", self.core.machine().jobs()));
+        }
+        self.check_namespaces()
+    }
+
+    /// Checks that the namespaces have their documents, and that their names can be read.
+    fn check_namespaces(&self) -> Result<(), String> {
+        let namespaces = self.core.view().namespaces();
+        let mut documents = 0;
+        for name in NAMESPACES {
+            let namespace = Namespace::new(name).unwrap();
+            let stored = self.model().documents().iter();
+            let stored = stored.filter(|(_, d)| d.namespace.as_ref() == Some(&namespace)).count();
+            let entry = namespaces.get(NamespaceKey::of(&namespace, &self.secret).key);
+            if entry.map_or(0, |entry| entry.documents) != stored as u64 {
+                return Err(format!("{name} has {entry:?}, not {stored} documents"));
+            }
+            let read = entry.map(|entry| reader::name(self.core.records(), entry.named_by));
+            if let Some(read) = read
+                && read.as_ref() != Ok(&namespace)
+            {
+                return Err(format!("the name of {name} reads as {read:?}"));
+            }
+            documents += stored as u64;
+        }
+        let same = namespaces.documents() == documents;
+        if same { Ok(()) } else { Err("documents of no known namespace".to_owned()) }
+    }
+
+    fn masked(&self, document: &Document) -> Fingerprint {
+        let namespace = document.namespace.as_ref();
+        let mask = namespace.map_or(0, |name| NamespaceKey::of(name, &self.secret).mask);
+        Fingerprint::new(document.fingerprint.bits() ^ mask)
+    }
+
+    /// Runs until the disk fails or the life is over.
+    pub(super) fn live(&mut self, dice: &mut Dice) -> Result<(), String> {
+        for _ in 0..GROUPS_A_LIFE {
+            if dice.below(4) == 0 {
+                let (view, records) = (self.core.view().clone(), self.core.records().pin());
+                self.reader = Some((view, records, self.model().clone()));
+            }
+            let ended = match dice.below(10) {
+                0 => self.snapshot(),
+                9 => self.retake(),
+                8 => self.reclaim(dice)?,
+                1 => self.core.seal(),
+                3 if self.durability != Durability::Always => self.sync(),
+                2 => {
+                    // What the background threads do, between two groups.
+                    self.settle();
+                    Ok(())
+                }
+                _ => self.commit(dice)?,
+            };
+            if ended.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a window; with `always`, a group.
+    fn sync(&mut self) -> Result<(), StorageError> {
+        self.core.sync()?;
+        self.history.synced = self.core.view().sequence();
+        Ok(())
+    }
+
+    pub(super) fn settle(&mut self) {
+        while let Some(work) =
+            self.core.view().next_flush().or_else(|| self.core.view().next_merge(Load::Writing))
+        {
+            work.steps().for_each(|built| self.core.install(&built));
+        }
+    }
+
+    pub(super) fn snapshot(&mut self) -> Result<(), StorageError> {
+        let Durable { view, jobs } = self.core.freeze()?;
+        self.history.synced = view.sequence();
+        self.settle();
+        self.snapshots.take(self.core.view().parts_of(&view), &jobs, 0).map(drop)
+    }
+
+    /// Replaces the snapshots, as after merges that have dropped much.
+    fn retake(&mut self) -> Result<(), StorageError> {
+        if self.core.view().sequence() == Sequence::ZERO {
+            return Ok(());
+        }
+        let Durable { view, jobs } = self.core.freeze()?;
+        self.history.synced = view.sequence();
+        self.settle();
+        self.snapshots.retake(self.core.view().parts_of(&view), &jobs, 0).map(drop)
+    }
+
+    /// Sweeps as the reclaimer does; a reader that began before sees no difference.
+    fn reclaim(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
+        if dice.below(2) == 0
+            && let Err(error) = self.snapshot().and_then(|()| self.snapshots.repeat().map(drop))
+        {
+            return Ok(Err(error));
+        }
+        let swept = self.sync().and_then(|()| self.sweep(dice));
+        if swept.is_ok() {
+            self.check_state()?;
+            if let Some((view, records, model)) = &self.reader {
+                check_stored(view, records, model)?;
+            }
+        }
+        Ok(swept)
+    }
+
+    fn sweep(&mut self, dice: &mut Dice) -> Result<(), StorageError> {
+        let pack_bytes = 200 + dice.below(1_500) as u64;
+        let packs = &mut self.history.packs;
+        sweep(&self.core, &self.snapshots, pack_bytes, &mut |freed| *packs += u64::from(freed > 0))
+    }
+
+    /// Commits a random group. The inner error is the disk's, the outer one a broken promise.
+    fn commit(&mut self, dice: &mut Dice) -> Result<Result<(), StorageError>, String> {
+        let (searched, searched_ms) = (self.core.view().clone(), self.history.now_ms);
+        let (mut group, mut checks) = (Vec::new(), Vec::new());
+        for _ in 0..=dice.below(4) {
+            self.history.now_ms += [0, 1, 400, 1_700][dice.below(4)];
+            let (write, check) = self.draw(dice, &searched, searched_ms);
+            group.push(write);
+            checks.push(check);
+        }
+        self.history.commands += group.len() as u64;
+        if let Err(error) = commit(&mut self.core, group) {
+            return Ok(Err(error));
+        }
+        checks.into_iter().try_for_each(|check| check())?;
+        let answered = self.core.view().sequence();
+        if answered != self.model().sequence() {
+            return Err(format!("at {answered}, not {}", self.model().sequence()));
+        }
+        self.history.answered = answered;
+        if self.durability == Durability::Always {
+            self.history.synced = answered;
+        }
+        Ok(Ok(()))
+    }
+
+    /// A random command on a search of a view, and the check of its reply against the model.
+    #[expect(clippy::too_many_lines, reason = "one arm a command")]
+    fn draw(
+        &mut self,
+        dice: &mut Dice,
+        searched: &View,
+        searched_ms: u64,
+    ) -> (Box<dyn QueuedWrite>, Check) {
+        let (now_ms, secret) = (self.history.now_ms, self.secret);
+        let similarity = if dice.below(3) == 0 { 0.0 } else { 0.8 };
+        let criteria = Criteria {
+            distance: Distance::new(dice.below(4) as u8).unwrap(),
+            min_resemblance: MinResemblance::of_similarity(similarity),
+            max_age_s: (dice.below(4) == 0).then(|| dice.below(5) as u32),
+            ..Criteria::within(Distance::ZERO)
+        };
+        match dice.below(13) {
+            0..3 => {
+                let document = document(dice, &secret, now_ms);
+                let verdict = self.expect(|model| model.insert(&document));
+                checked(Insert { document }, now_ms, move |reply| reply.verdict == verdict)
+            }
+            3..6 => {
+                let document = document(dice, &secret, now_ms);
+                let store_duplicates = dice.below(2) == 0;
+                let lookup = self.look_up(searched, searched_ms, &document, criteria);
+                let (verdict, matches) = self.expect(|model| {
+                    let matches = model.matches(&document, criteria);
+                    (model.check_and_insert(&document, criteria, store_duplicates), matches)
+                });
+                let command =
+                    CheckAndInsert { document, margins: None, criteria, store_duplicates };
+                let (limit, touches) = (usize::MAX, None);
+                let command = SearchedCheckAndInsert { command, lookup, limit, touches };
+                checked(command, now_ms, move |reply| {
+                    let found = reply.found.matches().iter().map(|found| found.fingerprint);
+                    reply.written.verdict == verdict && found.eq(matches.iter().map(|m| m.3))
+                })
+            }
+            6 => {
+                let packed = batch(dice, &secret, now_ms);
+                self.expect_packed(&packed);
+                checked(InsertPacked { packed }, now_ms, |_| true)
+            }
+            7 => {
+                let packed = batch(dice, &secret, now_ms);
+                let namespace = packed.namespace.as_ref();
+                let namespace = namespace.map(|name| NamespaceKey::of(name, &secret));
+                let scope = searched.scope(namespace, searched_ms, criteria.max_age_s);
+                let fingerprints = &packed.fingerprints;
+                let search = PackedSearch::new(searched, fingerprints, criteria.distance, scope);
+                let one = |fingerprint: &Fingerprint| {
+                    let packed = Packed { fingerprints: vec![*fingerprint], ..packed.clone() };
+                    self.expect(|model| model.check_and_insert_packed(&packed, criteria))
+                };
+                let nearest = fingerprints.iter().flat_map(one).collect::<Vec<u8>>();
+                let command = CheckAndInsertPacked { packed, criteria };
+                let command = SearchedCheckAndInsertPacked { command, search };
+                checked(command, now_ms, move |reply| *reply == nearest)
+            }
+            8 => {
+                let (namespace, id) = (namespace(dice), id(dice));
+                self.expect(|model| {
+                    if model.find(namespace.as_ref(), &id).is_some() {
+                        let (namespace, id) = (namespace.clone(), id.clone());
+                        model.enact(&Change::Remove { namespace, id });
+                    }
+                });
+                checked(Remove { namespace, id }, now_ms, |_| true)
+            }
+            9 => {
+                let namespace = namespace(dice);
+                let fingerprint = fingerprint(dice, namespace.as_ref(), &secret);
+                self.expect(|model| {
+                    let stored = model.documents().iter().map(|(_, d)| d);
+                    let mut stored = stored.filter(|d| !model.has_expired(d));
+                    if stored.any(|d| d.fingerprint == fingerprint && d.namespace == namespace) {
+                        let namespace = namespace.clone();
+                        model.enact(&Change::Reset { namespace, fingerprint });
+                    }
+                });
+                checked(Reset { namespace, fingerprint }, now_ms, |_| true)
+            }
+            10 => self.expire(dice, searched),
+            _ => self.draw_job(dice, searched),
+        }
+    }
+
+    /// What the remover does when documents have expired.
+    fn expire(&mut self, dice: &mut Dice, searched: &View) -> (Box<dyn QueuedWrite>, Check) {
+        let now_ms = self.history.now_ms;
+        let name = namespace(dice);
+        let (namespace, documents) =
+            self.listed(searched, name.as_ref(), Expired::Between(0, (now_ms / 1_000) as u32));
+        let sequences: Vec<_> = documents.iter().map(|(sequence, _)| *sequence).collect();
+        let removed = self.expect(|model| {
+            let before = model.documents().len();
+            model.expire(name.as_ref(), &sequences);
+            (before - model.documents().len()) as u64
+        });
+        let command = RemoveMany { namespace, documents, reason: Reason::Expiry };
+        checked(command, now_ms, move |reply| reply.documents == removed)
+    }
+
+    /// Begins a job, or continues or ends one that runs or has run.
+    fn draw_job(&mut self, dice: &mut Dice, searched: &View) -> (Box<dyn QueuedWrite>, Check) {
+        let now_ms = self.history.now_ms;
+        let jobs = self.model().jobs().all();
+        if jobs.is_empty() || dice.below(3) == 0 {
+            let purge = Purge {
+                reach: Reach::Namespace(namespace(dice)),
+                prefix: None,
+                stored_before_ms: None,
+                dry_run: false,
+            };
+            let begins = self.model().jobs().running() < RUNNING_MAX;
+            assert!(begins, "few jobs run at one time in a life");
+            self.expect(|model| model.enact(&Change::PurgeBegun { purge: purge.clone() }));
+            return checked(BeginPurge { purge }, now_ms, |_| true);
+        }
+        let job = jobs[dice.below(jobs.len())].clone();
+        let (number, runs) = (job.number.get(), job.state == JobState::Running);
+        // Otherwise so many would run that the next one is refused.
+        if dice.below(3) == 0 || jobs.len() > 8 {
+            let state = if dice.below(2) == 0 { JobState::Cancelled } else { JobState::Done };
+            if runs {
+                self.expect(|model| model.enact(&Change::JobEnded { job: number, state }));
+            }
+            return checked(EndJob { job: number, state }, now_ms, move |ended| *ended == runs);
+        }
+        let Reach::Namespace(name) = &job.purge.reach else { panic!("all are of a namespace") };
+        let expired = Expired::Not((now_ms / 1_000) as u32);
+        let (namespace, documents) = self.listed(searched, name.as_ref(), expired);
+        let through = documents.last().map_or(job.through, |(sequence, _)| *sequence);
+        let step = Step { job: number, through, matched: documents.len() as u64 };
+        let removed = self.expect(|model| {
+            let before = model.documents().len();
+            let stored = |(sequence, _): &&(Sequence, Fingerprint)| {
+                model.documents().iter().any(|(stored, _)| stored == sequence)
+            };
+            let documents: Vec<_> = documents.iter().filter(stored).copied().collect();
+            if runs {
+                let progress = Some(Progress {
+                    job: number,
+                    through,
+                    matched: job.matched + step.matched,
+                    removed: job.removed + documents.len() as u64,
+                });
+                model.enact(&Change::RemoveMany { namespace, documents, progress });
+            }
+            (before - model.documents().len()) as u64
+        });
+        let command = RemoveMany { namespace, documents, reason: Reason::Purge(step) };
+        checked(command, now_ms, move |reply| reply.documents == removed)
+    }
+
+    /// The documents of a namespace in a view, as the remover lists them.
+    fn listed(
+        &self,
+        view: &View,
+        name: Option<&Namespace>,
+        expired: Expired,
+    ) -> (Option<IdKey>, Vec<(Sequence, Fingerprint)>) {
+        let key = name.map(|name| NamespaceKey::of(name, &self.secret));
+        let namespace = Some(view.scope(key, 0, None).namespace);
+        let (after, upto) = (Sequence::ZERO, view.sequence());
+        let listed = view.list(Selection { namespace, after, upto, expired }, 20);
+        let documents = listed.iter().map(|listed| (listed.posting.sequence, listed.masked));
+        (key.map(|key| key.key), documents.collect())
+    }
+
+    fn look_up(&self, view: &View, at_ms: u64, document: &Document, criteria: Criteria) -> Lookup {
+        let probe = Probe::new(document, None, criteria, at_ms, &self.secret);
+        let mut lookup = Lookup::begin(view, &probe, false);
+        let records = self.core.records().clone();
+        let state = Published { view: view.clone(), records, ..self.core.published() };
+        lookup.verify(&state, &probe).unwrap();
+        lookup
+    }
+
+    /// Lets the model decide, and keeps its state if that changed it.
+    fn expect<T>(&mut self, decide: impl FnOnce(&mut Model) -> T) -> T {
+        let mut model = self.model().clone();
+        model.advance_time(self.history.now_ms);
+        let reply = decide(&mut model);
+        if model.sequence() > self.model().sequence() {
+            self.history.states.push(model);
+        }
+        reply
+    }
+
+    /// Lets the model store bare fingerprints, change by change.
+    pub(super) fn expect_packed(&mut self, packed: &Packed) {
+        for &fingerprint in &packed.fingerprints {
+            let packed = Packed { fingerprints: vec![fingerprint], ..packed.clone() };
+            self.expect(|model| model.enact(&Change::PutPacked { packed }));
+        }
+    }
+}
+
+/// Compares the reply of a write with the model's, once it is acknowledged.
+type Check = Box<dyn FnOnce() -> Result<(), String>>;
+
+/// A command in a queue, and the check of its reply.
+fn checked<C: Command>(
+    command: C,
+    at_ms: u64,
+    is_expected: impl FnOnce(&C::Reply) -> bool + 'static,
+) -> (Box<dyn QueuedWrite>, Check) {
+    let (write, pending) = queued(command, at_ms);
+    let check = move || {
+        let reply = pending.wait().now_or_never().ok_or("a write was not acknowledged")?;
+        let reply = reply.map_err(|refused| format!("refused: {refused}"))?;
+        let same = is_expected(&reply);
+        if same { Ok(()) } else { Err(format!("another reply than the model's: {reply:?}")) }
+    };
+    (write, Box::new(check))
+}
+
+/// A command in a queue, and where its reply arrives.
+pub(super) fn queued<C: Command>(
+    command: C,
+    at_ms: u64,
+) -> (Box<dyn QueuedWrite>, Pending<C::Reply>) {
+    let (queued, pending) = Queued::new(command, at_ms, None, 0);
+    (queued, pending)
+}
+
+/// Decides a group, makes it durable and acknowledges it; or refuses it if the disk is full.
+pub(super) fn commit(
+    core: &mut Core,
+    mut group: Vec<Box<dyn QueuedWrite>>,
+) -> Result<(), StorageError> {
+    match decide_group(core, &mut group)? {
+        Ok(()) => {
+            core.make_durable()?;
+            for write in group {
+                write.acknowledge();
+            }
+        }
+        Err(refused) => group.into_iter().for_each(|write| write.refuse(refused.clone())),
+    }
+    Ok(())
+}
+
+/// Commits a command as a group of its own.
+pub(super) fn commit_one<C: Command>(core: &mut Core, command: C) -> Result<C::Reply, Refused> {
+    let (write, pending) = queued(command, BEGIN_S * 1_000);
+    commit(core, vec![write]).unwrap();
+    pending.wait().now_or_never().expect("it is answered")
+}

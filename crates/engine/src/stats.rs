@@ -1,0 +1,63 @@
+//! The state of the engine in numbers.
+
+use crate::document::Sequence;
+use crate::handle::Engine;
+use crate::replies::{SegmentStats, Stats};
+use crate::write::writer::memory_stats;
+use nearprint_index::levels::segment::Segment;
+use nearprint_index::plan::Plans;
+
+/// The maximum number of fingerprints that statistics count as distinct or not. With more, they do
+/// without.
+const UNCOUNTED_MAX: u64 = 1 << 20;
+
+impl Engine {
+    /// The last change.
+    pub fn sequence(&self) -> Sequence {
+        self.shared.published.load().view.sequence()
+    }
+
+    /// The state in numbers. Counts the distinct fingerprints of the newest changes unless there
+    /// are more than a million. That takes tenths of a second: call it off the async threads.
+    pub fn stats(&self) -> Stats {
+        let state = self.shared.published.load_full();
+        let view = &state.view;
+        let (counts, uncounted) = match view.uncounted() {
+            0..=UNCOUNTED_MAX => (view.counts(), 0),
+            uncounted => (view.counts_so_far(), uncounted),
+        };
+        let extent = state.records.extent();
+        let options = &self.shared.options;
+        Stats {
+            documents: counts.documents,
+            namespaces: view.namespaces().len() as u64,
+            fingerprints: counts.fingerprints,
+            uncounted,
+            sequence: counts.sequence,
+            distance_max: view.shape().distance_max,
+            durability: options.durability,
+            recipe: options.recipe,
+            segments: view
+                .segments()
+                .iter()
+                .map(|segment| segment_stats(segment, view.plans()))
+                .collect(),
+            delta_events: view.deltas().map(|delta| u64::from(delta.length())).sum(),
+            memory: memory_stats(view),
+            journal_bytes: extent.bytes,
+            journal_files: extent.files,
+            packs: extent.packs,
+            space: **self.shared.space.load(),
+            last_snapshot: self.shared.snapshots.load().first().cloned(),
+        }
+    }
+}
+
+fn segment_stats(segment: &Segment, plans: &Plans) -> SegmentStats {
+    SegmentStats {
+        documents: segment.documents() as u64,
+        fingerprints: segment.fingerprints() as u64,
+        bytes: segment.bytes().total(),
+        plan: plans.of_segment(segment.sorted().is_small()).to_string(),
+    }
+}

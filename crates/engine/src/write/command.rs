@@ -1,0 +1,261 @@
+//! How the writer decides each command of the machine, and what it replies.
+//!
+//! A check-and-insert comes with what a reader found for it. That is a cache: where changes since
+//! have outdated it, the writer searches again, so that no verdict depends on it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
+use crate::error::Refused;
+use crate::machine::apply::Machine;
+use crate::machine::commands::{
+    Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
+    Remove, RemoveMany, Reset, Verdict,
+};
+use crate::machine::jobs::{Job, Purge, RUNNING_MAX, Reach};
+use crate::machine::search::{PackedSearch, Probe, Stale};
+use crate::published::Published;
+use crate::read::found::{Checked, Unread};
+use crate::read::reader::Lookup;
+use crate::replies::{PackedInserted, Removed, Written};
+use crate::storage::Records;
+use crate::touches::Touches;
+use nearprint_fingerprint::Sketch;
+use nearprint_index::times::second;
+
+/// Bytes of a record that do not depend on its document, rounded up.
+const RECORD_BYTES: usize = 64;
+
+/// A command as the writer decides it.
+pub(crate) trait Command: Debug + Send + 'static {
+    /// What the caller receives.
+    type Reply: Debug + Send + 'static;
+
+    /// What it takes at most.
+    fn bounds(&self) -> Bounds;
+
+    /// Decides it, and changes the machine accordingly. `records` are those of the state before.
+    ///
+    /// # Errors
+    /// [`Refused`], and the machine is unchanged.
+    fn decide(
+        self,
+        machine: &mut Machine,
+        records: &Records,
+    ) -> Result<Applied<Self::Reply>, Refused>;
+}
+
+/// What a command takes at most, known before it is decided.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Bytes of its record.
+    pub(crate) payload_bytes: u64,
+    /// Changes.
+    pub(crate) changes: usize,
+    /// Whether it may add documents. If so it is refused when memory or disk are full.
+    pub(crate) adds: bool,
+}
+
+impl Bounds {
+    const fn new(variable_bytes: usize, changes: usize, adds: bool) -> Self {
+        Self { payload_bytes: (RECORD_BYTES + variable_bytes) as u64, changes, adds }
+    }
+
+    fn of_document(document: &Document) -> Self {
+        let id = document.id.as_ref().map_or(0, id_bytes);
+        let metadata = document.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
+        let namespace = namespace_bytes(document.namespace.as_ref());
+        Self::new(Sketch::BYTES + id + metadata + namespace, 1, true)
+    }
+
+    fn of_packed(packed: &Packed) -> Self {
+        let fingerprints = packed.fingerprints.len();
+        Self::new(8 * fingerprints + namespace_bytes(packed.namespace.as_ref()), fingerprints, true)
+    }
+}
+
+fn namespace_bytes(namespace: Option<&Namespace>) -> usize {
+    namespace.map_or(0, |namespace| namespace.as_str().len())
+}
+
+fn id_bytes(id: &DocumentId) -> usize {
+    id.as_str().len()
+}
+
+impl Command for Insert {
+    type Reply = Written;
+
+    fn bounds(&self) -> Bounds {
+        Bounds::of_document(&self.document)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Written>, Refused> {
+        Ok(machine.insert(self).map(written))
+    }
+}
+
+/// A check-and-insert with its search.
+#[derive(Debug)]
+pub(crate) struct SearchedCheckAndInsert {
+    pub(crate) command: CheckAndInsert,
+    pub(crate) lookup: Lookup,
+    /// The number of hits to list.
+    pub(crate) limit: usize,
+    /// Where its original is counted, if it is.
+    pub(crate) touches: Option<Arc<Touches>>,
+}
+
+impl Command for SearchedCheckAndInsert {
+    type Reply = Checked;
+
+    fn bounds(&self) -> Bounds {
+        Bounds::of_document(&self.command.document)
+    }
+
+    fn decide(self, machine: &mut Machine, records: &Records) -> Result<Applied<Checked>, Refused> {
+        let Self { command, mut lookup, limit, touches } = self;
+        let published = Published::new(machine, records.clone());
+        let (now_ms, secret) = (machine.now_ms(), machine.id_secret());
+        let CheckAndInsert { document, margins, criteria, .. } = &command;
+        let probe = Probe::new(document, margins.as_deref(), *criteria, now_ms, &secret);
+        if let Err(Stale) = lookup.search.update(machine.view(), &probe) {
+            lookup.repeat(&published.view, &probe);
+            lookup.verify(&published, &probe)?;
+        }
+        let short = command.document.short;
+        let applied = machine.check_and_insert(command, &lookup.search);
+        if let Verdict::Duplicate { .. } = applied.reply
+            && let (Some(touches), Some(original)) = (touches, lookup.search.matches.first())
+        {
+            let masked = lookup.search.scope.masked(original.fingerprint);
+            touches.touch(original.oldest, masked, second(now_ms));
+        }
+        Ok(applied.map(|verdict, sequence| {
+            let found = Unread { published, lookup, short, limit }.into();
+            Checked { written: written(verdict, sequence), found }
+        }))
+    }
+}
+
+impl Command for InsertPacked {
+    type Reply = PackedInserted;
+
+    fn bounds(&self) -> Bounds {
+        Bounds::of_packed(&self.packed)
+    }
+
+    fn decide(
+        self,
+        machine: &mut Machine,
+        _: &Records,
+    ) -> Result<Applied<PackedInserted>, Refused> {
+        let inserted = self.packed.fingerprints.len() as u64;
+        let applied = machine.insert_packed(self);
+        Ok(applied.map(|(), sequence| PackedInserted { inserted, sequence }))
+    }
+}
+
+/// A packed check-and-insert with its search.
+#[derive(Debug)]
+pub(crate) struct SearchedCheckAndInsertPacked {
+    pub(crate) command: CheckAndInsertPacked,
+    pub(crate) search: PackedSearch,
+}
+
+impl Command for SearchedCheckAndInsertPacked {
+    type Reply = Vec<u8>;
+
+    fn bounds(&self) -> Bounds {
+        Bounds::of_packed(&self.command.packed)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Vec<u8>>, Refused> {
+        let Self { command, mut search } = self;
+        let CheckAndInsertPacked { packed, criteria } = &command;
+        let namespace = machine.namespace_key(packed.namespace.as_ref());
+        let scope = machine.view().scope(namespace, 0, criteria.max_age_s);
+        if search.is_stale(machine.view(), &scope) {
+            let fingerprints = &packed.fingerprints;
+            search = PackedSearch::new(machine.view(), fingerprints, criteria.distance, scope);
+        }
+        search.scope = scope;
+        Ok(machine.check_and_insert_packed(command, search))
+    }
+}
+
+impl Command for Remove {
+    type Reply = Removed;
+
+    fn bounds(&self) -> Bounds {
+        let namespace = namespace_bytes(self.namespace.as_ref());
+        Bounds::new(id_bytes(&self.id) + namespace, 1, false)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Removed>, Refused> {
+        Ok(machine.remove(self).map(removed))
+    }
+}
+
+impl Command for Reset {
+    type Reply = Removed;
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(namespace_bytes(self.namespace.as_ref()), 1, false)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Removed>, Refused> {
+        Ok(machine.reset(self).map(removed))
+    }
+}
+
+impl Command for RemoveMany {
+    type Reply = Removed;
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(16 * self.documents.len(), self.documents.len().max(1), false)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Removed>, Refused> {
+        Ok(machine.remove_many(self).map(removed))
+    }
+}
+
+impl Command for BeginPurge {
+    type Reply = Job;
+
+    fn bounds(&self) -> Bounds {
+        let Purge { reach, prefix, .. } = &self.purge;
+        let namespace = match reach {
+            Reach::Namespace(namespace) => namespace_bytes(namespace.as_ref()),
+            Reach::All => 0,
+        };
+        Bounds::new(namespace + prefix.as_ref().map_or(0, |prefix| prefix.len()), 1, false)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<Job>, Refused> {
+        let Applied { reply, change, sequence } = machine.begin_purge(self);
+        let reply = reply.ok_or(Refused::TooManyJobs { max: RUNNING_MAX })?;
+        Ok(Applied { reply, change, sequence })
+    }
+}
+
+impl Command for EndJob {
+    type Reply = bool;
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(0, 1, false)
+    }
+
+    fn decide(self, machine: &mut Machine, _: &Records) -> Result<Applied<bool>, Refused> {
+        Ok(machine.end_job(self))
+    }
+}
+
+fn written(verdict: Verdict, sequence: Sequence) -> Written {
+    Written { verdict, sequence }
+}
+
+fn removed(documents: u64, sequence: Sequence) -> Removed {
+    Removed { documents, sequence }
+}

@@ -1,0 +1,186 @@
+//! The core: decides a group of commands, journals their changes, makes them durable.
+//!
+//! Synchronous, without threads, clock or channels: the writer thread drives it in service, the
+//! simulation tests drive it directly. The order is fixed: first it reserves space on the disk (a
+//! full disk refuses the group and changes nothing), then it decides the commands one by one, then
+//! it writes and syncs their records together. If a write or sync fails, the state in memory is
+//! ahead of the disk, and the core must not be used again.
+
+use std::sync::Arc;
+
+use crate::document::Sequence;
+use crate::error::Refused;
+use crate::machine::apply::Machine;
+use crate::machine::change::Record;
+use crate::machine::commands::Applied;
+use crate::machine::jobs::Jobs;
+use crate::options::Durability;
+use crate::published::Published;
+use crate::storage::{Journal, Reclaimer, Records, StorageError};
+use crate::write::command::Command;
+use nearprint_index::compaction::built::Built;
+use nearprint_index::view::View;
+
+/// The state and its journal.
+#[derive(Debug)]
+pub(crate) struct Core {
+    machine: Machine,
+    journal: Journal,
+    records: Records,
+    durability: Durability,
+    payload: Vec<u8>,
+}
+
+/// What the commands of a group share.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// The records of the state before each of them.
+    records: Records,
+}
+
+/// A state that no crash takes back.
+#[derive(Debug, Clone)]
+pub(crate) struct Durable {
+    /// The index.
+    pub(crate) view: View,
+    /// The jobs.
+    pub(crate) jobs: Arc<Jobs>,
+}
+
+impl Core {
+    /// Continues from a recovered state, at which the journal ends.
+    pub(crate) fn new(machine: Machine, journal: Journal, durability: Durability) -> Self {
+        assert_eq!(
+            machine.view().sequence().next().get(),
+            journal.next_sequence(),
+            "the journal ends at the state"
+        );
+        let records = journal.records();
+        Self { machine, journal, records, durability, payload: Vec::new() }
+    }
+
+    /// The state, including changes that are not durable yet.
+    pub(crate) fn view(&self) -> &View {
+        self.machine.view()
+    }
+
+    /// The machine.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// A handle that reclaims the space of records.
+    pub(crate) fn reclaimer(&self) -> Reclaimer {
+        self.journal.reclaimer()
+    }
+
+    /// The state with its records, for readers.
+    pub(crate) fn published(&self) -> Published {
+        Published::new(&self.machine, self.records.pin())
+    }
+
+    /// The readers of the journal, for the simulation.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Begins a group: reserves space on the disk for this many commands, before any is decided.
+    ///
+    /// # Errors
+    /// [`StorageError`]. If the disk [is full](StorageError::is_full), nothing changed; after any
+    /// other error the core must not be used again.
+    pub(crate) fn begin_group(
+        &mut self,
+        commands: u64,
+        payload_bytes: u64,
+    ) -> Result<Group, StorageError> {
+        self.journal.reserve(commands, payload_bytes)?;
+        // The records of the group go to the file that is the last one now.
+        Ok(Group { records: self.records.pin() })
+    }
+
+    /// Decides the next command of a group, which was accepted at this time. Its caller must not
+    /// learn of it before [`Self::make_durable`] has succeeded.
+    ///
+    /// # Errors
+    /// [`StorageError`]: the core must not be used again.
+    pub(crate) fn decide<C: Command>(
+        &mut self,
+        command: C,
+        at_ms: u64,
+        group: &Group,
+    ) -> Result<Result<C::Reply, Refused>, StorageError> {
+        let at_ms = self.machine.advance_time(at_ms);
+        let Applied { reply, change, sequence } =
+            match command.decide(&mut self.machine, &group.records) {
+                Ok(applied) => applied,
+                Err(refused) => return Ok(Err(refused)),
+            };
+        if let Some(change) = change {
+            self.append(&Record { at_ms, change }, sequence)?;
+        }
+        Ok(Ok(reply))
+    }
+
+    /// Appends the record of a change; `sequence` is the last one after it.
+    fn append(&mut self, record: &Record, sequence: Sequence) -> Result<(), StorageError> {
+        let count = record.change.count();
+        self.payload.clear();
+        record.encode(&mut self.payload);
+        let first = self.journal.append(&self.payload, count)?;
+        assert_eq!(
+            first + u64::from(count) - 1,
+            sequence.get(),
+            "state and journal count the same changes"
+        );
+        Ok(())
+    }
+
+    /// Makes what was decided as durable as the policy promises.
+    ///
+    /// # Errors
+    /// [`StorageError`]: a write or sync failed, and the core must not be used again.
+    pub(crate) fn make_durable(&mut self) -> Result<(), StorageError> {
+        match self.durability {
+            Durability::Always => self.sync(),
+            Durability::Interval { .. } | Durability::None => self.journal.flush(),
+        }
+    }
+
+    /// Syncs the journal, whatever the policy.
+    ///
+    /// # Errors
+    /// As [`Self::make_durable`].
+    pub(crate) fn sync(&mut self) -> Result<(), StorageError> {
+        self.journal.sync().map(drop)
+    }
+
+    /// Marks in the journal that everything is durable. For a moment without work.
+    ///
+    /// # Errors
+    /// As [`Self::make_durable`].
+    pub(crate) fn seal(&mut self) -> Result<(), StorageError> {
+        self.journal.seal()
+    }
+
+    /// Closes the delta and makes everything durable, so that a snapshot can contain the state.
+    ///
+    /// # Errors
+    /// As [`Self::make_durable`].
+    pub(crate) fn freeze(&mut self) -> Result<Durable, StorageError> {
+        self.journal.cut()?;
+        self.machine.view_mut().rotate();
+        Ok(self.state())
+    }
+
+    /// The state without its records. It is durable once everything is synced.
+    pub(crate) fn state(&self) -> Durable {
+        Durable { view: self.view().clone(), jobs: Arc::clone(self.machine.jobs()) }
+    }
+
+    /// Installs what was built from parts of the view.
+    pub(crate) fn install(&mut self, built: &Built) {
+        self.machine.view_mut().install(built);
+    }
+}

@@ -1,0 +1,143 @@
+//! Commands in the queue of the writer, each with the caller that waits for its reply.
+//!
+//! [`Queued`] pairs a command with the sender of its reply, so that a reply is never of another
+//! type than its command's. The writer decides a group of them, keeps the replies until the group
+//! is durable, and only then acknowledges them.
+
+use std::fmt::Debug;
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::error::Refused;
+use crate::storage::StorageError;
+use crate::write::command::{Bounds, Command};
+use crate::write::core::{Core, Group};
+
+/// A command in the queue, whatever its type.
+pub(crate) trait QueuedWrite: Debug + Send {
+    /// What it takes at most.
+    fn bounds(&self) -> Bounds;
+
+    /// Decides it, and keeps its reply.
+    ///
+    /// # Errors
+    /// [`StorageError`]: the core must not be used again.
+    fn decide(&mut self, core: &mut Core, group: &Group) -> Result<(), StorageError>;
+
+    /// Sends the reply. What was decided must be durable.
+    fn acknowledge(self: Box<Self>);
+
+    /// Tells the caller that nothing changed, and why.
+    fn refuse(self: Box<Self>, refused: Refused);
+}
+
+/// A command in the queue.
+#[derive(Debug)]
+pub(crate) struct Queued<C: Command> {
+    bounds: Bounds,
+    /// When it was accepted, in milliseconds since 1970.
+    at_ms: u64,
+    /// `None` once it is decided.
+    command: Option<C>,
+    /// [`Refused::Failed`] until it is decided.
+    reply: Result<C::Reply, Refused>,
+    caller: oneshot::Sender<Result<C::Reply, Refused>>,
+    /// Released with the command. Commands of the engine itself need none: it bounds them.
+    _permits: Option<OwnedSemaphorePermit>,
+}
+
+/// A write that is in the queue.
+///
+/// Dropping it does not take the write back.
+#[derive(Debug)]
+#[must_use = "only waiting for a write shows whether it was done"]
+pub struct Pending<R> {
+    reply: oneshot::Receiver<Result<R, Refused>>,
+    bytes: usize,
+}
+
+impl<C: Command> Queued<C> {
+    /// A command that is accepted at this time, and where its reply arrives. The reply takes about
+    /// `bytes` bytes.
+    pub(crate) fn new(
+        command: C,
+        at_ms: u64,
+        permits: Option<OwnedSemaphorePermit>,
+        bytes: usize,
+    ) -> (Box<Self>, Pending<C::Reply>) {
+        let (caller, reply) = oneshot::channel();
+        let queued = Self {
+            bounds: command.bounds(),
+            at_ms,
+            command: Some(command),
+            reply: Err(Refused::Failed),
+            caller,
+            _permits: permits,
+        };
+        (Box::new(queued), Pending { reply, bytes })
+    }
+}
+
+impl<C: Command> QueuedWrite for Queued<C> {
+    fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    fn decide(&mut self, core: &mut Core, group: &Group) -> Result<(), StorageError> {
+        if let Some(command) = self.command.take() {
+            self.reply = core.decide(command, self.at_ms, group)?;
+        }
+        Ok(())
+    }
+
+    fn acknowledge(self: Box<Self>) {
+        // The caller may have left; what was decided stays decided.
+        drop(self.caller.send(self.reply));
+    }
+
+    fn refuse(self: Box<Self>, refused: Refused) {
+        drop(self.caller.send(Err(refused)));
+    }
+}
+
+impl<R> Pending<R> {
+    /// Memory that its reply takes, in bytes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Waits until the write is as durable as the policy promises.
+    ///
+    /// # Errors
+    /// [`Refused`]: it was not done.
+    pub async fn wait(self) -> Result<R, Refused> {
+        // The writer replies to every command, unless it panics.
+        self.reply.await.unwrap_or(Err(Refused::Failed))
+    }
+
+    /// The same on a thread that may block.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub(crate) fn wait_blocking(self) -> Result<R, Refused> {
+        self.reply.blocking_recv().unwrap_or(Err(Refused::Failed))
+    }
+}
+
+/// Decides writes in order, as one group. None of them may be acknowledged before the core has made
+/// them durable.
+///
+/// # Errors
+/// [`StorageError`]: the core must not be used again. A full disk is no such error: it refuses the
+/// group, and nothing changed.
+pub(crate) fn decide_group(
+    core: &mut Core,
+    writes: &mut [Box<dyn QueuedWrite>],
+) -> Result<Result<(), Refused>, StorageError> {
+    let bytes = writes.iter().map(|write| write.bounds().payload_bytes).sum();
+    let begun = match core.begin_group(writes.len() as u64, bytes) {
+        Err(error) if error.is_full() => return Ok(Err(Refused::DiskFull)),
+        begun => begun?,
+    };
+    writes.iter_mut().try_for_each(|write| write.decide(core, &begun)).map(Ok)
+}
