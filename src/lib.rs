@@ -6,7 +6,6 @@
 //! The service itself, its benchmarks and its tests use further modules of the crate, which are not
 //! part of its interface. `ARCHITECTURE.md` lists them in reading order.
 
-mod atomic_file;
 mod lines;
 
 // The program, its benchmarks and its tests use these. They are not part of the crate's interface and
@@ -16,13 +15,9 @@ pub mod access;
 #[doc(hidden)]
 pub mod allocator;
 #[doc(hidden)]
-pub mod bulk;
-#[doc(hidden)]
 pub mod cli;
 #[doc(hidden)]
 pub mod config;
-#[doc(hidden)]
-pub mod dedup;
 #[doc(hidden)]
 pub mod http;
 #[doc(hidden)]

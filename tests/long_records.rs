@@ -6,7 +6,7 @@
 
 use std::io::{BufReader, Read};
 
-use nearprint::bulk::{Format, ReadOptions, Record, Records};
+use nearprint_files::{Format, ReadOptions, Record, Records};
 use procfs::process::Process;
 
 const LONG: u64 = 1 << 30;

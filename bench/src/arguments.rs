@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::data::Stored;
-use nearprint::bulk::{Body, Documents, Format};
 use nearprint::cli::measure::arguments::{count, distance};
+use nearprint_files::{Body, Documents, Format};
 use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// The default number of stored fingerprints.

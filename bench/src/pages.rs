@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 
 use crate::data::Dice;
-use nearprint::bulk::{Body, Documents, ReadOptions};
+use nearprint_files::{Body, Documents, ReadOptions};
 use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
 use nearprint_text::{analyse_text, text_of_html};
 

@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use crate::clock::Stopwatch;
 use crate::progress::Progress;
 use crate::report::{Report, Row};
-use nearprint::bulk::{Documents, Format, ReadOptions};
 use nearprint::cli::measure::numbers::per_second;
+use nearprint_files::{Documents, Format, ReadOptions};
 
 /// The arguments of `bench read`.
 #[derive(Debug, clap::Args)]

@@ -13,9 +13,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use nearprint::access::{self, Access};
-use nearprint::bulk::{
-    self, BadEntry, Entry, Format, Other, Raw, ReadOptions, RecordForm, Records,
-};
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::http::{self, Service};
 use nearprint_engine::machine::change::Record;
@@ -23,6 +20,9 @@ use nearprint_engine::storage::export::read_export;
 use nearprint_engine::storage::scan;
 use nearprint_engine::storage::{Disk, FileKind, Identity, Journal, SealedReader};
 use nearprint_engine::{Durability, Engine, Options, StateFile};
+use nearprint_files::{
+    self, BadEntry, Entry, Format, Other, Raw, ReadOptions, RecordForm, Records,
+};
 use nearprint_fingerprint::Distance;
 use nearprint_index::image;
 use nearprint_index::plan::Plans;
@@ -262,8 +262,8 @@ pub fn records(bytes: &[u8]) {
     for (items, record) in records.enumerate() {
         let (place, raw) = match record {
             Ok(
-                bulk::Record::Document(Entry { place, raw, .. })
-                | bulk::Record::Other(Other { place, raw, .. }),
+                nearprint_files::Record::Document(Entry { place, raw, .. })
+                | nearprint_files::Record::Other(Other { place, raw, .. }),
             ) => (place, raw),
             Err(BadEntry { place, .. }) => (place, Raw::None),
         };

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 
 use super::error_report::ErrorReport;
-use crate::bulk::{self, Body};
 use nearprint_engine::read_model;
+use nearprint_files::Body;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Source, Wanted};
 use nearprint_text::{Recipe, UnknownRecipe};
@@ -89,7 +89,7 @@ pub(super) fn source(body: &Body) -> Result<Source<'_>, Fingerprint> {
 /// Reads a file, or the standard input for `-`, as one document.
 pub(super) fn read(path: &Path, html: bool) -> Result<Body> {
     let named = || format!("cannot read {}", path.display());
-    bulk::read_document(path, html).with_context(named)?.ok_or_else(|| {
+    nearprint_files::read_document(path, html).with_context(named)?.ok_or_else(|| {
         let next = "name a text or an HTML file";
         ErrorReport::new(format!("{} is a binary file", path.display()), next).into()
     })

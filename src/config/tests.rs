@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::server::Settings;
 use crate::telemetry;
-use nearprint_engine::{Durability};
+use nearprint_engine::Durability;
 use nearprint_fingerprint::Distance;
 use nearprint_text::Recipe;
 
@@ -439,7 +439,8 @@ fn what_is_fixed_in_a_directory_is_read_from_it() {
 
     let words: Recipe = "words-2".parse().unwrap();
     let distance_max = Distance::new(2).unwrap();
-    let options = nearprint_engine::Options { distance_max, ..nearprint_engine::Options::new(&data, words) };
+    let options =
+        nearprint_engine::Options { distance_max, ..nearprint_engine::Options::new(&data, words) };
     nearprint_engine::Engine::open(options).unwrap().close();
     let settings = load(&[]).unwrap();
     let defaults = settings.http.defaults;

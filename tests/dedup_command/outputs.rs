@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nearprint::bulk::{BodyKind, Documents, Raw, ReadOptions, Record, RecordForm, Records};
+use nearprint_files::{BodyKind, Documents, Raw, ReadOptions, Record, RecordForm, Records};
 use serde_json::Value;
 
 use crate::support::*;

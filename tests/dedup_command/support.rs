@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use nearprint::bulk::{Documents, ReadOptions};
+use nearprint_files::{Documents, ReadOptions};
 
 pub(crate) fn nearprint(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nearprint"))

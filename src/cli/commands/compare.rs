@@ -5,13 +5,13 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::bulk::{self, Body};
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::differences;
 use crate::config::Config;
-use crate::dedup::grouping;
 use nearprint_engine::document::Document;
 use nearprint_engine::machine::query::{Criteria, FoundBy, SearchKind, Sought};
+use nearprint_files::Body;
+use nearprint_files::dedup::grouping;
 use nearprint_fingerprint::MinResemblance;
 use nearprint_text::{Analysis, Explained, Method};
 
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 
 fn body(argument: &str, args: &Args) -> Result<Body> {
     if args.vector {
-        return document::read_json(argument.as_ref(), bulk::parse_vector);
+        return document::read_json(argument.as_ref(), nearprint_files::parse_vector);
     }
     document::of_argument(argument, args.html, args.text)
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::bulk::{Documents, Format, parse_features, parse_vector};
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::why;
+use nearprint_files::{Documents, Format, parse_features, parse_vector};
 use nearprint_text::{Analysis, Explained, Method};
 
 /// The arguments of `fingerprint`.

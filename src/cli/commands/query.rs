@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
 
-use crate::bulk::parse_vector;
 use crate::cli::client::ServiceArgs;
 use crate::cli::document;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::reply::{Hit, HitDocument, Reply};
 use crate::cli::times;
+use nearprint_files::parse_vector;
 
 /// The arguments of `query`.
 #[derive(Debug, clap::Args)]

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::bulk::{Body, Documents, Format};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
+use nearprint_files::{Body, Documents, Format};
 use nearprint_text::Recipe;
 use nearprint_text::{SAMPLE_MIN, Sample, check_vector};
 

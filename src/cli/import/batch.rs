@@ -3,7 +3,7 @@
 use std::iter;
 
 use super::options::OnError;
-use crate::bulk::{BadEntry, Checkpoint, Documents, Entry};
+use nearprint_files::{BadEntry, Checkpoint, Documents, Entry};
 
 /// The maximum number of documents in a batch.
 const DOCUMENTS_MAX: usize = 256;
@@ -62,7 +62,7 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 
     use super::*;
-    use crate::bulk::ReadOptions;
+    use nearprint_files::ReadOptions;
 
     #[test]
     fn a_batch_is_full_by_number_or_by_bytes_and_nothing_is_lost() {

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use crate::bulk::Entry;
 use crate::cli::reply::Reply;
+use nearprint_files::Entry;
 
 /// Members shown in addition to the representative.
 const MEMBERS_SHOWN_MAX: usize = 2;

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use clap::builder::NonEmptyStringValueParser;
 
-use crate::bulk::{BodyKind, Format, Mapping, ReadOptions};
+use nearprint_files::{BodyKind, Format, Mapping, ReadOptions};
 
 /// How each document is stored.
 #[derive(Debug, Clone, clap::Args)]

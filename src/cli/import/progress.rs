@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 
-use crate::bulk::BytesRead;
+use nearprint_files::BytesRead;
 
 /// The time between two lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);

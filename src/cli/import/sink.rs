@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::directory::Directory;
 use super::options::{IdFrom, OnDuplicate, Options};
-use crate::bulk::Entry;
 use crate::cli::client::{self, Client, Problem};
 use crate::cli::document;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
+use nearprint_files::Entry;
 
 /// How often lines are sent to a service that is too busy for them.
 const ROUNDS_MAX: usize = 60;
@@ -185,7 +185,7 @@ mod tests {
     use std::thread::{self, JoinHandle};
 
     use super::*;
-    use crate::bulk::{Body, Place, Raw};
+    use nearprint_files::{Body, Place, Raw};
 
     const OPTIONS: Options = Options {
         namespace: None,

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::sink::Sink;
-use crate::bulk::{Checkpoint, Stamp};
 use crate::cli::error_report::ErrorReport;
+use nearprint_files::{Checkpoint, Stamp};
 
 /// A file of more bytes is no state.
 const BYTES_MAX: u64 = 64 << 10;

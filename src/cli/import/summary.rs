@@ -162,7 +162,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::bulk::{BadEntry, Place, Position};
+    use nearprint_files::{BadEntry, Place, Position};
 
     fn reply(outcome: &str, stored: bool) -> Reply {
         Reply { outcome: outcome.to_owned(), stored, ..Reply::default() }

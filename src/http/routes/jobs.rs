@@ -16,8 +16,8 @@ use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{PurgeRequest, last_of_path};
 use crate::http::service::Service;
+use nearprint_engine::Job;
 use nearprint_engine::document::{Namespace, Sequence};
-use nearprint_engine::{Job};
 
 /// Remove many documents.
 ///

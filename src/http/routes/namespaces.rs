@@ -15,8 +15,8 @@ use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{PageParameters, last_of_path, page_limit};
 use crate::http::service::Service;
+use nearprint_engine::Purge;
 use nearprint_engine::document::Namespace;
-use nearprint_engine::{Purge};
 
 /// List the namespaces that have documents.
 ///

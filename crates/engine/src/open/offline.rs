@@ -95,10 +95,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`StorageError::Io`].
-    pub fn journal(
-        &self,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Vec<Finding>, StorageError> {
+    pub fn journal(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Finding>, StorageError> {
         let durable_upto = repair::durable_upto(&*self.disk, &self.directory)?;
         salvage::examine(&*self.disk, &self.directory.identity, durable_upto, progress)
     }

@@ -13,8 +13,7 @@ use parquet::file::properties::WriterProperties;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::atomic_file::{AtomicFile, Compression};
-use crate::bulk;
+use nearprint_files::atomic_file::{AtomicFile, Compression};
 
 /// Rows that are written to Parquet together.
 const BATCH: usize = 8_192;
@@ -179,7 +178,7 @@ impl<'a> Rows<'a> {
 
 /// A cell of a text. An empty one is quoted, because a missing one is not.
 fn cell(text: &str) -> Cow<'_, str> {
-    if text.is_empty() { "\"\"".into() } else { bulk::quoted(text, b',') }
+    if text.is_empty() { "\"\"".into() } else { nearprint_files::quoted(text, b',') }
 }
 
 /// The columns of a Parquet file.

@@ -8,9 +8,9 @@ use crate::cli::document::MethodArgs;
 use crate::cli::import::options::{OnError, Reading};
 use crate::cli::measure::arguments::{count, distance};
 use crate::config::Config;
-use crate::dedup::choice::Keep;
-use crate::dedup::grouping;
 use nearprint_engine::machine::query::SearchKind;
+use nearprint_files::dedup::choice::Keep;
+use nearprint_files::dedup::grouping;
 use nearprint_fingerprint::Distance;
 
 /// The exit code of a run that found no document.

@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::bulk::Entry;
 use crate::cli::client::{self, Client};
 use crate::cli::commands::files::dedup::args::Args;
 use crate::cli::document;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::import::directory::Directory;
 use crate::cli::reply::Reply;
-use crate::dedup::scan::Known;
+use nearprint_files::Entry;
+use nearprint_files::dedup::scan::Known;
 
 enum Place {
     Service(Client),

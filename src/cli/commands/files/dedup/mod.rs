@@ -15,7 +15,6 @@ use std::thread;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bulk::{Documents, ReadOptions, RecordForm, Records, bytes_total, expand};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::import::batch::batches;
 use crate::cli::import::interrupt::Interrupt;
@@ -23,14 +22,17 @@ use crate::cli::import::options::OnError;
 use crate::cli::import::progress::Progress;
 use crate::cli::measure::memory;
 use crate::cli::measure::numbers::{bytes, count};
-use crate::dedup::choice::Choice;
-use crate::dedup::copy::{Copied, Copy, CopyError, Stamps};
-use crate::dedup::grouping::{Criteria, Groups, Index};
-use crate::dedup::outputs::Written;
-use crate::dedup::report::Report;
-use crate::dedup::revisit;
-use crate::dedup::scan::{DOCUMENT_BYTES, FIXED_BYTES, Known, ScanError, Scanned, Watcher, Wishes};
-use crate::dedup::tables::{Pairs, write_groups};
+use nearprint_files::dedup::choice::Choice;
+use nearprint_files::dedup::copy::{Copied, Copy, CopyError, Stamps};
+use nearprint_files::dedup::grouping::{Criteria, Groups, Index};
+use nearprint_files::dedup::outputs::Written;
+use nearprint_files::dedup::report::Report;
+use nearprint_files::dedup::revisit;
+use nearprint_files::dedup::scan::{
+    DOCUMENT_BYTES, FIXED_BYTES, Known, ScanError, Scanned, Watcher, Wishes,
+};
+use nearprint_files::dedup::tables::{Pairs, write_groups};
+use nearprint_files::{Documents, ReadOptions, RecordForm, Records, bytes_total, expand};
 use nearprint_fingerprint::MinResemblance;
 
 pub(crate) use args::Args;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use crate::cli::measure::numbers::{bytes, count, ratio};
 use crate::cli::printable::printable;
-use crate::dedup::copy::Copied;
-use crate::dedup::outputs::Written;
-use crate::dedup::report::{Largest, Report};
+use nearprint_files::dedup::copy::Copied;
+use nearprint_files::dedup::outputs::Written;
+use nearprint_files::dedup::report::{Largest, Report};
 
 /// What was copied, and where to.
 pub(super) struct Copy<'a> {

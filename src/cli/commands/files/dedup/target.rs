@@ -10,10 +10,10 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::args::{Args, NOTHING_READ, USAGE};
-use crate::bulk::{Format, files};
 use crate::cli::error_report::ErrorReport;
-use crate::dedup::copy::has_fields;
-use crate::dedup::outputs::{Names, Outputs};
+use nearprint_files::dedup::copy::has_fields;
+use nearprint_files::dedup::outputs::{Names, Outputs};
+use nearprint_files::{Format, files};
 
 /// Where the copy goes.
 #[derive(Debug)]

@@ -1,0 +1,231 @@
+//! The second pass: every record again, and those that stay are written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::dedup::choice::{Choice, Fate};
+use crate::dedup::output::Mark;
+use crate::dedup::outputs::Outputs;
+use crate::dedup::revisit::{Original, revisit};
+use crate::dedup::scan::{Known, Scanned, Watcher};
+use crate::{Entry, Format, Other, Raw, Record, Records, Stamp};
+use nearprint_fingerprint::Distance;
+
+/// Why there is no copy.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// The files are not those of the first pass.
+    #[error("{0} has changed since it was read first")]
+    Changed(String),
+    /// The copy cannot be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+    /// The user wants no more.
+    #[error("it was interrupted")]
+    Interrupted,
+}
+
+/// What was copied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Documents that stay.
+    pub documents: u64,
+    /// Records that are no documents, which always stay.
+    pub others: u64,
+    /// Revisit records of pages that go.
+    pub revisits: u64,
+    /// Records of more than 8 MiB, of which a reader keeps no bytes: they are not copied.
+    pub left_out: u64,
+    /// Where the first of them is.
+    pub first_left_out: Option<String>,
+}
+
+/// What tells whether a file has changed since.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stamps(Vec<(PathBuf, Stamp)>);
+
+impl Stamps {
+    /// Of these files and folders.
+    ///
+    /// # Errors
+    /// The metadata of a file cannot be read.
+    pub fn of(paths: &[PathBuf]) -> io::Result<Self> {
+        let files = paths.iter().filter(|path| *path != Path::new("-"));
+        files.map(|path| Ok((path.clone(), Stamp::of(path)?))).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Fails unless the files are as they were.
+    ///
+    /// # Errors
+    /// [`CopyError::Changed`].
+    pub fn check(&self) -> Result<(), CopyError> {
+        for (path, stamp) in &self.0 {
+            if Stamp::of(path)? != *stamp {
+                return Err(CopyError::Changed(path.display().to_string()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The second pass.
+#[derive(Debug, Clone, Copy)]
+pub struct Copy<'a> {
+    /// What the first pass found.
+    pub scanned: &'a Scanned,
+    /// What becomes of every document.
+    pub choice: &'a Choice,
+    /// All documents are written, and each says what it duplicates.
+    pub is_marked: bool,
+    /// Pages of web archives that go become revisit records.
+    pub revisits: bool,
+}
+
+impl Copy<'_> {
+    /// Writes what stays. The records come with their bytes, and need not be parsed.
+    ///
+    /// # Errors
+    /// [`CopyError`]; the outputs must be dropped.
+    pub fn write(
+        self,
+        records: &mut Records,
+        outputs: &mut Outputs,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Copied, CopyError> {
+        let (mut copied, mut document) = (Copied::default(), 0_u32);
+        let mut readable = (0..).map_while(|at| self.scanned.readable.get(at));
+        for record in records {
+            match record {
+                Ok(Record::Other(other)) => copy_other(&other, outputs, &mut copied)?,
+                // The first pass has reported what cannot be read.
+                Err(_) => drop(readable.next()),
+                Ok(Record::Document(entry)) => {
+                    if !readable.next().ok_or_else(|| changed(&entry))? {
+                        continue;
+                    }
+                    self.document(document, &entry, outputs, &mut copied)?;
+                    document += 1;
+                    if document.is_multiple_of(1_024) {
+                        watcher.at(document.into());
+                        if !watcher.goes_on() {
+                            return Err(CopyError::Interrupted);
+                        }
+                    }
+                }
+            }
+        }
+        if readable.next().is_some() {
+            return Err(CopyError::Changed("a file".to_owned()));
+        }
+        Ok(copied)
+    }
+
+    fn document(
+        self,
+        document: u32,
+        entry: &Entry,
+        outputs: &mut Outputs,
+        copied: &mut Copied,
+    ) -> io::Result<()> {
+        let fate = self.choice.fate(document);
+        let is_known = self.scanned.known.contains_key(&document);
+        let stays = !is_known && fate.is_none_or(|fate| fate.stays);
+        if !self.is_marked && !stays {
+            return self.revisit(document, entry, outputs, copied);
+        }
+        let mark = self.mark(document, fate)?;
+        match &entry.raw {
+            Raw::Bytes(raw) => outputs.of(&entry.place)?.record(raw, mark.as_ref())?,
+            Raw::Row(batch, row) => outputs.of(&entry.place)?.row(batch, *row, mark)?,
+            Raw::None if entry.place.record.is_none() => outputs.whole(&entry.place)?,
+            Raw::None => {
+                copied.leave_out(entry.place.to_string());
+                return Ok(());
+            }
+        }
+        copied.documents += 1;
+        Ok(())
+    }
+
+    /// Writes the revisit record of a page that goes, if that is wanted.
+    fn revisit(
+        self,
+        document: u32,
+        entry: &Entry,
+        outputs: &mut Outputs,
+        copied: &mut Copied,
+    ) -> io::Result<()> {
+        let Raw::Bytes(raw) = &entry.raw else { return Ok(()) };
+        if !self.revisits {
+            return Ok(());
+        }
+        let original = match (self.scanned.known.get(&document), self.choice.fate(document)) {
+            (Some(known), _) => Original::of(&known.name, "{}"),
+            (None, Some(fate)) => {
+                let metadata = self.scanned.metadata.get(fate.original).unwrap_or_default();
+                Original::of(self.scanned.name(fate.original), metadata)
+            }
+            (None, None) => return Ok(()),
+        };
+        if let Some(record) = revisit(raw, &original) {
+            copied.revisits += 1;
+            outputs.of(&entry.place)?.record(&record.into(), None)?;
+        }
+        Ok(())
+    }
+
+    fn mark(self, document: u32, fate: Option<Fate>) -> io::Result<Option<Mark>> {
+        if !self.is_marked {
+            return Ok(None);
+        }
+        if let Some(Known { name, distance, similarity }) = self.scanned.known.get(&document) {
+            let (duplicate_of, distance) = (Some(name.clone()), Some(*distance));
+            return Ok(Some(Mark { duplicate_of, distance, similarity: *similarity, group: None }));
+        }
+        let Some(Fate { group, original, .. }) = fate else { return Ok(Some(Mark::default())) };
+        let group = Some(group + 1);
+        if original == document {
+            return Ok(Some(Mark { group, ..Mark::default() }));
+        }
+        Ok(Some(Mark {
+            duplicate_of: Some(self.scanned.name(original).into()),
+            distance: self.scanned.distance(document, original).map(Distance::get),
+            similarity: self.scanned.similarity(document, original)?,
+            group,
+        }))
+    }
+}
+
+fn changed(entry: &Entry) -> CopyError {
+    CopyError::Changed(entry.place.to_string())
+}
+
+/// Writes a record that is no document. Files that no reader understands are left where they are.
+fn copy_other(other: &Other, outputs: &mut Outputs, copied: &mut Copied) -> io::Result<()> {
+    match &other.raw {
+        Raw::Bytes(header) if other.what == crate::HEADERS => {
+            outputs.of(&other.place)?.header(header)
+        }
+        Raw::Bytes(raw) => {
+            copied.others += 1;
+            outputs.of(&other.place)?.record(raw, None)
+        }
+        Raw::None if other.place.record.is_none() => Ok(()),
+        Raw::None | Raw::Row(..) => {
+            copied.leave_out(other.place.to_string());
+            Ok(())
+        }
+    }
+}
+
+impl Copied {
+    fn leave_out(&mut self, place: String) {
+        self.left_out += 1;
+        self.first_left_out.get_or_insert(place);
+    }
+}
+
+/// Whether records of a format can say what they duplicate.
+pub const fn has_fields(format: Format) -> bool {
+    matches!(format, Format::Ndjson | Format::Json | Format::Csv | Format::Tsv | Format::Parquet)
+}

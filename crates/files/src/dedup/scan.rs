@@ -1,0 +1,392 @@
+//! The first pass: one thread reads, the others make fingerprints, in the order of the files.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::dedup::columns::{Bits, Fingerprints, Texts};
+use crate::dedup::spill::{Spill, SpillWriter};
+use crate::{BadEntry, Body, Documents, Entry};
+use nearprint_fingerprint::{Fingerprint, Margins, Sample, Sketch};
+use nearprint_text::{Analysis, Method, Source, Wanted};
+
+/// A batch is full at this many documents, or bytes of content.
+const BATCH_DOCUMENTS: usize = 512;
+const BATCH_BYTES: usize = 1 << 20;
+/// Batches that wait for each thread.
+const BATCHES_WAITING: usize = 2;
+
+/// Bytes that are in memory whatever the number of documents: batches that wait, and buffers.
+pub const FIXED_BYTES: u64 = 96 << 20;
+/// Bytes of memory for a document while groups are searched: 20 in columns, 24 in the index, and 28
+/// in the search.
+pub const DOCUMENT_BYTES: u64 = 72;
+
+/// What the first pass is to find out.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "wishes do not depend on each other")]
+pub struct Wishes {
+    /// How texts become fingerprints.
+    pub method: Method,
+    /// Whether sketches are compared.
+    pub sketches: bool,
+    /// Whether the names of documents are kept: 8 bytes and the name for each.
+    pub names: bool,
+    /// Whether the metadata of documents are kept: 8 bytes and their JSON for each.
+    pub metadata: bool,
+    /// The field of the metadata with the number by which documents are chosen.
+    pub score: Option<String>,
+    /// Threads that make fingerprints.
+    pub threads: usize,
+    /// The first entry that cannot be read ends the pass.
+    pub stops_at_errors: bool,
+    /// The most bytes of memory of the whole run.
+    pub memory_max: u64,
+}
+
+/// Why documents were not all read.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// Further ones need too much memory.
+    #[error("more than {0} documents need more memory than the limit")]
+    Memory(usize),
+    /// The temporary file of sketches cannot be written.
+    #[error("the temporary file of sketches cannot be written")]
+    Spill(#[from] io::Error),
+}
+
+/// What the first pass found, by document, counted from 0 in the order of the files.
+#[derive(Debug, Default)]
+pub struct Scanned {
+    pub(super) fingerprints: Fingerprints,
+    /// The samples of their sketches; empty if no document has one.
+    pub(super) samples: Vec<Option<Sample>>,
+    /// The bytes of the content; more than 4 GiB count as that.
+    pub(super) lengths: Vec<u32>,
+    /// The number by which documents are chosen; empty unless it was wanted.
+    pub(super) scores: Vec<f64>,
+    /// Empty unless they were wanted.
+    pub(super) names: Texts,
+    /// JSON objects; empty unless they were wanted.
+    pub(super) metadata: Texts,
+    /// Which of the namespaces it is in; empty if no document has one.
+    pub(super) namespaces: Vec<u32>,
+    /// All namespaces; the first is that of documents without one.
+    pub(super) all_namespaces: Vec<Box<str>>,
+    pub(super) spill: Option<Spill>,
+    /// For each record that is or should be a document, whether it could be read.
+    pub(super) readable: Bits,
+    /// Documents that a collection has nearly.
+    pub(super) known: BTreeMap<u32, Known>,
+    /// The entries that could not be read.
+    pub bad: Vec<BadEntry>,
+    /// How many there were; only the first ones are kept.
+    pub bad_count: u64,
+}
+
+/// A document of a collection that is nearly one of the files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// Its id, or what stands for it.
+    pub name: Box<str>,
+    /// The distance to it.
+    pub distance: u8,
+    /// The similarity to it, 0 to 1, if both are texts that were compared.
+    pub similarity: Option<f64>,
+}
+
+/// Bad entries that are kept.
+const BAD_KEPT: usize = 10;
+
+/// A document after its analysis.
+struct Analysed {
+    fingerprint: Option<Fingerprint>,
+    is_short: bool,
+    sketch: Option<Box<Sketch>>,
+    margins: Option<Box<Margins>>,
+    length: u32,
+    name: Option<Box<str>>,
+    metadata: Option<Box<str>>,
+    namespace: Option<Box<str>>,
+    score: f64,
+}
+
+/// Some items of the input in their order.
+#[derive(Default)]
+struct Batch {
+    number: u64,
+    entries: Vec<Entry>,
+    bad: Vec<BadEntry>,
+    /// For each item, in the order of the files, whether it is one of the entries, and not bad.
+    readable: Vec<bool>,
+    notes: Vec<String>,
+}
+
+struct Done {
+    number: u64,
+    documents: Vec<Analysed>,
+    bad: Vec<BadEntry>,
+    readable: Vec<bool>,
+    notes: Vec<String>,
+}
+
+/// What is said while documents are read.
+pub trait Watcher {
+    /// This many documents were read so far.
+    fn at(&mut self, documents: u64);
+
+    /// How a file is understood.
+    fn note(&mut self, note: &str);
+
+    /// Whether to go on.
+    fn goes_on(&self) -> bool;
+}
+
+impl Scanned {
+    /// Reads all documents.
+    ///
+    /// # Errors
+    /// [`ScanError`].
+    pub fn of(
+        documents: &mut Documents,
+        wishes: &Wishes,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Self, ScanError> {
+        let mut scanned = Self { all_namespaces: vec!["".into()], ..Self::default() };
+        let mut spill = SpillWriter::default();
+        let (to_workers, batches) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
+        let (to_collector, done) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
+        let (batches, is_over) = (Mutex::new(batches), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let reading = Reading { stops_at_errors: wishes.stops_at_errors, is_over: &is_over };
+            scope.spawn(move || reading.run(documents, &to_workers));
+            for _ in 0..wishes.threads {
+                let (batches, to_collector) = (&batches, to_collector.clone());
+                scope.spawn(move || analyse_all(batches, wishes, &to_collector));
+            }
+            drop(to_collector);
+            let collected = scanned.collect(&done, &mut spill, (wishes.memory_max, watcher));
+            // If that has ended early, so do the threads: when nobody takes what they have.
+            drop(done);
+            is_over.store(true, Ordering::Relaxed);
+            batches.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(drop);
+            collected
+        })?;
+        scanned.spill = spill.finish()?;
+        Ok(scanned)
+    }
+
+    /// Takes documents out that a collection has nearly: they go, and are in no group.
+    pub fn take_out(&mut self, known: BTreeMap<u32, Known>) {
+        for &document in known.keys() {
+            self.fingerprints.take(document);
+        }
+        self.known = known;
+    }
+
+    /// The number of documents.
+    pub fn len(&self) -> usize {
+        self.fingerprints.len()
+    }
+
+    /// The sample of the sketch of a document, if it has one.
+    pub(super) fn sample(&self, document: usize) -> Option<Sample> {
+        self.samples.get(document).copied().flatten()
+    }
+
+    /// Whether there is no document.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of memory that a run with these documents needs.
+    fn bytes(&self) -> u64 {
+        let scores = self.scores.len() * size_of::<f64>();
+        let namespaces = self.namespaces.len() * size_of::<u32>();
+        let columns = (scores + namespaces) as u64 + self.names.bytes() + self.metadata.bytes();
+        FIXED_BYTES + columns + self.len() as u64 * DOCUMENT_BYTES
+    }
+
+    fn collect(
+        &mut self,
+        done: &Receiver<Done>,
+        spill: &mut SpillWriter,
+        (memory_max, watcher): (u64, &mut dyn Watcher),
+    ) -> Result<(), ScanError> {
+        let mut waiting: BTreeMap<u64, Done> = BTreeMap::new();
+        let mut namespaces: HashMap<Box<str>, u32> = HashMap::new();
+        let mut next = 0;
+        for batch in done {
+            waiting.insert(batch.number, batch);
+            while let Some(batch) = waiting.remove(&next) {
+                next += 1;
+                batch.notes.iter().for_each(|note| watcher.note(note));
+                batch.readable.iter().for_each(|&readable| self.readable.push(readable));
+                self.bad_count += batch.bad.len() as u64;
+                let room = BAD_KEPT.saturating_sub(self.bad.len());
+                self.bad.extend(batch.bad.into_iter().take(room));
+                for document in batch.documents {
+                    let (sketch, margins) =
+                        (document.sketch.as_deref(), document.margins.as_deref());
+                    spill.add(document.is_short, sketch, margins)?;
+                    self.add(document, &mut namespaces);
+                }
+                watcher.at(self.len() as u64);
+                if self.bytes() > memory_max {
+                    return Err(ScanError::Memory(self.len()));
+                }
+            }
+            if !watcher.goes_on() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, document: Analysed, namespaces: &mut HashMap<Box<str>, u32>) {
+        if let Some(name) = document.namespace {
+            let next = self.all_namespaces.len() as u32;
+            let number = *namespaces.entry(name).or_insert_with_key(|name| {
+                self.all_namespaces.push(name.clone());
+                next
+            });
+            self.namespaces.resize(self.len(), 0);
+            self.namespaces.push(number);
+        } else if !self.namespaces.is_empty() {
+            self.namespaces.push(0);
+        }
+        let sample = document.sketch.map(|sketch| sketch.sample());
+        if sample.is_some() || !self.samples.is_empty() {
+            self.samples.resize(self.len(), None);
+            self.samples.push(sample);
+        }
+        self.fingerprints.push(document.fingerprint);
+        self.lengths.push(document.length);
+        if !document.score.is_nan() || !self.scores.is_empty() {
+            self.scores.resize(self.len() - 1, f64::NAN);
+            self.scores.push(document.score);
+        }
+        document.name.iter().for_each(|name| self.names.push(name));
+        document.metadata.iter().for_each(|metadata| self.metadata.push(metadata));
+    }
+}
+
+/// The thread that reads.
+struct Reading<'a> {
+    stops_at_errors: bool,
+    is_over: &'a AtomicBool,
+}
+
+impl Reading<'_> {
+    fn run(&self, documents: &mut Documents, sender: &SyncSender<Batch>) {
+        for number in 0.. {
+            let mut batch = Batch { number, ..Batch::default() };
+            let is_last = self.fill(&mut batch, documents);
+            batch.notes = documents.records().notes();
+            // The other side may have ended.
+            if sender.send(batch).is_err() || is_last {
+                return;
+            }
+        }
+    }
+
+    /// Whether there is no further batch.
+    fn fill(&self, batch: &mut Batch, documents: &mut Documents) -> bool {
+        let mut bytes = 0;
+        while bytes < BATCH_BYTES && batch.readable.len() < BATCH_DOCUMENTS {
+            let Some(next) = documents.next() else { return true };
+            batch.readable.push(next.is_ok());
+            match next {
+                Ok(entry) => {
+                    bytes += entry.body.bytes();
+                    batch.entries.push(entry);
+                }
+                Err(bad) => {
+                    batch.bad.push(bad);
+                    if self.stops_at_errors {
+                        return true;
+                    }
+                }
+            }
+        }
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+fn analyse_all(batches: &Mutex<Receiver<Batch>>, wishes: &Wishes, sender: &SyncSender<Done>) {
+    loop {
+        let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Batch { number, entries, bad, readable, notes }) = next else { return };
+        let documents = entries.into_iter().map(|entry| analysed(entry, wishes)).collect();
+        if sender.send(Done { number, documents, bad, readable, notes }).is_err() {
+            return;
+        }
+    }
+}
+
+fn analysed(entry: Entry, wishes: &Wishes) -> Analysed {
+    let passed = |wanted: &str| {
+        entry.passed.iter().find(|(field, _)| *field == wanted).map(|(_, json)| json.clone())
+    };
+    let namespace = passed("namespace").and_then(|json| serde_json::from_str(&json).ok());
+    let metadata = passed("metadata").unwrap_or_else(|| "{}".into());
+    let score = wishes.score.as_ref().and_then(|field| number(&metadata, field));
+    let name = wishes.names.then(|| name(&entry));
+    let length = u32::try_from(entry.body.bytes()).unwrap_or(u32::MAX);
+    let Made { fingerprint, is_short, sketch, margins } = made(entry.body, wishes);
+    let score = score.unwrap_or(f64::NAN);
+    let metadata = wishes.metadata.then_some(metadata);
+    Analysed { fingerprint, is_short, sketch, margins, length, name, metadata, namespace, score }
+}
+
+/// The number in a field of metadata; a text of digits counts.
+fn number(metadata: &str, field: &str) -> Option<f64> {
+    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(metadata).ok()?;
+    let value = fields.get(field)?;
+    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok()).filter(|number| !number.is_nan())
+}
+
+/// The id, or else the place.
+pub(super) fn name(entry: &Entry) -> Box<str> {
+    let place = &entry.place;
+    entry.id.as_deref().map_or_else(
+        || match place.record {
+            Some(record) => format!("{}:{}", place.path.display(), record.number).into(),
+            None => place.path.display().to_string().into(),
+        },
+        Box::from,
+    )
+}
+
+/// What an analysis makes of a body.
+#[derive(Default)]
+struct Made {
+    fingerprint: Option<Fingerprint>,
+    is_short: bool,
+    sketch: Option<Box<Sketch>>,
+    margins: Option<Box<Margins>>,
+}
+
+fn made(body: Body, wishes: &Wishes) -> Made {
+    let source = match body {
+        Body::Text(text) => Source::Text(text.into()),
+        Body::Html(html) => Source::Html(html.into()),
+        Body::Vector(vector) => Source::Vector(vector.into()),
+        Body::Features(features) => {
+            Source::Features(features.into_iter().map(|(token, w)| (token.into(), w)).collect())
+        }
+        Body::Fingerprint(fingerprint) => {
+            return Made { fingerprint: Some(fingerprint), ..Made::default() };
+        }
+    };
+    let wanted = Wanted { sketch: wishes.sketches, features: false };
+    match nearprint_text::analyse(&source, wishes.method, wanted) {
+        Ok(Analysis { fingerprint, short, sketch, margins, .. }) => {
+            Made { fingerprint: Some(fingerprint), is_short: short, sketch, margins }
+        }
+        Err(_) => Made::default(),
+    }
+}

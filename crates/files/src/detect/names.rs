@@ -1,0 +1,142 @@
+//! Recognises the content of a file by its name.
+
+use std::path::Path;
+
+use super::foreign;
+
+/// The content of files with a name like this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Plain text or Markdown.
+    Text,
+    /// HTML.
+    Html,
+    /// A manual page in roff.
+    Manual,
+    /// A JSON object a line.
+    Ndjson,
+    /// JSON: an array, NDJSON, or one document, which is refused.
+    Json,
+    /// Comma-separated values.
+    Csv,
+    /// Tab-separated values.
+    Tsv,
+    /// Parquet.
+    Parquet,
+    /// A web archive.
+    Warc,
+    /// A fingerprint of 16 hex digits a line.
+    Hex,
+    /// A format that no reader understands; its name, for people.
+    Foreign(&'static str),
+    /// No name that is known; in a folder such a file is skipped.
+    Other,
+}
+
+/// Extensions of compressed files, whose own extension is in front of it.
+const COMPRESSED: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
+
+/// Names of documents without an extension, or with an unusual one.
+const WELL_KNOWN: [&str; 10] = [
+    "license",
+    "licence",
+    "unlicense",
+    "copying",
+    "copyright",
+    "notice",
+    "readme",
+    "changelog",
+    "changes",
+    "news",
+];
+
+/// Extensions that make `README.sh` or `license.rs` a program.
+const PROGRAMS: [&str; 13] =
+    ["c", "cc", "cpp", "css", "go", "h", "java", "js", "pl", "py", "rs", "sh", "ts"];
+
+impl Kind {
+    /// The kind of the file at `path`. An extension of [`COMPRESSED`] is ignored.
+    pub(crate) fn of(path: &Path) -> Self {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            return Self::Other;
+        };
+        let lower = name.to_ascii_lowercase();
+        let bare = COMPRESSED.iter().find_map(|extension| lower.strip_suffix(extension));
+        let lower = bare.unwrap_or(&lower);
+        let extension = lower.rsplit_once('.').map_or("", |(_, extension)| extension);
+        match extension {
+            "txt" | "text" | "md" | "markdown" | "rst" => Self::Text,
+            "html" | "htm" | "xhtml" => Self::Html,
+            "ndjson" | "jsonl" => Self::Ndjson,
+            "json" => Self::Json,
+            "csv" => Self::Csv,
+            "tsv" | "tab" => Self::Tsv,
+            "parquet" | "pq" => Self::Parquet,
+            "warc" | "wet" | "wat" => Self::Warc,
+            "hex" => Self::Hex,
+            _ if let Some(format) = foreign::by_extension(extension) => Self::Foreign(format),
+            _ if is_manual_section(extension) && below_man(path) => Self::Manual,
+            _ if is_well_known(lower) && !PROGRAMS.contains(&extension) => Self::Text,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// `1`, `3posix`, `8`: a digit, optionally followed by letters.
+fn is_manual_section(extension: &str) -> bool {
+    let mut bytes = extension.bytes();
+    bytes.next().is_some_and(|b| (b'1'..=b'9').contains(&b))
+        && bytes.all(|b| b.is_ascii_lowercase())
+}
+
+/// Names such as `libz.so.1` look like manual pages, so a folder must be called `man...` too.
+fn below_man(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str().to_string_lossy().starts_with("man"))
+}
+
+/// One of [`WELL_KNOWN`], alone or before `-`, `_` or `.`.
+fn is_well_known(lower: &str) -> bool {
+    WELL_KNOWN.iter().any(|word| {
+        lower
+            .strip_prefix(word)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_', '.']))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_gives_its_kind() {
+        for (path, kind) in [
+            ("a/notes.txt", Kind::Text),
+            ("a/README.md", Kind::Text),
+            ("a/page.HTM", Kind::Html),
+            ("a/guide.html.gz", Kind::Html),
+            ("a/LICENSE", Kind::Text),
+            ("a/LICENSE-APACHE-2.0", Kind::Text),
+            ("a/copyright", Kind::Text),
+            ("a/changelog.Debian.gz", Kind::Text),
+            ("share/man/man1/ls.1.gz", Kind::Manual),
+            ("share/man/de/man3/open.3posix", Kind::Manual),
+            ("a/libz.so.1", Kind::Other),
+            ("a/license.rs", Kind::Other),
+            ("a/licensed", Kind::Other),
+            ("a/data.json", Kind::Json),
+            ("a/dump.jsonl.gz", Kind::Ndjson),
+            ("a/fingerprints.HEX", Kind::Hex),
+            ("a/table.CSV", Kind::Csv),
+            ("a/table.tsv.bz2", Kind::Tsv),
+            ("a/rows.parquet", Kind::Parquet),
+            ("a/crawl.warc.gz", Kind::Warc),
+            ("a/crawl.warc.wet.zst", Kind::Warc),
+            ("a/notes.txt.xz", Kind::Text),
+            ("a/notes.txt.lz4", Kind::Foreign("compressed data")),
+            ("a/changelog.pdf", Kind::Foreign("PDF")),
+            ("a/program.rs", Kind::Other),
+        ] {
+            assert_eq!(Kind::of(Path::new(path)), kind, "{path}");
+        }
+    }
+}

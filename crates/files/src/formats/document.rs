@@ -1,0 +1,102 @@
+//! A file that is one document: text, HTML or a manual page.
+
+use std::fmt::Display;
+use std::io::{self, BufRead, Read as _};
+use std::path::Path;
+
+use super::manual;
+use crate::detect::foreign;
+use crate::detect::names::Kind;
+use crate::entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
+use crate::source::{self, BytesRead};
+use nearprint_text::charset;
+
+/// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
+/// says so, as a manual page, or else as plain text. `None` for a binary file.
+///
+/// # Errors
+/// The file cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
+pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
+    let kind = if html { Kind::Html } else { Kind::of(path) };
+    read_body(&mut source::open(path, None, &BytesRead::default())?, kind)
+}
+
+/// Reads the rest of a file as one document, with its path as id; `None` for a binary file.
+///
+/// A path that is not UTF-8 is refused: with replacement characters two paths could become one id.
+pub(crate) fn read_entry(
+    path: &Path,
+    source: &mut dyn BufRead,
+    kind: Kind,
+) -> Result<Option<Entry>, BadEntry> {
+    let bad = |why: &dyn Display| Place::file(path).bad(why);
+    let Some(body) = read_body(source, kind).map_err(|error| bad(&error))? else {
+        return Ok(None);
+    };
+    let id = match path.to_str() {
+        Some("-") => None,
+        Some(path) => Some(path.to_owned()),
+        None => return Err(bad(&"its path would be its id, and is not UTF-8: rename the file")),
+    };
+    Ok(Some(Entry { place: Place::file(path), raw: Raw::None, id, body, passed: Vec::new() }))
+}
+
+/// Reads the rest of a source as one document; `None` for a binary file.
+fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Option<Body>> {
+    let mut bytes = Vec::new();
+    source.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > DOCUMENT_BYTES_MAX {
+        return Err(io::Error::other(format!("longer than {DOCUMENT_BYTES_MAX} bytes")));
+    }
+    if foreign::is_binary(&bytes) {
+        return Ok(None);
+    }
+    let text = charset::decode(&bytes, None, kind == Kind::Html).map_err(io::Error::other)?;
+    Ok(Some(match kind {
+        Kind::Html => Body::Html(text.into_owned()),
+        Kind::Manual => Body::Text(manual::running_text(&text)),
+        Kind::Text
+        | Kind::Ndjson
+        | Kind::Json
+        | Kind::Csv
+        | Kind::Tsv
+        | Kind::Parquet
+        | Kind::Warc
+        | Kind::Hex
+        | Kind::Foreign(_)
+        | Kind::Other => Body::Text(text.into_owned()),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::io::BufReader;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_binary_file_is_no_document_and_utf_16_is() {
+        let body = |bytes: &[u8]| read_body(&mut &bytes[..], Kind::Text).unwrap();
+        assert_eq!(body(b"\x7fELF\0\0"), None);
+        assert_eq!(
+            body(b"\xff\xfeh\0i\0"),
+            Some(Body::Text("hi".to_owned())),
+            "UTF-16 with its byte order mark"
+        );
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_an_id_is_refused() {
+        let path = Path::new(OsStr::from_bytes(b"caf\xe9.txt"));
+        let bad = read_entry(path, &mut &b"a text"[..], Kind::Text).unwrap_err();
+        assert!(bad.why.contains("not UTF-8"), "{bad}");
+    }
+
+    #[test]
+    fn a_document_that_is_too_long_is_refused() {
+        let mut endless = BufReader::new(io::repeat(b'a'));
+        assert!(read_body(&mut endless, Kind::Text).is_err());
+    }
+}

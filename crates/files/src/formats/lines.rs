@@ -1,0 +1,208 @@
+//! Files of one record a line: NDJSON, lines of hex, lines of text.
+
+use memchr::memchr;
+
+use super::hex;
+use crate::context::{File, RecordForm, too_long};
+use crate::detect::content;
+use crate::entry::{Body, DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
+use crate::mapping::JsonFields;
+use crate::source::Window;
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A JSON object.
+    Object,
+    /// A fingerprint, with or without an id.
+    Hex,
+    /// A document without an id.
+    Text,
+}
+
+/// The records of a file of one record a line. Blank lines are none.
+pub(crate) struct Lines {
+    file: File,
+    window: Window,
+    line: Line,
+    /// The number of the line at the start of the window.
+    number: u64,
+    /// How much of the window has no line end.
+    searched: usize,
+    /// The line at the start of the window has been reported, and is dropped.
+    is_dropped: bool,
+    bytes_max: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(file: File, window: Window, line: Line) -> Self {
+        Self {
+            file,
+            window,
+            line,
+            number: 1,
+            searched: 0,
+            is_dropped: false,
+            bytes_max: DOCUMENT_BYTES_MAX,
+        }
+    }
+
+    fn place(&self) -> Place {
+        self.file.place(self.number, Some(self.window.offset()))
+    }
+
+    /// Takes the line that ends before `end`, and `skipped` bytes behind it.
+    fn complete(&mut self, end: usize, skipped: usize) -> Option<Item> {
+        let place = self.place();
+        let bytes = self.window.take(end);
+        self.window.skip(skipped);
+        let is_first = self.number == 1;
+        self.number += 1;
+        self.searched = 0;
+        if std::mem::take(&mut self.is_dropped) {
+            return None;
+        }
+        if end > self.bytes_max {
+            return Some(Err(place.bad(too_long())));
+        }
+        let content = if is_first { content::trimmed(&bytes) } else { &bytes[..] };
+        let content = content.trim_ascii();
+        if content.is_empty() {
+            return None;
+        }
+        let raw = Raw::Bytes(bytes.clone());
+        if self.file.context.form == RecordForm::Raw {
+            return Some(self.file.parsed(place, raw, Ok(document(""))));
+        }
+        let text = str::from_utf8(content).map_err(|_| "is not UTF-8".to_owned());
+        Some(match self.line {
+            Line::Object => match text.and_then(JsonFields::parse) {
+                Ok(fields) => self.file.document(place, raw, &fields),
+                Err(why) => Err(place.bad(why)),
+            },
+            Line::Hex => self.file.parsed(place, raw, text.and_then(hex::parse)),
+            Line::Text => self.file.parsed(place, raw, text.map(document)),
+        })
+    }
+}
+
+fn document(line: &str) -> Parsed {
+    Parsed { id: None, body: Body::Text(line.to_owned()), passed: Vec::new() }
+}
+
+impl Iterator for Lines {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        loop {
+            if let Some(at) = memchr(b'\n', &self.window.bytes()[self.searched..]) {
+                if let Some(item) = self.complete(self.searched + at, 1) {
+                    return Some(item);
+                }
+                continue;
+            }
+            self.searched = self.window.bytes().len();
+            if self.is_dropped || self.searched > self.bytes_max {
+                let place = self.place();
+                self.window.skip(self.searched);
+                self.searched = 0;
+                if !std::mem::replace(&mut self.is_dropped, true) {
+                    return Some(Err(place.bad(too_long())));
+                }
+            }
+            match self.window.grow() {
+                Ok(true) => {}
+                Ok(false) if self.searched == 0 => return None,
+                Ok(false) => {
+                    if let Some(item) = self.complete(self.searched, 0) {
+                        return Some(item);
+                    }
+                }
+                Err(error) => {
+                    let place = self.place();
+                    self.window.skip(self.searched);
+                    self.number += 1;
+                    self.searched = 0;
+                    // Half a line of text would be taken for a document; half an object is not.
+                    self.is_dropped = self.line == Line::Text;
+                    return Some(Err(place.bad(error)));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+    use std::path::Path;
+
+    use super::*;
+    use crate::context::{Context, RecordForm};
+    use crate::entry::{Entry, Record};
+    use crate::mapping::Mapping;
+
+    /// The lines of a text that comes in pieces of `piece` bytes, each with its number and offset.
+    fn read(text: &'static str, piece: usize, line: Line) -> Vec<(u64, u64, String)> {
+        let source = Box::new(BufReader::with_capacity(piece, text.as_bytes()));
+        let file = File::new(
+            &Context::new(Mapping::default(), RecordForm::Both),
+            Path::new("f"),
+            "",
+            "line",
+        );
+        let mut lines = Lines::new(file, Window::new(source), line);
+        lines.bytes_max = 20;
+        let shown = |item: Item| match item {
+            Ok(Record::Document(entry)) => {
+                let at = entry.place.record.unwrap();
+                let Raw::Bytes(raw) = entry.raw else { panic!("{:?}", entry.raw) };
+                (at.number, at.offset.unwrap(), String::from_utf8(raw.to_vec()).unwrap())
+            }
+            Ok(Record::Other(other)) => panic!("{other:?}"),
+            Err(bad) => {
+                let at = bad.place.record.unwrap();
+                (at.number, at.offset.unwrap(), bad.why)
+            }
+        };
+        lines.map(shown).collect()
+    }
+
+    #[test]
+    fn lines_are_the_same_however_the_stream_is_cut_and_long_ones_are_skipped() {
+        let text = "one\n\n  \r\nfour\r\nfar too long for the limit\nsix\nagain far too long for it\n\nnine";
+        let too_long = too_long();
+        let expected = [
+            (1, 0, "one"),
+            (4, 9, "four\r"),
+            (5, 15, &too_long),
+            (6, 42, "six"),
+            (7, 46, &too_long),
+            (9, 73, "nine"),
+        ]
+        .map(|(number, offset, line)| (number, offset, line.to_owned()));
+        for piece in 1..=text.len() {
+            assert_eq!(read(text, piece, Line::Text), expected, "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn lines_of_which_only_the_bytes_are_wanted_are_not_parsed() {
+        let source = Box::new(BufReader::new(&b"{\"text\": \"a\"}\n\nnonsense\n"[..]));
+        let file =
+            File::new(&Context::new(Mapping::default(), RecordForm::Raw), Path::new("f"), "", "");
+        let lines = Lines::new(file, Window::new(source), Line::Object);
+        let raw = |item: Item| match item {
+            Ok(Record::Document(Entry { raw: Raw::Bytes(bytes), .. })) => bytes,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(lines.map(raw).collect::<Vec<_>>(), [&b"{\"text\": \"a\"}"[..], b"nonsense"]);
+    }
+
+    #[test]
+    fn a_bad_line_is_named_and_the_next_one_is_read() {
+        let lines = read("00000000000000ff\nnonsense\n0000000000000001\n", 99, Line::Hex);
+        assert_eq!((lines.len(), lines[1].0, lines[1].1), (3, 2, 17));
+        assert!(lines[1].2.contains("16 hex digits"), "{}", lines[1].2);
+    }
+}

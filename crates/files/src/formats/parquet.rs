@@ -1,0 +1,289 @@
+//! Parquet: the rows of a file, in batches.
+//!
+//! Only the columns that a document may need are read, unless the rows themselves are asked for. A
+//! batch has about [`BATCH_BYTES`] of cells; in addition, a page of each column is in memory. A row
+//! group that cannot be read is reported, and reading goes on with the next one.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{
+    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_json::EncoderOptions;
+use arrow_json::writer::make_encoder;
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+
+use crate::context::File;
+use crate::entry::{Item, Place, Raw};
+use crate::mapping::{Fields, Value, is_wanted, within};
+use crate::source::{self, BytesRead};
+
+/// About how many bytes of cells a batch has.
+const BATCH_BYTES: u64 = 16 << 20;
+/// The most rows of a batch.
+const BATCH_ROWS_MAX: u64 = 8_192;
+
+/// The rows of a file.
+pub(crate) struct Rows {
+    file: File,
+    source: std::fs::File,
+    metadata: ArrowReaderMetadata,
+    mask: ProjectionMask,
+    names: Arc<[String]>,
+    /// The row group that is read next.
+    group: usize,
+    reader: Option<ParquetRecordBatchReader>,
+    batch: Option<(Arc<RecordBatch>, usize)>,
+    /// The number of the next row, from 1.
+    number: u64,
+    /// The number of the first row of the next row group.
+    next_group: u64,
+    bytes: BytesRead,
+}
+
+impl Rows {
+    /// # Errors
+    /// The file cannot be read, or has no valid footer.
+    pub(crate) fn open(file: File, path: &Path, bytes: BytesRead) -> Result<Self, ParquetError> {
+        let source = source::open_file(path)?;
+        let metadata = guarded(|| ArrowReaderMetadata::load(&source, ArrowReaderOptions::new()))?;
+        let names: Arc<[String]> =
+            metadata.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let mapping = &file.context.mapping;
+        let wanted = (0..).zip(names.iter()).filter(|(_, name)| is_wanted(name, mapping));
+        let mask = if file.context.form.has_raw() {
+            ProjectionMask::all()
+        } else {
+            ProjectionMask::roots(metadata.parquet_schema(), wanted.map(|(index, _)| index))
+        };
+        Ok(Self {
+            file,
+            source,
+            metadata,
+            mask,
+            names,
+            group: 0,
+            reader: None,
+            batch: None,
+            number: 1,
+            next_group: 1,
+            bytes,
+        })
+    }
+
+    fn place(&self) -> Place {
+        self.file.place(self.number, None)
+    }
+
+    /// Opens the next row group; `None` behind the last one.
+    fn next_group(&mut self) -> Option<Result<ParquetRecordBatchReader, ParquetError>> {
+        let groups = self.metadata.metadata().row_groups();
+        let group = groups.get(self.group)?;
+        let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+        let bytes = u64::try_from(group.total_byte_size()).unwrap_or(0);
+        let packed = usize::try_from(group.compressed_size()).unwrap_or(0);
+        let fitting = BATCH_BYTES / bytes.checked_div(rows).unwrap_or(1).max(1);
+        let batch = usize::try_from(fitting.clamp(1, BATCH_ROWS_MAX)).unwrap_or(1);
+        self.bytes.add(packed);
+        self.number = self.next_group;
+        self.next_group = self.next_group.saturating_add(rows);
+        self.group += 1;
+        Some(self.source.try_clone().map_err(ParquetError::from).and_then(|source| {
+            guarded(|| {
+                ParquetRecordBatchReaderBuilder::new_with_metadata(source, self.metadata.clone())
+                    .with_row_groups(vec![self.group - 1])
+                    .with_projection(self.mask.clone())
+                    .with_batch_size(batch)
+                    .build()
+            })
+        }))
+    }
+
+    /// Reads no more.
+    fn end(&mut self) {
+        self.reader = None;
+        self.batch = None;
+        self.group = usize::MAX;
+    }
+
+    fn broken(&mut self, error: &dyn std::fmt::Display) -> Item {
+        let place = self.place();
+        self.reader = None;
+        let (group, last) = (self.group, self.next_group.saturating_sub(1));
+        Err(place.bad(format!(
+            "row group {group} cannot be read from this row on, to row {last}: {error}"
+        )))
+    }
+
+    fn row(&mut self, batch: &Arc<RecordBatch>, row: usize) -> Item {
+        let place = self.place();
+        self.number += 1;
+        let fields = Row { names: &self.names, schema: batch.schema(), batch, index: row };
+        let raw = Raw::Row(Arc::clone(batch), row);
+        let (item, is_over) = self.file.row((place, raw), &self.names, &fields);
+        if is_over {
+            self.end();
+        }
+        item
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        loop {
+            if let Some((batch, row)) = self.batch.take()
+                && row < batch.num_rows()
+            {
+                self.batch = Some((Arc::clone(&batch), row + 1));
+                return Some(self.row(&batch, row));
+            }
+            match self.reader.as_mut().map(next_batch) {
+                Some(Some(Ok(batch))) => self.batch = Some((Arc::new(batch), 0)),
+                Some(Some(Err(error))) => return Some(self.broken(&error)),
+                Some(None) | None => match self.next_group()? {
+                    Ok(reader) => self.reader = Some(reader),
+                    Err(error) => return Some(self.broken(&error)),
+                },
+            }
+        }
+    }
+}
+
+/// A row as a record with fields, of which the batch may hold only some.
+struct Row<'a> {
+    names: &'a [String],
+    schema: SchemaRef,
+    batch: &'a RecordBatch,
+    index: usize,
+}
+
+impl Row<'_> {
+    fn column(&self, name: &str) -> Result<Option<usize>, String> {
+        let fields = (0..).zip(self.schema.fields());
+        let mut found = fields.filter(|(_, field)| field.name() == name).map(|(index, _)| index);
+        match (found.next(), found.next()) {
+            (column, None) => Ok(column),
+            (_, Some(_)) => Err(format!("has several columns `{name}`")),
+        }
+    }
+
+    fn cell(&self, column: usize) -> Result<Option<Value<'_>>, String> {
+        cell(self.batch.column(column), self.index).or_else(|| self.as_json(column)).transpose()
+    }
+
+    /// The JSON of a cell of any type.
+    fn as_json(&self, column: usize) -> Option<Result<Value<'_>, String>> {
+        let array = in_utc(self.batch.column(column));
+        let field = self.schema.field(column).clone().with_data_type(array.data_type().clone());
+        let (field, options) = (Arc::new(field), EncoderOptions::default());
+        let mut encoder = match make_encoder(&field, array.as_ref(), &options) {
+            Ok(encoder) => encoder,
+            Err(error) => return Some(Err(format!("`{}`: {error}", field.name()))),
+        };
+        if encoder.is_null(self.index) {
+            return None;
+        }
+        let mut json = Vec::new();
+        encoder.encode(self.index, &mut json);
+        let json = String::from_utf8(json).map_err(|error| error.to_string());
+        Some(json.map(|json| match serde_json::from_str::<String>(&json) {
+            Ok(text) => Value::Text(Cow::Owned(text)),
+            Err(_) => Value::Json(Cow::Owned(json)),
+        }))
+    }
+}
+
+fn next_batch(reader: &mut ParquetRecordBatchReader) -> Option<Result<RecordBatch, ParquetError>> {
+    guarded(|| reader.next().transpose().map_err(ParquetError::from)).transpose()
+}
+
+/// The crate `parquet` panics on some metadata that contradicts itself.
+fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(ParquetError::General("its metadata contradicts itself".to_owned()))
+    })
+}
+
+/// Times in a named zone as times in UTC, the same instants: the names of zones would need a
+/// database.
+fn in_utc(array: &ArrayRef) -> ArrayRef {
+    macro_rules! in_utc {
+        ($type:ty) => {
+            Arc::new(array.as_primitive::<$type>().clone().with_timezone("+00:00"))
+        };
+    }
+    let DataType::Timestamp(unit, Some(_)) = array.data_type() else { return Arc::clone(array) };
+    match unit {
+        TimeUnit::Second => in_utc!(TimestampSecondType),
+        TimeUnit::Millisecond => in_utc!(TimestampMillisecondType),
+        TimeUnit::Microsecond => in_utc!(TimestampMicrosecondType),
+        TimeUnit::Nanosecond => in_utc!(TimestampNanosecondType),
+    }
+}
+
+/// A cell of a string or an integer; `None` if it is null or has another type.
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other type goes through JSON")]
+fn cell(array: &dyn Array, row: usize) -> Option<Result<Value<'_>, String>> {
+    if array.is_null(row) {
+        return None;
+    }
+    macro_rules! integer {
+        ($type:ty) => {
+            Value::Json(Cow::Owned(array.as_primitive::<$type>().value(row).to_string()))
+        };
+    }
+    Some(Ok(match array.data_type() {
+        DataType::Utf8 => Value::Text(Cow::Borrowed(array.as_string::<i32>().value(row))),
+        DataType::LargeUtf8 => Value::Text(Cow::Borrowed(array.as_string::<i64>().value(row))),
+        DataType::Utf8View => Value::Text(Cow::Borrowed(array.as_string_view().value(row))),
+        DataType::Int8 => integer!(Int8Type),
+        DataType::Int16 => integer!(Int16Type),
+        DataType::Int32 => integer!(Int32Type),
+        DataType::Int64 => integer!(Int64Type),
+        DataType::UInt8 => integer!(UInt8Type),
+        DataType::UInt16 => integer!(UInt16Type),
+        DataType::UInt32 => integer!(UInt32Type),
+        DataType::UInt64 => integer!(UInt64Type),
+        _ => return None,
+    }))
+}
+
+impl Fields for Row<'_> {
+    fn get(&self, path: &str) -> Result<Option<Value<'_>>, String> {
+        if let Some(column) = self.column(path)? {
+            return self.cell(column);
+        }
+        let Some((name, rest)) = path.split_once('.') else { return Ok(None) };
+        let Some(column) = self.column(name)? else { return Ok(None) };
+        let Some(Value::Json(json)) = self.cell(column)? else { return Ok(None) };
+        if !json.starts_with('{') {
+            return Ok(None);
+        }
+        Ok(within(&json, rest)?.map(|value| match value {
+            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Json(json) | Value::Cell(json) => Value::Json(Cow::Owned(json.into_owned())),
+        }))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
+
+    fn spelt(&self, name: &str) -> Option<&str> {
+        self.names.iter().map(String::as_str).find(|own| own.eq_ignore_ascii_case(name))
+    }
+}

@@ -1,0 +1,68 @@
+//! Records with named fields, and the fields that the command line names.
+
+use std::borrow::Cow;
+
+/// The forms of content that a field can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyKind {
+    /// Plain text.
+    Text,
+    /// HTML.
+    Html,
+    /// Weighted features.
+    Features,
+    /// A dense vector.
+    Vector,
+    /// A fingerprint of 16 hex digits, or an integer.
+    Fingerprint,
+}
+
+/// The fields that the command line names. What it does not name is found by its name. A path of
+/// names with dots between them leads into objects (`meta.url`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// The field with the id, which every record must have then.
+    pub id: Option<String>,
+    /// The field with the content.
+    pub body: Option<(BodyKind, String)>,
+    /// The field with the namespace.
+    pub namespace: Option<String>,
+    /// The fields that are kept as metadata. Without any, `metadata` itself is.
+    pub metadata: Vec<String>,
+}
+
+/// The value of a field that is there and is not null.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value<'a> {
+    /// A string.
+    Text(Cow<'a, str>),
+    /// Any other value, as JSON.
+    Json(Cow<'a, str>),
+    /// A cell of CSV, which has no type.
+    Cell(Cow<'a, str>),
+}
+
+/// A record with named fields.
+pub(crate) trait Fields {
+    /// The value at a path. A field with the name of the whole path comes first.
+    ///
+    /// # Errors
+    /// The value cannot be read, or the record has several fields with this name.
+    fn get(&self, path: &str) -> Result<Option<Value<'_>>, String>;
+
+    /// The names of the outermost fields.
+    fn names(&self) -> Vec<&str>;
+
+    /// The name of an outermost field as the record spells it, whatever the case of its letters.
+    fn spelt(&self, name: &str) -> Option<&str> {
+        self.names().into_iter().find(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The start of a text that may be long.
+pub(crate) fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
