@@ -14,7 +14,6 @@ use metrics::{
     gauge, histogram,
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-
 use nearprint_engine::Observer;
 
 /// The largest distance of a look-up; larger ones would be counted under it.

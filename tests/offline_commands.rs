@@ -3,7 +3,7 @@
 //! a small directory with packs, journal files and snapshots, damaged in each place, and the binary
 //! run as a person runs it; what is stored afterwards is compared.
 
-#[path = "common/options.rs"]
+#[path = "../crates/engine/tests/common/options.rs"]
 mod common;
 
 use std::fs;

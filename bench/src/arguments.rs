@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-
-use crate::data::Stored;
 use nearprint::cli::measure::arguments::{count, distance};
 use nearprint_files::{Body, Documents, Format};
 use nearprint_fingerprint::{Distance, Fingerprint};
+
+use crate::data::Stored;
 
 /// The default number of stored fingerprints.
 const COUNT_DEFAULT: u64 = 1_000_000;

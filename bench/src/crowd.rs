@@ -3,11 +3,12 @@
 //! Counted by a scan of everything, for new documents that belong to no family of near-copies. So
 //! all that is near them is a neighbour that its sketch would not confirm.
 
+use nearprint::cli::measure::numbers::ratio;
+use nearprint_fingerprint::Fingerprint;
+
 use crate::data::Stored;
 use crate::random::Stream;
 use crate::report::Fact;
-use nearprint::cli::measure::numbers::ratio;
-use nearprint_fingerprint::Fingerprint;
 
 /// The documents whose surroundings are counted.
 const DOCUMENTS: usize = 256;

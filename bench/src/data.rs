@@ -6,12 +6,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::like_text::LikeText;
-use crate::random::Stream;
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
 use nearprint_index::view::{Shape, View};
+
+use crate::like_text::LikeText;
+use crate::random::Stream;
 
 /// Events in each delta of a built view: several times the default of a service, which builds
 /// faster and makes no difference afterwards.
@@ -376,8 +377,9 @@ pub fn view_holding(stored: &Stored, distance_max: Distance, mut at: impl FnMut(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use nearprint_index::scope::Scope;
+
+    use super::*;
 
     const DISTANCE: Distance = Distance::new(3).expect("below 64");
 

@@ -7,14 +7,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use nearprint::cli::measure::arguments::count;
+use nearprint_fingerprint::Fingerprint;
+use nearprint_text::{Analysis, analyse_text};
 
 use crate::arguments::Drawn;
 use crate::data::Fresh;
 use crate::pages;
 use crate::progress::Progress;
-use nearprint::cli::measure::arguments::count;
-use nearprint_fingerprint::Fingerprint;
-use nearprint_text::{Analysis, analyse_text};
 
 /// The lengths of the passages that a model is fitted to, in bytes.
 const PASSAGE_BYTES: std::ops::Range<u64> = 600..8_192;

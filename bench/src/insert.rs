@@ -8,6 +8,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
+use nearprint::cli::measure::arguments::count;
+use nearprint::cli::measure::limits;
+use nearprint::cli::measure::numbers::{float, per_second, ratio};
+use nearprint::server::Settings;
+use nearprint_engine::Stats;
+use nearprint_engine::machine::change::PACKED_MAX;
+use nearprint_fingerprint::Distance;
 
 use crate::arguments::Data;
 use crate::clock::Stopwatch;
@@ -18,13 +25,6 @@ use crate::progress::Progress;
 use crate::report::{Fact, Report, Row};
 use crate::scratch::{self, Driven, Scratch, index_bytes};
 use crate::verify::Verdict;
-use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::limits;
-use nearprint::cli::measure::numbers::{float, per_second, ratio};
-use nearprint::server::Settings;
-use nearprint_engine::Stats;
-use nearprint_engine::machine::change::PACKED_MAX;
-use nearprint_fingerprint::Distance;
 
 const BATCH: &str = "a packed batch";
 

@@ -10,15 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-
-use crate::arguments::Data;
-use crate::clock::{Stopwatch, pause};
-use crate::data::{Dice, Stored};
-use crate::latency::Latencies;
-use crate::process;
-use crate::progress::Progress;
-use crate::report::{Fact, Report, Row};
-use crate::scratch::{Driven, Scratch};
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
 use nearprint_engine::document::{Expiry, Namespace, Packed, Sequence};
 use nearprint_engine::machine::change::PACKED_MAX;
@@ -29,6 +20,15 @@ use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
 use nearprint_index::scope::NamespaceKey;
 use nearprint_index::view::{Put, Shape, View};
+
+use crate::arguments::Data;
+use crate::clock::{Stopwatch, pause};
+use crate::data::{Dice, Stored};
+use crate::latency::Latencies;
+use crate::process;
+use crate::progress::Progress;
+use crate::report::{Fact, Report, Row};
+use crate::scratch::{Driven, Scratch};
 
 /// Documents of a namespace, where there are many.
 const OF_NAMESPACE: u64 = 10;

@@ -19,9 +19,10 @@
     reason = "a model is no more exact than its numbers"
 )]
 
+use nearprint_fingerprint::{Fingerprint, Margins};
+
 use crate::data::Dice;
 use crate::random::Stream;
-use nearprint_fingerprint::{Fingerprint, Margins};
 
 /// The bits of a fingerprint.
 const BITS: usize = 64;

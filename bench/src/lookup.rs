@@ -13,6 +13,14 @@ use std::sync::Barrier;
 use std::thread;
 
 use anyhow::Result;
+use nearprint::cli::measure::arguments::count;
+use nearprint::cli::measure::limits;
+use nearprint::cli::measure::numbers::{per_second, ratio};
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+use nearprint_index::cost::Estimate;
+use nearprint_index::plan::Plans;
+use nearprint_index::scope::Scope;
+use nearprint_index::view::View;
 
 use crate::arguments::{Data, threads};
 use crate::clock::{Stopwatch, overhead_ns};
@@ -24,14 +32,6 @@ use crate::progress::Progress;
 use crate::random::Stream;
 use crate::report::{Fact, Model, Report, Row};
 use crate::verify;
-use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::limits;
-use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
-use nearprint_index::cost::Estimate;
-use nearprint_index::plan::Plans;
-use nearprint_index::scope::Scope;
-use nearprint_index::view::View;
 
 const QUERIES_DEFAULT: u64 = 1_000_000;
 /// Queries into the cluster have thousands of hits each.

@@ -14,6 +14,15 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::future::ready;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use nearprint::cli::measure::arguments::count;
+use nearprint::cli::measure::limits;
+use nearprint::cli::measure::numbers::{per_second, ratio};
+use nearprint_engine::document::Document;
+use nearprint_engine::machine::change::PACKED_MAX;
+use nearprint_engine::machine::query::{Criteria, Hit};
+use nearprint_engine::{GroupsRequest, GroupsState, PackedQuery, QueryOptions, Reach};
+use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::view::Near;
 use tokio::runtime;
 
 use crate::arguments::{Data, threads};
@@ -24,15 +33,6 @@ use crate::progress::Progress;
 use crate::report::{Report, Row};
 use crate::scratch::{self, BATCHES_AHEAD, Driven, Scratch, index_bytes};
 use crate::verify::Verdict;
-use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::limits;
-use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint_engine::document::Document;
-use nearprint_engine::machine::change::PACKED_MAX;
-use nearprint_engine::machine::query::{Criteria, Hit};
-use nearprint_engine::{GroupsRequest, GroupsState, PackedQuery, QueryOptions, Reach};
-use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint_index::view::Near;
 
 /// Listed hits of a look-up: the maximum of a request, so that a plant is among them.
 const LIMIT: usize = 1_000;

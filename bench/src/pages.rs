@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-
-use crate::data::Dice;
 use nearprint_files::{Body, Documents, ReadOptions};
 use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
 use nearprint_text::{analyse_text, text_of_html};
+
+use crate::data::Dice;
 
 /// A page has so many bytes, up to the end of a word.
 pub(super) const BYTES: Range<u64> = 6_144..8_192;

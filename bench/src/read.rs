@@ -7,12 +7,12 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use nearprint::cli::measure::numbers::per_second;
+use nearprint_files::{Documents, Format, ReadOptions};
 
 use crate::clock::Stopwatch;
 use crate::progress::Progress;
 use crate::report::{Report, Row};
-use nearprint::cli::measure::numbers::per_second;
-use nearprint_files::{Documents, Format, ReadOptions};
 
 /// The arguments of `bench read`.
 #[derive(Debug, clap::Args)]

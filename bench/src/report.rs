@@ -2,17 +2,17 @@
 
 use std::fmt;
 
+use nearprint::cli::columns::{Column, table};
+use nearprint::cli::measure::limits::Limit;
+use nearprint::cli::measure::numbers::{bytes, count, float, number, time};
+use nearprint_fingerprint::Distance;
+use nearprint_index::cost::Estimate;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::latency::Latencies;
 use crate::machine::Machine;
 use crate::verify::Verdict;
-use nearprint::cli::columns::{Column, table};
-use nearprint::cli::measure::limits::Limit;
-use nearprint::cli::measure::numbers::{bytes, count, float, number, time};
-use nearprint_fingerprint::Distance;
-use nearprint_index::cost::Estimate;
 
 /// The results of a benchmark.
 #[derive(Debug, Serialize)]

@@ -6,14 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tokio::runtime::{self, Runtime};
-
-use crate::clock::{Stopwatch, pause};
-use crate::data::{Queries, Stored};
-use crate::latency::Latencies;
-use crate::process;
-use crate::progress::Progress;
-use crate::verify::Verdict;
 use nearprint::cli::error_report::ErrorReport;
 use nearprint::config::Config;
 use nearprint::server::Settings;
@@ -22,6 +14,14 @@ use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_engine::machine::query::Criteria;
 use nearprint_engine::{Admission, Engine, PackedInserted, Pending, Stats};
 use nearprint_fingerprint::Distance;
+use tokio::runtime::{self, Runtime};
+
+use crate::clock::{Stopwatch, pause};
+use crate::data::{Queries, Stored};
+use crate::latency::Latencies;
+use crate::process;
+use crate::progress::Progress;
+use crate::verify::Verdict;
 
 /// Packed batches in flight at a time, as many as the service has of one request.
 pub(super) const BATCHES_AHEAD: usize = 4;

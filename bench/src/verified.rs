@@ -12,6 +12,13 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use nearprint::cli::measure::arguments::{count, distance};
+use nearprint::cli::measure::limits;
+use nearprint::cli::measure::numbers::{per_second, ratio};
+use nearprint_engine::document::{Document, DocumentId};
+use nearprint_engine::machine::query::{Criteria, Hit, Verification};
+use nearprint_engine::{Admission, QueryOptions};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 use tokio::runtime;
 
 use crate::clock::Stopwatch;
@@ -22,13 +29,6 @@ use crate::random::Stream;
 use crate::report::{Report, Row};
 use crate::scratch::{Driven, Scratch, index_bytes};
 use crate::verify::Verdict;
-use nearprint::cli::measure::arguments::{count, distance};
-use nearprint::cli::measure::limits;
-use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint_engine::document::{Document, DocumentId};
-use nearprint_engine::machine::query::{Criteria, Hit, Verification};
-use nearprint_engine::{Admission, QueryOptions};
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 
 /// The number of documents in a family.
 const FAMILY: u64 = 10;

@@ -6,12 +6,12 @@
 //! one. Not timed.
 
 use anyhow::{Result, bail};
-use serde::Serialize;
-
-use crate::data::{Queries, Stored};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::scope::Scope;
 use nearprint_index::view::{Near, View};
+use serde::Serialize;
+
+use crate::data::{Queries, Stored};
 
 /// Queries that are compared with all stored fingerprints, one by one.
 const SCANNED: usize = 32;

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use memory::MemoryDisk;
 use nearprint::access::{self, Access};
 use nearprint::config::{Config, ConfigError, Sources};
 use nearprint::http::{self, Service};
@@ -30,8 +31,6 @@ use nearprint_text::{Extract, Method, Source, SpectralModel, Wanted};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 use xxhash_rust::xxh3::xxh3_128;
-
-use memory::MemoryDisk;
 
 /// A target's name and what it does with bytes.
 pub type Target = (&'static str, fn(&[u8]));

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use serde_json::{Map, Value, json};
-
-use super::error_report::ErrorReport;
 use nearprint_engine::read_model;
 use nearprint_files::Body;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Source, Wanted};
 use nearprint_text::{Recipe, UnknownRecipe};
+use serde_json::{Map, Value, json};
+
+use super::error_report::ErrorReport;
 
 /// The fields of a document in a request.
 pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {

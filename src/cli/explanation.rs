@@ -1,8 +1,9 @@
 //! Explanations for people: the heaviest features, the bits that flip first, and why two documents
 //! differ.
 
-use super::columns::{Column, table};
 use nearprint_text::{DifferingBit, Explained, HeavyFeature};
+
+use super::columns::{Column, table};
 
 /// Why a document has its fingerprint.
 pub(super) fn why(explained: &Explained) -> String {

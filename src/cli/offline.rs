@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nearprint_engine::open::offline::OfflineDirectory;
 
 use super::error_report::ErrorReport;
-use nearprint_engine::open::offline::OfflineDirectory;
 
 /// Which data directory.
 #[derive(Debug, clap::Args)]

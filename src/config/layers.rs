@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use nearprint_engine::directory_file::DirectoryFile;
 use strsim::levenshtein as edits;
 use toml::{Table, Value};
 
 use super::error::{ConfigError, UnknownVariable};
 use super::keys::{Config, DEFAULT_TOML};
 use super::variables::{self, PREFIX};
-use nearprint_engine::directory_file::DirectoryFile;
 
 /// Where the configuration comes from, in addition to the embedded defaults.
 #[derive(Debug, Clone, Default)]

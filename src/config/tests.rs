@@ -3,12 +3,13 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use super::*;
-use crate::server::Settings;
-use crate::telemetry;
 use nearprint_engine::Durability;
 use nearprint_fingerprint::Distance;
 use nearprint_text::Recipe;
+
+use super::*;
+use crate::server::Settings;
+use crate::telemetry;
 
 fn with(environment: &[(&str, &str)]) -> Sources {
     let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.into());

@@ -7,14 +7,15 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::ConfigError;
-use super::keys::Config;
-use crate::server::Settings;
-use crate::{access, http, server, telemetry};
 use nearprint_engine::{Durability, SearchKind};
 use nearprint_fingerprint::Distance;
 use nearprint_text::Extract;
 use nearprint_text::{Recipe, UnknownRecipe};
+
+use super::error::ConfigError;
+use super::keys::Config;
+use crate::server::Settings;
+use crate::{access, http, server, telemetry};
 
 const MS_MIN: u64 = 10;
 const MINUTES_10_MS: u64 = 600_000;

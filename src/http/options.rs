@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::http::host::HostNames;
 use nearprint_engine::machine::query::SearchKind;
 use nearprint_fingerprint::Distance;
 use nearprint_text::Recipe;
 use nearprint_text::{Extract, SpectralModel};
+
+use crate::http::host::HostNames;
 
 /// The limits of the API, and the defaults of a request.
 #[derive(Debug, Clone)]

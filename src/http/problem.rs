@@ -10,12 +10,11 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use nearprint_engine::Refused;
 use nearprint_engine::document::{BadDocumentId, BadNamespace, DocumentId, Namespace};
 use nearprint_text::{BadFeatures, BadVector, EmptyDocument, NoFingerprint};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// How long a client should wait before it repeats a request that was refused (503), in seconds.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");

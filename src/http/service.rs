@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
+use nearprint_engine::{Engine, Readiness, Refused, Stats};
+use nearprint_text::Recipe;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -15,8 +17,6 @@ use crate::http::reply::replies::Replies;
 use crate::http::request::body::{self, Bodies};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::RequestKind;
-use nearprint_engine::{Engine, Readiness, Refused, Stats};
-use nearprint_text::Recipe;
 
 /// Bodies up to this size are analysed on the async thread, where a text of this size costs 0.15 ms
 /// of CPU. Handing a body over costs as much as analysing 8 KB. Above this size other requests of

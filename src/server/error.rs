@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use nearprint_engine::OpenError;
+
 use super::tls::TlsError;
 use crate::access::AccessError;
-use nearprint_engine::OpenError;
 
 /// Why the server does not start, or stops by itself.
 #[derive(Debug, thiserror::Error)]

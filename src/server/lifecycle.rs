@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearprint_engine::Engine;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -16,7 +17,6 @@ use super::error::ServeError;
 use super::options::{Options, Settings};
 use crate::metrics::{self, EngineMetrics};
 use crate::{http, telemetry};
-use nearprint_engine::Engine;
 
 /// Connections that the operating system queues until they are accepted.
 const BACKLOG: u32 = 1_024;

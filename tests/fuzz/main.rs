@@ -8,7 +8,7 @@
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
 
-#[path = "../common/options.rs"]
+#[path = "../../crates/engine/tests/common/options.rs"]
 mod common;
 #[path = "../common/hostile.rs"]
 mod hostile_pages;

@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use crate::common;
 use nearprint_engine::document::{
     Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence,
 };
@@ -17,6 +16,7 @@ use nearprint_engine::storage::{
 use nearprint_engine::{Admission, Engine, Options};
 use nearprint_fingerprint::Fingerprint;
 
+use crate::common;
 use crate::targets::memory::MemoryDisk;
 
 /// As in `fuzz/src/lib.rs`.

@@ -1,6 +1,6 @@
 //! Promise: a client that leaves does no harm, over HTTP: a write took effect as a whole or not at
 //! all, a batch up to some line, and repeating the request shows which.
-//! `tests/concurrency/abandoned.rs` tests the same in process, with the permits of the queue.
+//! `crates/engine/tests/concurrency/abandoned.rs` tests the same in process, with the permits of the queue.
 
 use std::fmt::Write as _;
 

@@ -46,7 +46,7 @@ fn of_64_concurrent_near_identical_documents_exactly_one_is_inserted() {
     }
 }
 
-/// Over HTTP what `tests/concurrency` does in process: 64 clients on connections of their own, all
+/// Over HTTP what `crates/engine/tests/concurrency` does in process: 64 clients on connections of their own, all
 /// members of a cluster sent at about one time.
 #[test]
 fn each_of_ten_thousand_clusters_has_one_winner() {

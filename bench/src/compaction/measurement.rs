@@ -9,12 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::figures::{Figures, Written};
-use super::simulation::{Rates, Setup};
-use crate::clock::{Stopwatch, pause};
-use crate::data::Stored;
-use crate::process;
-use crate::progress::Progress;
 use nearprint::cli::measure::numbers::float;
 use nearprint_engine::document::Sequence;
 use nearprint_fingerprint::Distance;
@@ -25,6 +19,13 @@ use nearprint_index::levels::segment::Segment;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
 use nearprint_index::view::{Shape, View};
+
+use super::figures::{Figures, Written};
+use super::simulation::{Rates, Setup};
+use crate::clock::{Stopwatch, pause};
+use crate::data::Stored;
+use crate::process;
+use crate::progress::Progress;
 
 /// Fingerprints inserted between two looks at what is to be installed.
 const BATCH: usize = 4_096;

@@ -11,17 +11,17 @@ use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
-use serde::Serialize;
-
-use crate::data::Stored;
-use crate::machine::Machine;
 use figures::{COLUMNS, Figures, Row};
 use nearprint::cli::columns::{Column, table};
 use nearprint::cli::measure::arguments::{count, distance};
 use nearprint::cli::measure::numbers;
 use nearprint_fingerprint::Distance;
 use nearprint_index::plan::Plans;
+use serde::Serialize;
 use simulation::{Rates, Setup};
+
+use crate::data::Stored;
+use crate::machine::Machine;
 
 /// The arguments of `bench compaction`.
 #[derive(Debug, clap::Args)]

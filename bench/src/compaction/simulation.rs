@@ -8,14 +8,14 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
-
-use super::figures::{Figures, Written};
 use nearprint::cli::measure::numbers::float;
 use nearprint_index::compaction::policy::{
     self, FULL_DELTAS_MAX, Levels, Load, Merge, SegmentSize, TableSize,
 };
 use nearprint_index::plan::SMALL_MAX;
+use serde::Serialize;
+
+use super::figures::{Figures, Written};
 
 /// A large merge frees its inputs a quarter at a time.
 const PARTITIONS: u64 = 4;

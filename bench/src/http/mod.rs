@@ -25,6 +25,12 @@ use std::thread;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use hyper::Method;
+use nearprint::cli::measure::arguments::count;
+use nearprint::cli::measure::limits;
+use nearprint::cli::measure::numbers::{per_second, ratio};
+use nearprint_engine::Engine;
+use nearprint_engine::machine::change::PACKED_MAX;
+use nearprint_fingerprint::{Distance, Fingerprint};
 use serde_json::json;
 
 use self::bare::Bare;
@@ -42,12 +48,6 @@ use crate::prose;
 use crate::report::{Fact, Report, Row};
 use crate::scratch::{self, Scratch};
 use crate::verify::Verdict;
-use nearprint::cli::measure::arguments::count;
-use nearprint::cli::measure::limits;
-use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint_engine::Engine;
-use nearprint_engine::machine::change::PACKED_MAX;
-use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// Fingerprints inserted by one request: 8 MB.
 const INSERTED_AT_A_TIME: usize = 1_000_000;

@@ -9,6 +9,8 @@ use std::hint::black_box;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use hyper::Method;
+use nearprint::cli::measure::numbers::{per_second, ratio};
+use nearprint_text::analyse_text;
 use serde_json::json;
 
 use super::client::{Clients, Sent};
@@ -20,8 +22,6 @@ use crate::process;
 use crate::progress::Progress;
 use crate::prose;
 use crate::report::{Fact, Report, Row};
-use nearprint::cli::measure::numbers::{per_second, ratio};
-use nearprint_text::analyse_text;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const NDJSON: &str = "application/x-ndjson";

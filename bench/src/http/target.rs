@@ -5,15 +5,15 @@ use std::sync::{Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
+use nearprint::cli::error_report::ErrorReport;
+use nearprint::metrics;
+use nearprint::server::{self, Settings};
+use nearprint_engine::Engine;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::connection::{self, Connection};
 use crate::scratch;
-use nearprint::cli::error_report::ErrorReport;
-use nearprint::metrics;
-use nearprint::server::{self, Settings};
-use nearprint_engine::Engine;
 
 /// A service to ask.
 pub(super) struct Target {

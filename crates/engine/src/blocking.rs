@@ -1,6 +1,6 @@
 //! Work that may block, on threads that may block.
 
-use crate::error::Refused;
+use crate::api::error::Refused;
 
 /// Runs `work` on a thread of the runtime that may block.
 ///

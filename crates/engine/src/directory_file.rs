@@ -8,10 +8,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use nearprint_fingerprint::Distance;
+
 use crate::storage::{
     Disk, FileKind, Identity, RealDisk, SealedReader, SealedWriter, StorageError,
 };
-use nearprint_fingerprint::Distance;
 
 /// The name of its file.
 pub const NAME: &str = "directory";

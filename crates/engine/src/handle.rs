@@ -1,22 +1,27 @@
 //! The handle: what the layers above call.
 
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_text::SpectralModel;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use crate::background::reclaimer::ReclaimerThread;
+use crate::api::error::{OpenError, Refused};
+use crate::api::observer::Observer;
+use crate::api::options::Options;
+use crate::api::replies::{
+    Admission, Findings, OnDuplicate, PackedInserted, PackedQuery, QueryOptions, Readiness,
+    Removed, SnapshotInfo, StoredDocument, Written,
+};
 use crate::background::snapshot::snapshots::Export;
-use crate::background::snapshot::snapshotter::{SnapshotRequest, Snapshotter};
-use crate::background::spawn::{Stoppable, join, spawn};
-use crate::background::{flusher, groups, merger, remover, syncer};
+use crate::background::snapshot::snapshotter::SnapshotRequest;
+use crate::background::threads::Threads;
 use crate::blocking::off_async;
 use crate::clock;
 use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
-use crate::error::{OpenError, Refused};
 use crate::groups::board::Board;
 use crate::machine::change::PACKED_MAX;
 use crate::machine::commands::{
@@ -25,27 +30,16 @@ use crate::machine::commands::{
 use crate::machine::jobs::{Job, JobState, Purge};
 use crate::machine::query::{Criteria, Sought};
 use crate::machine::search::{PackedSearch, Probe, nearest};
-use crate::observer::Observer;
 use crate::open::recovery::{Recovered, recover};
-use crate::options::{Durability, Options};
+use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::found::{Checked, Found, Unread};
 use crate::read::reader::{self, Listing, Lookup};
 use crate::read::scheduler::{BatchScheduler, Share, piece};
-use crate::replies::{
-    Admission, Findings, OnDuplicate, PackedInserted, PackedQuery, QueryOptions, Readiness,
-    Removed, SnapshotInfo, StoredDocument, Written,
-};
 use crate::shared::{Life, Message, Shared};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
-use crate::touches::Touches;
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::queued::{Pending, Queued};
-use crate::write::writer::Writer;
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
-use nearprint_index::levels::ids::IdKey;
-use nearprint_index::scope::NamespaceKey;
-use nearprint_text::SpectralModel;
 
 /// A single look-up that visits more cells is a piece of work for the batch scheduler: it takes
 /// more than about 100 us, for which an async thread would serve nobody else.
@@ -57,21 +51,6 @@ pub struct Engine {
     pub(super) shared: Arc<Shared>,
     /// `None` once the engine is closed.
     threads: Arc<Mutex<Option<Threads>>>,
-}
-
-#[derive(Debug)]
-struct Threads {
-    writer: JoinHandle<()>,
-    flusher: JoinHandle<()>,
-    snapshots: JoinHandle<()>,
-    snapshot_requests: Sender<SnapshotRequest>,
-    merges: Stoppable,
-    /// With the policy `interval` only.
-    syncs: Option<Stoppable>,
-    reclaim: Stoppable,
-    removals: Stoppable,
-    groups: Stoppable,
-    _lock: DirectoryLock,
 }
 
 impl Engine {
@@ -135,51 +114,7 @@ impl Engine {
             model,
             writer,
         });
-        let new_shared = || Arc::clone(&shared);
-        let (snapshot_requests, requests) = channel();
-        let (settle, settle_requests) = channel();
-        let snapshotter = Snapshotter {
-            shared: new_shared(),
-            snapshots,
-            disk: Arc::clone(disk),
-            requests,
-            settle,
-            last_ms: clock::now_ms(),
-            last_failed: false,
-            kept_index_bytes: [shared.published.load().view.settled_bytes(); 2],
-        };
-        let reclaimer = core.reclaimer();
-        let writer = Writer::new(core, new_shared(), inbox);
-        let (flushed, merged, synced) = (new_shared(), new_shared(), new_shared());
-        let grouped = new_shared();
-        let syncs = match shared.options.durability {
-            Durability::Interval { ms } => Some(Stoppable::spawn(&shared, "syncs", |stopped| {
-                move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
-            })?),
-            Durability::Always | Durability::None => None,
-        };
-        let threads = Threads {
-            writer: spawn(&shared, "writer", move || writer.run())?,
-            snapshots: spawn(&shared, "snapshots", move || snapshotter.run())?,
-            snapshot_requests,
-            flusher: spawn(&shared, "flusher", move || flusher::run(&flushed, &settle_requests))?,
-            merges: Stoppable::spawn(&shared, "merges", |stopped| {
-                move || merger::run(&merged, &stopped)
-            })?,
-            syncs,
-            reclaim: Stoppable::spawn(&shared, "reclaim", |stopped| {
-                let reclaimer = ReclaimerThread::new(new_shared(), reclaimer, stopped);
-                move || reclaimer.run()
-            })?,
-            removals: Stoppable::spawn(&shared, "removals", |stopped| {
-                let remover = remover::Remover::new(new_shared(), stopped);
-                move || remover.run()
-            })?,
-            groups: Stoppable::spawn(&shared, "groups", |stopped| {
-                move || groups::run(&grouped, &stopped)
-            })?,
-            _lock: lock,
-        };
+        let threads = Threads::start(&shared, disk, (core, snapshots), inbox, lock)?;
         Ok(Self { shared, threads: Arc::new(Mutex::new(Some(threads))) })
     }
 
@@ -464,24 +399,9 @@ impl Engine {
     pub fn close(&self) {
         self.shared.enter(Life::Stopping);
         let threads = self.threads.lock().expect("no panic while it is locked").take();
-        let Some(threads) = threads else { return };
-        // When the channel closes the snapshotter takes the last snapshot, for which it needs the
-        // writer.
-        drop(threads.snapshot_requests);
-        threads.groups.stop();
-        threads.removals.stop();
-        threads.reclaim.stop();
-        join(threads.snapshots);
-        // The snapshotter had the flusher's only request channel.
-        self.shared.wake_flusher();
-        join(threads.flusher);
-        threads.merges.stop();
-        if let Some(syncs) = threads.syncs {
-            syncs.stop();
+        if let Some(threads) = threads {
+            threads.stop(&self.shared);
         }
-        // A writer that failed has ended already.
-        drop(self.shared.writer.send(Message::Stop));
-        join(threads.writer);
     }
 
     /// Resolves when a fault has stopped writes for good: the process should exit with an error.

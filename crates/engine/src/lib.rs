@@ -47,31 +47,27 @@
 //!
 //! The simulation tests drive [`mod@write::core`] directly and crash it at every point.
 
+pub(crate) mod api;
 pub(crate) mod background;
 #[doc(hidden)]
 pub mod directory_file;
 pub mod document;
-pub(crate) mod error;
 pub(crate) mod groups;
 pub(crate) mod handle;
 #[doc(hidden)]
 pub mod machine;
+#[doc(hidden)]
 pub mod open;
-pub(crate) mod options;
 pub(crate) mod published;
 pub(crate) mod read;
-pub(crate) mod replies;
 #[doc(hidden)]
 pub mod storage;
 pub(crate) mod write;
 
 mod blocking;
 mod clock;
-mod observer;
 pub(crate) mod originals;
 mod shared;
-mod stats;
-pub(crate) mod touches;
 
 #[cfg(test)]
 mod simulation;
@@ -85,19 +81,19 @@ pub use crate::groups::jobs::{
 pub use crate::machine::commands::Verdict;
 pub use crate::machine::jobs::{Job, JobState, Purge, Reach};
 pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
-pub use crate::originals::{Original, OriginalsOrder, OriginalsPage, OriginalsQuery};
+pub use crate::originals::query::{Original, OriginalsOrder, OriginalsPage, OriginalsQuery};
+pub use crate::originals::touches::Touch;
 pub use crate::read::found::{Checked, Found, Shown};
 pub use crate::read::listing::{DocumentStream, ListQuery};
 pub use crate::read::scheduler::Share;
-pub use crate::touches::Touch;
 pub use crate::write::queued::Pending;
-pub use error::{OpenError, Refused};
-pub use handle::Engine;
-pub use observer::Observer;
-pub use open::model::read_file as read_model;
-pub use options::{Durability, Options, SMALL_SEGMENT_MAX};
-pub use replies::{
+pub use api::error::{OpenError, Refused};
+pub use api::observer::Observer;
+pub use api::options::{Durability, Options, SMALL_SEGMENT_MAX};
+pub use api::replies::{
     Admission, Findings, MemoryStats, NamespaceInfo, OnDuplicate, PackedInserted, PackedQuery,
     Page, PageOptions, QueryOptions, Readiness, RecordSpace, Removed, SegmentStats, SnapshotInfo,
     Stats, StoredDocument, Written,
 };
+pub use handle::Engine;
+pub use open::model::read_file as read_model;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use nearprint_index::view::View;
+
 use crate::machine::apply::Machine;
 use crate::machine::jobs::Jobs;
 use crate::storage::Records;
-use nearprint_index::view::View;
 
 /// A state with its records. The records are pinned: those of the view's documents stay readable
 /// for the life of this value, even if their files are reclaimed.

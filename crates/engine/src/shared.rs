@@ -5,24 +5,24 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-
-use crate::document::Sequence;
-use crate::error::Refused;
-use crate::groups::board::Board;
-use crate::observer::Observer;
-use crate::options::Options;
-use crate::published::Published;
-use crate::read::scheduler::BatchScheduler;
-use crate::replies::{Readiness, RecordSpace, SnapshotInfo};
-use crate::touches::Touches;
-use crate::write::command::{Bounds, Command};
-use crate::write::core::Durable;
-use crate::write::queued::{Pending, Queued, QueuedWrite};
 use nearprint_index::compaction::built::Built;
 use nearprint_index::levels::segment::Segment;
 use nearprint_index::view::View;
 use nearprint_text::SpectralModel;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use crate::api::error::Refused;
+use crate::api::observer::Observer;
+use crate::api::options::Options;
+use crate::api::replies::{Readiness, RecordSpace, SnapshotInfo};
+use crate::document::Sequence;
+use crate::groups::board::Board;
+use crate::originals::touches::Touches;
+use crate::published::Published;
+use crate::read::scheduler::BatchScheduler;
+use crate::write::command::{Bounds, Command};
+use crate::write::core::Durable;
+use crate::write::queued::{Pending, Queued, QueuedWrite};
 
 /// State shared by the handle, the writer and the background threads.
 #[derive(Debug)]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-
 use nearprint_fingerprint::Fingerprint;
 
 /// The longest record in bytes, after decompression. Longer ones are reported and skipped.

@@ -17,12 +17,13 @@
     reason = "an estimate decides nothing that is stored"
 )]
 
+use nearprint_fingerprint::{Distance, Sample};
+
 use crate::buckets;
 use crate::plan::{Plan, Plans, TablePlan};
 use crate::tables::geometry;
 use crate::tables::geometry::Geometry;
 use crate::tables::line::SPAN_MAX;
-use nearprint_fingerprint::{Distance, Sample};
 
 /// The largest number of slots of a table, since entries are numbered by 32 bits.
 pub const SLOTS_MAX: f64 = 4_294_967_296.0;

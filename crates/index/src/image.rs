@@ -8,6 +8,7 @@
 use std::io::{self, Read, Write};
 
 use bytemuck::{Pod, Zeroable};
+use nearprint_fingerprint::Distance;
 
 use crate::buckets::{self, Buckets};
 use crate::document::{Expiry, Sequence};
@@ -21,7 +22,6 @@ use crate::permutation::Permuted;
 use crate::plan::{Plan, Plans};
 use crate::tables::geometry::Geometry;
 use crate::tables::table::{Extra, Table};
-use nearprint_fingerprint::Distance;
 
 #[cfg(target_endian = "big")]
 compile_error!("images are memory as it lies, and little-endian");

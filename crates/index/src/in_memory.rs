@@ -9,6 +9,8 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use nearprint_fingerprint::{Distance, Fingerprint};
+
 use crate::compaction::policy::Load;
 use crate::document::Sequence;
 use crate::levels::ids::IdKey;
@@ -16,7 +18,6 @@ use crate::permutation::Permutation;
 use crate::plan::SMALL_MAX;
 use crate::scope::Scope;
 use crate::view::{Near, Put, Shape, View};
-use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// The number of events of a delta, as many as the service has by default.
 const DELTA_EVENTS: usize = 32_768;

@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use nearprint_fingerprint::Distance;
 use smallvec::SmallVec;
 
 use crate::buckets::Buckets;
@@ -19,7 +20,6 @@ use crate::permutation::Permuted;
 use crate::plan::{Plan, Radii};
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
-use nearprint_fingerprint::Distance;
 
 /// Queries whose lines are in flight together: enough to keep the memory busy, few enough that the
 /// lines stay in the first-level cache until they are read.

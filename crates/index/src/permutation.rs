@@ -5,9 +5,10 @@
 //! positions drawn from the directory's secret. A permutation of bits keeps Hamming distances, so
 //! nothing else changes. Cost: one instruction or sixteen loads ([`crate::kernel::permute`]).
 
+use nearprint_fingerprint::Fingerprint;
+
 use crate::kernel::Simd;
 use crate::kernel::permute::Permuter;
-use nearprint_fingerprint::Fingerprint;
 
 /// A fingerprint after the permutation, as tables store and compare it.
 pub type Permuted = u64;

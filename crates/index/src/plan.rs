@@ -15,10 +15,11 @@
 
 use std::fmt;
 
+use nearprint_fingerprint::Distance;
+
 use crate::permutation::Permuted;
 use crate::tables::fold;
 use crate::tables::fold::Head;
-use nearprint_fingerprint::Distance;
 
 /// The key by which a table is sorted: a rotated fingerprint, its upper half perhaps folded.
 ///

@@ -7,13 +7,13 @@
 
 use std::hash::Hasher as _;
 
+use nearprint_fingerprint::Fingerprint;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
 use crate::document::{Namespace, Sequence};
 use crate::levels::ids::IdKey;
 use crate::levels::posting::{Common, Posting};
 use crate::namespaces::NamespaceNumber;
-use nearprint_fingerprint::Fingerprint;
 
 /// Separates what is hashed. UTF-8 has none of these bytes, so no two inputs are the same.
 const OF_KEY: u8 = 0xfe;

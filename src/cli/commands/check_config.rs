@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use nearprint_engine::directory_file::DirectoryFile;
 
 use crate::cli::configuration::{load, serve_error};
 use crate::config::Sources;
 use crate::server;
-use nearprint_engine::directory_file::DirectoryFile;
 
 /// The arguments of `check-config`.
 #[derive(Debug, clap::Args)]

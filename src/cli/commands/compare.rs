@@ -3,17 +3,17 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
-use serde_json::json;
-
-use crate::cli::document::{self, MethodArgs};
-use crate::cli::explanation::differences;
-use crate::config::Config;
 use nearprint_engine::document::Document;
 use nearprint_engine::machine::query::{Criteria, FoundBy, SearchKind, Sought};
 use nearprint_files::Body;
 use nearprint_files::dedup::grouping;
 use nearprint_fingerprint::MinResemblance;
 use nearprint_text::{Analysis, Explained, Method};
+use serde_json::json;
+
+use crate::cli::document::{self, MethodArgs};
+use crate::cli::explanation::differences;
+use crate::config::Config;
 
 /// The arguments of `compare`.
 #[derive(Debug, clap::Args)]

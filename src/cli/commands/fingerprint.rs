@@ -4,12 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use nearprint_files::{Documents, Format, parse_features, parse_vector};
+use nearprint_text::{Analysis, Explained, Method};
 use serde_json::json;
 
 use crate::cli::document::{self, MethodArgs};
 use crate::cli::explanation::why;
-use nearprint_files::{Documents, Format, parse_features, parse_vector};
-use nearprint_text::{Analysis, Explained, Method};
 
 /// The arguments of `fingerprint`.
 #[derive(Debug, clap::Args)]

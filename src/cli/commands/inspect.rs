@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_engine::open::offline::Finding;
 
 use crate::cli::columns::{self, Column};
 use crate::cli::offline::{self, bar, damage_report};
-use nearprint_engine::open::offline::Finding;
 
 /// The arguments of `inspect`.
 #[derive(Debug, clap::Args)]

@@ -10,16 +10,16 @@ use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_fingerprint::Distance;
+use nearprint_index::compaction::policy;
+use nearprint_index::cost::{self, Costs, Estimate};
+use nearprint_index::plan::{Plan, Plans, SMALL_MAX};
 use serde::Serialize;
 
 use crate::cli::columns::{Column, table};
 use crate::cli::measure::arguments::{count as whole_count, distance};
 use crate::cli::measure::limits::{self, Limit};
 use crate::cli::measure::numbers::{bytes, count, float, number, time};
-use nearprint_fingerprint::Distance;
-use nearprint_index::compaction::policy;
-use nearprint_index::cost::{self, Costs, Estimate};
-use nearprint_index::plan::{Plan, Plans, SMALL_MAX};
 
 /// The largest count that is estimated: eight thousand of the largest processes.
 const COUNT_MAX: u64 = 1_000_000_000_000;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use clap::builder::NonEmptyStringValueParser;
+use nearprint_files::parse_vector;
 use serde_json::{Value, json};
 
 use crate::cli::client::ServiceArgs;
@@ -12,7 +13,6 @@ use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::reply::{Hit, HitDocument, Reply};
 use crate::cli::times;
-use nearprint_files::parse_vector;
 
 /// The arguments of `query`.
 #[derive(Debug, clap::Args)]

@@ -6,12 +6,12 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use nearprint_engine::open::offline::{SnapshotFound, restore, verify_export};
 
 use crate::cli::client::{Client, Credentials};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar, damage_report};
-use nearprint_engine::open::offline::{SnapshotFound, restore, verify_export};
 
 /// The suffix of an export that is not complete yet.
 const PARTIAL_SUFFIX: &str = ".partial";

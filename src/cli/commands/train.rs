@@ -4,12 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-
-use crate::cli::error_report::ErrorReport;
-use crate::cli::measure::numbers::count;
 use nearprint_files::{Body, Documents, Format};
 use nearprint_text::Recipe;
 use nearprint_text::{SAMPLE_MIN, Sample, check_vector};
+
+use crate::cli::error_report::ErrorReport;
+use crate::cli::measure::numbers::count;
 
 /// How often the progress is printed, in vectors.
 const PROGRESS_VECTORS: u64 = 10_000;

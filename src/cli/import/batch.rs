@@ -2,8 +2,9 @@
 
 use std::iter;
 
-use super::options::OnError;
 use nearprint_files::{BadEntry, Checkpoint, Documents, Entry};
+
+use super::options::OnError;
 
 /// The maximum number of documents in a batch.
 const DOCUMENTS_MAX: usize = 256;
@@ -61,8 +62,9 @@ fn content_bytes(document: &Entry) -> usize {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 
-    use super::*;
     use nearprint_files::ReadOptions;
+
+    use super::*;
 
     #[test]
     fn a_batch_is_full_by_number_or_by_bytes_and_nothing_is_lost() {

@@ -12,6 +12,7 @@ use axum::http::{Request, StatusCode};
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::BodyExt as _;
+use nearprint_engine::Engine;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::runtime::{self, Runtime};
@@ -23,7 +24,6 @@ use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
 use crate::http;
-use nearprint_engine::Engine;
 
 /// The smallest frame of a batch but the last. The service analyses each frame by itself, so that
 /// several keep all cores busy.

@@ -8,8 +8,9 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use crate::cli::reply::Reply;
 use nearprint_files::Entry;
+
+use crate::cli::reply::Reply;
 
 /// Members shown in addition to the representative.
 const MEMBERS_SHOWN_MAX: usize = 2;

@@ -3,7 +3,6 @@
 use std::num::NonZero;
 
 use clap::builder::NonEmptyStringValueParser;
-
 use nearprint_files::{BodyKind, Format, Mapping, ReadOptions};
 
 /// How each document is stored.

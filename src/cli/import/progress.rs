@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
-
 use nearprint_files::BytesRead;
 
 /// The time between two lines.

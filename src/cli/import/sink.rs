@@ -5,6 +5,7 @@ use std::io::{BufRead, Cursor};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nearprint_files::Entry;
 use serde_json::Value;
 
 use super::directory::Directory;
@@ -13,7 +14,6 @@ use crate::cli::client::{self, Client, Problem};
 use crate::cli::document;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
-use nearprint_files::Entry;
 
 /// How often lines are sent to a service that is too busy for them.
 const ROUNDS_MAX: usize = 60;
@@ -184,8 +184,9 @@ mod tests {
     use std::num::NonZero;
     use std::thread::{self, JoinHandle};
 
-    use super::*;
     use nearprint_files::{Body, Place, Raw};
+
+    use super::*;
 
     const OPTIONS: Options = Options {
         namespace: None,

@@ -11,12 +11,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{self, Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use nearprint_files::{Checkpoint, Stamp};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::sink::Sink;
 use crate::cli::error_report::ErrorReport;
-use nearprint_files::{Checkpoint, Stamp};
 
 /// A file of more bytes is no state.
 const BYTES_MAX: u64 = 64 << 10;

@@ -161,8 +161,9 @@ impl fmt::Display for Summary {
 mod tests {
     use std::path::Path;
 
-    use super::*;
     use nearprint_files::{BadEntry, Place, Position};
+
+    use super::*;
 
     fn reply(outcome: &str, stored: bool) -> Reply {
         Reply { outcome: outcome.to_owned(), stored, ..Reply::default() }

@@ -9,14 +9,14 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use procfs::process::Process;
-use serde::Serialize;
-
-use crate::cli::measure::numbers::{float, ratio};
 use nearprint_fingerprint::prefetch;
 use nearprint_index::cost::{Costs, LineCost};
 use nearprint_index::memory::array::Array;
 use nearprint_index::tables::line::Line;
+use procfs::process::Process;
+use serde::Serialize;
+
+use crate::cli::measure::numbers::{float, ratio};
 
 /// Array sizes that are measured in addition to the index: about an L2, an L3, and far more than
 /// both.

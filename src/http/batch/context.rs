@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nearprint_engine::document::Namespace;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -14,7 +15,6 @@ use crate::http::request::types::{
     CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY, RequestKind, RequestOptions,
 };
 use crate::http::service::Service;
-use nearprint_engine::document::Namespace;
 
 /// What is done with each document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

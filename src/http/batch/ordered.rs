@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
+use nearprint_engine::{Admission, Checked, Pending, Written};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -17,7 +18,6 @@ use crate::http::reply::wire::{
     CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
 };
 use crate::http::request::prepare::Prepared;
-use nearprint_engine::{Admission, Checked, Pending, Written};
 
 /// Replies are sent once they fill this, or when the next one is not finished yet.
 const REPLY_BYTES: usize = 16 * 1024;

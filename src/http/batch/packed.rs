@@ -18,6 +18,11 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream;
+use nearprint_engine::document::{Namespace, Packed};
+use nearprint_engine::{
+    Admission, Criteria, Engine, PackedInserted, PackedQuery, Pending, QueryOptions, Refused, Share,
+};
+use nearprint_fingerprint::Fingerprint;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -30,11 +35,6 @@ use crate::http::reply::wire::PackedInsertReply;
 use crate::http::request::body;
 use crate::http::request::lifetime::Lifetime;
 use crate::metrics;
-use nearprint_engine::document::{Namespace, Packed};
-use nearprint_engine::{
-    Admission, Criteria, Engine, PackedInserted, PackedQuery, Pending, QueryOptions, Refused, Share,
-};
-use nearprint_fingerprint::Fingerprint;
 
 /// Chunks of one batch that are worked on at one time.
 const CHUNKS_AHEAD: usize = 4;

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
+use nearprint_engine::Shown;
+use nearprint_fingerprint::Fingerprint;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
@@ -17,8 +19,6 @@ use crate::http::reply::wire::{FingerprintReply, QueryReply};
 use crate::http::request::body::{self, Reserved};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::lines::{Line, LineCutter};
-use nearprint_engine::Shown;
-use nearprint_fingerprint::Fingerprint;
 
 /// Documents that are prepared together. Each may have a few bytes, and take hundreds once it is
 /// prepared or refused.

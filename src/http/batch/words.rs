@@ -7,13 +7,13 @@ use axum::body::{Body, HttpBody as _};
 use bytes::BytesMut;
 use futures_util::FutureExt as _;
 use http_body_util::Full;
+use nearprint_engine::machine::change::PACKED_MAX;
+use nearprint_fingerprint::Fingerprint;
 use tokio::time::timeout_at;
 
 use crate::http::middleware::guard::Guarded;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body::{self, Bodies};
-use nearprint_engine::machine::change::PACKED_MAX;
-use nearprint_fingerprint::Fingerprint;
 
 /// The maximum number of fingerprints that are looked up or stored together.
 const CHUNK: usize = PACKED_MAX;

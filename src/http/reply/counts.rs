@@ -1,7 +1,8 @@
 //! Counts hits and outcomes for the metrics.
 
-use crate::metrics;
 use nearprint_engine::{Findings, Verdict};
+
+use crate::metrics;
 
 /// Counts the listed hits by distance.
 pub(crate) fn count_hits(findings: &Findings) {

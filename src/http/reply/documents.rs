@@ -1,5 +1,11 @@
 //! The JSON of what is stored: documents, lists of them, namespaces, and removals.
 
+use nearprint_engine::document::{DocumentId, Expiry, Metadata, Namespace};
+use nearprint_engine::{
+    NamespaceInfo, Original, OriginalsOrder, OriginalsPage, Page, Removed, StoredDocument, Touch,
+};
+use nearprint_fingerprint::{Fingerprint, Sketch};
+use nearprint_text::Recipe;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -7,12 +13,6 @@ use utoipa::ToSchema;
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::selection::{Cursor, Parts};
-use nearprint_engine::document::{DocumentId, Expiry, Metadata, Namespace};
-use nearprint_engine::{
-    NamespaceInfo, Original, OriginalsOrder, OriginalsPage, Page, Removed, StoredDocument, Touch,
-};
-use nearprint_fingerprint::{Fingerprint, Sketch};
-use nearprint_text::Recipe;
 
 /// A stored document.
 #[derive(Debug, Serialize, ToSchema)]

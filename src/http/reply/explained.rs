@@ -1,11 +1,11 @@
 //! The replies of `"explain": true`: why a document has its fingerprint, and why two differ.
 
+use nearprint_fingerprint::Fingerprint;
+use nearprint_text::Explained;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::reply::hex::Hex;
-use nearprint_fingerprint::Fingerprint;
-use nearprint_text::Explained;
 
 /// Why a document has its fingerprint.
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,5 +1,9 @@
 //! The JSON of groups of near-duplicates.
 
+use nearprint_engine::document::{DocumentId, Expiry, Namespace, Sequence};
+use nearprint_engine::{
+    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsState, MemberInfo, Page, Reach,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -8,10 +12,6 @@ use crate::http::reply::documents::as_json;
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::selection::Cursor;
-use nearprint_engine::document::{DocumentId, Expiry, Namespace, Sequence};
-use nearprint_engine::{
-    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsState, MemberInfo, Page, Reach,
-};
 
 /// A job that finds groups.
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,9 +1,8 @@
 //! Fingerprints and request ids in replies.
 
+use nearprint_fingerprint::Fingerprint;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
-
-use nearprint_fingerprint::Fingerprint;
 
 /// A fingerprint in a reply: a string of 16 lower-case hex digits, because a JavaScript client
 /// would lose bits of a number above 2^53.

@@ -1,10 +1,9 @@
 //! The JSON of jobs.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use nearprint_engine::document::Namespace;
 use nearprint_engine::{Job, JobState, Reach};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// A job: the removal of many documents.
 #[derive(Debug, Serialize, ToSchema)]

@@ -20,11 +20,11 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use bytes::Bytes;
+use nearprint_engine::{Findings, Found, Shown};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::http::problem::{Code, Problem};
-use nearprint_engine::{Findings, Found, Shown};
 
 /// Shorter replies are not counted.
 pub(crate) const SHORT_BYTES: usize = 16 << 10;

@@ -1,5 +1,10 @@
 //! The JSON of the replies. [`crate::http::request::types`] declares the requests.
 
+use nearprint_engine::document::{DocumentId, Expiry};
+use nearprint_engine::machine::query::{self, Verification};
+use nearprint_engine::{Findings, Verdict, Written};
+use nearprint_fingerprint::Fingerprint;
+use nearprint_text::Recipe;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -11,11 +16,6 @@ use crate::http::reply::explained::{
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
 use crate::http::request::prepare::Prepared;
-use nearprint_engine::document::{DocumentId, Expiry};
-use nearprint_engine::machine::query::{self, Verification};
-use nearprint_engine::{Findings, Verdict, Written};
-use nearprint_fingerprint::Fingerprint;
-use nearprint_text::Recipe;
 
 /// The reply of `/v1/fingerprint`.
 #[derive(Debug, Serialize, ToSchema)]

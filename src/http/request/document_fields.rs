@@ -7,6 +7,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use nearprint_engine::document::{DocumentId, Metadata, Namespace};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
@@ -19,7 +20,6 @@ use crate::http::request::escapes::unescaped;
 use crate::http::request::json::Object;
 use crate::http::request::report::{beginning, not_a_string};
 use crate::http::request::values::{Borrowed, Field, given, kind};
-use nearprint_engine::document::{DocumentId, Metadata, Namespace};
 
 /// Objects and arrays within one another in metadata. Most JSON parsers refuse much more.
 const METADATA_DEPTH_MAX: usize = 100;

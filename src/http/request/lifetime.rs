@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use nearprint_engine::document::Expiry;
+
 use crate::http::options::RequestDefaults;
 use crate::http::problem::Problem;
 use crate::http::request::types::RequestOptions;
-use nearprint_engine::document::Expiry;
 
 /// `expires_in` in seconds: up to a hundred years of 365.25 days.
 const EXPIRES_IN: RangeInclusive<u64> = 1..=3_155_760_000;

@@ -4,6 +4,11 @@
 //! caller decides on which thread it runs.
 
 use bytes::Bytes;
+use nearprint_engine::document::{Document, DocumentId, Metadata};
+use nearprint_engine::machine::query::{Criteria, SearchKind, Sought};
+use nearprint_engine::{OnDuplicate, QueryOptions};
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_text::{Analysis, Explained, Extract, Method, Source};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::http::options::RequestDefaults;
@@ -13,11 +18,6 @@ use crate::http::request::document_fields::{HitPart, IdIn, IdSource, Include, Me
 use crate::http::request::lifetime::Lifetime;
 use crate::http::request::types::{Fields, Needs, Parameters, RequestKind, RequestOptions};
 use crate::http::request::values::OnDuplicateChoice;
-use nearprint_engine::document::{Document, DocumentId, Metadata};
-use nearprint_engine::machine::query::{Criteria, SearchKind, Sought};
-use nearprint_engine::{OnDuplicate, QueryOptions};
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
-use nearprint_text::{Analysis, Explained, Extract, Method, Source};
 
 /// The types of the body of a single document, in words for the client.
 pub(crate) const TAKES: &str = "application/json, text/plain, text/html or application/xhtml+xml";

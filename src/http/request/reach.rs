@@ -9,10 +9,10 @@ use std::convert::Infallible;
 use axum::extract::FromRequestParts;
 use axum::http::Extensions;
 use axum::http::request::Parts;
+use nearprint_engine::document::{Document, Namespace};
 
 use crate::access::Namespaces;
 use crate::http::problem::{Code, Problem, quoted};
-use nearprint_engine::document::{Document, Namespace};
 
 /// The namespaces that a request may reach. Cheap to clone.
 #[derive(Debug, Clone)]

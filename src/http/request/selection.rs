@@ -4,6 +4,8 @@
 use std::ops::RangeInclusive;
 
 use axum::http::Uri;
+use nearprint_engine::document::{DocumentId, Namespace, Sequence};
+use nearprint_engine::{GroupsRequest, ListQuery, PageOptions, Purge};
 use percent_encoding::percent_decode_str;
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
@@ -16,8 +18,6 @@ use crate::http::request::prepare;
 use crate::http::request::reach::Reach;
 use crate::http::request::types::{RequestOptions, query_parameters};
 use crate::http::request::values::{Borrowed, Field, Id, given, given_parameter};
-use nearprint_engine::document::{DocumentId, Namespace, Sequence};
-use nearprint_engine::{GroupsRequest, ListQuery, PageOptions, Purge};
 
 /// How many items a page has.
 const LIMIT: RangeInclusive<u64> = 1..=1_000;

@@ -7,6 +7,9 @@
 
 use std::borrow::Cow;
 
+use nearprint_engine::document::Namespace;
+use nearprint_fingerprint::Fingerprint;
+use nearprint_text::Wanted;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -20,9 +23,6 @@ use crate::http::request::values::{
     Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, SearchChoice, Text,
     VectorIn, given, given_parameter,
 };
-use nearprint_engine::document::Namespace;
-use nearprint_fingerprint::Fingerprint;
-use nearprint_text::Wanted;
 
 /// Declares the options that any request may have.
 macro_rules! options {

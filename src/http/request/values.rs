@@ -8,6 +8,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use nearprint_engine::document::DocumentId;
+use nearprint_engine::machine::query::SearchKind;
+use nearprint_fingerprint::Fingerprint;
+use nearprint_text::DIMENSIONS_MAX;
+use nearprint_text::Extract;
 use serde::Deserialize;
 use serde::de::{
     Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
@@ -20,11 +25,6 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::http::request::escapes::unescaped;
 use crate::http::request::json;
 use crate::http::request::report::{beginning, not_a_string};
-use nearprint_engine::document::DocumentId;
-use nearprint_engine::machine::query::SearchKind;
-use nearprint_fingerprint::Fingerprint;
-use nearprint_text::DIMENSIONS_MAX;
-use nearprint_text::Extract;
 
 /// Reads a field of a body that is present, so that `null` is a wrong value and not a missing
 /// field.

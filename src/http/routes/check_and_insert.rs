@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use nearprint_engine::{Admission, Checked};
 
 use crate::http::batch::{self, Operation};
 use crate::http::description::{Packed, Problems};
@@ -17,7 +18,6 @@ use crate::http::request::types::{
     CheckAndInsertRequest,
 };
 use crate::http::service::Service;
-use nearprint_engine::{Admission, Checked};
 
 /// Store a document unless a near-duplicate of it is stored, as one atomic step.
 ///

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use nearprint_engine::Engine;
+use nearprint_engine::machine::query::{FoundBy, Verification};
+use nearprint_fingerprint::Margins;
 
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
@@ -17,9 +20,6 @@ use crate::http::request::types::{
     CompareRequest, ComparedDocument, Fields, Needs, RequestOptions,
 };
 use crate::http::service::Service;
-use nearprint_engine::Engine;
-use nearprint_engine::machine::query::{FoundBy, Verification};
-use nearprint_fingerprint::Margins;
 
 /// Compare two documents.
 ///

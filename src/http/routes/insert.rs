@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
+use nearprint_engine::Admission;
 
 use crate::http::batch::{self, Operation};
 use crate::http::description::{Packed, Problems};
@@ -14,7 +15,6 @@ use crate::http::reply::wire::{InsertReply, PackedInsertReply, Subject};
 use crate::http::request::reach::Reach;
 use crate::http::request::types::{INSERT, InsertBatchParameters, InsertParameters, InsertRequest};
 use crate::http::service::Service;
-use nearprint_engine::Admission;
 
 /// Store a document without looking for near-duplicates.
 ///

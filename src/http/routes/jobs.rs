@@ -6,6 +6,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
+use nearprint_engine::Job;
+use nearprint_engine::document::{Namespace, Sequence};
 
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
@@ -16,8 +18,6 @@ use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{PurgeRequest, last_of_path};
 use crate::http::service::Service;
-use nearprint_engine::Job;
-use nearprint_engine::document::{Namespace, Sequence};
 
 /// Remove many documents.
 ///

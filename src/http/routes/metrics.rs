@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use nearprint_engine::{JobState, Readiness, Stats};
 
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::routes::stats;
 use crate::http::service::Service;
 use crate::metrics::{self, float};
-use nearprint_engine::{JobState, Readiness, Stats};
 
 /// The metrics, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",

@@ -6,6 +6,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use nearprint_engine::Purge;
+use nearprint_engine::document::Namespace;
 
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
@@ -15,8 +17,6 @@ use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{PageParameters, last_of_path, page_limit};
 use crate::http::service::Service;
-use nearprint_engine::Purge;
-use nearprint_engine::document::Namespace;
 
 /// List the namespaces that have documents.
 ///

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use nearprint_engine::Export;
 
 use crate::http::description::{self, Problems};
 use crate::http::problem::Problem;
@@ -13,7 +14,6 @@ use crate::http::reply::streamed::{self, Pieces};
 use crate::http::reply::wire::{SnapshotReply, SnapshotsReply};
 use crate::http::request::parameters::NoParameters;
 use crate::http::service::Service;
-use nearprint_engine::Export;
 
 /// Take a snapshot now.
 ///

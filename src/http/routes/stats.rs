@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
+use nearprint_engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 use procfs::process::Process;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,7 +19,6 @@ use crate::http::request::parameters;
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{NamespaceParameter, named};
 use crate::http::service::Service;
-use nearprint_engine::{Durability, SegmentStats, SnapshotInfo, Stats};
 
 /// The state of the service in numbers, or the number of documents in a namespace.
 #[utoipa::path(get, path = "/v1/stats", tag = "operations",

@@ -14,15 +14,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use nearprint_index::compaction::policy::{self, Load};
+use nearprint_index::compaction::work::Work;
+use nearprint_index::view::{Parts, View};
 use tokio::sync::oneshot;
 
 use crate::background::pause::Writes;
 use crate::machine::jobs::Jobs;
 use crate::shared::{Message, Shared};
 use crate::write::core::Durable;
-use nearprint_index::compaction::policy::{self, Load};
-use nearprint_index::compaction::work::Work;
-use nearprint_index::view::{Parts, View};
 
 /// How often it checks for a full delta without being woken.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

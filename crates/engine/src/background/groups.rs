@@ -10,6 +10,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use nearprint_index::groups::{BYTES_EACH, Groups, Judge as _, Search};
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::view::{Expired, Selection};
+
 use crate::background::spawn::lower_priority;
 use crate::clock;
 use crate::document::{Namespace, Sequence};
@@ -19,10 +24,6 @@ use crate::groups::judge::{Ended, SketchJudge};
 use crate::published::Published;
 use crate::read::reader;
 use crate::shared::Shared;
-use nearprint_index::groups::{BYTES_EACH, Groups, Judge as _, Search};
-use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::scope::NamespaceKey;
-use nearprint_index::view::{Expired, Selection};
 
 /// How often it checks whether a job waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use nearprint_index::compaction::policy::Load;
+
 use crate::background::pause::Writes;
 use crate::background::spawn::lower_priority;
 use crate::clock;
 use crate::shared::{Life, Merging, Message, Shared};
-use nearprint_index::compaction::policy::Load;
 
 /// How often it checks whether there is something to merge.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -6,14 +6,15 @@
 //! change that began a namespace, the name stays as long as the namespace has documents. Of a job
 //! that is remembered, its begin, its end and the progress of its last step stay.
 
+use nearprint_fingerprint::Fingerprint;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::view::View;
+
 use crate::document::{Expiry, Namespace, Packed, Sequence};
 use crate::machine::change::{Change, Record};
 use crate::machine::jobs::Jobs;
 use crate::storage::RecordRef;
 use crate::write::core::Durable;
-use nearprint_fingerprint::Fingerprint;
-use nearprint_index::scope::NamespaceKey;
-use nearprint_index::view::View;
 
 /// The part of a record that is needed.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use nearprint_index::compaction::policy::Load;
+
 use crate::clock;
 use crate::document::Sequence;
 use crate::shared::Shared;
-use nearprint_index::compaction::policy::Load;
 
 /// The last write, as seen by a thread that checks from time to time.
 #[derive(Debug)]

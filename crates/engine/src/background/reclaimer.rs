@@ -18,10 +18,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use crate::api::replies::RecordSpace;
 use crate::background::needed::{Needed, NeededPart};
 use crate::background::sizes::{RECORD_BYTES_MAX, Sizes};
 use crate::document::Sequence;
-use crate::replies::RecordSpace;
 use crate::shared::{Message, Shared};
 use crate::storage::journal::reclaim::Keep;
 use crate::storage::journal::writer::step_bytes;

@@ -12,22 +12,23 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::clock;
-use crate::document::{DocumentId, Sequence};
-use crate::error::Refused;
-use crate::machine::change::REMOVED_MAX;
-use crate::machine::commands::{EndJob, Reason, RemoveMany, Step};
-use crate::machine::jobs::{Job, JobState};
-use crate::published::Published;
-use crate::read::reader;
-use crate::replies::Removed;
-use crate::shared::Shared;
-use crate::write::queued::Pending;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::levels::ids::IdKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Listed, Selection, View};
+
+use crate::api::error::Refused;
+use crate::api::replies::Removed;
+use crate::clock;
+use crate::document::{DocumentId, Sequence};
+use crate::machine::change::REMOVED_MAX;
+use crate::machine::commands::{EndJob, Reason, RemoveMany, Step};
+use crate::machine::jobs::{Job, JobState};
+use crate::published::Published;
+use crate::read::reader;
+use crate::shared::Shared;
+use crate::write::queued::Pending;
 
 /// How often it checks whether there is something to remove.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

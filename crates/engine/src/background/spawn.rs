@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use crate::error::OpenError;
+use crate::api::error::OpenError;
 use crate::shared::Shared;
 
 /// Starts a thread whose panic fails the engine.
@@ -101,15 +101,16 @@ mod tests {
     use std::cell::Cell;
     use std::time::Duration;
 
-    use super::*;
-    use crate::error::Refused;
-    use crate::handle::Engine;
-    use crate::open::recovery::recover;
-    use crate::options::{Durability, Options, SMALL_SEGMENT_MAX};
-    use crate::replies::{Admission, Readiness};
-    use crate::storage::{DirectoryLock, Disk, SimulatedDisk};
     use nearprint_fingerprint::{Distance, Fingerprint};
     use nearprint_text::Recipe;
+
+    use super::*;
+    use crate::api::error::Refused;
+    use crate::api::options::{Durability, Options, SMALL_SEGMENT_MAX};
+    use crate::api::replies::{Admission, Readiness};
+    use crate::handle::Engine;
+    use crate::open::recovery::recover;
+    use crate::storage::{DirectoryLock, Disk, SimulatedDisk};
 
     const THREADS: [&str; 8] =
         ["writer", "snapshots", "flusher", "merges", "syncs", "reclaim", "removals", "groups"];

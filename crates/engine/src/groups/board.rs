@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::document::{Namespace, Sequence};
-use crate::error::Refused;
-use crate::groups::jobs::{GroupsFailure, GroupsJob, GroupsRequest, GroupsState};
 use nearprint_index::groups::Groups;
 use nearprint_index::namespaces::NamespaceNumber;
+
+use crate::api::error::Refused;
+use crate::document::{Namespace, Sequence};
+use crate::groups::jobs::{GroupsFailure, GroupsJob, GroupsRequest, GroupsState};
 
 /// All jobs, oldest first.
 #[derive(Debug)]
@@ -220,10 +221,11 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_fingerprint::Distance;
+
     use super::*;
     use crate::machine::jobs::Reach;
     use crate::machine::query::Criteria;
-    use nearprint_fingerprint::Distance;
 
     fn request() -> GroupsRequest {
         let criteria = Criteria::within(Distance::new(3).unwrap());

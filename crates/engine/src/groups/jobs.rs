@@ -1,10 +1,11 @@
 //! The values of jobs that find groups.
 
+use nearprint_fingerprint::Fingerprint;
+
+use crate::api::replies::StoredDocument;
 use crate::document::{Namespace, Sequence};
 use crate::machine::jobs::Reach;
 use crate::machine::query::Criteria;
-use crate::replies::StoredDocument;
-use nearprint_fingerprint::Fingerprint;
 
 /// Which groups to find.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,17 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::error::Refused;
+use nearprint_fingerprint::{Fingerprint, MinResemblance};
+use nearprint_index::groups::{Judge, Pair};
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::scope::Scope;
+
+use crate::api::error::Refused;
 use crate::groups::board::Run;
 use crate::groups::jobs::GroupsFailure;
 use crate::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
 use crate::published::Published;
 use crate::read::reader::RecordReader;
 use crate::shared::{Life, Shared};
-use nearprint_fingerprint::{Fingerprint, MinResemblance};
-use nearprint_index::groups::{Judge, Pair};
-use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::scope::Scope;
 
 /// Fingerprints whose sketches each thread keeps: at most 8 MiB, and a tenth of it as a rule, because few
 /// fingerprints have many documents.

@@ -5,18 +5,19 @@
 
 use std::sync::Arc;
 
+use nearprint_fingerprint::Fingerprint;
+use nearprint_index::groups::{Group, Member};
+
+use crate::api::error::Refused;
+use crate::api::replies::{Page, PageOptions};
 use crate::blocking::off_async;
 use crate::clock;
 use crate::document::Sequence;
-use crate::error::Refused;
 use crate::groups::board::Found;
 use crate::groups::jobs::{GroupInfo, GroupPage, GroupsJob, GroupsRequest, MemberInfo};
 use crate::handle::Engine;
 use crate::published::Published;
 use crate::read::reader::RecordReader;
-use crate::replies::{Page, PageOptions};
-use nearprint_fingerprint::Fingerprint;
-use nearprint_index::groups::{Group, Member};
 
 impl Engine {
     /// Begins a job that finds groups.

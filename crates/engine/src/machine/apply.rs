@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::scope::{NamespaceKey, Scope};
+use nearprint_index::view::{Located, Put, View};
+
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use crate::machine::change::{Change, Record};
 use crate::machine::commands::{
@@ -11,9 +15,6 @@ use crate::machine::commands::{
 use crate::machine::jobs::Progress;
 use crate::machine::jobs::{Job, JobState, Jobs, RUNNING_MAX};
 use crate::machine::search::{NO_HIT, PackedSearch, Search};
-use nearprint_index::levels::ids::IdKey;
-use nearprint_index::scope::{NamespaceKey, Scope};
-use nearprint_index::view::{Located, Put, View};
 
 /// How many fingerprints' newer changes, or documents, are prefetched together.
 const PREFETCHED: usize = 16;

@@ -5,10 +5,11 @@
 //! a later version would decide. `docs/disk-format.md` documents the bytes, which are
 //! little-endian. The header of the journal has their version, and their frame the checksum.
 
-use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
-use crate::machine::jobs::{JobState, Progress, Purge, Reach};
 use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_index::levels::ids::IdKey;
+
+use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
+use crate::machine::jobs::{JobState, Progress, Purge, Reach};
 
 /// An accepted change.
 #[derive(Debug, Clone, PartialEq, Eq)]

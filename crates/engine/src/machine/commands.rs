@@ -3,12 +3,13 @@
 //! A command is plain data: it can be stored or sent, and every machine with the same changes
 //! behind it decides it alike.
 
+use nearprint_fingerprint::{Fingerprint, Margins};
+use nearprint_index::levels::ids::IdKey;
+
 use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
 use crate::machine::change::Change;
 use crate::machine::jobs::{JobState, Purge};
 use crate::machine::query::Criteria;
-use nearprint_fingerprint::{Fingerprint, Margins};
-use nearprint_index::levels::ids::IdKey;
 
 /// Stores a document, whatever is stored already. The reply is a [`Verdict`].
 #[derive(Debug, Clone)]

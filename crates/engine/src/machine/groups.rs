@@ -1,7 +1,8 @@
 //! Which fingerprints belong to one group: the rule of hits, for both sides.
 
-use crate::machine::query::Verification;
 use nearprint_fingerprint::{Distance, MinResemblance, Sketch};
+
+use crate::machine::query::Verification;
 
 /// The maximum number of sketches of one fingerprint that are compared with those of another, each
 /// with another sample: texts with the same sample are nearly the same.

@@ -4,10 +4,11 @@
 //! change, which removes documents and says how far the job has come with it. The number of a job is that of
 //! the change that began it.
 
-use crate::document::{Namespace, Sequence};
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::scope::NamespaceKey;
 use nearprint_index::view::View;
+
+use crate::document::{Namespace, Sequence};
 
 /// Ended jobs that are remembered, the newest ones.
 pub const ENDED_KEPT: usize = 100;

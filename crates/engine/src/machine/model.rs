@@ -3,14 +3,15 @@
 
 use std::cmp::Reverse;
 
+use nearprint_fingerprint::{Distance, Fingerprint};
+use nearprint_index::scope::NamespaceKey;
+
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use crate::machine::change::Change;
 use crate::machine::commands::Verdict;
 use crate::machine::jobs::Jobs;
 use crate::machine::query::{Criteria, SearchKind, Verification};
 use crate::machine::search::NO_HIT;
-use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint_index::scope::NamespaceKey;
 
 /// A match in the model: whether it counts, distance, oldest document, fingerprint, in that order.
 pub type ModelMatch = (Reverse<bool>, Distance, Sequence, Fingerprint);

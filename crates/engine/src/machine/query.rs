@@ -1,7 +1,8 @@
 //! Which matches count as near-duplicates, and what a hit shows.
 
-use crate::document::{Document, DocumentId, Expiry, Metadata, Sequence};
 use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Resemblance, Sketch};
+
+use crate::document::{Document, DocumentId, Expiry, Metadata, Sequence};
 
 /// What makes a match count as a near-duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

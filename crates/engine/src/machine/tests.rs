@@ -4,6 +4,15 @@ use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, Margins, MinResemblance, Sketch};
+use nearprint_index::likely::naive;
+use nearprint_index::namespaces::NamespaceNumber;
+use nearprint_index::permutation::Permutation;
+use nearprint_index::plan::masks_within;
+use nearprint_index::scope::{NamespaceKey, Scope};
+use nearprint_index::view::{
+    COUNTED_MAX, DocumentCounts, Expired, LIKELY_MAX, Listed, Selection, Shape, View,
+};
 use proptest::prelude::*;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
@@ -18,15 +27,6 @@ use crate::machine::model::{Model, ModelMatch};
 use crate::machine::query::{Criteria, SearchKind, Sought};
 use crate::machine::search::{
     MATCHES_KEPT_MAX, Match, PackedSearch, Probe, SKETCHES_COMPARED_MAX, Search, Stale,
-};
-use nearprint_fingerprint::{BINS, Distance, Fingerprint, Margins, MinResemblance, Sketch};
-use nearprint_index::likely::naive;
-use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::permutation::Permutation;
-use nearprint_index::plan::masks_within;
-use nearprint_index::scope::{NamespaceKey, Scope};
-use nearprint_index::view::{
-    COUNTED_MAX, DocumentCounts, Expired, LIKELY_MAX, Listed, Selection, Shape, View,
 };
 
 const SIMILARITIES: [f64; 4] = [0.0, 0.5, 0.83, 1.0];

@@ -9,12 +9,13 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::directory_file::{DirectoryFile, MODEL_NAME as NAME};
-use crate::error::OpenError;
-use crate::options::Options;
-use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
 use nearprint_text::Recipe;
 use nearprint_text::SpectralModel;
+
+use crate::api::error::OpenError;
+use crate::api::options::Options;
+use crate::directory_file::{DirectoryFile, MODEL_NAME as NAME};
+use crate::storage::{Disk, FileKind, SealedReader, SealedWriter, StorageError};
 
 const KIND: FileKind = FileKind(10);
 

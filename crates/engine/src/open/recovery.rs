@@ -6,23 +6,24 @@
 
 use std::sync::Arc;
 
-use crate::background::snapshot::manifest::is_of_snapshot;
-use crate::background::snapshot::snapshots::{Loaded, Snapshots};
-use crate::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
-use crate::document::Sequence;
-use crate::error::OpenError;
-use crate::machine::apply::Machine;
-use crate::machine::change::Record;
-use crate::open::{model, repair};
-use crate::options::Options;
-use crate::storage::journal::writer;
-use crate::storage::scan;
-use crate::storage::{Disk, Journal, Tail, sealed};
-use crate::write::core::Core;
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::view::{Shape, View};
 use nearprint_text::SpectralModel;
+
+use crate::api::error::OpenError;
+use crate::api::options::Options;
+use crate::background::snapshot::manifest::is_of_snapshot;
+use crate::background::snapshot::snapshots::{Loaded, Snapshots};
+use crate::directory_file::{DirectoryFile, Entropy, RESTORE_MARKER};
+use crate::document::Sequence;
+use crate::machine::apply::Machine;
+use crate::machine::change::Record;
+use crate::open::{model, repair};
+use crate::storage::journal::writer;
+use crate::storage::scan;
+use crate::storage::{Disk, Journal, Tail, sealed};
+use crate::write::core::Core;
 
 /// A recovered data directory.
 #[derive(Debug)]

@@ -13,18 +13,19 @@
 
 use std::sync::Arc;
 
-use crate::background::snapshot::manifest::{is_manifest, read_manifest_of};
-use crate::background::snapshot::snapshots::{Loaded, Snapshots};
-use crate::directory_file::DirectoryFile;
-use crate::error::OpenError;
-use crate::open::recovery::{replay, settle};
-use crate::open::repair;
-use crate::options::Options;
-use crate::replies::SnapshotInfo;
-use crate::storage::{Disk, Journal, StorageError, sealed};
 use nearprint_fingerprint::Distance;
 use nearprint_index::plan::Plans;
 use nearprint_index::view::Counts;
+
+use crate::api::error::OpenError;
+use crate::api::options::Options;
+use crate::api::replies::SnapshotInfo;
+use crate::background::snapshot::manifest::{is_manifest, read_manifest_of};
+use crate::background::snapshot::snapshots::{Loaded, Snapshots};
+use crate::directory_file::DirectoryFile;
+use crate::open::recovery::{replay, settle};
+use crate::open::repair;
+use crate::storage::{Disk, Journal, StorageError, sealed};
 
 /// Rebuilds the directory for the maximum distance of the options, at this time in milliseconds since
 /// 1970. `progress` receives the bytes of records read.

@@ -6,12 +6,12 @@
 //!
 //! [`MATCHES_KEPT_MAX`]: crate::machine::search::MATCHES_KEPT_MAX
 
+use crate::api::error::Refused;
+use crate::api::replies::{Findings, Written};
 use crate::blocking::off_async;
-use crate::error::Refused;
 use crate::published::Published;
 use crate::read::reader;
 use crate::read::reader::{Listing, Lookup};
-use crate::replies::{Findings, Written};
 
 /// What a look-up has found.
 #[derive(Debug)]

@@ -6,21 +6,22 @@
 
 use std::sync::Arc;
 
-use crate::blocking::off_async;
-use crate::clock;
-use crate::document::{Namespace, Sequence};
-use crate::error::Refused;
-use crate::handle::Engine;
-use crate::machine::jobs::Reach;
-use crate::published::Published;
-use crate::read::reader::{self, RecordReader};
-use crate::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
 use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_index::namespaces::NamespaceEntry;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::scope::NamespaceKey;
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Listed, Selection};
+
+use crate::api::error::Refused;
+use crate::api::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
+use crate::blocking::off_async;
+use crate::clock;
+use crate::document::{Namespace, Sequence};
+use crate::handle::Engine;
+use crate::machine::jobs::Reach;
+use crate::published::Published;
+use crate::read::reader::{self, RecordReader};
 
 /// Documents that one pass over the view finds for a stream: at most 40 MiB.
 const WINDOW: usize = 1 << 19;

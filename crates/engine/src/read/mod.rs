@@ -5,3 +5,4 @@ pub(crate) mod found;
 pub(crate) mod listing;
 pub(crate) mod reader;
 pub(crate) mod scheduler;
+pub(crate) mod stats;

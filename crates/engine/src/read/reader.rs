@@ -6,17 +6,18 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use nearprint_fingerprint::Fingerprint;
+use nearprint_index::levels::posting::Posting;
+use nearprint_index::view::{DocumentCounts, View};
+
+use crate::api::error::Refused;
+use crate::api::replies::{Findings, StoredDocument};
 use crate::document::{Document, Namespace, Sequence};
-use crate::error::Refused;
 use crate::machine::change::{Change, Record};
 use crate::machine::query::{DOCUMENTS_SHOWN_MAX, Hit, HitDocument};
 use crate::machine::search::{Match, Probe, Search, others};
 use crate::published::Published;
-use crate::replies::{Findings, StoredDocument};
 use crate::storage::Records;
-use nearprint_fingerprint::Fingerprint;
-use nearprint_index::levels::posting::Posting;
-use nearprint_index::view::{DocumentCounts, View};
 
 /// The matches of a document, and the documents that were read to verify them.
 #[derive(Debug)]

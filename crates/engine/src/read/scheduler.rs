@@ -11,10 +11,10 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use nearprint_fingerprint::Fingerprint;
 use tokio::sync::Semaphore;
 
-use crate::error::Refused;
-use nearprint_fingerprint::Fingerprint;
+use crate::api::error::Refused;
 
 /// The largest number of fingerprints looked up with one permit: about a millisecond at distance 3
 /// in ten million.

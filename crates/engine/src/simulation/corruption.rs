@@ -6,24 +6,25 @@
 
 use std::sync::Arc;
 
+use nearprint_fingerprint::Fingerprint;
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::view::Counts;
+
 use super::golden::sweep;
 use super::rig::{ENTROPY, commit, commit_one, options, queued, variable};
+use crate::api::error::OpenError;
+use crate::api::error::Refused;
+use crate::api::options::{Durability, Options};
 use crate::background::snapshot::snapshots::Snapshots;
 use crate::document::{Document, DocumentId, Sequence};
-use crate::error::OpenError;
-use crate::error::Refused;
 use crate::machine::commands::{Insert, InsertPacked, Remove};
 use crate::open::recovery::{Recovered, recover};
-use crate::options::{Durability, Options};
 use crate::read::reader;
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::sealed::{BLOCK_BYTES, SEALED_HEADER_BYTES, TRAILER_BYTES};
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, SimulatedDisk};
 use crate::write::core::Core;
-use nearprint_fingerprint::Fingerprint;
-use nearprint_index::compaction::policy::Load;
-use nearprint_index::view::Counts;
 
 /// The number of random flips per commit; `make torture` runs more.
 const FLIPS: u64 = 1_000;

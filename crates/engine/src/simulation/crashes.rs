@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rig::{ENTROPY, History, Rig, options, variable};
+use crate::api::options::Durability;
 use crate::document::Sequence;
 use crate::open::recovery::recover;
-use crate::options::Durability;
 use crate::storage::journal::frame::mutant::IGNORE_CHECKSUMS;
 use crate::storage::simulated::{Dice, Faults};
 use crate::storage::{Disk, SimulatedDisk};

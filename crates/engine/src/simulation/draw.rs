@@ -1,10 +1,11 @@
 //! What the commands of a life are drawn from: few ids, few namespaces and few near fingerprints, so
 //! that most commands meet.
 
-use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed};
-use crate::storage::simulated::Dice;
 use nearprint_fingerprint::{BINS, Fingerprint, Sketch};
 use nearprint_index::scope::NamespaceKey;
+
+use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed};
+use crate::storage::simulated::Dice;
 
 /// The namespaces other than the default one.
 pub(super) const NAMESPACES: [&str; 2] = ["one", "two"];

@@ -5,7 +5,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::image;
+use nearprint_index::plan::Plans;
+use nearprint_index::scope::Scope;
+
 use super::rig::{ENTROPY, commit_one, options};
+use crate::api::options::{Durability, Options};
 use crate::background::snapshot::snapshots::Snapshots;
 use crate::directory_file::DirectoryFile;
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Sequence};
@@ -15,17 +22,11 @@ use crate::machine::commands::{
 use crate::machine::jobs::{JobState, Purge, Reach};
 use crate::machine::search::nearest;
 use crate::open::recovery::{Recovered, recover};
-use crate::options::{Durability, Options};
 use crate::read::reader;
 use crate::storage::export::{read_export, write_export};
 use crate::storage::{Disk, FileKind, RealDisk, SealedReader, SimulatedDisk, StorageError};
 use crate::write::command::Command;
 use crate::write::core::Core;
-use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
-use nearprint_index::compaction::policy::Load;
-use nearprint_index::image;
-use nearprint_index::plan::Plans;
-use nearprint_index::scope::Scope;
 
 /// Stored together, without ids; the third, the fourth and the seventh were removed.
 const BARE: u64 = 40;

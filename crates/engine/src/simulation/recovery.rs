@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use super::rig::{ENTROPY, History, Rig, options, variable};
+use crate::api::options::Durability;
 use crate::document::Sequence;
 use crate::open::recovery::recover;
-use crate::options::Durability;
 use crate::storage::simulated::{Dice, Faults};
 use crate::storage::{Disk, SimulatedDisk};
 

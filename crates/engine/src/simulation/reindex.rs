@@ -5,18 +5,19 @@
 
 use std::sync::Arc;
 
+use nearprint_fingerprint::{Distance, Fingerprint};
+
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
+use crate::api::error::OpenError;
+use crate::api::options::{Durability, Options};
 use crate::background::snapshot::manifest::is_of_snapshot;
 use crate::directory_file::DirectoryFile;
 use crate::document::{Document, Sequence};
-use crate::error::OpenError;
 use crate::machine::commands::Insert;
 use crate::open::recovery::recover;
 use crate::open::reindex::reindex;
-use crate::options::{Durability, Options};
 use crate::storage::simulated::{Dice, Faults};
 use crate::storage::{Disk, SimulatedDisk};
-use nearprint_fingerprint::{Distance, Fingerprint};
 
 const SEEDS: u64 = 6;
 /// More than any of these reindexes has.

@@ -4,15 +4,16 @@
 
 use std::sync::Arc;
 
+use nearprint_index::view::Counts;
+
 use super::golden::{directory_of_today, settings};
 use super::rig::ENTROPY;
+use crate::api::error::OpenError;
 use crate::directory_file::DirectoryFile;
-use crate::error::OpenError;
 use crate::open::recovery::{Recovered, recover};
 use crate::open::repair::{carry_out, plan};
 use crate::storage::simulated::Faults;
 use crate::storage::{Disk, SimulatedDisk, StorageError};
-use nearprint_index::view::Counts;
 
 /// Repairs if there is something to repair. Returns the number of changes reported as lost.
 fn repair(disk: &SimulatedDisk) -> Result<u64, StorageError> {

@@ -7,13 +7,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
+use nearprint_index::compaction::policy::Load;
+use nearprint_index::levels::ids::IdKey;
+use nearprint_index::scope::NamespaceKey;
+use nearprint_index::view::{Expired, Selection, View};
+use nearprint_text::Recipe;
 
 use super::draw::{NAMESPACES, batch, document, fingerprint, id, namespace};
 use super::stored::{check_stored, has_record};
 use super::sweep::sweep;
+use crate::api::error::Refused;
+use crate::api::options::{Durability, Options};
 use crate::background::snapshot::snapshots::Snapshots;
 use crate::document::{Document, Namespace, Packed, Sequence};
-use crate::error::Refused;
 use crate::machine::change::Change;
 use crate::machine::commands::{
     BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked, Reason, Remove,
@@ -25,7 +32,6 @@ use crate::machine::model::Model;
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe};
 use crate::open::recovery::{Recovered, recover};
-use crate::options::{Durability, Options};
 use crate::published::Published;
 use crate::read::reader;
 use crate::read::reader::Lookup;
@@ -34,12 +40,6 @@ use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
 use crate::write::core::{Core, Durable};
 use crate::write::queued::{Pending, Queued, QueuedWrite, decide_group};
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
-use nearprint_index::compaction::policy::Load;
-use nearprint_index::levels::ids::IdKey;
-use nearprint_index::scope::NamespaceKey;
-use nearprint_index::view::{Expired, Selection, View};
-use nearprint_text::Recipe;
 
 /// The maximum number of groups in a life. Many lives end earlier, by a crash.
 const GROUPS_A_LIFE: usize = 30;

@@ -3,21 +3,22 @@
 
 use std::sync::Arc;
 
+use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
+
 use super::rig::{ENTROPY, History, Rig, commit_one, options};
+use crate::api::error::OpenError;
+use crate::api::error::Refused;
+use crate::api::options::Durability;
 use crate::directory_file::RESTORE_MARKER;
 use crate::document::{Document, DocumentId, Packed, Sequence};
-use crate::error::OpenError;
-use crate::error::Refused;
 use crate::machine::commands::{Insert, InsertPacked};
 use crate::machine::query::Criteria;
 use crate::machine::search::Probe;
 use crate::open::recovery::recover;
-use crate::options::Durability;
 use crate::published::Published;
 use crate::read::reader::{Listing, Lookup};
 use crate::storage::simulated::Faults;
 use crate::storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
-use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance, Sketch};
 
 fn empty(disk: &SimulatedDisk) -> Rig {
     Rig::recover(disk, Durability::Always, History::new(), Sequence::ZERO).unwrap()

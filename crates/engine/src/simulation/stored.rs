@@ -1,10 +1,11 @@
 //! Whether the documents of a view read as they were stored.
 
+use nearprint_index::view::{Expired, Selection, View};
+
 use crate::document::{Document, Sequence};
 use crate::machine::model::Model;
 use crate::read::reader;
 use crate::storage::Records;
-use nearprint_index::view::{Expired, Selection, View};
 
 /// Checks that every document with a record of its own reads as it was stored.
 pub(super) fn check_stored(view: &View, records: &Records, model: &Model) -> Result<(), String> {

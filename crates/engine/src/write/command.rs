@@ -6,8 +6,12 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use nearprint_fingerprint::Sketch;
+use nearprint_index::times::second;
+
+use crate::api::error::Refused;
+use crate::api::replies::{PackedInserted, Removed, Written};
 use crate::document::{Document, DocumentId, Namespace, Packed, Sequence};
-use crate::error::Refused;
 use crate::machine::apply::Machine;
 use crate::machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
@@ -15,14 +19,11 @@ use crate::machine::commands::{
 };
 use crate::machine::jobs::{Job, Purge, RUNNING_MAX, Reach};
 use crate::machine::search::{PackedSearch, Probe, Stale};
+use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::found::{Checked, Unread};
 use crate::read::reader::Lookup;
-use crate::replies::{PackedInserted, Removed, Written};
 use crate::storage::Records;
-use crate::touches::Touches;
-use nearprint_fingerprint::Sketch;
-use nearprint_index::times::second;
 
 /// Bytes of a record that do not depend on its document, rounded up.
 const RECORD_BYTES: usize = 64;

@@ -8,18 +8,19 @@
 
 use std::sync::Arc;
 
+use nearprint_index::compaction::built::Built;
+use nearprint_index::view::View;
+
+use crate::api::error::Refused;
+use crate::api::options::Durability;
 use crate::document::Sequence;
-use crate::error::Refused;
 use crate::machine::apply::Machine;
 use crate::machine::change::Record;
 use crate::machine::commands::Applied;
 use crate::machine::jobs::Jobs;
-use crate::options::Durability;
 use crate::published::Published;
 use crate::storage::{Journal, Reclaimer, Records, StorageError};
 use crate::write::command::Command;
-use nearprint_index::compaction::built::Built;
-use nearprint_index::view::View;
 
 /// The state and its journal.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::error::Refused;
+use crate::api::error::Refused;
 use crate::storage::StorageError;
 use crate::write::command::{Bounds, Command};
 use crate::write::core::{Core, Group};

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
+use nearprint_index::view::View;
 use tokio::sync::mpsc;
 
+use crate::api::error::Refused;
+use crate::api::replies::MemoryStats;
 use crate::clock;
-use crate::error::Refused;
-use crate::replies::MemoryStats;
 use crate::shared::{Life, Message, Shared};
 use crate::storage::StorageError;
 use crate::write::core::Core;
 use crate::write::queued::{QueuedWrite, decide_group};
-use nearprint_index::compaction::policy::FULL_DELTAS_MAX;
-use nearprint_index::view::View;
 
 /// The state of the writer thread.
 #[derive(Debug)]

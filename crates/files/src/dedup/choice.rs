@@ -1,8 +1,9 @@
 //! Which document of each group stays.
 
+use nearprint_fingerprint::Distance;
+
 use crate::dedup::grouping::Groups;
 use crate::dedup::scan::Scanned;
-use nearprint_fingerprint::Distance;
 
 /// The rule by which one document of a group stays. Of equal ones the first stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,13 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nearprint_fingerprint::Distance;
+
 use crate::dedup::choice::{Choice, Fate};
 use crate::dedup::output::Mark;
 use crate::dedup::outputs::Outputs;
 use crate::dedup::revisit::{Original, revisit};
 use crate::dedup::scan::{Known, Scanned, Watcher};
 use crate::{Entry, Format, Other, Raw, Record, Records, Stamp};
-use nearprint_fingerprint::Distance;
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]

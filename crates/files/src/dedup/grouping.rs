@@ -10,8 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::{io, iter};
 
-use crate::dedup::scan::Scanned;
-use crate::dedup::spill::Evidence;
 use nearprint_engine::document::{Namespace, Sequence};
 use nearprint_engine::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
 use nearprint_engine::machine::query::{SearchKind, Verification};
@@ -25,6 +23,9 @@ use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
 use nearprint_index::scope::{NamespaceKey, Scope};
 use nearprint_index::view::{Expired, Likely, Put, Selection, Shape, View};
+
+use crate::dedup::scan::Scanned;
+use crate::dedup::spill::Evidence;
 
 /// Changes in a delta. Fingerprints of similar texts often begin with the same bits and share a
 /// hash chain, and long deltas make long chains: 2^18 changes make the index of 60,000 texts 0.3 s

@@ -7,11 +7,12 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use nearprint_fingerprint::{Fingerprint, Margins, Sample, Sketch};
+use nearprint_text::{Analysis, Method, Source, Wanted};
+
 use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
 use crate::{BadEntry, Body, Documents, Entry};
-use nearprint_fingerprint::{Fingerprint, Margins, Sample, Sketch};
-use nearprint_text::{Analysis, Method, Source, Wanted};
 
 /// A batch is full at this many documents, or bytes of content.
 const BATCH_DOCUMENTS: usize = 512;

@@ -84,8 +84,9 @@ impl Spill {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use nearprint_fingerprint::BINS;
+
+    use super::*;
 
     #[test]
     fn what_was_added_is_read_in_any_order() {

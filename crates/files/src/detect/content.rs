@@ -1,9 +1,9 @@
 //! Recognises files of one document a line by their first bytes.
 
+use nearprint_fingerprint::Fingerprint;
 use serde_json::{Map, Value};
 
 use super::format::Format;
-use nearprint_fingerprint::Fingerprint;
 
 /// The mark with which some programs begin UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

@@ -4,12 +4,13 @@ use std::fmt::Display;
 use std::io::{self, BufRead, Read as _};
 use std::path::Path;
 
+use nearprint_text::charset;
+
 use super::manual;
 use crate::detect::foreign;
 use crate::detect::names::Kind;
 use crate::entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
 use crate::source::{self, BytesRead};
-use nearprint_text::charset;
 
 /// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
 /// says so, as a manual page, or else as plain text. `None` for a binary file.

@@ -1,7 +1,8 @@
 //! Lines of hex: a fingerprint, alone or with an id in front of it or behind it.
 
-use crate::entry::{Body, Parsed};
 use nearprint_fingerprint::Fingerprint;
+
+use crate::entry::{Body, Parsed};
 
 /// Parses `HEX`, `HEX<tab>ID` or `ID HEX`. Behind an id of decimal digits, `HEX` may lack its zeros
 /// in front, as in files of go-simstore.

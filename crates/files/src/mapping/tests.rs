@@ -1,8 +1,9 @@
 //! The parts of documents in JSON objects; the readers test the other formats.
 
+use nearprint_fingerprint::Fingerprint;
+
 use super::*;
 use crate::entry::Body;
-use nearprint_fingerprint::Fingerprint;
 
 fn parse_with(line: &str, mapping: &Mapping) -> Result<Parsed, String> {
     assemble(&JsonFields::parse(line)?, mapping)

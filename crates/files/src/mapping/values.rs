@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use nearprint_fingerprint::Fingerprint;
+use nearprint_text::DIMENSIONS_MAX;
 use serde_json::Value as Json;
 
 use super::fields::{BodyKind, Value, shortened};
 use crate::entry::Body;
-use nearprint_fingerprint::Fingerprint;
-use nearprint_text::DIMENSIONS_MAX;
 
 /// What a field says about the id.
 pub(super) enum Id {

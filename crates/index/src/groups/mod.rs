@@ -25,6 +25,8 @@ mod tests;
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+
 use crate::document::Sequence;
 use crate::groups::documents::Documents;
 use crate::groups::joined::Joined;
@@ -33,7 +35,6 @@ use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
 use crate::scope::Scope;
 use crate::view::{Likely, Selection, View};
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 /// The memory that a search takes at most for each document of its view, in bytes, its result
 /// included.

@@ -147,8 +147,9 @@ mod arm {
         vshlq_u8, vshrq_n_u8, vtstq_u8,
     };
 
-    use super::Sources;
     use nearprint_fingerprint::neon::{load, mask_of_64};
+
+    use super::Sources;
 
     #[target_feature(enable = "neon")]
     pub(super) fn permute_all(sources: &Sources, words: &mut [u64]) {

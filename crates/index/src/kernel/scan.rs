@@ -322,8 +322,9 @@ mod arm {
         vreinterpretq_u8_u32,
     };
 
-    use super::{Found, LINE_MORE, Line, Pattern, WORDS_MAX};
     use nearprint_fingerprint::neon::mask_of_16;
+
+    use super::{Found, LINE_MORE, Line, Pattern, WORDS_MAX};
 
     #[target_feature(enable = "neon")]
     pub(super) fn scan(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {

@@ -294,10 +294,10 @@ impl Chains {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
+    use nearprint_fingerprint::Distance;
     use proptest::prelude::*;
 
     use super::*;
-    use nearprint_fingerprint::Distance;
 
     fn chains(distance_max: u8, key_bits: u32, capacity: usize) -> Chains {
         let plan = Plan::blocks(key_bits, Distance::new(distance_max).unwrap());

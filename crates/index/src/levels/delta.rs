@@ -12,6 +12,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use nearprint_fingerprint::{Distance, Sketch};
+
 use crate::document::{Expiry, Sequence};
 use crate::levels::cells::Cells;
 use crate::levels::chains::Chains;
@@ -24,7 +26,6 @@ use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
 use crate::plan::{Plan, Plans, TablePlan, masks_within};
 use crate::tables::geometry::probes;
-use nearprint_fingerprint::{Distance, Sketch};
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;

@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use nearprint_fingerprint::Sample;
+
 use crate::document::{Expiry, Sequence};
 use crate::memory::array::Array;
 use crate::namespaces::NamespaceNumber;
-use nearprint_fingerprint::Sample;
 
 /// A document under a fingerprint.
 ///

@@ -1,5 +1,7 @@
 //! The fingerprints of a segment, sorted: in one of two forms, by their number.
 
+use nearprint_fingerprint::Distance;
+
 use crate::buckets::{self, Buckets};
 use crate::permutation::Permuted;
 use crate::plan::{Key, TablePlan};
@@ -8,7 +10,6 @@ use crate::tables::table::build;
 use crate::tables::table::build::Counts;
 use crate::tables::table::entries;
 use crate::tables::table::{Number, Table};
-use nearprint_fingerprint::Distance;
 
 /// The fingerprints of a segment. The *number* of one is its place among the slots.
 #[derive(Debug)]

@@ -90,14 +90,14 @@ fn of_one_block(
 
 #[cfg(test)]
 mod tests {
+    use nearprint_fingerprint::Distance;
+    use nearprint_fingerprint::Margins;
     use proptest::prelude::*;
 
     use super::*;
     use crate::likely::LIKELY_DISTANCE_MAX;
     use crate::permutation::Permutation;
     use crate::plan::Plans;
-    use nearprint_fingerprint::Distance;
-    use nearprint_fingerprint::Margins;
 
     proptest! {
         /// Whatever the rule finds has one of the keys.

@@ -29,11 +29,11 @@ pub(crate) mod tests;
 pub(crate) use keys::Keys;
 pub use masks::RANKS;
 
+use nearprint_fingerprint::Margins;
 use smallvec::SmallVec;
 
 use crate::permutation::{Permutation, Permuted};
 use crate::plan::Plan;
-use nearprint_fingerprint::Margins;
 
 /// The largest distance of what a likely search finds.
 pub const LIKELY_DISTANCE_MAX: u32 = 10;

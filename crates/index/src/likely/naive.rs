@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+
 use super::masks::MASKS;
 use super::{LIKELY_DISTANCE_MAX, MASKS_OF_HALVES, MASKS_OF_THIRDS, RANKS};
 use crate::permutation::Permutation;
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 /// Whether a likely search for a text with these margins finds a fingerprint that differs in these
 /// bits, in an index that is exact up to `distance_max`.

@@ -1,11 +1,11 @@
 //! The rule against its oracle, and the search in all levels against the rule.
 
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 use proptest::prelude::*;
 
 use super::{LikelyRule, naive};
 use crate::permutation::Permutation;
 use crate::plan::{Plan, masks_within};
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 /// Margins of a text with a few bits near zero, in most cases the first twelve.
 pub(crate) fn margins() -> impl Strategy<Value = Margins> {

@@ -223,9 +223,10 @@ pub(crate) fn flips(cell_bits: u32, radius: u32) -> Box<[Head]> {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_fingerprint::Distance;
+
     use super::*;
     use crate::plan::Plan;
-    use nearprint_fingerprint::Distance;
 
     const COUNTS: [u64; 9] =
         [0, 1, 100, 32_768, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 3_000_000_000];

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use naive::Naive;
+use nearprint_fingerprint::{Distance, Fingerprint, Margins, Sketch};
 use proptest::prelude::*;
 
 use crate::compaction::built::Built;
@@ -25,7 +26,6 @@ use crate::scope::{NamespaceKey, Scope};
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
 use crate::view::{Near, Put, Shape, View};
-use nearprint_fingerprint::{Distance, Fingerprint, Margins, Sketch};
 
 fn distance(bits: u8) -> Distance {
     Distance::new(bits).unwrap()

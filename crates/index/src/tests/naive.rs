@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nearprint_fingerprint::{Distance, Fingerprint};
+
 use crate::document::Sequence;
 use crate::levels::ids::IdKey;
-use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// All documents, in order of age.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

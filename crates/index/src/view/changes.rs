@@ -3,11 +3,12 @@
 //! The writer uses them to bring a search up to date before it decides. Every write waits for the
 //! writer, so a caller with many fingerprints prefetches first ([`View::prefetch_changes`]).
 
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
+
 use crate::document::Sequence;
 use crate::levels::delta::{DeltaAt, DeltaEvent};
 use crate::scope::Scope;
 use crate::view::{Near, View};
-use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 
 impl View {
     /// Prefetches the data that [`Self::near_changed_since`] reads for these queries, so that their

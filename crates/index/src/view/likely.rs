@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 use smallvec::SmallVec;
 
 use super::{Near, View};
@@ -11,7 +12,6 @@ use crate::likely::{Keys, LIKELY_DISTANCE_MAX, LikelyRule};
 use crate::permutation::Permuted;
 use crate::plan::Plan;
 use crate::scope::Scope;
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 /// The largest number of fingerprints that a likely search returns; it returns the likeliest.
 pub const LIKELY_MAX: usize = 1 << 12;

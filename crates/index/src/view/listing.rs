@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 
+use nearprint_fingerprint::Fingerprint;
+
 use crate::document::{Expiry, Sequence};
 use crate::levels::delta::DeltaEvent;
 use crate::levels::posting::{Common, Posting};
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
 use crate::view::View;
-use nearprint_fingerprint::Fingerprint;
 
 /// Which documents to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

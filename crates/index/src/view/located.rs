@@ -1,5 +1,6 @@
 //! Finding documents by the changes that stored them, and what was removed of a fingerprint.
 
+use nearprint_fingerprint::Fingerprint;
 use smallvec::SmallVec;
 
 use super::{Located, View};
@@ -8,7 +9,6 @@ use crate::levels::delta::DeltaEvent;
 use crate::levels::posting::Posting;
 use crate::levels::segment::Removal;
 use crate::permutation::Permuted;
-use nearprint_fingerprint::Fingerprint;
 
 /// Documents whose data is prefetched together.
 const PREFETCHED: usize = 16;

@@ -28,6 +28,7 @@ pub use values::{Counts, DocumentCounts, Located, Near, Parts, Put, Shape};
 
 use std::sync::Arc;
 
+use nearprint_fingerprint::{Distance, Fingerprint};
 use smallvec::SmallVec;
 
 use crate::compaction::built::Built;
@@ -46,7 +47,6 @@ use crate::scope::{NamespaceKey, Scope};
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
 use crate::times::{Times, second};
-use nearprint_fingerprint::{Distance, Fingerprint};
 
 /// Look-ups of a batch that run together.
 const QUERIES_AT_A_TIME: usize = 64;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
+
 use crate::document::{Expiry, Sequence};
 use crate::levels::ids::IdKey;
 use crate::levels::posting::Posting;
@@ -12,7 +14,6 @@ use crate::plan::Plans;
 use crate::scope::NamespaceKey;
 use crate::tables::secondary::SecondaryTable;
 use crate::times::Times;
-use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 
 /// The parameters that all views of a data directory share.
 #[derive(Debug, Clone)]

@@ -1,5 +1,7 @@
 //! Changing a view: storing and removing documents. The one writer does.
 
+use nearprint_fingerprint::Fingerprint;
+
 use super::{Located, Put, QUERIES_AT_A_TIME, View};
 use crate::document::{Expiry, Sequence};
 use crate::levels::delta::DeltaEvent;
@@ -7,7 +9,6 @@ use crate::levels::ids::IdKey;
 use crate::levels::posting::{Common, Posting};
 use crate::namespaces::NamespaceNumber;
 use crate::scope::NamespaceKey;
-use nearprint_fingerprint::Fingerprint;
 
 impl View {
     /// Stores a document as the next change.

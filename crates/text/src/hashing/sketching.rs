@@ -6,11 +6,12 @@
 //! [`nearprint_fingerprint`] compares sketches. About 8 ns a token. Tested by the published example, the
 //! reference sketches and a naive builder in `tests/naive.rs`.
 
+use nearprint_fingerprint::{BINS, Sketch};
+
 use crate::hashing::repeats::Repeats;
 use crate::hashing::tally::Tally;
 use crate::kernel::Simd;
 use crate::kernel::text::{self as kernel, BLOCK, mix, shingle};
-use nearprint_fingerprint::{BINS, Sketch};
 
 /// Above every value that an element can have.
 const EMPTY: u32 = kernel::EMPTY_BIN;

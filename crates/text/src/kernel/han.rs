@@ -205,8 +205,9 @@ mod arm {
     )]
     use std::arch::aarch64::*;
 
-    use super::{BYTES, FIRST, HAN_MAX, LAST, padded};
     use nearprint_fingerprint::neon::load;
+
+    use super::{BYTES, FIRST, HAN_MAX, LAST, padded};
 
     /// An index that selects no byte.
     const NO: u8 = u8::MAX;

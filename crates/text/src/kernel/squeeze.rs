@@ -269,8 +269,9 @@ mod arm {
     )]
     use std::arch::aarch64::*;
 
-    use super::{ONES, Squeezed};
     use nearprint_fingerprint::neon::{load, mask_of_64};
+
+    use super::{ONES, Squeezed};
 
     #[target_feature(enable = "neon")]
     pub(super) fn neon(ascii: &[u8], in_word: bool, out: &mut [u8], ends: &mut [u32]) -> Squeezed {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use nearprint_fingerprint::{Fingerprint, Margins};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::analysis::{Analysis, EmptyDocument, Wanted};
@@ -14,7 +15,6 @@ use crate::recipes::np2::{WIDER_WINDOW, WINDOW, analyse_windows};
 use crate::recipes::weighted::{self, BadFeatures, merged};
 use crate::recipes::words;
 use crate::vectors::vector::BadVector;
-use nearprint_fingerprint::{Fingerprint, Margins};
 
 /// A document has no fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,11 +7,12 @@
 //! `tests/corpus`, the reference fingerprints and sketches, and a naive version in
 //! `tests/naive.rs`.
 
+use nearprint_fingerprint::{Fingerprint, Margins};
+
 use crate::analysis::{Analysis, EmptyDocument, SHORT_TOKENS, Wanted};
 use crate::hashing::digest::Digest;
 use crate::hashing::sketching::SketchBuilder;
 use crate::hashing::tally::Tally;
-use nearprint_fingerprint::{Fingerprint, Margins};
 
 /// The length of a window of words, in code points.
 pub(crate) const WINDOW: usize = 4;

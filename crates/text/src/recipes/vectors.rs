@@ -1,12 +1,13 @@
 //! Which code implements each recipe of vectors.
 
+use nearprint_fingerprint::Fingerprint;
+
 use crate::analysis::Analysis;
 use crate::recipe::Recipe;
 use crate::recipes::dispatch::NoFingerprint;
 use crate::vectors::hyperplanes;
 use crate::vectors::spectral::SpectralModel;
 use crate::vectors::vector::check_vector;
-use nearprint_fingerprint::Fingerprint;
 
 /// The 64 sums of a vector: bit i of its fingerprint is 1 where sum i is above 0.
 ///

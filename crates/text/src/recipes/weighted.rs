@@ -5,11 +5,11 @@
 //! the weights, so that the order in which a caller sends them cannot tip a sum near 0. There is no
 //! sketch, and no document is short: the caller decides what counts. Linear except for a sort.
 
+use nearprint_fingerprint::Fingerprint;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::analysis::Analysis;
 use crate::hashing::simhash::SimHash;
-use nearprint_fingerprint::Fingerprint;
 
 /// Weighted features have no fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

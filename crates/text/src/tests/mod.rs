@@ -5,9 +5,10 @@ mod pages;
 
 use std::collections::BTreeSet;
 
+use nearprint_fingerprint::Fingerprint;
+
 use crate::recipes::np2::{WINDOW, analyse_windows};
 use crate::{EmptyDocument, Wanted, analyse_text, text_of_html};
-use nearprint_fingerprint::Fingerprint;
 
 fn fingerprint(text: &str) -> Fingerprint {
     analyse_text(text).unwrap().fingerprint

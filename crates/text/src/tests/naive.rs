@@ -9,6 +9,7 @@ use icu_casemap::CaseMapper;
 use icu_normalizer::ComposingNormalizer;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
 use icu_properties::{CodePointMapData, CodePointSetData};
+use nearprint_fingerprint::{BINS, Fingerprint, Margins, Sketch};
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -16,7 +17,6 @@ use crate::analysis::{Analysis, EmptyDocument, Wanted};
 use crate::features::normalise::normalise;
 use crate::features::walk::{is_character, walk};
 use crate::recipes::np2::analyse_windows;
-use nearprint_fingerprint::{BINS, Fingerprint, Margins, Sketch};
 
 fn is_cjk(character: char) -> bool {
     let code = u32::from(character);

@@ -2,8 +2,9 @@
 //! near-duplicates, and edited ones are. `make quality-pages` measures it on the pages of real
 //! generators.
 
-use crate::{analyse_text, content_of_html, text_of_html};
 use nearprint_fingerprint::Sketch;
+
+use crate::{analyse_text, content_of_html, text_of_html};
 
 /// Words of a page that no other page has.
 fn own(page: usize, count: usize) -> String {

@@ -3,15 +3,15 @@
 use std::io::Write;
 
 use anyhow::Result;
+use nearprint_engine::OpenError;
+use nearprint_fingerprint::Distance;
+use nearprint_index::cost::{Costs, Estimate};
+use nearprint_index::plan::Plans;
 
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::arguments::distance;
 use crate::cli::measure::numbers::{count, time};
 use crate::cli::offline::{self, bar};
-use nearprint_engine::OpenError;
-use nearprint_fingerprint::Distance;
-use nearprint_index::cost::{Costs, Estimate};
-use nearprint_index::plan::Plans;
 
 /// The arguments of `reindex`.
 #[derive(Debug, clap::Args)]

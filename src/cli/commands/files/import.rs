@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use nearprint_files::{Checkpoint, Documents, ReadOptions, bytes_total, expand};
 
 use crate::cli::client::{Client, Credentials, DEFAULT_SERVER};
 use crate::cli::error_report::ErrorReport;
@@ -28,7 +29,6 @@ use crate::cli::import::sink::{Destination, Sink};
 use crate::cli::import::state::{self, State};
 use crate::cli::import::summary::Summary;
 use crate::cli::reply::Reply;
-use nearprint_files::{Checkpoint, Documents, ReadOptions, bytes_total, expand};
 
 /// How many batches wait while one is being stored.
 const BATCHES_WAITING_MAX: usize = 2;

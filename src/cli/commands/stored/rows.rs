@@ -8,12 +8,11 @@ use std::sync::Arc;
 use arrow_array::builder::{StringBuilder, TimestampMillisecondBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use nearprint_files::atomic_file::{AtomicFile, Compression};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use nearprint_files::atomic_file::{AtomicFile, Compression};
 
 /// Rows that are written to Parquet together.
 const BATCH: usize = 8_192;

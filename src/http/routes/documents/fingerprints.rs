@@ -6,6 +6,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::Response;
+use nearprint_engine::document::Namespace;
+use nearprint_fingerprint::Fingerprint;
 
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
@@ -18,8 +20,6 @@ use crate::http::request::selection::{
 };
 use crate::http::service::Service;
 use crate::metrics;
-use nearprint_engine::document::Namespace;
-use nearprint_fingerprint::Fingerprint;
 
 /// List the documents of a fingerprint, oldest first.
 #[utoipa::path(get, path = "/v1/fingerprints/{hex}", tag = "documents",

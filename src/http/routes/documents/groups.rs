@@ -7,6 +7,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use nearprint_engine::document::Namespace;
+use nearprint_engine::{GroupsJob, GroupsState, PageOptions};
 
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
@@ -18,8 +20,6 @@ use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{GroupsBody, GroupsPageParameters, page_limit};
 use crate::http::service::Service;
-use nearprint_engine::document::Namespace;
-use nearprint_engine::{GroupsJob, GroupsState, PageOptions};
 
 /// Find groups of near-duplicates.
 ///

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use nearprint_engine::{OriginalsOrder, OriginalsQuery};
 
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
@@ -15,7 +16,6 @@ use crate::http::request::selection::{
     Order, OriginalsParameters, Parts, PlaceIn, namespaces, page_limit,
 };
 use crate::http::service::Service;
-use nearprint_engine::{OriginalsOrder, OriginalsQuery};
 
 /// List the documents that come again and again.
 ///

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
+use nearprint_engine::document::{DocumentId, Namespace};
 
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
@@ -16,7 +17,6 @@ use crate::http::request::reach::Reach;
 use crate::http::request::selection::{IdParameters, NamespaceParameter, last_of_path, named};
 use crate::http::service::Service;
 use crate::metrics;
-use nearprint_engine::document::{DocumentId, Namespace};
 
 /// Show what is stored under an id.
 #[utoipa::path(get, path = "/v1/documents/{id}", tag = "documents",

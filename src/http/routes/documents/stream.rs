@@ -1,6 +1,7 @@
 //! All documents of a selection as one stream of lines, as of one moment, in constant memory.
 
 use axum::response::Response;
+use nearprint_engine::DocumentStream;
 
 use crate::http::batch::context::last_line;
 use crate::http::problem::Problem;
@@ -9,7 +10,6 @@ use crate::http::reply::streamed::{self, Pieces};
 use crate::http::request::reach::Reach;
 use crate::http::request::selection::{ListParameters, Parts};
 use crate::http::service::Service;
-use nearprint_engine::DocumentStream;
 
 /// Lines are sent once they fill this.
 const PIECE_BYTES: usize = 128 << 10;

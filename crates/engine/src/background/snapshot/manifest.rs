@@ -2,14 +2,15 @@
 
 use std::io::{self, Read};
 
+use nearprint_fingerprint::Distance;
+use nearprint_index::view::Counts;
+
+use crate::api::replies::SnapshotInfo;
 use crate::directory_file::{self, DirectoryFile};
 use crate::document::Sequence;
-use crate::replies::SnapshotInfo;
 use crate::storage::{
     Damage, Disk, FileKind, Sealed, SealedReader, StorageError, file_number, holds_records,
 };
-use nearprint_fingerprint::Distance;
-use nearprint_index::view::Counts;
 
 // Kinds 2 and 3 were segments and manifests before tables had files of their own.
 pub(super) const MANIFEST_KIND: FileKind = FileKind(4);

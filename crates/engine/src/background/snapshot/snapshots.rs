@@ -10,6 +10,14 @@ use std::any::Any;
 use std::io::{self, BufReader, Read, Write};
 use std::sync::{Arc, Weak};
 
+use nearprint_index::image;
+use nearprint_index::levels::segment::Segment;
+use nearprint_index::plan::Plans;
+use nearprint_index::tables::secondary::SecondaryTable;
+use nearprint_index::tables::table::Table;
+use nearprint_index::view::Parts;
+
+use crate::api::replies::SnapshotInfo;
 use crate::background::snapshot::manifest::{
     Contents, MANIFEST_KIND, Manifest, PartFile, PartKind, TableFile, is_manifest, part_number,
     read_manifest_of,
@@ -18,18 +26,11 @@ use crate::background::snapshot::state_file::StateFile;
 use crate::directory_file::{self, DirectoryFile};
 use crate::document::Sequence;
 use crate::machine::jobs::Jobs;
-use crate::replies::SnapshotInfo;
+use crate::originals::touches::Touch;
 use crate::storage::export::{ExportFile, Exported, check_files, write_export};
 use crate::storage::{
     Disk, FileKind, Identity, SealedReader, SealedWriter, StorageError, packed_before,
 };
-use crate::touches::Touch;
-use nearprint_index::image;
-use nearprint_index::levels::segment::Segment;
-use nearprint_index::plan::Plans;
-use nearprint_index::tables::secondary::SecondaryTable;
-use nearprint_index::tables::table::Table;
-use nearprint_index::view::Parts;
 
 /// The number of snapshots that are kept.
 const KEPT: usize = 2;

@@ -8,19 +8,19 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use nearprint_index::view::Parts;
 use tokio::sync::oneshot;
 
+use crate::api::error::Refused;
+use crate::api::replies::SnapshotInfo;
 use crate::background::flusher::SettleRequest;
 use crate::background::reclaimer;
 use crate::background::snapshot::snapshots::{Export, Snapshots};
 use crate::clock;
 use crate::document::Sequence;
-use crate::error::Refused;
 use crate::machine::jobs::Jobs;
-use crate::replies::SnapshotInfo;
 use crate::shared::{Life, Shared};
 use crate::storage::{Disk, StorageError};
-use nearprint_index::view::Parts;
 
 /// How often it checks whether a snapshot is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -7,15 +7,16 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use crate::document::Sequence;
-use crate::machine::change::{Change, Record};
-use crate::machine::jobs::{Job, JobState, Jobs};
-use crate::touches::Touch;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::levels::ids::IdKey;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::namespaces::{NUMBER_MAX, NamespaceEntry, Namespaces};
 use nearprint_index::times::Times;
+
+use crate::document::Sequence;
+use crate::machine::change::{Change, Record};
+use crate::machine::jobs::{Job, JobState, Jobs};
+use crate::originals::touches::Touch;
 
 /// Stands for what has not come yet.
 const NEVER: u64 = u64::MAX;

@@ -1,12 +1,13 @@
 //! Matches: the documents of a fingerprint, and the order in which their sketches are compared.
 
-use super::probe::Probe;
-use crate::document::Sequence;
-use crate::machine::query::Verification;
 use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Sample, Sketch};
 use nearprint_index::levels::posting::Posting;
 use nearprint_index::scope::Scope;
 use nearprint_index::view::{DocumentCounts, Located, Near, View};
+
+use super::probe::Probe;
+use crate::document::Sequence;
+use crate::machine::query::Verification;
 
 /// A stored fingerprint within the distance, or one that a likely search found and a sketch
 /// confirmed.

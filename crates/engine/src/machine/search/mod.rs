@@ -22,15 +22,15 @@ pub(crate) use probe::Probe;
 use std::cmp::Reverse;
 
 use matching::{Matching, Stage, Verifier};
-use smallvec::SmallVec;
-
-use crate::document::Sequence;
-use crate::machine::query::{Criteria, Verification};
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 use nearprint_index::levels::delta::DeltaEvent;
 use nearprint_index::levels::posting::Posting;
 use nearprint_index::scope::Scope;
 use nearprint_index::view::{Likely, Located, Near, View};
+use smallvec::SmallVec;
+
+use crate::document::Sequence;
+use crate::machine::query::{Criteria, Verification};
 
 /// The maximum number of sketches that one search compares, so that it takes a few milliseconds at
 /// most. Matches whose sketches are left uncompared are no duplicates; [`Search::unverified`] is

@@ -1,9 +1,10 @@
 //! Searches for bare fingerprints, whose replies are distances.
 
-use crate::document::Sequence;
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::scope::Scope;
 use nearprint_index::view::View;
+
+use crate::document::Sequence;
 
 /// What a reader found for bare fingerprints.
 #[derive(Debug, Clone)]

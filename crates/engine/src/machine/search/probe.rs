@@ -1,12 +1,13 @@
 //! What is looked up.
 
-use crate::document::Document;
-use crate::machine::query::{Criteria, SearchKind};
 use nearprint_fingerprint::Margins;
 use nearprint_index::levels::ids::IdKey;
 use nearprint_index::likely::LIKELY_DISTANCE_MAX;
 use nearprint_index::scope::{NamespaceKey, Scope};
 use nearprint_index::view::View;
+
+use crate::document::Document;
+use crate::machine::query::{Criteria, SearchKind};
 
 /// A document to look up.
 #[derive(Debug, Clone, Copy)]

@@ -5,13 +5,13 @@ use std::io::Read;
 
 use brotli_decompressor::Decompressor;
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use nearprint_text::{charset, declared_as_xml};
 
 use super::headers::{self, Headers};
 use crate::context::too_long;
 use crate::detect::content::begins_like_html;
 use crate::entry::DOCUMENT_BYTES_MAX;
 use crate::mapping::BodyKind;
-use nearprint_text::{charset, declared_as_xml};
 
 /// What a record may hold, by its header alone.
 pub(super) enum Kind {

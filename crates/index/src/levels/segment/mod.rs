@@ -12,9 +12,10 @@ mod removals;
 mod split;
 
 pub use removals::Removal;
-use removals::Removals;
-
 use std::sync::OnceLock;
+
+use nearprint_fingerprint::Distance;
+use removals::Removals;
 
 use crate::document::Sequence;
 use crate::levels::ids::{IdKey, IdTable};
@@ -27,7 +28,6 @@ use crate::plan::{Key, TablePlan};
 use crate::tables::partition::PARTITIONS;
 use crate::tables::table::Number;
 use crate::tables::table::build::Counts;
-use nearprint_fingerprint::Distance;
 
 /// An immutable level of the index.
 #[derive(Debug)]

@@ -102,11 +102,12 @@ impl Removals {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_fingerprint::Distance;
+    use proptest::prelude::*;
+
     use super::*;
     use crate::document::Sequence;
     use crate::plan::Plan;
-    use nearprint_fingerprint::Distance;
-    use proptest::prelude::*;
 
     proptest! {
         /// Keys that crowd together, with several documents each, and keys that are far apart.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use nearprint_fingerprint::Distance;
 use proptest::prelude::*;
 
 use crate::plan::Plan;
 use crate::tables::partition::Partition;
 use crate::tables::table::build::{Builder, Counts};
 use crate::tables::table::*;
-use nearprint_fingerprint::Distance;
 
 /// Fingerprints that crowd in some places: whole runs of heads that are the same or next to each
 /// other, so that lines overflow into the next ones and into extra lines.

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use nearprint_engine::machine::query::SearchKind;
+use nearprint_files::dedup::choice::Keep;
+use nearprint_files::dedup::grouping;
+use nearprint_fingerprint::Distance;
+
 use crate::cli::client::Credentials;
 use crate::cli::document::MethodArgs;
 use crate::cli::import::options::{OnError, Reading};
 use crate::cli::measure::arguments::{count, distance};
 use crate::config::Config;
-use nearprint_engine::machine::query::SearchKind;
-use nearprint_files::dedup::choice::Keep;
-use nearprint_files::dedup::grouping;
-use nearprint_fingerprint::Distance;
 
 /// The exit code of a run that found no document.
 pub(super) const NOTHING_READ: u8 = 3;

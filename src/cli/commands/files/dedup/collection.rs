@@ -4,6 +4,8 @@ use std::io::{BufRead as _, Cursor};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use nearprint_files::Entry;
+use nearprint_files::dedup::scan::Known;
 use serde_json::Value;
 
 use crate::cli::client::{self, Client};
@@ -12,8 +14,6 @@ use crate::cli::document;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::import::directory::Directory;
 use crate::cli::reply::Reply;
-use nearprint_files::Entry;
-use nearprint_files::dedup::scan::Known;
 
 enum Place {
     Service(Client),

@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::cli::measure::numbers::{bytes, count, ratio};
-use crate::cli::printable::printable;
 use nearprint_files::dedup::copy::Copied;
 use nearprint_files::dedup::outputs::Written;
 use nearprint_files::dedup::report::{Largest, Report};
+
+use crate::cli::measure::numbers::{bytes, count, ratio};
+use crate::cli::printable::printable;
 
 /// What was copied, and where to.
 pub(super) struct Copy<'a> {

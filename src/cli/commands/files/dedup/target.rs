@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-
-use super::args::{Args, NOTHING_READ, USAGE};
-use crate::cli::error_report::ErrorReport;
 use nearprint_files::dedup::copy::has_fields;
 use nearprint_files::dedup::outputs::{Names, Outputs};
 use nearprint_files::{Format, files};
+
+use super::args::{Args, NOTHING_READ, USAGE};
+use crate::cli::error_report::ErrorReport;
 
 /// Where the copy goes.
 #[derive(Debug)]

@@ -12,9 +12,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::document::Sequence;
 use nearprint_fingerprint::Fingerprint;
 use nearprint_index::view::View;
+
+use crate::document::Sequence;
 
 /// The number of parts. Making room in one of them takes less than a millisecond at the default
 /// limit.

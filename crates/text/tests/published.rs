@@ -37,7 +37,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The quality set, where it is.
 fn quality_set() -> Option<PathBuf> {
-    let set = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/quality");
+    let set = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/quality");
     set.is_dir().then_some(set)
 }
 
@@ -146,7 +146,7 @@ fn over_mixed_paragraphs_every_bit_is_set_in_30_to_70_percent() {
 
 /// The texts of the project's own corpus with their names.
 fn corpus() -> Vec<(String, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus");
     let mut texts: Vec<_> = fs::read_dir(folder)
         .expect("the corpus is part of the project")
         .map(|entry| entry.expect("a file").path())
@@ -163,7 +163,7 @@ fn corpus() -> Vec<(String, String)> {
 
 #[test]
 fn the_published_vectors_come_out() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/fingerprints.tsv");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/fingerprints.tsv");
     let mut made = "name\tfingerprint\tfeatures\ttokens\tshort\tsketch\n".to_owned();
     for (name, text) in corpus() {
         let analysis = analyse(&Source::Text(text.into()), Method::default(), Wanted::ALL)
@@ -196,7 +196,7 @@ const RECIPES: [&str; 8] = [
 
 #[test]
 fn the_vectors_of_the_other_recipes_come_out() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recipes.tsv");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/recipes.tsv");
     let mut made = format!("name\t{}\n", RECIPES.join("\t"));
     for (name, text) in corpus() {
         made += &name;
@@ -214,7 +214,7 @@ fn the_vectors_of_the_other_recipes_come_out() {
 
 #[test]
 fn the_vectors_of_the_recipes_of_vectors_come_out() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vectors.tsv");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/vectors.tsv");
     let table = fs::read_to_string(path).expect("the fixtures are part of the project");
     let mut rows = 0;
     for row in table.lines().skip(1) {

@@ -1,18 +1,11 @@
 //! Rules about the project's files that the compiler does not check.
 //!
-//! `imports` reads the sources with `syn` and `circles` finds circles of imports; the other rules
-//! read the files as text. If a rule makes the code worse, change the rule in the commit that
-//! breaks it.
-
-mod circles;
-mod imports;
+//! If a rule makes the code worse, change the rule in the commit that breaks it. Which part may use
+//! which other part is not among them: parts are crates.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-use circles::{circles, folder_edges};
-use imports::{Crate, Edges};
 
 /// Words that the project does not use because its readers do not know them; in lower case. Add one
 /// when its last use is gone.
@@ -35,108 +28,16 @@ const PRIVATE_WORDS: &[&str] = &[
 /// The most files in a folder: more are too many to take in at a glance.
 const FILES_MAX: usize = 13;
 
-/// Which module may name which other modules. Imports go down only.
-const MAY_NAME: &[(&str, &[&str])] = &[
-    // Values that every module may use.
-    ("fingerprint", &[]),
-    ("margins", &[]),
-    ("sketch", &[]),
-    ("document", &["fingerprint", "sketch"]),
-    ("access", &[]),
-    ("allocator", &[]),
-    ("recipe", &[]),
-    ("lines", &[]),
-    ("atomic_file", &[]),
-    // Floor 1: pure.
-    ("kernel", &[]),
-    ("text", &["fingerprint", "kernel", "recipe", "margins", "sketch"]),
-    ("index", &["document", "fingerprint", "kernel", "margins", "sketch"]),
-    // Floor 2: changes of the state, and the files on the disk.
-    ("machine", &["document", "fingerprint", "index", "margins", "sketch"]),
-    ("storage", &[]),
-    ("metrics", &[]),
-    ("telemetry", &[]),
-    // Floor 3: one process's state.
-    (
-        "engine",
-        &[
-            "document",
-            "fingerprint",
-            "index",
-            "machine",
-            "metrics",
-            "recipe",
-            "margins",
-            "sketch",
-            "storage",
-            // Only for the model of a recipe, which the directory keeps.
-            "text",
-        ],
-    ),
-    ("bulk", &["fingerprint", "recipe", "text"]),
-    (
-        "dedup",
-        &[
-            "atomic_file",
-            "bulk",
-            "document",
-            "fingerprint",
-            "index",
-            "machine",
-            "margins",
-            "sketch",
-            "text",
-        ],
-    ),
-    // Floor 4: the outside.
-    (
-        "http",
-        &[
-            "access",
-            "document",
-            "engine",
-            "fingerprint",
-            "lines",
-            "machine",
-            "metrics",
-            "recipe",
-            "margins",
-            "sketch",
-            "text",
-        ],
-    ),
-    (
-        "config",
-        &["access", "engine", "fingerprint", "http", "recipe", "server", "telemetry", "text"],
-    ),
-    ("server", &["access", "engine", "http", "metrics", "telemetry"]),
-    (
-        "cli",
-        &[
-            "access",
-            "atomic_file",
-            "bulk",
-            "config",
-            "dedup",
-            "document",
-            "engine",
-            "fingerprint",
-            "http",
-            // Only for `plan` and `reindex`, and for the memory of the machine that `plan` measures.
-            "index",
-            "kernel",
-            "machine",
-            "metrics",
-            "recipe",
-            "server",
-            "margins",
-            "sketch",
-            "telemetry",
-            "text",
-        ],
-    ),
-    ("lib", &[]),
-    ("main", &[]),
+/// Where the product is.
+const PRODUCT: &[&str] = &["src", "crates"];
+
+/// Files and folders that may have `unsafe`.
+const UNSAFE: &[&str] = &[
+    "crates/fingerprint/src/neon.rs",
+    "crates/fingerprint/src/simd.rs",
+    "crates/index/src/kernel/",
+    "crates/index/src/memory/pages.rs",
+    "crates/text/src/kernel/",
 ];
 
 /// A longer file should be two files. Tests at its end do not count.
@@ -163,49 +64,10 @@ const TOP_LEVEL: &[&str] = &[
 ];
 
 #[test]
-fn imports_go_down_only() {
-    let table: BTreeMap<&str, &[&str]> = MAY_NAME.iter().copied().collect();
-    let mut broken = Vec::new();
-    for (file, named) in our_crate().named_from_root() {
-        let module = module_of(&file);
-        let Some(allowed) = table.get(module) else {
-            broken.push(format!("{module} is missing in the table of tests/tidy"));
-            continue;
-        };
-        for name in named.iter().map(String::as_str) {
-            if table.contains_key(name) && name != module && !allowed.contains(&name) {
-                broken.push(format!("{file} names {name}"));
-            }
-        }
-    }
-    assert_eq!(broken, Vec::<String>::new());
-}
-
-#[test]
-fn no_file_is_in_a_circle_of_imports() {
-    assert_no_circle(&our_crate().edges());
-}
-
-#[test]
-fn no_folder_is_in_a_circle_of_imports() {
-    assert_no_circle(&folder_edges(&our_crate().edges()));
-}
-
-fn assert_no_circle(edges: &Edges) {
-    let found: Vec<String> = circles(edges).iter().map(circles::Circle::describe).collect();
-    assert!(found.is_empty(), "{}", found.join("\n"));
-}
-
-/// The library, without its test code.
-fn our_crate() -> Crate {
-    Crate::load("src/lib.rs", &|path| fs::read_to_string(root().join(path)).ok())
-}
-
-#[test]
 fn no_folder_has_more_files_than_a_reader_takes_in() {
     let mut folders: BTreeMap<String, usize> = BTreeMap::new();
-    for file in sources("src") {
-        let (folder, _) = file.path.rsplit_once('/').expect("it is below src");
+    for file in product() {
+        let (folder, _) = file.path.rsplit_once('/').expect("it is below a folder");
         *folders.entry(folder.to_owned()).or_default() += 1;
     }
     folders.retain(|_, files| *files > FILES_MAX);
@@ -216,9 +78,10 @@ fn no_folder_has_more_files_than_a_reader_takes_in() {
 fn private_words_stay_out() {
     let mut broken = Vec::new();
     for file in texts(".", &["rs", "toml", "md"]) {
-        let is_searched = ["src/", "tests/", "docs/"].iter().any(|at| file.path.starts_with(at));
+        let is_searched =
+            ["src/", "crates/", "tests/", "docs/"].iter().any(|at| file.path.starts_with(at));
         // The list itself is here.
-        if is_searched && !file.path.starts_with("tests/tidy/") {
+        if is_searched && file.path != "tests/tidy.rs" {
             let lines = (1..).zip(file.text.lines());
             let found = lines.filter_map(|(line, text)| Some((line, private_word(text)?)));
             broken.extend(found.map(|(line, word)| format!("{}:{line}: {word}", file.path)));
@@ -244,7 +107,7 @@ fn private_words_are_found_in_text_and_in_names() {
 
 #[test]
 fn no_file_is_longer_than_the_wall() {
-    let long: Vec<_> = sources("src")
+    let long: Vec<_> = product()
         .into_iter()
         .filter(|file| !file.is_test && file.code().lines().count() > LINES_MAX)
         .map(|file| file.path)
@@ -254,7 +117,7 @@ fn no_file_is_longer_than_the_wall() {
 
 #[test]
 fn every_source_file_opens_with_what_it_is() {
-    let silent: Vec<_> = sources("src")
+    let silent: Vec<_> = product()
         .into_iter()
         .chain(sources("tests"))
         .filter(|file| is_of(Path::new(&file.path), "rs") && !file.text.starts_with("//!"))
@@ -279,10 +142,10 @@ fn sources_are_ascii() {
 #[test]
 fn unsafe_stays_in_the_kernel_and_the_page_memory() {
     let mut broken = Vec::new();
-    for file in sources("src") {
+    for file in product() {
         let lines = file.text.lines().filter(|line| !is_comment(line));
         let uses = lines.flat_map(words).filter(|word| *word == "unsafe").count();
-        let may = file.path.starts_with("src/kernel/") || file.path == "src/index/memory/pages.rs";
+        let may = UNSAFE.iter().any(|at| file.path.starts_with(at));
         if uses > 0 && !may {
             broken.push(file.path);
         }
@@ -352,12 +215,6 @@ impl Source {
     }
 }
 
-/// `src/index/plan.rs` and `src/index/mod.rs` belong to `index`, `src/sketch.rs` to `sketch`.
-fn module_of(path: &str) -> &str {
-    let name = path.split('/').nth(1).unwrap_or_default();
-    name.strip_suffix(".rs").unwrap_or(name)
-}
-
 fn is_of(path: &Path, kind: &str) -> bool {
     path.extension().is_some_and(|ending| ending == kind)
 }
@@ -368,6 +225,11 @@ fn is_comment(line: &str) -> bool {
 
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// The sources of the product.
+fn product() -> Vec<Source> {
+    PRODUCT.iter().flat_map(|folder| sources(folder)).collect()
 }
 
 /// All Rust and TOML files below a folder of the project, in order.

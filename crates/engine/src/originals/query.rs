@@ -3,15 +3,15 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use crate::api::error::Refused;
+use crate::api::replies::{PageOptions, StoredDocument};
 use crate::blocking::off_async;
 use crate::clock;
 use crate::document::Sequence;
-use crate::error::Refused;
 use crate::handle::Engine;
 use crate::machine::jobs::Reach;
+use crate::originals::touches::Touch;
 use crate::read::reader::RecordReader;
-use crate::replies::{PageOptions, StoredDocument};
-use crate::touches::Touch;
 
 /// The order of a list of originals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

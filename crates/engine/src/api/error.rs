@@ -1,9 +1,10 @@
 //! What the engine reports: why a data directory does not open, and why a request is refused.
 
-use crate::machine::change::NotARecord;
-use crate::storage::StorageError;
 use nearprint_text::BadModel;
 use nearprint_text::Recipe;
+
+use crate::machine::change::NotARecord;
+use crate::storage::StorageError;
 
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]

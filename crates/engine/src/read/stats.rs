@@ -1,11 +1,12 @@
 //! The state of the engine in numbers.
 
-use crate::document::Sequence;
-use crate::handle::Engine;
-use crate::replies::{SegmentStats, Stats};
-use crate::write::writer::memory_stats;
 use nearprint_index::levels::segment::Segment;
 use nearprint_index::plan::Plans;
+
+use crate::api::replies::{SegmentStats, Stats};
+use crate::document::Sequence;
+use crate::handle::Engine;
+use crate::write::writer::memory_stats;
 
 /// The maximum number of fingerprints that statistics count as distinct or not. With more, they do
 /// without.

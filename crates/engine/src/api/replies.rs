@@ -1,11 +1,12 @@
 //! The options and replies of the engine.
 
+use nearprint_fingerprint::Distance;
+use nearprint_text::Recipe;
+
+use crate::api::options::Durability;
 use crate::document::{Document, Namespace, Sequence};
 use crate::machine::commands::Verdict;
 use crate::machine::query::{Criteria, Hit};
-use crate::options::Durability;
-use nearprint_fingerprint::Distance;
-use nearprint_text::Recipe;
 
 /// The options of a look-up.
 #[derive(Debug, Clone, Copy)]

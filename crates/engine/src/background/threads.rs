@@ -1,0 +1,118 @@
+//! All threads of an engine: how they start, and in which order they stop.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::api::error::OpenError;
+use crate::api::options::Durability;
+use crate::background::reclaimer::ReclaimerThread;
+use crate::background::snapshot::snapshots::Snapshots;
+use crate::background::snapshot::snapshotter::{SnapshotRequest, Snapshotter};
+use crate::background::spawn::{Stoppable, join, spawn};
+use crate::background::{flusher, groups, merger, remover, syncer};
+use crate::clock;
+use crate::shared::{Message, Shared};
+use crate::storage::{DirectoryLock, Disk};
+use crate::write::core::Core;
+use crate::write::writer::Writer;
+
+/// The running threads, and the lock of their directory.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    writer: JoinHandle<()>,
+    flusher: JoinHandle<()>,
+    snapshots: JoinHandle<()>,
+    pub(crate) snapshot_requests: Sender<SnapshotRequest>,
+    merges: Stoppable,
+    /// With the policy `interval` only.
+    syncs: Option<Stoppable>,
+    reclaim: Stoppable,
+    removals: Stoppable,
+    groups: Stoppable,
+    _lock: DirectoryLock,
+}
+
+impl Threads {
+    /// Starts the threads over a recovered state; `inbox` has the messages to the writer.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] if the operating system refuses a thread.
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        disk: &Arc<dyn Disk>,
+        (core, snapshots): (Core, Snapshots),
+        inbox: mpsc::UnboundedReceiver<Message>,
+        lock: DirectoryLock,
+    ) -> Result<Self, OpenError> {
+        let new_shared = || Arc::clone(shared);
+        let (snapshot_requests, requests) = channel();
+        let (settle, settle_requests) = channel();
+        let snapshotter = Snapshotter {
+            shared: new_shared(),
+            snapshots,
+            disk: Arc::clone(disk),
+            requests,
+            settle,
+            last_ms: clock::now_ms(),
+            last_failed: false,
+            kept_index_bytes: [shared.published.load().view.settled_bytes(); 2],
+        };
+        let reclaimer = core.reclaimer();
+        let writer = Writer::new(core, new_shared(), inbox);
+        let (flushed, merged, synced) = (new_shared(), new_shared(), new_shared());
+        let grouped = new_shared();
+        let syncs = match shared.options.durability {
+            Durability::Interval { ms } => Some(Stoppable::spawn(shared, "syncs", |stopped| {
+                move || syncer::run(&synced, Duration::from_millis(ms), &stopped)
+            })?),
+            Durability::Always | Durability::None => None,
+        };
+        Ok(Self {
+            writer: spawn(shared, "writer", move || writer.run())?,
+            snapshots: spawn(shared, "snapshots", move || snapshotter.run())?,
+            snapshot_requests,
+            flusher: spawn(shared, "flusher", move || flusher::run(&flushed, &settle_requests))?,
+            merges: Stoppable::spawn(shared, "merges", |stopped| {
+                move || merger::run(&merged, &stopped)
+            })?,
+            syncs,
+            reclaim: Stoppable::spawn(shared, "reclaim", |stopped| {
+                let reclaimer = ReclaimerThread::new(new_shared(), reclaimer, stopped);
+                move || reclaimer.run()
+            })?,
+            removals: Stoppable::spawn(shared, "removals", |stopped| {
+                let remover = remover::Remover::new(new_shared(), stopped);
+                move || remover.run()
+            })?,
+            groups: Stoppable::spawn(shared, "groups", |stopped| {
+                move || groups::run(&grouped, &stopped)
+            })?,
+            _lock: lock,
+        })
+    }
+
+    /// Finishes what is queued, takes the last snapshot, and ends the threads. Blocks.
+    pub(crate) fn stop(self, shared: &Shared) {
+        // When the channel closes the snapshotter takes the last snapshot, for which it needs the
+        // writer.
+        drop(self.snapshot_requests);
+        self.groups.stop();
+        self.removals.stop();
+        self.reclaim.stop();
+        join(self.snapshots);
+        // The snapshotter had the flusher's only request channel.
+        shared.wake_flusher();
+        join(self.flusher);
+        self.merges.stop();
+        if let Some(syncs) = self.syncs {
+            syncs.stop();
+        }
+        // A writer that failed has ended already.
+        drop(shared.writer.send(Message::Stop));
+        join(self.writer);
+    }
+}
