@@ -97,3 +97,7 @@ pub use api::replies::{
 };
 pub use handle::Engine;
 pub use open::model::read_file as read_model;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

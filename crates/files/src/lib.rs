@@ -52,3 +52,7 @@ pub use stamp::Stamp;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -30,3 +30,7 @@ pub use fingerprint::{Distance, Fingerprint, NotAFingerprint};
 pub use margins::Margins;
 pub use simd::{Simd, instruction_set, prefetch};
 pub use sketch::{BINS, MinResemblance, Resemblance, Sample, Sketch};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

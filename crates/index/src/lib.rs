@@ -1,4 +1,27 @@
-//! The index: which stored fingerprints lie within a Hamming distance of a query, exactly.
+//! An exact index of 64-bit fingerprints by Hamming distance: which stored ones are within a distance
+//! of 0 to 12 of a query.
+//!
+//! [`InMemoryIndex`] is the interface: insert, remove, look up, save and load. It knows no text, file,
+//! clock or thread.
+//!
+//! ```
+//! use nearprint_index::{Distance, Fingerprint, InMemoryIndex};
+//!
+//! let three = Distance::new(3).expect("at most 64");
+//! let mut index = InMemoryIndex::new(three);
+//! index.insert("https://a.example/1", Fingerprint::new(0b1011));
+//! assert_eq!(index.near(Fingerprint::new(0), three)[0].fingerprint, Fingerprint::new(0b1011));
+//!
+//! let mut file = Vec::new();
+//! index.save(&mut file)?;
+//! let mut loaded = InMemoryIndex::load(&file[..])?;
+//! assert!(loaded.remove("https://a.example/1"));
+//! assert!(loaded.near(Fingerprint::new(0), three).is_empty());
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! The other modules are the parts that nearprint-engine builds a durable store on. They are hidden from
+//! this page and change without notice.
 //!
 //! ```text
 //!   View                the state at one sequence: immutable, shared, what readers load
@@ -9,10 +32,9 @@
 //! ```
 //!
 //! In reading order: [`plan`] (which tables an index has), [`tables`] (how a table lies in memory;
-//! [`crate::kernel`] compares its lines), [`buckets`] (the tables of small segments), [`levels`]
+//! [`mod@kernel`] compares its lines), [`buckets`] (the tables of small segments), [`levels`]
 //! (deltas and segments), [`view`], [`lookup`], [`compaction`] (merging), [`groups`] (of documents that
-//! are near each other), [`InMemoryIndex`] (for
-//! programs that embed the crate) and [`cost`] (estimates).
+//! are near each other), [`in_memory`] and [`cost`] (estimates).
 //!
 //! For each fingerprint the index stores the [`levels::posting::Posting`]s of its documents: the
 //! sequence of each, its namespace and expiry, and which optional parts its journal record has; a
@@ -41,8 +63,11 @@ mod in_memory;
 mod kernel;
 #[doc(hidden)]
 pub mod levels;
+#[doc(hidden)]
 pub mod likely;
+#[doc(hidden)]
 pub mod lookup;
+#[doc(hidden)]
 pub mod memory;
 #[doc(hidden)]
 pub mod namespaces;
@@ -52,15 +77,21 @@ pub mod permutation;
 pub mod plan;
 #[doc(hidden)]
 pub mod scope;
+#[doc(hidden)]
 pub mod tables;
 #[doc(hidden)]
 pub mod times;
 #[doc(hidden)]
 pub mod view;
 
-pub use document::{Expiry, Sequence};
+pub use document::Sequence;
 pub use in_memory::InMemoryIndex;
+pub use nearprint_fingerprint::{Distance, Fingerprint};
 pub use view::Near;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

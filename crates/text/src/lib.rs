@@ -12,6 +12,17 @@
 //! on it.
 //! The normal form, the tokens, the sketch and the recipe `np2` are a published standard with test
 //! vectors: `docs/recipe-np2.md`.
+//!
+//! ```
+//! use nearprint_text::analyse_text;
+//!
+//! let a = analyse_text("The ferry leaves at seven in the morning and returns at noon.")?;
+//! let b = analyse_text("The ferry leaves at seven in the morning, and returns by noon!")?;
+//! assert!(a.fingerprint.distance(b.fingerprint).get() < 16);
+//! let (a, b) = (a.sketch.expect("every text has one"), b.sketch.expect("every text has one"));
+//! assert!(a.resemblance(&b).similarity() > 0.5);
+//! # Ok::<(), nearprint_text::EmptyDocument>(())
+//! ```
 
 mod analysis;
 pub mod charset;
@@ -45,3 +56,7 @@ pub use source::{Extract, Method, Source, analyse};
 pub use vectors::spectral::{BadModel, SpectralModel};
 pub use vectors::training::{CannotLearn, SAMPLE_MIN, Sample};
 pub use vectors::vector::{BadVector, check_vector};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

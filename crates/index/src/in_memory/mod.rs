@@ -3,9 +3,13 @@
 //! [`InMemoryIndex`] maps ids to fingerprints, like a map, and finds the fingerprints near a query.
 //! It owns a [`View`] and does the view's background work itself: an insert that fills a delta
 //! turns the delta into a segment and runs the merges that the compaction policy then asks for.
-//! Nothing is stored on disk. It is tested against a map that is searched linearly.
+//! Nothing is stored on disk unless it is saved. It is tested against a map that is searched linearly.
+
+mod chunks;
+mod file;
 
 use std::collections::hash_map::RandomState;
+use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -41,7 +45,21 @@ const DELTA_EVENTS: usize = 32_768;
 #[derive(Debug)]
 pub struct InMemoryIndex {
     view: View,
-    id_secret: [u8; 16],
+    secrets: Secrets,
+}
+
+/// Random numbers that nobody outside the process knows, so that nobody can choose ids or
+/// fingerprints that slow the index down. No answer depends on them.
+#[derive(Clone, Copy)]
+struct Secrets {
+    of_permutation: u64,
+    of_ids: u128,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
 }
 
 impl InMemoryIndex {
@@ -56,13 +74,25 @@ impl InMemoryIndex {
     }
 
     fn with_sizes(distance_max: Distance, delta_events: usize, small_max: u64) -> Self {
-        assert!(distance_max <= Distance::LOOKUP_MAX, "an index has no tables for this distance");
-        // The standard library gives random numbers only as the keys of a hash function.
-        let random = RandomState::new();
-        let permutation = Arc::new(Permutation::from_secret(random.hash_one(0)));
-        let shape = Shape { distance_max, delta_events, small_max, permutation };
-        let id_secret = u128::from(random.hash_one(1)) << 64 | u128::from(random.hash_one(2));
-        Self { view: View::new(shape), id_secret: id_secret.to_le_bytes() }
+        let secrets = Secrets::draw();
+        let shape = secrets.shape(distance_max, delta_events, small_max);
+        Self { view: View::new(shape), secrets }
+    }
+
+    /// An index of fingerprints without ids, as many as the iterator says. Much quicker than an
+    /// insert for each: about 0.2 us a fingerprint at ten million. It takes 24 bytes a fingerprint in
+    /// addition to the index while it works.
+    ///
+    /// # Panics
+    /// When `distance_max` is greater than [`Distance::LOOKUP_MAX`].
+    pub fn of_fingerprints(
+        distance_max: Distance,
+        fingerprints: impl ExactSizeIterator<Item = Fingerprint>,
+    ) -> Self {
+        let secrets = Secrets::draw();
+        let shape = secrets.shape(distance_max, DELTA_EVENTS, SMALL_MAX);
+        let count = fingerprints.len() as u64;
+        Self { view: View::filled(shape, count, fingerprints), secrets }
     }
 
     /// Stores a document, and returns the fingerprint that its id had before.
@@ -103,6 +133,17 @@ impl InMemoryIndex {
         near
     }
 
+    /// The distance of the nearest stored fingerprint from each query, if it is at most `distance`.
+    /// Quicker than [`Self::near`] for each, because the memory that several queries need is
+    /// fetched at the same time.
+    ///
+    /// # Panics
+    /// When `distance` is greater than the `distance_max` of the index.
+    pub fn nearest(&self, queries: &[Fingerprint], distance: Distance) -> Vec<Option<Distance>> {
+        assert!(distance <= self.view.shape().distance_max, "the index ends at distance_max");
+        self.view.nearest(queries, distance, Scope::DEFAULT).collect()
+    }
+
     /// The fingerprint of the document with an id.
     pub fn get(&self, id: &str) -> Option<Fingerprint> {
         self.view.find_id(self.key(id)).map(|located| located.masked)
@@ -130,7 +171,7 @@ impl InMemoryIndex {
     }
 
     fn key(&self, id: &str) -> IdKey {
-        IdKey::of(id, None, &self.id_secret)
+        IdKey::of(id, None, &self.secrets.of_ids.to_le_bytes())
     }
 
     fn flush_and_merge(&mut self) {
@@ -140,6 +181,21 @@ impl InMemoryIndex {
                 self.view.complete(work);
             }
         }
+    }
+}
+
+impl Secrets {
+    fn draw() -> Self {
+        // The standard library gives random numbers only as the keys of a hash function.
+        let random = RandomState::new();
+        let [one, high, low] = [0, 1, 2].map(|number| random.hash_one(number));
+        Self { of_permutation: one, of_ids: u128::from(high) << 64 | u128::from(low) }
+    }
+
+    fn shape(self, distance_max: Distance, delta_events: usize, small_max: u64) -> Shape {
+        assert!(distance_max <= Distance::LOOKUP_MAX, "an index has no tables for this distance");
+        let permutation = Arc::new(Permutation::from_secret(self.of_permutation));
+        Shape { distance_max, delta_events, small_max, permutation }
     }
 }
 
@@ -197,6 +253,8 @@ mod tests {
                 let query = Fingerprint::new(steps[number / 2].1.unwrap_or_default());
                 let to = (number % 13).min(usize::from(distance_max)) as u8;
                 let near = index.near(query, distance(to));
+                let nearest = near.first().map(|near| near.distance);
+                prop_assert_eq!(index.nearest(&[query, query], distance(to)), [nearest; 2]);
                 prop_assert_eq!(&near, &naive_near(&stored, query, to));
                 for near in near {
                     let of = stored.iter().filter(|(_, other)| **other == near.fingerprint);
@@ -205,7 +263,65 @@ mod tests {
                     prop_assert!(index.documents_of(near.fingerprint).eq(documents));
                 }
             }
+            let mut bytes = Vec::new();
+            index.save(&mut bytes).unwrap();
+            let mut loaded = InMemoryIndex::load(&bytes[..]).unwrap();
+            prop_assert_eq!(loaded.sequence(), index.sequence());
+            for (id, _) in &steps {
+                let name = id.to_string();
+                let query = stored.get(id).copied().unwrap_or_default();
+                let far = distance(distance_max);
+                prop_assert_eq!(loaded.get(&name), stored.get(id).copied());
+                prop_assert_eq!(loaded.near(query, far), index.near(query, far));
+            }
+            for id in 0..40_u8 {
+                prop_assert_eq!(loaded.remove(&id.to_string()), stored.contains_key(&id));
+            }
+            prop_assert!(loaded.is_empty() && loaded.near(Fingerprint::new(0), distance(0)).is_empty());
         }
+    }
+
+    #[test]
+    fn fingerprints_without_ids_are_found() {
+        let three = Distance::new(3).unwrap();
+        let stored = (0..1_000_u64).map(|number| Fingerprint::new(number << 20));
+        let index = InMemoryIndex::of_fingerprints(three, stored.collect::<Vec<_>>().into_iter());
+        assert_eq!(index.len(), 1_000);
+        let query = Fingerprint::new(7 << 20 | 0b11);
+        assert_eq!(index.near(query, three)[0].fingerprint, Fingerprint::new(7 << 20));
+        assert_eq!(index.nearest(&[query], three), [Distance::new(2)]);
+    }
+
+    /// A saved index of a few documents, some of them in large segments.
+    fn saved() -> Vec<u8> {
+        let mut index = InMemoryIndex::with_sizes(Distance::new(3).unwrap(), 4, 12);
+        for number in 0..40_u64 {
+            index.insert(&number.to_string(), Fingerprint::new(number << 8));
+        }
+        let mut bytes = Vec::new();
+        index.save(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_file_with_a_changed_byte_or_without_its_end_is_refused() {
+        let bytes = saved();
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            assert!(InMemoryIndex::load(&changed[..]).is_err(), "byte {at} was changed");
+            assert!(InMemoryIndex::load(&bytes[..at]).is_err(), "cut to {at} bytes");
+        }
+        assert!(InMemoryIndex::load(&bytes[..]).is_ok());
+    }
+
+    #[test]
+    fn saving_changes_nothing() {
+        let mut index = InMemoryIndex::new(Distance::new(3).unwrap());
+        index.insert("a", Fingerprint::new(1));
+        index.save(&mut std::io::sink()).unwrap();
+        assert_eq!(index.insert("b", Fingerprint::new(2)), None);
+        assert_eq!((index.len(), index.sequence()), (2, Sequence::new(2)));
     }
 
     #[test]

@@ -1,0 +1,137 @@
+//! An index in a file: its parts as they lie in memory, so that loading sorts nothing.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use nearprint_fingerprint::Distance;
+
+use super::chunks::{ChunkReader, ChunkWriter};
+use super::{DELTA_EVENTS, InMemoryIndex, Secrets};
+use crate::document::Sequence;
+use crate::image;
+use crate::permutation::Permutation;
+use crate::plan::Plans;
+use crate::tables::secondary::SecondaryTable;
+use crate::view::{Counts, Parts, Shape, View};
+
+/// What a file begins with; the last character is the version of the format.
+const MAGIC: [u8; 8] = *b"NPINDEX1";
+
+/// The numbers in front of the parts.
+const NUMBERS: usize = 11;
+
+impl InMemoryIndex {
+    /// Writes the index, so that [`Self::load`] restores it. Costs about as much as writing its
+    /// memory to the sink; the index is not changed.
+    ///
+    /// To replace a file, write to another name beside it, sync it, and rename it.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn save(&self, sink: impl Write) -> io::Result<()> {
+        let mut view = self.view.clone();
+        view.rotate();
+        while let Some(work) = view.next_flush() {
+            view.complete(work);
+        }
+        let (shape, counts) = (view.shape().clone(), view.counts());
+        let parts = view.parts_of(&view);
+        let [high, low] = [self.secrets.of_ids >> 64, self.secrets.of_ids].map(|half| half as u64);
+        let numbers: [u64; NUMBERS] = [
+            u64::from(shape.distance_max.get()),
+            shape.small_max,
+            self.secrets.of_permutation,
+            high,
+            low,
+            counts.sequence.get(),
+            counts.documents,
+            counts.fingerprints,
+            parts.dropped,
+            parts.segments.len() as u64,
+            parts.secondary_tables.len() as u64,
+        ];
+        let mut sink = ChunkWriter::new(sink);
+        sink.write_all(&MAGIC)?;
+        for number in numbers {
+            sink.write_all(&number.to_le_bytes())?;
+        }
+        for segment in &parts.segments {
+            image::write_segment(segment, &mut sink)?;
+        }
+        for other in &parts.secondary_tables {
+            sink.write_all(&other.cleaned_at.to_le_bytes())?;
+            image::write_table(&other.table, &mut sink)?;
+        }
+        sink.finish()
+    }
+
+    /// Reads an index that [`Self::save`] has written. Takes about as long as reading the file.
+    ///
+    /// # Errors
+    /// Those of the source; `InvalidData` if the bytes are no such index or were changed, and
+    /// `UnexpectedEof` if some are missing.
+    pub fn load(source: impl Read) -> io::Result<Self> {
+        let mut source = ChunkReader::new(source);
+        let mut magic = [0; MAGIC.len()];
+        source.read_exact(&mut magic)?;
+        if magic != MAGIC {
+            return Err(invalid("this is no index, or one of another version"));
+        }
+        let mut numbers = [0; NUMBERS];
+        for number in &mut numbers {
+            *number = read_number(&mut source)?;
+        }
+        let [
+            distance_max,
+            small_max,
+            of_permutation,
+            high,
+            low,
+            sequence,
+            documents,
+            fingerprints,
+            dropped,
+            segments,
+            tables,
+        ] = numbers;
+        let distance_max = u8::try_from(distance_max).ok().and_then(Distance::new);
+        let distance_max = distance_max
+            .filter(|distance| *distance <= Distance::LOOKUP_MAX)
+            .ok_or_else(|| invalid("its largest distance is not 0 to 12"))?;
+        let shape = Shape {
+            distance_max,
+            delta_events: DELTA_EVENTS,
+            small_max,
+            permutation: Arc::new(Permutation::from_secret(of_permutation)),
+        };
+        let plans = shape.plans();
+        let segments =
+            (0..segments).map(|_| image::read_segment(&mut source, &plans).map(Arc::new));
+        let segments = segments.collect::<io::Result<_>>()?;
+        let tables = (0..tables).map(|_| read_table(&mut source, &plans));
+        let secondary_tables = tables.collect::<io::Result<_>>()?;
+        if !source.ends()? {
+            return Err(invalid("it goes on after its end"));
+        }
+        let counts = Counts { sequence: Sequence::new(sequence), documents, fingerprints };
+        let parts = Parts { segments, secondary_tables, dropped, counts, ..Parts::default() };
+        let secrets = Secrets { of_permutation, of_ids: u128::from(high) << 64 | u128::from(low) };
+        Ok(Self { view: View::restored(shape, parts), secrets })
+    }
+}
+
+fn read_table(source: &mut impl Read, plans: &Plans) -> io::Result<SecondaryTable> {
+    let cleaned_at = read_number(source)?;
+    let table = Arc::new(image::read_table(source, &plans.large)?);
+    Ok(SecondaryTable { table, cleaned_at })
+}
+
+fn read_number(source: &mut impl Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    source.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
