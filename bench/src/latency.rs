@@ -1,42 +1,55 @@
 //! Many short times as a histogram: any quantile within 1 %.
 
-use hdrhistogram::Histogram;
+use histogram::Histogram;
 
-/// The longest time that is recorded as it is: an hour.
-const MAX_NS: u64 = 3_600_000_000_000;
-/// Significant decimal digits of a recorded time.
-const DIGITS: u8 = 2;
+/// Buckets of 2^7 to each doubling: a width below 1 %.
+const GROUPING_POWER: u8 = 7;
+/// Times up to 2^42 ns, more than an hour.
+const MAX_POWER: u8 = 42;
 
 /// A histogram of times in nanoseconds.
 #[derive(Debug, Clone)]
-pub(super) struct Latencies(Histogram<u64>);
+pub(super) struct Latencies {
+    histogram: Histogram,
+    count: u64,
+    sum: f64,
+}
 
 impl Latencies {
     pub(super) fn new() -> Self {
-        Self(Histogram::new_with_bounds(1, MAX_NS, DIGITS).expect("the bounds are constants"))
+        let histogram =
+            Histogram::new(GROUPING_POWER, MAX_POWER).expect("the powers are constants");
+        Self { histogram, count: 0, sum: 0.0 }
     }
 
+    /// Adds a time; one that is too long counts as the longest.
     pub(super) fn record(&mut self, ns: u64) {
-        self.0.saturating_record(ns);
+        let ns = ns.min((1 << MAX_POWER) - 1);
+        self.histogram.increment(ns).expect("it is within the bounds");
+        self.count += 1;
+        self.sum += ns as f64;
     }
 
     /// Adds the times that another thread recorded.
     pub(super) fn add(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("all have the same bounds");
+        self.histogram.checked_add_assign(&other.histogram).expect("all have the same bounds");
+        self.count += other.count;
+        self.sum += other.sum;
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.0.len()
+        self.count
     }
 
     /// The mean in nanoseconds; `None` without times.
     pub(super) fn mean_ns(&self) -> Option<f64> {
-        (!self.0.is_empty()).then(|| self.0.mean())
+        (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
     /// The time that a part of all (0 to 1) does not exceed; `None` without times.
     pub(super) fn quantile_ns(&self, part: f64) -> Option<u64> {
-        (!self.0.is_empty()).then(|| self.0.value_at_quantile(part))
+        let bucket = self.histogram.quantile_bucket(part).expect("a part is 0 to 1");
+        bucket.map(|bucket| bucket.end())
     }
 }
 

@@ -1,6 +1,7 @@
 //! One reader a format. Each takes a source and yields records.
 
 pub(super) mod array;
+mod cell;
 pub(super) mod document;
 pub(super) mod hex;
 pub(super) mod lines;

@@ -10,14 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_json::EncoderOptions;
-use arrow_json::writer::make_encoder;
-use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -25,6 +19,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 
+use super::cell;
 use crate::context::File;
 use crate::entry::{Item, Place, Raw};
 use crate::mapping::{Fields, Value, is_wanted, within};
@@ -182,28 +177,9 @@ impl Row<'_> {
     }
 
     fn cell(&self, column: usize) -> Result<Option<Value<'_>>, String> {
-        cell(self.batch.column(column), self.index).or_else(|| self.as_json(column)).transpose()
-    }
-
-    /// The JSON of a cell of any type.
-    fn as_json(&self, column: usize) -> Option<Result<Value<'_>, String>> {
-        let array = in_utc(self.batch.column(column));
-        let field = self.schema.field(column).clone().with_data_type(array.data_type().clone());
-        let (field, options) = (Arc::new(field), EncoderOptions::default());
-        let mut encoder = match make_encoder(&field, array.as_ref(), &options) {
-            Ok(encoder) => encoder,
-            Err(error) => return Some(Err(format!("`{}`: {error}", field.name()))),
-        };
-        if encoder.is_null(self.index) {
-            return None;
-        }
-        let mut json = Vec::new();
-        encoder.encode(self.index, &mut json);
-        let json = String::from_utf8(json).map_err(|error| error.to_string());
-        Some(json.map(|json| match serde_json::from_str::<String>(&json) {
-            Ok(text) => Value::Text(Cow::Owned(text)),
-            Err(_) => Value::Json(Cow::Owned(json)),
-        }))
+        let field = self.schema.field(column);
+        value(self.batch.column(column), self.index)
+            .map_err(|why| format!("`{}` {why}", field.name()))
     }
 }
 
@@ -218,47 +194,27 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Parqu
     })
 }
 
-/// Times in a named zone as times in UTC, the same instants: the names of zones would need a
-/// database.
-fn in_utc(array: &ArrayRef) -> ArrayRef {
-    macro_rules! in_utc {
-        ($type:ty) => {
-            Arc::new(array.as_primitive::<$type>().clone().with_timezone("+00:00"))
-        };
-    }
-    let DataType::Timestamp(unit, Some(_)) = array.data_type() else { return Arc::clone(array) };
-    match unit {
-        TimeUnit::Second => in_utc!(TimestampSecondType),
-        TimeUnit::Millisecond => in_utc!(TimestampMillisecondType),
-        TimeUnit::Microsecond => in_utc!(TimestampMicrosecondType),
-        TimeUnit::Nanosecond => in_utc!(TimestampNanosecondType),
-    }
-}
-
-/// A cell of a string or an integer; `None` if it is null or has another type.
+/// A cell as a value: text as it is, anything else as JSON; `None` if it is null.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other type goes through JSON")]
-fn cell(array: &dyn Array, row: usize) -> Option<Result<Value<'_>, String>> {
-    if array.is_null(row) {
-        return None;
+fn value(array: &dyn Array, row: usize) -> Result<Option<Value<'_>>, String> {
+    if cell::is_null(array, row) {
+        return Ok(None);
     }
-    macro_rules! integer {
-        ($type:ty) => {
-            Value::Json(Cow::Owned(array.as_primitive::<$type>().value(row).to_string()))
-        };
-    }
-    Some(Ok(match array.data_type() {
+    Ok(Some(match array.data_type() {
         DataType::Utf8 => Value::Text(Cow::Borrowed(array.as_string::<i32>().value(row))),
         DataType::LargeUtf8 => Value::Text(Cow::Borrowed(array.as_string::<i64>().value(row))),
         DataType::Utf8View => Value::Text(Cow::Borrowed(array.as_string_view().value(row))),
-        DataType::Int8 => integer!(Int8Type),
-        DataType::Int16 => integer!(Int16Type),
-        DataType::Int32 => integer!(Int32Type),
-        DataType::Int64 => integer!(Int64Type),
-        DataType::UInt8 => integer!(UInt8Type),
-        DataType::UInt16 => integer!(UInt16Type),
-        DataType::UInt32 => integer!(UInt32Type),
-        DataType::UInt64 => integer!(UInt64Type),
-        _ => return None,
+        _ => {
+            let mut json = Vec::new();
+            cell::write_json(array, row, &mut json)?;
+            let json = String::from_utf8(json).map_err(|error| error.to_string())?;
+            // Bytes, times and the words of a dictionary are texts too.
+            if json.starts_with('"') {
+                Value::Text(Cow::Owned(serde_json::from_str(&json).map_err(|e| e.to_string())?))
+            } else {
+                Value::Json(Cow::Owned(json))
+            }
+        }
     }))
 }
 
