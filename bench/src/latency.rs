@@ -12,14 +12,14 @@ const MAX_POWER: u8 = 42;
 pub(super) struct Latencies {
     histogram: Histogram,
     count: u64,
-    sum: f64,
+    sum_ns: u128,
 }
 
 impl Latencies {
     pub(super) fn new() -> Self {
         let histogram =
             Histogram::new(GROUPING_POWER, MAX_POWER).expect("the powers are constants");
-        Self { histogram, count: 0, sum: 0.0 }
+        Self { histogram, count: 0, sum_ns: 0 }
     }
 
     /// Adds a time; one that is too long counts as the longest.
@@ -27,14 +27,14 @@ impl Latencies {
         let ns = ns.min((1 << MAX_POWER) - 1);
         self.histogram.increment(ns).expect("it is within the bounds");
         self.count += 1;
-        self.sum += ns as f64;
+        self.sum_ns += u128::from(ns);
     }
 
     /// Adds the times that another thread recorded.
     pub(super) fn add(&mut self, other: &Self) {
         self.histogram.checked_add_assign(&other.histogram).expect("all have the same bounds");
         self.count += other.count;
-        self.sum += other.sum;
+        self.sum_ns += other.sum_ns;
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -42,8 +42,9 @@ impl Latencies {
     }
 
     /// The mean in nanoseconds; `None` without times.
+    #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
     pub(super) fn mean_ns(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / self.count as f64)
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
     /// The time that a part of all (0 to 1) does not exceed; `None` without times.
