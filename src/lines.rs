@@ -5,14 +5,14 @@ use memchr::memchr;
 
 /// One line that is not blank.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct StreamLine {
     /// Counted from 1 over the whole stream, blank lines included.
     pub(crate) number: u64,
     /// Its bytes without the line feed; `None` if they are above the limit.
     pub(crate) bytes: Option<Bytes>,
 }
 
-impl Line {
+impl StreamLine {
     /// The number of bytes that it has in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.as_ref().map_or(0, Bytes::len)
@@ -47,7 +47,7 @@ impl LineCutter {
 
     /// Adds the next bytes of the stream and returns the lines that they complete. A line within
     /// these bytes is not copied.
-    pub(crate) fn push(&mut self, mut data: Bytes) -> Vec<Line> {
+    pub(crate) fn push(&mut self, mut data: Bytes) -> Vec<StreamLine> {
         let mut lines = Vec::new();
         while let Some(end) = memchr(b'\n', &data) {
             let mut head = data.split_to(end.saturating_add(1));
@@ -59,11 +59,11 @@ impl LineCutter {
     }
 
     /// The last line, if the stream does not end with a line feed.
-    pub(crate) fn finish(&mut self) -> Option<Line> {
+    pub(crate) fn finish(&mut self) -> Option<StreamLine> {
         self.complete(Bytes::new())
     }
 
-    fn complete(&mut self, tail: Bytes) -> Option<Line> {
+    fn complete(&mut self, tail: Bytes) -> Option<StreamLine> {
         let whole = if self.partial.is_empty() && !self.overlong {
             self.overlong = tail.len() > self.bytes_max;
             tail
@@ -74,9 +74,9 @@ impl LineCutter {
         let number = self.number;
         self.number = number.saturating_add(1);
         if std::mem::take(&mut self.overlong) {
-            return Some(Line { number, bytes: None });
+            return Some(StreamLine { number, bytes: None });
         }
-        (!whole.trim_ascii().is_empty()).then_some(Line { number, bytes: Some(whole) })
+        (!whole.trim_ascii().is_empty()).then_some(StreamLine { number, bytes: Some(whole) })
     }
 
     fn keep(&mut self, piece: &[u8]) {

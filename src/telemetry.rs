@@ -20,16 +20,16 @@ use tracing_subscriber::fmt::time::FormatTime;
 
 /// What is logged, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct LogOptions {
     /// The format of a line.
-    pub format: Format,
+    pub format: LogFormat,
     /// The least important level that is written.
     pub level: tracing::Level,
 }
 
 /// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum LogFormat {
     /// For people; coloured on a terminal.
     Text,
     /// One JSON object a line.
@@ -97,7 +97,7 @@ impl Write for Buffered {
 /// several servers.
 ///
 /// A thread of its own writes, so that no request waits for a slow reader of the log.
-pub fn init(options: Options) -> Log {
+pub fn init(options: LogOptions) -> Log {
     let (waiting, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(LINES_WAITING_MAX)
         .thread_name("log")
@@ -112,9 +112,9 @@ pub fn init(options: Options) -> Log {
         // error would panic in the middle of a request.
         .log_internal_errors(false);
     let initialized = match options.format {
-        Format::Text if io::stderr().is_terminal() => lines.try_init(),
-        Format::Text => lines.with_ansi(false).fmt_fields(plain_fields()).try_init(),
-        Format::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Text if io::stderr().is_terminal() => lines.try_init(),
+        LogFormat::Text => lines.with_ansi(false).fmt_fields(plain_fields()).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
     };
     // An error means that a subscriber is installed already.
     if initialized.is_ok() {

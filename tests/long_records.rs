@@ -6,7 +6,7 @@
 
 use std::io::{BufReader, Read};
 
-use nearprint_files::{Format, ReadOptions, Record, Records};
+use nearprint_files::{FileRecord, FileRecords, Format, ReadOptions};
 use procfs::process::Process;
 
 const LONG: u64 = 1 << 30;
@@ -52,11 +52,11 @@ fn a_record_of_a_gigabyte_is_reported_in_the_memory_of_a_short_one() {
         let long = std::io::repeat(b'x').take(LONG);
         let stream = std::io::Cursor::new(before.into_bytes()).chain(long);
         let stream = BufReader::new(stream.chain(std::io::Cursor::new(after.into_bytes())));
-        let records = Records::of_stream(stream, ReadOptions::from(format)).unwrap();
+        let records = FileRecords::of_stream(stream, ReadOptions::from(format)).unwrap();
         let shown: Vec<String> = records
             .filter_map(|record| match record {
-                Ok(Record::Document(_)) => Some("a document".to_owned()),
-                Ok(Record::Other(_)) => None,
+                Ok(FileRecord::Document(_)) => Some("a document".to_owned()),
+                Ok(FileRecord::Other(_)) => None,
                 Err(bad) => Some(bad.to_string()),
             })
             .collect();

@@ -10,7 +10,7 @@ use nearprint_bench::data::{Queries, Stored, view_of};
 use nearprint_bench::random::Stream;
 use nearprint_fingerprint::Distance;
 use nearprint_index::levels::ids::{IdKey, IdTable};
-use nearprint_index::scope::Scope;
+use nearprint_index::scope::Visibility;
 
 const SIZES: [u64; 2] = [10_000, 1_000_000];
 const IDS: [u32; 3] = [100_000, 1_000_000, 10_000_000];
@@ -30,7 +30,7 @@ fn lookup(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements(1));
         group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
             bencher.iter(|| {
-                next.next().map(|query| view.near(black_box(query), distance, &Scope::DEFAULT))
+                next.next().map(|query| view.near(black_box(query), distance, &Visibility::DEFAULT))
             });
         });
         group.finish();
@@ -39,7 +39,7 @@ fn lookup(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements(QUERIES));
         group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
             bencher.iter(|| {
-                view.nearest(black_box(&queries), distance, Scope::DEFAULT).flatten().count()
+                view.nearest(black_box(&queries), distance, Visibility::DEFAULT).flatten().count()
             });
         });
         group.finish();

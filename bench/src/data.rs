@@ -377,7 +377,7 @@ pub fn view_holding(stored: &Stored, distance_max: Distance, mut at: impl FnMut(
 
 #[cfg(test)]
 mod tests {
-    use nearprint_index::scope::Scope;
+    use nearprint_index::scope::Visibility;
 
     use super::*;
 
@@ -430,7 +430,9 @@ mod tests {
             assert_eq!((view.segments().len(), view.full_deltas().len()), (1, 0));
             let stored = Stored::random(count, 3);
             assert!(
-                stored.all().all(|stored| !view.near(stored, DISTANCE, &Scope::DEFAULT).is_empty())
+                stored
+                    .all()
+                    .all(|stored| !view.near(stored, DISTANCE, &Visibility::DEFAULT).is_empty())
             );
         }
     }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use nearprint::cli::measure::numbers::{float, per_second, ratio};
 use nearprint_engine::document::{Expiry, Namespace, Packed, Sequence};
 use nearprint_engine::machine::change::PACKED_MAX;
-use nearprint_engine::{Engine, JobState, ListQuery, Purge, Reach};
+use nearprint_engine::{Engine, JobState, ListQuery, NamespaceFilter, Purge};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::permutation::Permutation;
@@ -156,7 +156,7 @@ fn store(
 
 /// How fast a stream gives all documents with their records.
 fn stream(engine: &Engine, count: u64, report: &mut Report) -> Result<()> {
-    let everything = ListQuery { reach: Reach::All, prefix: None, after: Sequence::ZERO };
+    let everything = ListQuery { reach: NamespaceFilter::All, prefix: None, after: Sequence::ZERO };
     let progress = Progress::of("listing documents", count);
     let (begun, mut listed) = (Stopwatch::start(), 0);
     let mut stream = engine.stream(everything);
@@ -187,7 +187,7 @@ fn purge(
         Row::new("look-ups before the purge", count).at(distance).times(&at_rest, "a look-up"),
     );
     let purge = Purge {
-        reach: Reach::Namespace(namespace),
+        reach: NamespaceFilter::Namespace(namespace),
         prefix: None,
         stored_before_ms: None,
         dry_run: false,

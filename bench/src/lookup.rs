@@ -19,7 +19,7 @@ use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 use nearprint_index::cost::Estimate;
 use nearprint_index::plan::Plans;
-use nearprint_index::scope::Scope;
+use nearprint_index::scope::Visibility;
 use nearprint_index::view::View;
 
 use crate::arguments::{Data, threads};
@@ -194,7 +194,7 @@ fn likely(view: &View, stored: &Stored, distance: Distance, seed: u64) -> [Fact;
     let all_found = || {
         let found = texts.iter().map(|(query, margins)| {
             let rule = view.likely_rule(margins);
-            view.likely(*query, &rule, distance, &Scope::DEFAULT).len()
+            view.likely(*query, &rule, distance, &Visibility::DEFAULT).len()
         });
         found.sum::<usize>()
     };
@@ -214,7 +214,8 @@ fn likely(view: &View, stored: &Stored, distance: Distance, seed: u64) -> [Fact;
 
 impl Subject<'_> {
     fn single(&self, threads: usize) -> Row {
-        let one = |query: Fingerprint| self.view.near(query, self.distance, &Scope::DEFAULT).len();
+        let one =
+            |query: Fingerprint| self.view.near(query, self.distance, &Visibility::DEFAULT).len();
         let plain = |queries: &[Fingerprint]| {
             queries.iter().map(|&query| one(query)).fold(0, usize::wrapping_add)
         };
@@ -233,7 +234,7 @@ impl Subject<'_> {
 
     fn batch(&self, threads: usize) -> Row {
         let found = |queries: &[Fingerprint]| {
-            self.view.nearest(queries, self.distance, Scope::DEFAULT).flatten().count()
+            self.view.nearest(queries, self.distance, Visibility::DEFAULT).flatten().count()
         };
         let timed = |queries: &[Fingerprint]| {
             let mut times = Latencies::new();

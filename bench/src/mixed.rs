@@ -20,7 +20,7 @@ use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_engine::document::Document;
 use nearprint_engine::machine::change::PACKED_MAX;
 use nearprint_engine::machine::query::{Criteria, Hit};
-use nearprint_engine::{GroupsRequest, GroupsState, PackedQuery, QueryOptions, Reach};
+use nearprint_engine::{GroupsRequest, GroupsState, NamespaceFilter, PackedQuery, QueryOptions};
 use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::view::Near;
 use tokio::runtime;
@@ -219,7 +219,7 @@ impl Mixture<'_> {
         let criteria = Criteria::within(self.distance);
         let mut done = 0;
         while begun.elapsed() < self.time() {
-            let request = GroupsRequest { reach: Reach::All, criteria, size_min: 2 };
+            let request = GroupsRequest { reach: NamespaceFilter::All, criteria, size_min: 2 };
             let number = engine.begin_groups(request)?.number;
             let ended = || engine.groups_job(number).filter(|job| job.ended_ms.is_some());
             let job = loop {

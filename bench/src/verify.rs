@@ -7,7 +7,7 @@
 
 use anyhow::{Result, bail};
 use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint_index::scope::Scope;
+use nearprint_index::scope::Visibility;
 use nearprint_index::view::{Near, View};
 use serde::Serialize;
 
@@ -103,8 +103,9 @@ impl Verdict {
 
 /// Checks the single look-ups and the batches of a view.
 pub(super) fn view(view: &View, stored: &Stored, queries: &Queries, distance: Distance) -> Verdict {
-    let single = |query| view.near(query, distance, &Scope::DEFAULT);
-    let batch = |queries: &[Fingerprint]| view.nearest(queries, distance, Scope::DEFAULT).collect();
+    let single = |query| view.near(query, distance, &Visibility::DEFAULT);
+    let batch =
+        |queries: &[Fingerprint]| view.nearest(queries, distance, Visibility::DEFAULT).collect();
     answers_of(single, batch, (stored, queries), distance)
 }
 
@@ -171,7 +172,7 @@ mod tests {
         let stored = Stored::random(2_000, 1);
         let view = view_of(2_000, 1, DISTANCE);
         let queries = Queries::aimed_at((&stored, &stored.whole()), 400, DISTANCE, 1);
-        let single = |query| spoil(query, view.near(query, DISTANCE, &Scope::DEFAULT));
+        let single = |query| spoil(query, view.near(query, DISTANCE, &Visibility::DEFAULT));
         let batch = |queries: &[Fingerprint]| {
             let nearest = |&query| single(query).iter().map(|near| near.distance).min();
             queries.iter().map(nearest).collect()

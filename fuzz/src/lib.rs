@@ -22,7 +22,7 @@ use nearprint_engine::storage::scan;
 use nearprint_engine::storage::{Disk, FileKind, Identity, Journal, SealedReader};
 use nearprint_engine::{Durability, Engine, Options, StateFile};
 use nearprint_files::{
-    self, BadEntry, Entry, Format, Other, Raw, ReadOptions, RecordForm, Records,
+    self, BadEntry, Entry, FileRecords, Format, Other, Raw, ReadOptions, RecordForm,
 };
 use nearprint_fingerprint::Distance;
 use nearprint_index::image;
@@ -252,7 +252,7 @@ pub fn records(bytes: &[u8]) {
     let format = formats[usize::from(choice) % formats.len()];
     let options = ReadOptions { form: RecordForm::Both, ..ReadOptions::from(format) };
     let stream = std::io::Cursor::new(content.to_vec());
-    let Ok(records) = Records::of_stream(stream, options) else { return };
+    let Ok(records) = FileRecords::of_stream(stream, options) else { return };
     let is_plain =
         [&b"\x1f\x8b"[..], b"BZh", b"\xfd7zXZ"].iter().all(|magic| !content.starts_with(magic))
             && content.get(1..3) != Some(b"\xb5\x2f")
@@ -261,8 +261,8 @@ pub fn records(bytes: &[u8]) {
     for (items, record) in records.enumerate() {
         let (place, raw) = match record {
             Ok(
-                nearprint_files::Record::Document(Entry { place, raw, .. })
-                | nearprint_files::Record::Other(Other { place, raw, .. }),
+                nearprint_files::FileRecord::Document(Entry { place, raw, .. })
+                | nearprint_files::FileRecord::Other(Other { place, raw, .. }),
             ) => (place, raw),
             Err(BadEntry { place, .. }) => (place, Raw::None),
         };
@@ -291,7 +291,7 @@ pub fn parquet(bytes: &[u8]) {
     file.write_all(bytes).expect("the disk has space");
     let options = ReadOptions { form: RecordForm::Both, ..ReadOptions::from(Format::Parquet) };
     // A row of no columns needs no bytes, so a small file may have as many as it says.
-    for record in Records::new(vec![file.path().to_path_buf()], options).take(10_000) {
+    for record in FileRecords::new(vec![file.path().to_path_buf()], options).take(10_000) {
         drop(record);
     }
 }

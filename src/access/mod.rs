@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 
-pub use namespaces::{BadNamespaces, NAMESPACES_MAX, NamePattern, Namespaces};
+pub use namespaces::{AllowedNamespaces, BadNamespaces, NAMESPACES_MAX, NamePattern};
 pub use scope::{NoScope, Scope, Scopes};
 pub use table::{AccessError, TOKENS_MAX, TokenSource};
-pub use token::{Digest, Token};
+pub use token::{Token, TokenDigest};
 
-use table::Table;
+use table::TokenTable;
 
 /// What a request must present to be admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub enum Denied {
 #[derive(Debug)]
 pub struct Access {
     source: TokenSource,
-    table: ArcSwapOption<Table>,
+    table: ArcSwapOption<TokenTable>,
 }
 
 impl Access {
@@ -65,7 +65,7 @@ impl Access {
     /// # Errors
     /// [`AccessError`] names the file and the line, but never quotes the line.
     pub fn open(source: TokenSource) -> Result<Self, AccessError> {
-        let table = source.is_on().then(|| Table::read(&source)).transpose()?;
+        let table = source.is_on().then(|| TokenTable::read(&source)).transpose()?;
         Ok(Self { source, table: ArcSwapOption::from_pointee(table) })
     }
 
@@ -77,7 +77,7 @@ impl Access {
         if !self.is_on() {
             return Ok(0);
         }
-        let table = Table::read(&self.source)?;
+        let table = TokenTable::read(&self.source)?;
         let count = table.length();
         self.table.store(Some(table.into()));
         Ok(count)
@@ -93,13 +93,13 @@ impl Access {
     ///
     /// # Errors
     /// [`Denied`] is the reason.
-    pub fn admit(&self, presented: Option<&str>, need: Need) -> Result<Namespaces, Denied> {
+    pub fn admit(&self, presented: Option<&str>, need: Need) -> Result<AllowedNamespaces, Denied> {
         let table = self.table.load();
-        let Some(table) = table.as_ref() else { return Ok(Namespaces::ALL) };
+        let Some(table) = table.as_ref() else { return Ok(AllowedNamespaces::ALL) };
         if need == Need::Nothing {
-            return Ok(Namespaces::none());
+            return Ok(AllowedNamespaces::none());
         }
-        let presented = Digest::of(presented.ok_or(Denied::NoToken)?);
+        let presented = TokenDigest::of(presented.ok_or(Denied::NoToken)?);
         let entry = table.find(&presented).ok_or(Denied::UnknownToken)?;
         if let Need::Scope(scope) = need
             && !entry.scopes.have(scope)

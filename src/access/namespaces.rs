@@ -38,9 +38,9 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'*').add(b',').add
 /// assert!(Namespaces::ALL.admits(None));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Namespaces(Option<Arc<[NamePattern]>>);
+pub struct AllowedNamespaces(Option<Arc<[NamePattern]>>);
 
-impl Namespaces {
+impl AllowedNamespaces {
     /// Every namespace, the default one included.
     pub const ALL: Self = Self(None);
 
@@ -74,7 +74,7 @@ impl Namespaces {
 }
 
 /// Reads the list of a token's line.
-impl FromStr for Namespaces {
+impl FromStr for AllowedNamespaces {
     type Err = BadNamespaces;
 
     fn from_str(list: &str) -> Result<Self, BadNamespaces> {
@@ -85,7 +85,7 @@ impl FromStr for Namespaces {
 }
 
 /// The list as a token's line has it; nothing for all namespaces.
-impl fmt::Display for Namespaces {
+impl fmt::Display for AllowedNamespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, name) in self.0.iter().flat_map(|names| names.iter()).enumerate() {
             let comma = if number == 0 { "" } else { "," };
@@ -180,7 +180,7 @@ impl BadNamespaces {
 mod tests {
     use super::*;
 
-    fn parsed(list: &str) -> Namespaces {
+    fn parsed(list: &str) -> AllowedNamespaces {
         list.parse().unwrap()
     }
 
@@ -211,12 +211,12 @@ mod tests {
 
     #[test]
     fn a_list_never_admits_the_default_namespace() {
-        for namespaces in [parsed("a"), parsed("a*,b"), Namespaces::none()] {
+        for namespaces in [parsed("a"), parsed("a*,b"), AllowedNamespaces::none()] {
             assert!(namespaces.is_limited() && !namespaces.admits(None), "{namespaces}");
         }
-        assert!(!Namespaces::none().admits(Some("a")));
-        assert!(Namespaces::ALL.admits(None) && Namespaces::ALL.admits(Some("a")));
-        assert!(!Namespaces::ALL.is_limited());
+        assert!(!AllowedNamespaces::none().admits(Some("a")));
+        assert!(AllowedNamespaces::ALL.admits(None) && AllowedNamespaces::ALL.admits(Some("a")));
+        assert!(!AllowedNamespaces::ALL.is_limited());
     }
 
     #[test]
@@ -243,7 +243,8 @@ mod tests {
     fn what_is_printed_is_read_back() {
         let all_ascii: String = (0_u8..128).map(char::from).collect();
         for text in ["a", "a,b c%;d", "*", "a**", "\u{3000}\u{8336}", "\u{85}*", &all_ascii] {
-            let namespaces = Namespaces::limited_to(vec![NamePattern::new(text).unwrap()]).unwrap();
+            let namespaces =
+                AllowedNamespaces::limited_to(vec![NamePattern::new(text).unwrap()]).unwrap();
             let printed = namespaces.to_string();
             assert!(!printed.contains(|c: char| c.is_whitespace() || c == ';'), "{printed}");
             assert_eq!(parsed(&printed), namespaces, "{printed}");
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_list_out_of_bounds_is_refused() {
-        let refusal = |list: &str| list.parse::<Namespaces>().unwrap_err();
+        let refusal = |list: &str| list.parse::<AllowedNamespaces>().unwrap_err();
         let longest = "x".repeat(NAME_BYTES_MAX);
         assert!(parsed(&longest).admits(Some(&longest)));
         assert!(parsed(&format!("{longest}*")).admits(Some(&longest)));

@@ -13,9 +13,9 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use subtle::{Choice, ConditionallySelectable as _};
 
-use super::namespaces::{BadNamespaces, Namespaces};
+use super::namespaces::{AllowedNamespaces, BadNamespaces};
 use super::scope::Scopes;
-use super::token::Digest;
+use super::token::TokenDigest;
 
 /// The largest number of tokens: each is compared with the token of every request.
 pub const TOKENS_MAX: usize = 1_000;
@@ -75,18 +75,18 @@ impl TokenSource {
 
 /// All tokens.
 #[derive(Debug)]
-pub(super) struct Table(Vec<Entry>);
+pub(super) struct TokenTable(Vec<TokenEntry>);
 
 /// One token.
 #[derive(Debug)]
-pub(super) struct Entry {
-    digest: Digest,
+pub(super) struct TokenEntry {
+    digest: TokenDigest,
     pub(super) scopes: Scopes,
-    pub(super) namespaces: Namespaces,
+    pub(super) namespaces: AllowedNamespaces,
     rate: Option<DefaultDirectRateLimiter>,
 }
 
-impl Table {
+impl TokenTable {
     /// Reads the file and the lines of a source.
     pub(super) fn read(source: &TokenSource) -> Result<Self, AccessError> {
         let mut entries = Vec::new();
@@ -110,7 +110,7 @@ impl Table {
     }
 
     /// The entry with this digest. Visits every entry, so that the time reveals nothing.
-    pub(super) fn find(&self, presented: &Digest) -> Option<&Entry> {
+    pub(super) fn find(&self, presented: &TokenDigest) -> Option<&TokenEntry> {
         // 0 means none; entry `i` has number `i + 1`.
         let mut found = 0_u32;
         for (number, entry) in (1..).zip(&self.0) {
@@ -121,7 +121,7 @@ impl Table {
     }
 }
 
-impl Entry {
+impl TokenEntry {
     /// Counts a request; the error is how long to wait when the rate is used up.
     pub(super) fn count(&self) -> Result<(), Duration> {
         let Some(rate) = &self.rate else { return Ok(()) };
@@ -133,7 +133,7 @@ fn read_lines<'a>(
     lines: impl Iterator<Item = &'a str>,
     origin: &str,
     source: &TokenSource,
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<TokenEntry>,
 ) -> Result<(), AccessError> {
     for (number, line) in (1..).zip(lines) {
         let line = line.trim();
@@ -145,7 +145,7 @@ fn read_lines<'a>(
     Ok(())
 }
 
-fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<Entry, &'static str> {
+fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<TokenEntry, &'static str> {
     let mut columns = line.split_whitespace();
     let (Some(_name), Some(scopes), Some(digest)) =
         (columns.next(), columns.next(), columns.next())
@@ -169,10 +169,10 @@ fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<Entry, &'static str> 
         }
     }
     let limiter = |rate| RateLimiter::direct(Quota::per_second(rate));
-    Ok(Entry {
+    Ok(TokenEntry {
         digest,
         scopes,
-        namespaces: namespaces.unwrap_or(Namespaces::ALL),
+        namespaces: namespaces.unwrap_or(AllowedNamespaces::ALL),
         rate: own_rate.or(rate).map(limiter),
     })
 }

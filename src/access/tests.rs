@@ -29,10 +29,11 @@ fn each_token_has_its_own_scopes_and_no_others() {
         for scope in Scope::ALL {
             let admitted = access.admit(Some(token.reveal()), Need::Scope(scope));
             let has = scopes.split(',').any(|name| name == scope.name());
-            let expected = if has { Ok(Namespaces::ALL) } else { Err(Denied::NoScope(scope)) };
+            let expected =
+                if has { Ok(AllowedNamespaces::ALL) } else { Err(Denied::NoScope(scope)) };
             assert_eq!(admitted, expected);
         }
-        assert_eq!(access.admit(Some(token.reveal()), Need::Token), Ok(Namespaces::ALL));
+        assert_eq!(access.admit(Some(token.reveal()), Need::Token), Ok(AllowedNamespaces::ALL));
     }
 }
 
@@ -40,7 +41,7 @@ fn each_token_has_its_own_scopes_and_no_others() {
 fn without_a_known_token_only_what_needs_nothing_is_open() {
     let (token, line) = token_with("read", "");
     let access = access(&line);
-    assert_eq!(access.admit(None, Need::Nothing), Ok(Namespaces::none()));
+    assert_eq!(access.admit(None, Need::Nothing), Ok(AllowedNamespaces::none()));
     for need in [Need::Token, Need::Scope(Scope::Read)] {
         assert_eq!(access.admit(None, need), Err(Denied::NoToken));
         let cut = &token.reveal()[..token.reveal().len() - 1];
@@ -56,7 +57,7 @@ fn without_a_known_token_only_what_needs_nothing_is_open() {
 fn an_empty_source_admits_everybody() {
     let access = Access::open(TokenSource::default()).unwrap();
     assert!(!access.is_on());
-    assert_eq!(access.admit(None, Need::Scope(Scope::Admin)), Ok(Namespaces::ALL));
+    assert_eq!(access.admit(None, Need::Scope(Scope::Admin)), Ok(AllowedNamespaces::ALL));
 }
 
 #[test]
@@ -98,7 +99,10 @@ fn a_token_reaches_the_namespaces_of_its_line() {
 fn comments_and_blank_lines_are_skipped() {
     let (token, line) = token_with("admin", "");
     let access = access(&format!("# a comment\n\n   \n  {line}  \n"));
-    assert_eq!(access.admit(Some(token.reveal()), Need::Scope(Scope::Admin)), Ok(Namespaces::ALL));
+    assert_eq!(
+        access.admit(Some(token.reveal()), Need::Scope(Scope::Admin)),
+        Ok(AllowedNamespaces::ALL)
+    );
 }
 
 #[test]
@@ -155,7 +159,7 @@ fn a_file_is_read_again_and_a_bad_one_leaves_the_old_tokens() {
 fn the_digest_is_sha256_and_tokens_differ() {
     // FIPS 180-2, the message "abc".
     assert_eq!(
-        Digest::of("abc").to_string(),
+        TokenDigest::of("abc").to_string(),
         "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     );
     let (one, two) = (Token::generate().unwrap(), Token::generate().unwrap());

@@ -32,8 +32,8 @@ impl Token {
     }
 
     /// The digest that is stored in place of the token.
-    pub fn digest(&self) -> Digest {
-        Digest::of(&self.0)
+    pub fn digest(&self) -> TokenDigest {
+        TokenDigest::of(&self.0)
     }
 }
 
@@ -45,9 +45,9 @@ impl fmt::Debug for Token {
 
 /// The SHA-256 of a token.
 #[derive(Debug, Clone)]
-pub struct Digest([u8; 32]);
+pub struct TokenDigest([u8; 32]);
 
-impl Digest {
+impl TokenDigest {
     /// The digest of a text that was presented as a token.
     pub fn of(token: &str) -> Self {
         let sha256 = digest::digest(&digest::SHA256, token.as_bytes());
@@ -61,7 +61,7 @@ impl Digest {
 }
 
 /// `sha256:` and 64 hex digits.
-impl fmt::Display for Digest {
+impl fmt::Display for TokenDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{ALGORITHM}{}", Hex(&self.0))
     }
@@ -71,7 +71,7 @@ impl fmt::Display for Digest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoDigest;
 
-impl FromStr for Digest {
+impl FromStr for TokenDigest {
     type Err = NoDigest;
 
     fn from_str(text: &str) -> Result<Self, NoDigest> {

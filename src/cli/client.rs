@@ -41,7 +41,7 @@ pub(super) struct ServiceArgs {
     #[arg(long, visible_alias = "url", value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
     #[command(flatten)]
-    credentials: Credentials,
+    credentials: ClientCredentials,
 }
 
 impl ServiceArgs {
@@ -56,7 +56,7 @@ impl ServiceArgs {
 
 /// The options that a service with tokens or TLS needs.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(super) struct Credentials {
+pub(super) struct ClientCredentials {
     /// The token to send, if the service requires one
     #[arg(long, value_name = "TOKEN", env = "NEARPRINT_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -109,7 +109,7 @@ pub(super) struct Client {
 /// The shown fields of a problem document.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Problem {
+pub(super) struct ProblemReply {
     /// The stable code, such as `empty_document`.
     pub(super) code: String,
     /// What exactly is wrong.
@@ -118,14 +118,14 @@ pub(super) struct Problem {
     pub(super) status: u16,
 }
 
-impl Problem {
+impl ProblemReply {
     /// The service was busy, and the same request may succeed later.
     pub(super) fn is_temporary(&self) -> bool {
         matches!(self.status, 429 | 503)
     }
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for ProblemReply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.detail.as_str(), self.code.as_str()) {
             ("", "") => write!(f, "status {}", self.status),
@@ -142,7 +142,7 @@ impl Client {
     ///
     /// # Errors
     /// The file of certificates cannot be used.
-    pub(super) fn new(server: &str, credentials: &Credentials) -> Result<Self> {
+    pub(super) fn new(server: &str, credentials: &ClientCredentials) -> Result<Self> {
         let roots = credentials.ca_file.as_deref().map(roots).transpose()?;
         let tls = roots.map(|roots| TlsConfig::builder().root_certs(roots).build());
         let authorization = credentials.token.as_ref().map(|token| format!("Bearer {token}"));
@@ -256,7 +256,7 @@ impl Client {
                 continue;
             }
             let text = response.body_mut().read_to_string().unwrap_or_default();
-            let mut problem: Problem = serde_json::from_str(&text).unwrap_or_default();
+            let mut problem: ProblemReply = serde_json::from_str(&text).unwrap_or_default();
             problem.status = status;
             let refused = format!("{} refused {path}: {problem}", self.server);
             if matches!(status, 401 | 403) {
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn an_address_may_come_with_or_without_its_scheme() {
         for written in ["127.0.0.1:1", "http://127.0.0.1:1", "http://127.0.0.1:1/"] {
-            let client = Client::new(written, &Credentials::default()).unwrap();
+            let client = Client::new(written, &ClientCredentials::default()).unwrap();
             assert_eq!(client.server(), "http://127.0.0.1:1");
         }
     }

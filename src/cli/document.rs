@@ -96,7 +96,7 @@ pub(super) fn read(path: &Path, html: bool) -> Result<Body> {
 }
 
 /// Reads a file whose text is JSON, such as features or a vector, with one of the parsers of
-/// [`bulk`].
+/// [`nearprint_files`].
 pub(super) fn read_json(path: &Path, parse: fn(&str) -> Result<Body, String>) -> Result<Body> {
     let Body::Text(json) = read(path, false)? else {
         bail!("{} contains HTML, not JSON", path.display());

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::Problem;
+use super::client::ProblemReply;
 
 /// The reply to a query or a write.
 #[derive(Debug, Default, Deserialize)]
@@ -20,23 +20,23 @@ pub(super) struct Reply {
     /// The last change of the collection; 0 for a query.
     pub(super) sequence: u64,
     /// Stored fingerprints near it, nearest first.
-    pub(super) hits: Vec<Hit>,
+    pub(super) hits: Vec<HitReply>,
     /// The number of hits, listed or not.
     pub(super) hit_count: u64,
     /// The line was refused.
-    pub(super) error: Option<Problem>,
+    pub(super) error: Option<ProblemReply>,
 }
 
 /// A stored fingerprint near the document.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Hit {
+pub(super) struct HitReply {
     pub(super) fingerprint: String,
     pub(super) distance: u8,
     pub(super) similarity: Option<f64>,
     pub(super) confirmed: Option<bool>,
     /// Documents with this fingerprint and an id or metadata, oldest first.
-    pub(super) documents: Vec<HitDocument>,
+    pub(super) documents: Vec<HitDocumentReply>,
     /// The number of documents, listed or not.
     pub(super) document_count: u64,
 }
@@ -44,7 +44,7 @@ pub(super) struct Hit {
 /// A stored document with the fingerprint of a hit.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct HitDocument {
+pub(super) struct HitDocumentReply {
     pub(super) id: Option<String>,
     pub(super) stored_at_ms: u64,
     /// The second since 1970 from when on it is no hit.
@@ -53,7 +53,7 @@ pub(super) struct HitDocument {
     pub(super) metadata: Option<Value>,
 }
 
-impl Hit {
+impl HitReply {
     /// The id of the oldest document that has one, or else the fingerprint.
     pub(super) fn name(&self) -> &str {
         let id = self.documents.iter().find_map(|document| document.id.as_deref());

@@ -59,7 +59,7 @@ fn the_file_for_production_is_valid() {
     let sources = Sources { file: Some(path), ..Sources::default() };
     let settings = Config::load(&sources).unwrap().validated().unwrap();
     assert_eq!(settings.listen.port(), 7878);
-    assert_eq!(settings.log.format, telemetry::Format::Json);
+    assert_eq!(settings.log.format, telemetry::LogFormat::Json);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn every_key_has_an_effect() {
     assert_eq!(settings(&interval).unwrap().engine.durability, Durability::Interval { ms: 9 });
     let log = [("NEARPRINT_LOG__FORMAT", "json"), ("NEARPRINT_LOG__LEVEL", "warn")];
     let log = settings(&log).unwrap().log;
-    assert_eq!((log.format, log.level), (telemetry::Format::Json, tracing::Level::WARN));
+    assert_eq!((log.format, log.level), (telemetry::LogFormat::Json, tracing::Level::WARN));
     let tls = [
         ("NEARPRINT_SERVER__TLS_CERTIFICATE_FILE", "110"),
         ("NEARPRINT_SERVER__TLS_KEY_FILE", "111"),

@@ -107,8 +107,8 @@ fn given(path: &Path) -> Option<PathBuf> {
 fn server_options(
     config: &Config,
     access: access::TokenSource,
-) -> Result<server::Options, ConfigError> {
-    Ok(server::Options {
+) -> Result<server::ServerOptions, ConfigError> {
+    Ok(server::ServerOptions {
         header_timeout: ms(key!(config.server.header_timeout_ms), MS_MIN..=MINUTES_10_MS)?,
         idle_timeout: ms(key!(config.server.idle_timeout_ms), MS_MIN..=HOUR_MS)?,
         reply_timeout: ms(key!(config.server.body_timeout_ms), MS_MIN..=HOUR_MS)?,
@@ -119,7 +119,7 @@ fn server_options(
     })
 }
 
-fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
+fn http_options(config: &Config) -> Result<http::HttpOptions, ConfigError> {
     let (server, query) = (&config.server, &config.query);
     let distance_max = distance(key!(config.data.distance_max), Distance::LOOKUP_MAX)?;
     let similarities = 0.0..=1.0;
@@ -128,7 +128,7 @@ fn http_options(config: &Config) -> Result<http::Options, ConfigError> {
     }
     let body_bytes_max = length(key!(config.server.body_bytes_max), 1_024..=GIB)?;
     let reply_bytes_max = length(key!(config.server.reply_bytes_max), REPLY_BYTES_MIN..=GIB)?;
-    Ok(http::Options {
+    Ok(http::HttpOptions {
         host_names: host_names(config)?,
         body_bytes_max,
         line_bytes_max: length(key!(config.server.line_bytes_max), 1_024..=GIB)?,
@@ -254,12 +254,12 @@ fn search(config: &Config) -> Result<SearchKind, ConfigError> {
     }
 }
 
-fn log_options(config: &Config) -> Result<telemetry::Options, ConfigError> {
+fn log_options(config: &Config) -> Result<telemetry::LogOptions, ConfigError> {
     let keys = &config.log;
-    Ok(telemetry::Options {
+    Ok(telemetry::LogOptions {
         format: match keys.format.as_str() {
-            "text" => telemetry::Format::Text,
-            "json" => telemetry::Format::Json,
+            "text" => telemetry::LogFormat::Text,
+            "json" => telemetry::LogFormat::Json,
             other => return Err(wrong("log.format", other, "\"text\" or \"json\"")),
         },
         level: match keys.level.as_str() {

@@ -33,7 +33,7 @@ pub(crate) struct Analyses {
 
 /// The permit of one analysis; the next one begins when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit(Option<Lane>);
+pub(crate) struct AnalysisPermit(Option<Lane>);
 
 /// The permits of short or of long bodies.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ struct Queue {
     free: usize,
     /// Orders bodies with the same deadline.
     arrivals: u64,
-    by_deadline: BTreeMap<(Instant, u64), oneshot::Sender<Permit>>,
+    by_deadline: BTreeMap<(Instant, u64), oneshot::Sender<AnalysisPermit>>,
 }
 
 impl Analyses {
@@ -55,12 +55,12 @@ impl Analyses {
 
     /// Waits for the permit of a body of `bytes` that arrives now. Dropping the future leaves the
     /// queue.
-    pub(crate) async fn permit(&self, bytes: usize) -> Permit {
+    pub(crate) async fn permit(&self, bytes: usize) -> AnalysisPermit {
         self.permit_at(bytes, Instant::now()).await
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "a body is at most a GiB: minutes")]
-    async fn permit_at(&self, bytes: usize, arrival: Instant) -> Permit {
+    async fn permit_at(&self, bytes: usize, arrival: Instant) -> AnalysisPermit {
         let lane = if bytes > LONG_BYTES { &self.long } else { &self.short };
         let deadline = arrival + Duration::from_millis(bytes as u64 * 1_000 / BYTES_A_SECOND);
         let (sender, permit) = oneshot::channel();
@@ -68,7 +68,7 @@ impl Analyses {
             let mut queue = lane.queue();
             if let Some(rest) = queue.free.checked_sub(1) {
                 queue.free = rest;
-                return Permit(Some(lane.clone()));
+                return AnalysisPermit(Some(lane.clone()));
             }
             queue.arrivals = queue.arrivals.wrapping_add(1);
             let arrivals = queue.arrivals;
@@ -100,7 +100,7 @@ impl Lane {
                 };
                 next
             };
-            match next.send(Permit(Some(self.clone()))) {
+            match next.send(AnalysisPermit(Some(self.clone()))) {
                 Ok(()) => return,
                 // That request was dropped, so the permit is the next one's.
                 Err(mut unused) => unused.0 = None,
@@ -109,7 +109,7 @@ impl Lane {
     }
 }
 
-impl Drop for Permit {
+impl Drop for AnalysisPermit {
     fn drop(&mut self) {
         if let Some(lane) = self.0.take() {
             lane.pass_on();
@@ -127,7 +127,9 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn is_served<F: Future<Output = Permit>>(waiting: &mut Pin<&mut F>) -> Option<Permit> {
+    fn is_served<F: Future<Output = AnalysisPermit>>(
+        waiting: &mut Pin<&mut F>,
+    ) -> Option<AnalysisPermit> {
         waiting.as_mut().now_or_never()
     }
 

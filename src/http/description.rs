@@ -63,9 +63,9 @@ impl IntoResponses for Problems {
 
 /// A body of bytes: packed fingerprints, distances or an export.
 #[derive(ToSchema)]
-#[schema(value_type = String, content_media_type = "application/octet-stream")]
+#[schema(as = Packed, value_type = String, content_media_type = "application/octet-stream")]
 #[expect(dead_code, reason = "a description")]
-pub(crate) struct Packed(Vec<u8>);
+pub(crate) struct PackedBody(Vec<u8>);
 
 #[cfg(test)]
 mod tests {

@@ -36,7 +36,7 @@ mod service;
 pub(crate) use crate::http::middleware::guard::Guarded;
 pub(crate) use crate::http::middleware::observe::is_probe;
 pub use host::{BadHostNames, HostNames};
-pub use options::{Options, RequestDefaults};
+pub use options::{HttpOptions, RequestDefaults};
 pub(crate) use problem::too_many_connections;
 pub use router::{openapi, router};
 pub use service::Service;

@@ -11,7 +11,7 @@ use crate::http::host::HostNames;
 
 /// The limits of the API, and the defaults of a request.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct HttpOptions {
     /// The largest body of a single request.
     pub body_bytes_max: usize,
     /// The largest line of an NDJSON batch.

@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 use crate::http::description;
 use crate::http::description::Problems;
 use crate::http::middleware::access;
-use crate::http::middleware::observe::{Observer, observe};
+use crate::http::middleware::observe::{RequestObserver, observe};
 use crate::http::problem;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::parameters::NoParameters;
@@ -76,7 +76,7 @@ fn page() -> OpenApiRouter<Arc<Service>> {
 
 /// The API over a service.
 pub fn router(service: Arc<Service>) -> Router {
-    let observer = Observer::new(Arc::clone(&service), route_names());
+    let observer = RequestObserver::new(Arc::clone(&service), route_names());
     let (router, _) = routes().split_for_parts();
     router
         .fallback(not_found)

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::access::Access;
 use crate::http::analyses::Analyses;
-use crate::http::level::Level;
-use crate::http::options::Options;
+use crate::http::level::AccessLevel;
+use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::replies::Replies;
 use crate::http::request::body::{self, Bodies};
@@ -27,10 +27,10 @@ const INLINE_BYTES_MAX: usize = 32 * 1024;
 #[derive(Debug)]
 pub struct Service {
     pub(crate) engine: Engine,
-    pub(crate) options: Options,
+    pub(crate) options: HttpOptions,
     pub(crate) access: Arc<Access>,
     pub(crate) started: Instant,
-    pub(crate) in_flight: Level,
+    pub(crate) in_flight: AccessLevel,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) replies: Replies,
     /// A permit for each export, and each list of all documents, that may run.
@@ -40,7 +40,7 @@ pub struct Service {
 
 impl Service {
     /// The service over a running engine.
-    pub fn new(engine: Engine, mut options: Options, access: Arc<Access>) -> Arc<Self> {
+    pub fn new(engine: Engine, mut options: HttpOptions, access: Arc<Access>) -> Arc<Self> {
         options.defaults.model = engine.model();
         Arc::new(Self {
             replies: Replies::new(options.reply_bytes_max, options.replies_held_bytes_max),
@@ -50,7 +50,7 @@ impl Service {
             options,
             access,
             started: Instant::now(),
-            in_flight: Level::default(),
+            in_flight: AccessLevel::default(),
             analyses: Analyses::new(cores()),
         })
     }

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use super::options::Options;
+use super::options::ServerOptions;
 use super::permits::{Permit, Permits};
 use super::phase::Phase;
 use super::timeouts::{Socket, TimeoutStream};
@@ -57,7 +57,7 @@ impl AcceptLoop {
         listener: TcpListener,
         router: Router,
         tls: Option<Arc<Tls>>,
-        options: Options,
+        options: ServerOptions,
     ) -> Self {
         let (stop, stopping) = watch::channel(());
         let task = tokio::spawn(accept(listener, Handler::new(router, tls, options), stopping));
@@ -137,13 +137,13 @@ enum Answers {
 struct Handler {
     router: Router,
     tls: Option<Arc<Tls>>,
-    options: Options,
+    options: ServerOptions,
     protocol: http1::Builder,
     one_request: http1::Builder,
 }
 
 impl Handler {
-    fn new(router: Router, tls: Option<Arc<Tls>>, options: Options) -> Arc<Self> {
+    fn new(router: Router, tls: Option<Arc<Tls>>, options: ServerOptions) -> Arc<Self> {
         let mut protocol = http1::Builder::new();
         protocol
             .timer(TokioTimer::new())

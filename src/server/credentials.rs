@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::error::ServeError;
-use super::options::Options;
+use super::options::ServerOptions;
 use super::tls::Tls;
 use crate::access::Access;
 
@@ -16,7 +16,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    pub(super) fn open(options: &Options) -> Result<Self, ServeError> {
+    pub(super) fn open(options: &ServerOptions) -> Result<Self, ServeError> {
         let access = Arc::new(Access::open(options.access.clone())?);
         let tls = options.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
         Ok(Self { access, tls })

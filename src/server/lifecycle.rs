@@ -14,7 +14,7 @@ use super::accept::AcceptLoop;
 use super::credentials::Credentials;
 use super::descriptors;
 use super::error::ServeError;
-use super::options::{Options, Settings};
+use super::options::{ServerOptions, Settings};
 use crate::metrics::{self, EngineMetrics};
 use crate::{http, telemetry};
 
@@ -81,8 +81,8 @@ pub fn serve(settings: Settings) -> Result<(), ServeError> {
 pub async fn run(
     listener: TcpListener,
     engine: Engine,
-    options: Options,
-    http: http::Options,
+    options: ServerOptions,
+    http: http::HttpOptions,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let credentials = Credentials::open(&options)?;
@@ -93,7 +93,7 @@ pub async fn run(
 ///
 /// # Errors
 /// [`ServeError::Access`], [`ServeError::Tls`].
-pub fn check(options: &Options) -> Result<(), ServeError> {
+pub fn check(options: &ServerOptions) -> Result<(), ServeError> {
     Credentials::open(options).map(drop)
 }
 
@@ -101,8 +101,8 @@ pub fn check(options: &Options) -> Result<(), ServeError> {
 struct Server {
     listener: TcpListener,
     engine: Engine,
-    options: Options,
-    http: http::Options,
+    options: ServerOptions,
+    http: http::HttpOptions,
     credentials: Credentials,
 }
 

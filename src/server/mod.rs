@@ -20,5 +20,5 @@ mod tls;
 
 pub use error::ServeError;
 pub use lifecycle::{check, run, serve};
-pub use options::{Options, Settings};
+pub use options::{ServerOptions, Settings};
 pub use tls::{TlsError, TlsSource};

@@ -12,18 +12,18 @@ pub struct Settings {
     /// Where to listen.
     pub listen: SocketAddr,
     /// Connections, tokens and the certificate.
-    pub server: Options,
+    pub server: ServerOptions,
     /// Bodies, limits and defaults of requests.
-    pub http: http::Options,
+    pub http: http::HttpOptions,
     /// The engine.
     pub engine: nearprint_engine::Options,
     /// The log.
-    pub log: telemetry::Options,
+    pub log: telemetry::LogOptions,
 }
 
 /// Connections and their timeouts, the tokens and the certificate.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ServerOptions {
     /// How long the head of a request, or a TLS handshake, may take.
     pub header_timeout: Duration,
     /// How long a connection may be idle between requests.

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::accept::AcceptLoop;
-use super::options::Options;
+use super::options::ServerOptions;
 use crate::access;
 
 /// No test waits longer than this; no timeout of the server is as short.
@@ -35,7 +35,7 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
-        let options = Options {
+        let options = ServerOptions {
             header_timeout: 2 * DEADLINE,
             idle_timeout: 2 * DEADLINE,
             reply_timeout: 2 * DEADLINE,

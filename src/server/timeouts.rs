@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::options::Options;
+use super::options::ServerOptions;
 use super::phase::{BUSY, HEAD, IDLE, LINGERING, NEW, Phase};
 
 /// How long a client may take to read the last reply and close.
@@ -58,7 +58,7 @@ pub(super) struct TimeoutStream {
 }
 
 impl TimeoutStream {
-    pub(super) fn new(socket: Socket, phase: Phase, options: &Options) -> Self {
+    pub(super) fn new(socket: Socket, phase: Phase, options: &ServerOptions) -> Self {
         Self {
             socket,
             phase,

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nearprint_files::{BodyKind, Documents, Raw, ReadOptions, Record, RecordForm, Records};
+use nearprint_files::{BodyKind, Documents, FileRecord, FileRecords, Raw, ReadOptions, RecordForm};
 use serde_json::Value;
 
 use crate::support::*;
@@ -143,10 +143,10 @@ fn pages_that_go_become_revisit_records() {
         let shown = done(folder.path(), &["in.warc", "-o", out, "--revisit"]);
         assert!(shown.contains("2  revisit records"), "{shown}");
         let options = ReadOptions { form: RecordForm::Both, ..ReadOptions::default() };
-        let records = Records::new(vec![folder.path().join(out)], options);
+        let records = FileRecords::new(vec![folder.path().join(out)], options);
         let raw = records.map(|record| match record.unwrap() {
-            Record::Document(entry) => (entry.raw, "a page"),
-            Record::Other(other) => (other.raw, other.what),
+            FileRecord::Document(entry) => (entry.raw, "a page"),
+            FileRecord::Other(other) => (other.raw, other.what),
         });
         let raw: Vec<(String, &str)> = raw
             .map(|(raw, what)| match raw {

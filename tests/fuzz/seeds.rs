@@ -8,7 +8,7 @@ use nearprint_engine::document::{
 };
 use nearprint_engine::machine::change::{Change, Record};
 use nearprint_engine::machine::jobs::Progress;
-use nearprint_engine::machine::jobs::{JobState, Purge, Reach};
+use nearprint_engine::machine::jobs::{JobState, NamespaceFilter, Purge};
 use nearprint_engine::storage::scan;
 use nearprint_engine::storage::{
     Disk, FileKind, Identity, Journal, RealDisk, SealedReader, SealedWriter,
@@ -69,7 +69,7 @@ fn records() -> Vec<Vec<u8>> {
         fingerprints: vec![fingerprint; 3],
     };
     let purge = Purge {
-        reach: Reach::Namespace(namespace.clone()),
+        reach: NamespaceFilter::Namespace(namespace.clone()),
         prefix: Some("https://".into()),
         stored_before_ms: Some(1_700_000_000_000),
         dry_run: false,
@@ -121,7 +121,8 @@ fn parts() -> [Vec<Vec<u8>>; 2] {
             packed.expect("it has its place").wait().await.expect("it is stored");
         }
         let prefix = Some("https://".into());
-        let purge = Purge { reach: Reach::All, prefix, stored_before_ms: Some(7), dry_run: true };
+        let purge =
+            Purge { reach: NamespaceFilter::All, prefix, stored_before_ms: Some(7), dry_run: true };
         engine.begin_purge(purge).await.expect("there is room");
         engine.snapshot().await.expect("it is taken");
     });

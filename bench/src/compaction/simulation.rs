@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use nearprint::cli::measure::numbers::float;
 use nearprint_index::compaction::policy::{
-    self, FULL_DELTAS_MAX, Levels, Load, Merge, SegmentSize, TableSize,
+    self, FULL_DELTAS_MAX, LevelSizes, Load, Merge, SegmentSize, TableSize,
 };
 use nearprint_index::plan::SMALL_MAX;
 use serde::Serialize;
@@ -118,7 +118,7 @@ struct Simulation<'a> {
     inserted_before_merge: u64,
     /// Sizes of the full deltas, oldest first, including the one that is being flushed.
     full: Vec<u64>,
-    levels: Levels,
+    levels: LevelSizes,
     running: [Option<Running>; 3],
     written: Written,
     peak_bytes: f64,
@@ -136,7 +136,7 @@ impl<'a> Simulation<'a> {
             inserted: 0,
             inserted_before_merge: 0,
             full: Vec::new(),
-            levels: Levels { segments: Vec::new(), tables, small_max: SMALL_MAX },
+            levels: LevelSizes { segments: Vec::new(), tables, small_max: SMALL_MAX },
             running: [None, None, None],
             written: Written::default(),
             peak_bytes: 0.0,
@@ -162,8 +162,8 @@ impl<'a> Simulation<'a> {
 
     /// Merges what an index merges once writes have paused, one piece of work at a time.
     fn settle(&mut self) {
-        let newest = |levels: &Levels| policy::next_of_newest(levels, None, Load::Paused);
-        let any = |levels: &Levels| policy::next(levels, Load::Idle);
+        let newest = |levels: &LevelSizes| policy::next_of_newest(levels, None, Load::Paused);
+        let any = |levels: &LevelSizes| policy::next(levels, Load::Idle);
         while let Some(merge) = newest(&self.levels).or_else(|| any(&self.levels)) {
             self.start(MERGER, Task::Merge(merge), 0);
             self.note_peak();

@@ -34,7 +34,7 @@ use crate::open::recovery::{Recovered, recover};
 use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::found::{Checked, Found, Unread};
-use crate::read::reader::{self, Listing, Lookup};
+use crate::read::reader::{self, Listing, RecordLookup};
 use crate::read::scheduler::{BatchScheduler, Share, piece};
 use crate::shared::{Life, Message, Shared};
 use crate::storage::{DirectoryLock, Disk, RealDisk};
@@ -225,7 +225,7 @@ impl Engine {
         let QueryOptions { criteria, limit, .. } = options;
         self.check_distance(criteria.distance)?;
         let at_ms = clock::now_ms();
-        let verify = |state: &Published, probe: &Probe<'_>, mut lookup: Lookup| {
+        let verify = |state: &Published, probe: &Probe<'_>, mut lookup: RecordLookup| {
             lookup.verify(state, probe).map(|()| lookup)
         };
         let sought = sought.into();
@@ -419,7 +419,7 @@ impl Engine {
         sought: &Sought,
         options: QueryOptions,
         at_ms: u64,
-        finish: impl FnOnce(&Published, &Probe<'_>, Lookup) -> Result<T, Refused> + Send + 'static,
+        finish: impl FnOnce(&Published, &Probe<'_>, RecordLookup) -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
         let QueryOptions { criteria, with_metadata, .. } = options;
         let Sought { document, margins } = sought;
@@ -433,12 +433,12 @@ impl Engine {
                 let Sought { document, margins } = &sought;
                 let margins = margins.as_deref();
                 let probe = Probe { document, margins, key, namespace, criteria, at_ms };
-                let lookup = Lookup::begin(&state.view, &probe, with_metadata);
+                let lookup = RecordLookup::begin(&state.view, &probe, with_metadata);
                 finish(&state, &probe, lookup)
             };
             return self.share().with_permit(look_up).await?;
         }
-        let lookup = Lookup::begin(&state.view, &probe, with_metadata);
+        let lookup = RecordLookup::begin(&state.view, &probe, with_metadata);
         if !lookup.reads_records() {
             return finish(&state, &probe, lookup);
         }
@@ -507,7 +507,7 @@ impl Engine {
 fn finish_query(
     state: &Published,
     probe: &Probe<'_>,
-    mut lookup: Lookup,
+    mut lookup: RecordLookup,
     limit: usize,
 ) -> Result<Found, Refused> {
     lookup.verify(state, probe)?;

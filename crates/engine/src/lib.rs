@@ -18,7 +18,7 @@
 //! is on the disk. A full disk is noticed before anything is decided, and refuses the group.
 //!
 //! An [`Engine`] journals every change and recovers after a crash. With
-//! [`Durability::Always`](Durability::Always), a write is acknowledged only once it is on disk.
+//! [`Durability::Always`], a write is acknowledged only once it is on disk.
 //!
 //! ```
 //! use nearprint_engine::document::Document;
@@ -79,7 +79,7 @@ pub use crate::groups::jobs::{
     GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, MemberInfo,
 };
 pub use crate::machine::commands::Verdict;
-pub use crate::machine::jobs::{Job, JobState, Purge, Reach};
+pub use crate::machine::jobs::{Job, JobState, NamespaceFilter, Purge};
 pub use crate::machine::query::{Criteria, Hit, HitDocument, SearchKind, Verification};
 pub use crate::originals::query::{Original, OriginalsOrder, OriginalsPage, OriginalsQuery};
 pub use crate::originals::touches::Touch;

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use nearprint_engine::{
-    Admission, Criteria, Engine, GroupsFailure, GroupsJob, GroupsRequest, GroupsState, Options,
-    Reach,
+    Admission, Criteria, Engine, GroupsFailure, GroupsJob, GroupsRequest, GroupsState,
+    NamespaceFilter, Options,
 };
 use nearprint_fingerprint::{Distance, Fingerprint};
 
@@ -28,7 +28,7 @@ fn open(directory: &Path) -> Engine {
 
 fn request() -> GroupsRequest {
     let criteria = Criteria::within(Distance::new(3).unwrap());
-    GroupsRequest { reach: Reach::All, criteria, size_min: 2 }
+    GroupsRequest { reach: NamespaceFilter::All, criteria, size_min: 2 }
 }
 
 /// Every third fingerprint is near the one before it.

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use nearprint_engine::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use nearprint_engine::{
-    Admission, Criteria, Engine, Job, JobState, ListQuery, Options, PackedQuery, Purge,
-    QueryOptions, Reach,
+    Admission, Criteria, Engine, Job, JobState, ListQuery, NamespaceFilter, Options, PackedQuery,
+    Purge, QueryOptions,
 };
 use nearprint_fingerprint::{Distance, Fingerprint};
 
@@ -85,7 +85,7 @@ async fn ended(engine: &Engine, job: &Job) -> Job {
     find().unwrap()
 }
 
-fn purge_of(reach: Reach) -> Purge {
+fn purge_of(reach: NamespaceFilter) -> Purge {
     Purge { reach, prefix: None, stored_before_ms: None, dry_run: false }
 }
 
@@ -138,11 +138,11 @@ async fn a_purge_removes_a_namespace_and_nothing_else() {
     store(&engine, &old, 0..30_000).await;
     store(&engine, &new, 0..1_000).await;
     store(&engine, &None, 0..1_000).await;
-    let dry = Purge { dry_run: true, ..purge_of(Reach::Namespace(old.clone())) };
+    let dry = Purge { dry_run: true, ..purge_of(NamespaceFilter::Namespace(old.clone())) };
     let job = ended(&engine, &engine.begin_purge(dry).await.unwrap()).await;
     assert_eq!((job.state, job.matched, job.removed), (JobState::Done, 30_000, 0));
     assert_eq!(engine.stats().documents, 32_000);
-    let purge = purge_of(Reach::Namespace(old.clone()));
+    let purge = purge_of(NamespaceFilter::Namespace(old.clone()));
     let job = ended(&engine, &engine.begin_purge(purge).await.unwrap()).await;
     assert_eq!((job.state, job.matched, job.removed), (JobState::Done, 30_000, 30_000));
     assert_eq!(engine.documents_in(old.as_ref()), 0);
@@ -164,15 +164,17 @@ async fn a_purge_chooses_by_prefix_and_age_and_spares_what_comes_later() {
         insert(&engine, &format!("{site}/{number}"), number).await;
     }
     store(&engine, &None, 1_000..1_100).await;
-    let by_prefix =
-        Purge { prefix: Some("https://a.example/".into()), ..purge_of(Reach::Namespace(None)) };
+    let by_prefix = Purge {
+        prefix: Some("https://a.example/".into()),
+        ..purge_of(NamespaceFilter::Namespace(None))
+    };
     let job = ended(&engine, &engine.begin_purge(by_prefix).await.unwrap()).await;
     assert_eq!((job.matched, job.removed), (100, 100));
     let begun_s = Engine::now_ms() / 1_000;
     until("another second begins", || Engine::now_ms() / 1_000 > begun_s).await;
     let limit_ms = Engine::now_ms();
     store(&engine, &None, 2_000..2_010).await;
-    let by_age = Purge { stored_before_ms: Some(limit_ms), ..purge_of(Reach::All) };
+    let by_age = Purge { stored_before_ms: Some(limit_ms), ..purge_of(NamespaceFilter::All) };
     let job = ended(&engine, &engine.begin_purge(by_age).await.unwrap()).await;
     assert_eq!((job.matched, job.removed), (200, 200));
     assert_eq!(engine.stats().documents, 10);
@@ -185,7 +187,7 @@ async fn a_purge_goes_on_after_a_restart_and_its_count_is_exact() {
     let directory = tempfile::tempdir().unwrap();
     let engine = open(directory.path());
     store(&engine, &None, 0..DOCUMENTS).await;
-    let job = engine.begin_purge(purge_of(Reach::Namespace(None))).await.unwrap();
+    let job = engine.begin_purge(purge_of(NamespaceFilter::Namespace(None))).await.unwrap();
     until("it has begun", || engine.stats().documents < DOCUMENTS).await;
     close(engine);
     let mut restarts = 0;
@@ -214,7 +216,7 @@ async fn a_cancelled_purge_removes_no_more() {
     let directory = tempfile::tempdir().unwrap();
     let engine = open(directory.path());
     store(&engine, &None, 0..DOCUMENTS).await;
-    let job = engine.begin_purge(purge_of(Reach::All)).await.unwrap();
+    let job = engine.begin_purge(purge_of(NamespaceFilter::All)).await.unwrap();
     until("it has begun", || engine.stats().documents < DOCUMENTS).await;
     assert!(engine.cancel_job(job.number).await.unwrap());
     assert!(!engine.cancel_job(job.number).await.unwrap(), "it has ended");
@@ -233,7 +235,7 @@ async fn pages_and_the_stream_list_everything_once_while_writes_go_on() {
     for number in 0..300 {
         insert(&engine, &format!("id {number:03}"), 10_000 + number).await;
     }
-    let everything = ListQuery { reach: Reach::All, prefix: None, after: Sequence::ZERO };
+    let everything = ListQuery { reach: NamespaceFilter::All, prefix: None, after: Sequence::ZERO };
     let mut stream = engine.stream(everything.clone());
     store(&engine, &None, 50_000..51_000).await;
     let mut streamed = Vec::new();
@@ -257,7 +259,7 @@ async fn pages_and_the_stream_list_everything_once_while_writes_go_on() {
     assert_eq!(paged[..3_300], streamed);
     assert_eq!(paged.len(), 4_300);
     let prefix = Some("id 29".into());
-    let some = ListQuery { reach: Reach::Namespace(None), prefix, after: Sequence::ZERO };
+    let some = ListQuery { reach: NamespaceFilter::Namespace(None), prefix, after: Sequence::ZERO };
     let page = engine.list(some, 5).await.unwrap();
     assert_eq!((page.items.len(), page.next.is_some()), (5, true));
     close(engine);
@@ -299,7 +301,7 @@ async fn a_purge_gives_back_the_files_of_both_snapshots() {
     engine.snapshot().await.unwrap();
     let before = snapshot_bytes(directory.path());
     assert!(before > 2 * SMALL, "{before}");
-    let purge = purge_of(Reach::All);
+    let purge = purge_of(NamespaceFilter::All);
     ended(&engine, &engine.begin_purge(purge).await.unwrap()).await;
     until("it is given back", || snapshot_bytes(directory.path()) < SMALL).await;
     close(engine);

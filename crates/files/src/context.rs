@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::entry::{
-    BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Item, Other, Parsed, Place, Position, Raw, Record,
+    BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, FileRecord, Item, Other, Parsed, Place, Position,
+    Raw,
 };
 use super::mapping::{self, Fields, Mapping, shortened};
 
@@ -180,15 +181,15 @@ impl File {
             }
             Ok(Parsed { id, body, passed }) => {
                 let raw = if self.context.form.has_raw() { raw } else { Raw::None };
-                Ok(Record::Document(Entry { place, raw, id, body, passed }))
+                Ok(FileRecord::Document(Entry { place, raw, id, body, passed }))
             }
         }
     }
 
     /// A record that is no document.
-    pub(super) fn other(&self, place: Place, raw: Bytes, what: &'static str) -> Record {
+    pub(super) fn other(&self, place: Place, raw: Bytes, what: &'static str) -> FileRecord {
         let raw = if self.context.form.has_raw() { Raw::Bytes(raw) } else { Raw::None };
-        Record::Other(Other { place, raw, what })
+        FileRecord::Other(Other { place, raw, what })
     }
 }
 

@@ -12,11 +12,11 @@ use nearprint_fingerprint::Fingerprint;
 pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 
 /// What a reader yields.
-pub(super) type Item = Result<Record, BadEntry>;
+pub(super) type Item = Result<FileRecord, BadEntry>;
 
 /// A record of a file.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Record {
+pub enum FileRecord {
     /// A document.
     Document(Entry),
     /// What belongs to the file and is no document.

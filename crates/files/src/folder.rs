@@ -1,7 +1,7 @@
 //! Reads a folder and everything below it: one document a file of text or HTML, with its path as
 //! id, and the documents of each file of records.
 //!
-//! The name of a file decides whether it is read ([`Kind`]). Other files, empty ones and binary ones
+//! The name of a file decides whether it is read ([`NameKind`]). Other files, empty ones and binary ones
 //! are records that are no documents; symbolic links are skipped. Names are sorted within each
 //! folder, so that two runs give the same order.
 
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
-use super::detect::names::Kind;
+use super::detect::names::NameKind;
 use super::detect::{Format, content, foreign};
-use super::entry::{BadEntry, Body, Entry, Item, Other, Place, Raw, Record};
+use super::entry::{BadEntry, Body, Entry, FileRecord, Item, Other, Place, Raw};
 use super::formats::document;
 use super::reader::{Items, Opener};
 use super::source;
@@ -39,25 +39,27 @@ impl Folder {
     fn read(&mut self, file: &DirEntry) -> Option<Item> {
         let path = file.path();
         let other = |what| {
-            Some(Ok(Record::Other(Other { place: Place::file(path), raw: Raw::None, what })))
+            Some(Ok(FileRecord::Other(Other { place: Place::file(path), raw: Raw::None, what })))
         };
-        match Kind::of(path) {
-            kind @ (Kind::Text | Kind::Html | Kind::Manual) => match self.document(path, kind) {
-                Ok(Found::Document(entry)) => Some(Ok(Record::Document(entry))),
-                Ok(Found::Nothing) => other(EMPTY),
-                Ok(Found::Records) => self.open(path),
-                Err(bad) => Some(Err(bad)),
-            },
-            Kind::Foreign(_) | Kind::Other => other(UNKNOWN),
+        match NameKind::of(path) {
+            kind @ (NameKind::Text | NameKind::Html | NameKind::Manual) => {
+                match self.document(path, kind) {
+                    Ok(Found::Document(entry)) => Some(Ok(FileRecord::Document(entry))),
+                    Ok(Found::Nothing) => other(EMPTY),
+                    Ok(Found::Records) => self.open(path),
+                    Err(bad) => Some(Err(bad)),
+                }
+            }
+            NameKind::Foreign(_) | NameKind::Other => other(UNKNOWN),
             // Many programs write JSON and hex that is no documents.
-            Kind::Json | Kind::Hex if !Self::is_of_records(path) => other(UNKNOWN),
-            Kind::Ndjson
-            | Kind::Json
-            | Kind::Csv
-            | Kind::Tsv
-            | Kind::Parquet
-            | Kind::Warc
-            | Kind::Hex => self.open(path),
+            NameKind::Json | NameKind::Hex if !Self::is_of_records(path) => other(UNKNOWN),
+            NameKind::Ndjson
+            | NameKind::Json
+            | NameKind::Csv
+            | NameKind::Tsv
+            | NameKind::Parquet
+            | NameKind::Warc
+            | NameKind::Hex => self.open(path),
         }
     }
 
@@ -80,7 +82,7 @@ impl Folder {
     }
 
     /// Reads a file that is named like a text or a page.
-    fn document(&self, path: &Path, kind: Kind) -> Result<Found, BadEntry> {
+    fn document(&self, path: &Path, kind: NameKind) -> Result<Found, BadEntry> {
         let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
         let mut source =
             source::open(path, None, &self.opener.bytes).map_err(|error| bad(&error))?;
@@ -135,17 +137,17 @@ impl Iterator for Folder {
 
 /// The files that [`Folder`] reads, with their formats. Opens each.
 pub(super) fn files(root: &Path) -> impl Iterator<Item = (PathBuf, Format)> {
-    let is_read = |path: &Path| match Kind::of(path) {
-        Kind::Foreign(_) | Kind::Other => false,
-        Kind::Json | Kind::Hex => Folder::is_of_records(path),
-        Kind::Text
-        | Kind::Html
-        | Kind::Manual
-        | Kind::Ndjson
-        | Kind::Csv
-        | Kind::Tsv
-        | Kind::Parquet
-        | Kind::Warc => true,
+    let is_read = |path: &Path| match NameKind::of(path) {
+        NameKind::Foreign(_) | NameKind::Other => false,
+        NameKind::Json | NameKind::Hex => Folder::is_of_records(path),
+        NameKind::Text
+        | NameKind::Html
+        | NameKind::Manual
+        | NameKind::Ndjson
+        | NameKind::Csv
+        | NameKind::Tsv
+        | NameKind::Parquet
+        | NameKind::Warc => true,
     };
     let files = WalkDir::new(root).sort_by_file_name().into_iter().filter_map(Result::ok);
     let files = files.filter(|file| file.file_type().is_file()).map(DirEntry::into_path);
@@ -159,7 +161,7 @@ pub(super) fn files(root: &Path) -> impl Iterator<Item = (PathBuf, Format)> {
 pub(super) fn bytes(root: &Path) -> u64 {
     let is_read = |file: &DirEntry| {
         file.file_type().is_file()
-            && !matches!(Kind::of(file.path()), Kind::Foreign(_) | Kind::Other)
+            && !matches!(NameKind::of(file.path()), NameKind::Foreign(_) | NameKind::Other)
     };
     WalkDir::new(root)
         .into_iter()
@@ -206,8 +208,8 @@ mod tests {
         let (mut read, mut others) = (Vec::new(), Vec::new());
         for item in folder(root.path(), BytesRead::default()) {
             match item.unwrap() {
-                Record::Document(entry) => read.push(entry.id.unwrap()),
-                Record::Other(other) => others.push((other.place.to_string(), other.what)),
+                FileRecord::Document(entry) => read.push(entry.id.unwrap()),
+                FileRecord::Other(other) => others.push((other.place.to_string(), other.what)),
             }
         }
 
@@ -238,8 +240,8 @@ mod tests {
         fs::write(at("h.txt"), "another text").unwrap();
 
         let shown = folder(root.path(), BytesRead::default()).filter_map(|item| match item {
-            Ok(Record::Document(entry)) => Some(entry.id.unwrap()),
-            Ok(Record::Other(_)) => None,
+            Ok(FileRecord::Document(entry)) => Some(entry.id.unwrap()),
+            Ok(FileRecord::Other(_)) => None,
             Err(bad) => Some(bad.place.to_string()),
         });
         let shown: Vec<String> = shown.collect();
@@ -259,7 +261,7 @@ mod tests {
 
         let read = BytesRead::default();
         let items = folder(root.path(), read.clone());
-        let is_document = |item: &Item| matches!(item, Ok(Record::Document(_)));
+        let is_document = |item: &Item| matches!(item, Ok(FileRecord::Document(_)));
         let count = items.filter(is_document).count();
 
         assert_eq!((count, read.get()), (2, bytes(root.path())));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::context::{Context, RecordForm};
 use super::detect::Format;
-use super::entry::{BadEntry, Entry, Place, Record};
+use super::entry::{BadEntry, Entry, FileRecord, Place};
 use super::folder::{self, Folder};
 use super::formats::table;
 use super::mapping::Mapping;
@@ -61,7 +61,7 @@ pub struct Checkpoint {
 }
 
 /// The records of several paths, one path after the other, documents or not.
-pub struct Records {
+pub struct FileRecords {
     waiting: VecDeque<PathBuf>,
     /// Paths that are not waiting any more.
     opened: usize,
@@ -71,13 +71,13 @@ pub struct Records {
     opener: Opener,
 }
 
-impl std::fmt::Debug for Records {
+impl std::fmt::Debug for FileRecords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Records").field("waiting", &self.waiting).finish_non_exhaustive()
     }
 }
 
-impl Records {
+impl FileRecords {
     /// The records of files, folders and `-`, the standard input. Opens nothing yet.
     pub fn new(paths: Vec<PathBuf>, options: ReadOptions) -> Self {
         let context = Context::new(options.mapping, options.form);
@@ -138,7 +138,7 @@ impl Records {
     }
 
     /// The next record, which is not counted by its kind.
-    fn advance(&mut self) -> Option<Result<Record, BadEntry>> {
+    fn advance(&mut self) -> Option<Result<FileRecord, BadEntry>> {
         loop {
             if let Some(item) = self.current.as_mut().and_then(Iterator::next) {
                 self.read += 1;
@@ -165,12 +165,12 @@ impl Records {
     }
 }
 
-impl Iterator for Records {
-    type Item = Result<Record, BadEntry>;
+impl Iterator for FileRecords {
+    type Item = Result<FileRecord, BadEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let item = self.advance()?;
-        if let Ok(Record::Other(other)) = &item
+        if let Ok(FileRecord::Other(other)) = &item
             && other.what != table::HEADERS
         {
             self.opener.context.leave_out(other.what);
@@ -179,18 +179,18 @@ impl Iterator for Records {
     }
 }
 
-/// The documents of several paths: [`Records`] without those that are no documents.
+/// The documents of several paths: [`FileRecords`] without those that are no documents.
 #[derive(Debug)]
-pub struct Documents(Records);
+pub struct Documents(FileRecords);
 
 impl Documents {
     /// The documents of files, folders and `-`, the standard input. Opens nothing yet.
     pub fn new(paths: Vec<PathBuf>, options: impl Into<ReadOptions>) -> Self {
-        Self(Records::new(paths, options.into()))
+        Self(FileRecords::new(paths, options.into()))
     }
 
     /// The records, which share their counts with the documents.
-    pub fn records(&self) -> &Records {
+    pub fn records(&self) -> &FileRecords {
         &self.0
     }
 
@@ -206,8 +206,8 @@ impl Iterator for Documents {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.0.next()? {
-                Ok(Record::Document(entry)) => return Some(Ok(entry)),
-                Ok(Record::Other(_)) => {}
+                Ok(FileRecord::Document(entry)) => return Some(Ok(entry)),
+                Ok(FileRecord::Other(_)) => {}
                 Err(bad) => return Some(Err(bad)),
             }
         }
@@ -226,13 +226,13 @@ pub fn expand(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.into_iter().flat_map(|path| matches(&path).unwrap_or_else(|| vec![path])).collect()
 }
 
-/// The files below a folder that [`Records`] reads, each with its format, in their order. A file that
+/// The files below a folder that [`FileRecords`] reads, each with its format, in their order. A file that
 /// cannot be read, or whose format is unknown, is none of them. Opens each.
 pub fn files(folder: &Path) -> Vec<(PathBuf, Format)> {
     folder::files(folder).collect()
 }
 
-/// How many bytes [`Records`] will read of these paths; `None` if one is the standard input.
+/// How many bytes [`FileRecords`] will read of these paths; `None` if one is the standard input.
 /// Walks through folders.
 ///
 /// # Errors

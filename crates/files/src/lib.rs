@@ -1,13 +1,13 @@
 //! Readers of files: NDJSON, JSON arrays, CSV, Parquet, web archives, lines of hex or text, and
 //! folders of text and HTML, all of them compressed or not.
 //!
-//! A reader is an iterator of [`Record`]s, most of which are documents. It holds about one record of
+//! A reader is an iterator of [`FileRecord`]s, most of which are documents. It holds about one record of
 //! [`DOCUMENT_BYTES_MAX`] and one buffer (for Parquet, one batch of rows), however long its input is.
 //! An entry that cannot be read is an item too, a [`BadEntry`] with its place, and the reader goes on
 //! behind it. A file of a format that no reader understands is refused ([`detect`]), because reading
 //! it as text would store one meaningless document.
 //!
-//! [`Documents`] is for an import. [`Records`] also has what is no document, and with
+//! [`Documents`] is for an import. [`FileRecords`] also has what is no document, and with
 //! [`ReadOptions::form`] the bytes of each record, for a command that writes some of the records
 //! unchanged.
 //!
@@ -41,11 +41,11 @@ mod stamp;
 pub use context::RecordForm;
 pub use detect::Format;
 pub use entry::{
-    BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Other, Passed, Place, Position, Raw, Record,
+    BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, FileRecord, Other, Passed, Place, Position, Raw,
 };
 pub use formats::document::read_document;
 pub use formats::table::{HEADERS, delimiter, quoted};
-pub use input::{Checkpoint, Documents, ReadOptions, Records, bytes_total, expand, files};
+pub use input::{Checkpoint, Documents, FileRecords, ReadOptions, bytes_total, expand, files};
 pub use mapping::{BodyKind, Mapping, parse_features, parse_vector};
 pub use source::BytesRead;
 pub use stamp::Stamp;

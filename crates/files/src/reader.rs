@@ -6,16 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::context::{Context, File};
-use super::detect::names::Kind;
+use super::detect::names::NameKind;
 use super::detect::{Format, content, foreign};
-use super::entry::{BadEntry, Item, Place, Record};
-use super::formats::array::Array;
+use super::entry::{BadEntry, FileRecord, Item, Place};
+use super::formats::array::JsonArray;
 use super::formats::document;
-use super::formats::lines::{Line, Lines};
+use super::formats::lines::{Lines, TextLine};
 use super::formats::parquet::Rows;
-use super::formats::table::{self, Table};
+use super::formats::table::{self, TableRows};
 use super::formats::warc::Archive;
-use super::source::{self, BytesRead, Source, Window};
+use super::source::{self, ByteSource, BytesRead, Window};
 
 /// What a reader yields, boxed because the format is known only at run time.
 pub(super) type Items = Box<dyn Iterator<Item = Item> + Send>;
@@ -44,7 +44,7 @@ impl Opener {
     ///
     /// # Errors
     /// The source cannot be read, or no reader understands it.
-    pub(super) fn read(&self, path: &Path, mut source: Source) -> Result<Items, BadEntry> {
+    pub(super) fn read(&self, path: &Path, mut source: ByteSource) -> Result<Items, BadEntry> {
         let bad = |why: &dyn std::fmt::Display| Place::file(path).bad(why);
         let head = source.fill_buf().map_err(|error| bad(&error))?;
         if head.is_empty() {
@@ -62,16 +62,18 @@ impl Opener {
             Box::new(Lines::new(file(format, "line"), Window::new(source), line))
         };
         Ok(match format {
-            Format::Ndjson => lines("NDJSON", Line::Object, source),
-            Format::Hex => lines("lines of hex", Line::Hex, source),
-            Format::Lines => lines("lines of text", Line::Text, source),
+            Format::Ndjson => lines("NDJSON", TextLine::Object, source),
+            Format::Hex => lines("lines of hex", TextLine::Hex, source),
+            Format::Lines => lines("lines of text", TextLine::Text, source),
             Format::Json => {
-                Box::new(Array::new(file("a JSON array", "record"), Window::new(source)))
+                Box::new(JsonArray::new(file("a JSON array", "record"), Window::new(source)))
             }
             Format::Csv => {
-                Box::new(Table::new(file("CSV", "record"), Window::new(source), delimiter))
+                Box::new(TableRows::new(file("CSV", "record"), Window::new(source), delimiter))
             }
-            Format::Tsv => Box::new(Table::new(file("TSV", "record"), Window::new(source), b'\t')),
+            Format::Tsv => {
+                Box::new(TableRows::new(file("TSV", "record"), Window::new(source), b'\t'))
+            }
             Format::Warc => {
                 Box::new(Archive::new(file("a web archive", "record"), Window::new(source)))
             }
@@ -94,12 +96,12 @@ impl Opener {
     }
 }
 
-fn one_document(mut source: Source, path: &Path) -> Item {
+fn one_document(mut source: ByteSource, path: &Path) -> Item {
     let head = source.fill_buf().map_err(|error| Place::file(path).bad(error))?;
-    let mut kind = Kind::of(path);
-    if kind == Kind::Other && content::begins_like_html(head) {
-        kind = Kind::Html;
+    let mut kind = NameKind::of(path);
+    if kind == NameKind::Other && content::begins_like_html(head) {
+        kind = NameKind::Html;
     }
     let entry = document::read_entry(path, source.as_mut(), kind)?;
-    entry.map(Record::Document).ok_or_else(|| Place::file(path).bad("is a binary file"))
+    entry.map(FileRecord::Document).ok_or_else(|| Place::file(path).bad("is a binary file"))
 }

@@ -27,15 +27,15 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/bulk").join(name)
 }
 
-fn records(path: &Path, options: ReadOptions) -> Vec<Result<Record, BadEntry>> {
-    Records::new(vec![path.to_path_buf()], options).collect()
+fn records(path: &Path, options: ReadOptions) -> Vec<Result<FileRecord, BadEntry>> {
+    FileRecords::new(vec![path.to_path_buf()], options).collect()
 }
 
 /// The documents of a file without an error.
 fn documents(path: &Path, options: ReadOptions) -> Vec<Entry> {
     let document = |item| match item {
-        Ok(Record::Document(entry)) => Some(entry),
-        Ok(Record::Other(_)) => None,
+        Ok(FileRecord::Document(entry)) => Some(entry),
+        Ok(FileRecord::Other(_)) => None,
         Err(bad) => panic!("{bad}"),
     };
     records(path, options).into_iter().filter_map(document).collect()
@@ -87,8 +87,8 @@ fn web_archives_of_other_programs_are_read() {
         let mut others_read = 0;
         for item in items {
             match item.unwrap() {
-                Record::Document(entry) => read.push(entry),
-                Record::Other(_) => others_read += 1,
+                FileRecord::Document(entry) => read.push(entry),
+                FileRecord::Other(_) => others_read += 1,
             }
         }
         assert_eq!(read.len(), 4, "{name}");
@@ -110,8 +110,8 @@ fn all_bytes_of_a_web_archive_are_in_its_records() {
     let path = fixture("warcio-1.1.warc");
     let mut bytes = Vec::new();
     for item in records(&path, ReadOptions { form: RecordForm::Both, ..Default::default() }) {
-        let (Record::Document(Entry { raw, place, .. }) | Record::Other(Other { raw, place, .. })) =
-            item.unwrap();
+        let (FileRecord::Document(Entry { raw, place, .. })
+        | FileRecord::Other(Other { raw, place, .. })) = item.unwrap();
         assert_eq!(place.record.unwrap().offset, Some(bytes.len() as u64));
         let Raw::Bytes(raw) = raw else { panic!("{raw:?}") };
         bytes.extend_from_slice(&raw);
@@ -132,7 +132,7 @@ fn columns_of_every_type_are_mapped() {
     let shown: Vec<_> = records(&path, options)
         .into_iter()
         .map(|item| match item {
-            Ok(Record::Document(entry)) => {
+            Ok(FileRecord::Document(entry)) => {
                 let passed = entry.passed.iter().map(|(_, json)| &**json);
                 format!("{} {}", entry.id.unwrap(), passed.collect::<Vec<_>>().join(" "))
             }
@@ -148,7 +148,7 @@ fn columns_of_every_type_are_mapped() {
     let shown: Vec<_> = records(&path, ReadOptions::default())
         .into_iter()
         .map(|item| match item {
-            Ok(Record::Document(Entry { id, body: Body::Fingerprint(bits), .. })) => {
+            Ok(FileRecord::Document(Entry { id, body: Body::Fingerprint(bits), .. })) => {
                 format!("{} {bits}", id.unwrap())
             }
             other => other.unwrap_err().to_string(),
@@ -282,8 +282,8 @@ fn read(folder: &Path, name: &str, bytes: &[u8]) -> (Vec<String>, Vec<(Option<u6
     let (mut ids, mut bad) = (Vec::new(), Vec::new());
     for item in records(&path, ReadOptions::default()) {
         match item {
-            Ok(Record::Document(entry)) => ids.push(entry.id.unwrap()),
-            Ok(Record::Other(_)) => {}
+            Ok(FileRecord::Document(entry)) => ids.push(entry.id.unwrap()),
+            Ok(FileRecord::Other(_)) => {}
             Err(BadEntry { place, why }) => bad.push((place.record.map(|at| at.number), why)),
         }
     }
@@ -373,10 +373,10 @@ fn lines_of_hex_and_of_text_that_are_broken_or_cut_off_lose_no_other_line() {
     let read = |bytes: &[u8], format| {
         let path = folder.path().join("a");
         fs::write(&path, bytes).unwrap();
-        let shown = |item: Result<Record, BadEntry>| match item {
-            Ok(Record::Document(Entry { body: Body::Text(text), .. })) => text,
-            Ok(Record::Document(entry)) => entry.id.unwrap_or_default(),
-            Ok(Record::Other(other)) => panic!("{other:?}"),
+        let shown = |item: Result<FileRecord, BadEntry>| match item {
+            Ok(FileRecord::Document(Entry { body: Body::Text(text), .. })) => text,
+            Ok(FileRecord::Document(entry)) => entry.id.unwrap_or_default(),
+            Ok(FileRecord::Other(other)) => panic!("{other:?}"),
             Err(bad) => format!("error in line {}", bad.place.record.unwrap().number),
         };
         records(&path, ReadOptions::from(format)).into_iter().map(shown).collect::<Vec<_>>()

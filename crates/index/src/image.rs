@@ -14,7 +14,7 @@ use crate::buckets::{self, Buckets};
 use crate::document::{Expiry, Sequence};
 use crate::levels::ids::{IdKey, IdTable};
 use crate::levels::posting::{Common, Posting, Postings, Words};
-use crate::levels::segment::{Group, Removal, Reset, Segment};
+use crate::levels::segment::{NamespaceGroup, Removal, ResetEntry, Segment};
 use crate::levels::sorted::Sorted;
 use crate::memory::array::Array;
 use crate::namespaces::NamespaceNumber;
@@ -73,18 +73,15 @@ pub fn read_segment(source: &mut dyn Read, plans: &Plans) -> io::Result<Segment>
         _ => return Err(invalid("there is no segment of this form")),
     };
     let (oldest, later) = (read_postings(source)?, read_postings(source)?);
-    let groups = read_list(source, |[number, start, listed, is_uniform]: [u32; 4]| Group {
-        number,
-        start,
-        listed,
-        is_uniform: is_uniform == 1,
+    let groups = read_list(source, |[number, start, listed, is_uniform]: [u32; 4]| {
+        NamespaceGroup { number, start, listed, is_uniform: is_uniform == 1 }
     })?;
     let ids: Vec<(IdKey, u32)> = read_list(source, unpack_id)?;
     let removals = read_list(source, |[value, sequence, namespace, rest]: [u64; 4]| Removal {
         value,
         posting: Posting::unpack([sequence, namespace, rest]),
     })?;
-    let resets = read_list(source, |[value, sequence]: [u64; 2]| Reset {
+    let resets = read_list(source, |[value, sequence]: [u64; 2]| ResetEntry {
         value,
         sequence: Sequence::new(sequence),
     })?;

@@ -72,7 +72,7 @@ impl<'a> Levels<'a> {
 
 /// The radius of a look-up in each table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reach {
+pub(crate) struct SearchRadius {
     /// For each role of a table of large segments.
     large: Radii,
     /// The largest distance of a hit.
@@ -89,7 +89,7 @@ enum Visited<'a> {
     Delta(DeltaAt<'a>, Distance),
 }
 
-impl Reach {
+impl SearchRadius {
     /// The reach of a look-up at a distance, where large segments have the tables of `plan`.
     pub(crate) fn of(plan: &Plan, distance: Distance) -> Self {
         Self { large: *plan.radii(distance), distance }
@@ -196,7 +196,7 @@ impl Lookup {
     pub(crate) fn run(
         &mut self,
         levels: Levels<'_>,
-        reach: Reach,
+        reach: SearchRadius,
         queries: &[Permuted],
         found: &mut impl FnMut(usize, Permuted),
     ) {

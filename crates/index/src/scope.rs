@@ -45,7 +45,7 @@ impl NamespaceKey {
 /// Which documents a look-up sees: those of one namespace that have not expired, and that were
 /// stored late enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scope {
+pub struct Visibility {
     /// The namespace.
     pub namespace: NamespaceNumber,
     /// Its mask.
@@ -56,7 +56,7 @@ pub struct Scope {
     pub since: Sequence,
 }
 
-impl Scope {
+impl Visibility {
     /// Every document of the default namespace, as before any expires.
     pub const DEFAULT: Self =
         Self { namespace: NamespaceNumber::DEFAULT, mask: 0, now_s: 0, since: Sequence::ZERO };

@@ -54,7 +54,7 @@ pub use recipes::np2::analyse_text;
 pub use recipes::weighted::BadFeatures;
 pub use source::{Extract, Method, Source, analyse};
 pub use vectors::spectral::{BadModel, SpectralModel};
-pub use vectors::training::{CannotLearn, SAMPLE_MIN, Sample};
+pub use vectors::training::{CannotLearn, SAMPLE_MIN, TrainingSample};
 pub use vectors::vector::{BadVector, check_vector};
 
 #[cfg(doctest)]

@@ -3,7 +3,7 @@
 //! Fingerprints of different recipes are not comparable. So a data directory has one recipe, whose
 //! id is in every file header, reply and statistic; a request that names another one is rejected. A
 //! recipe is data: its id contains all of its parameters, and its definition never changes under
-//! that id. [`crate::text`] implements the recipes; `docs/quality.md` measures them.
+//! that id. `recipes` implements them; `docs/quality.md` measures them.
 //!
 //! | id | features of a text |
 //! |---|---|

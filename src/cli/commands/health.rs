@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::cli::client::{Client, Credentials};
+use crate::cli::client::{Client, ClientCredentials};
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    credentials: Credentials,
+    credentials: ClientCredentials,
     /// Ask whether it accepts writes, not only whether it is alive
     #[arg(long)]
     ready: bool,

@@ -11,7 +11,7 @@ use crate::cli::client::ServiceArgs;
 use crate::cli::document;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
-use crate::cli::reply::{Hit, HitDocument, Reply};
+use crate::cli::reply::{HitDocumentReply, HitReply, Reply};
 use crate::cli::times;
 
 /// The arguments of `query`.
@@ -119,7 +119,7 @@ impl Columns {
         if self.expiry { format!("{cell:<20}  ") } else { String::new() }
     }
 
-    fn hit(&self, hit: &Hit, short: bool, out: &mut dyn Write) -> io::Result<()> {
+    fn hit(&self, hit: &HitReply, short: bool, out: &mut dyn Write) -> io::Result<()> {
         let similarity = hit.similarity.map_or("-".to_owned(), |part| format!("{part:.3}"));
         let duplicate = if hit.counts(short) { "yes" } else { "no" };
         let mut first = format!("{:>8}  {similarity:>10}  {duplicate:>9}", hit.distance);
@@ -140,7 +140,12 @@ impl Columns {
         }
     }
 
-    fn document(&self, first: &str, document: &HitDocument, out: &mut dyn Write) -> io::Result<()> {
+    fn document(
+        &self,
+        first: &str,
+        document: &HitDocumentReply,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let stored = times::shown_ms(Some(document.stored_at_ms));
         let expires = self.expiry(&times::shown(document.expires_at));
         let id = document.id.as_deref().map_or("(no id)".into(), printable);

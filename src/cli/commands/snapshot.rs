@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nearprint_engine::open::offline::{SnapshotFound, restore, verify_export};
 
-use crate::cli::client::{Client, Credentials};
+use crate::cli::client::{Client, ClientCredentials};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::offline::{self, bar, damage_report};
@@ -43,7 +43,7 @@ enum Action {
         #[arg(long, visible_alias = "url", value_name = "URL", conflicts_with = "data")]
         server: Option<String>,
         #[command(flatten)]
-        credentials: Credentials,
+        credentials: ClientCredentials,
         #[command(flatten)]
         data: offline::Data,
     },

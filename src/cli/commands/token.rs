@@ -5,7 +5,7 @@ use std::num::NonZero;
 
 use anyhow::{Context, Result};
 
-use crate::access::{BadNamespaces, NamePattern, Namespaces, Scopes, Token};
+use crate::access::{AllowedNamespaces, BadNamespaces, NamePattern, Scopes, Token};
 
 /// The arguments of `token`.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ fn namespaces_column(names: &[NamePattern]) -> Result<String, BadNamespaces> {
     if names.is_empty() {
         return Ok(String::new());
     }
-    let namespaces = Namespaces::limited_to(names.to_vec())?;
+    let namespaces = AllowedNamespaces::limited_to(names.to_vec())?;
     Ok(format!(" namespaces={namespaces}"))
 }
 

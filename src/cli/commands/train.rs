@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use nearprint_files::{Body, Documents, Format};
 use nearprint_text::Recipe;
-use nearprint_text::{SAMPLE_MIN, Sample, check_vector};
+use nearprint_text::{SAMPLE_MIN, TrainingSample, check_vector};
 
 use crate::cli::error_report::ErrorReport;
 use crate::cli::measure::numbers::count;
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 }
 
 /// A sample of the vectors of all files, which have the dimensions of the first.
-fn sample(files: &[PathBuf]) -> Result<Sample> {
-    let mut sample: Option<(u16, Sample)> = None;
+fn sample(files: &[PathBuf]) -> Result<TrainingSample> {
+    let mut sample: Option<(u16, TrainingSample)> = None;
     let mut seen = 0;
     for entry in Documents::new(files.to_vec(), Format::Ndjson) {
         let entry = entry?;
@@ -71,7 +71,8 @@ fn sample(files: &[PathBuf]) -> Result<Sample> {
             bail!("{}: the document has no `vector`", entry.place);
         };
         let own = || u16::try_from(vector.len()).unwrap_or(u16::MAX);
-        let (dimensions, sample) = sample.get_or_insert_with(|| (own(), Sample::new(own())));
+        let (dimensions, sample) =
+            sample.get_or_insert_with(|| (own(), TrainingSample::new(own())));
         check_vector(vector, *dimensions).with_context(|| entry.place.to_string())?;
         sample.add(vector);
         seen += 1;

@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 512 << 10;
 
 /// Some documents in the order of their files, and what could not be read between them.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub(crate) struct ImportBatch {
     pub(crate) documents: Vec<Entry>,
     /// The entries among them that are no documents.
     pub(crate) bad: Vec<BadEntry>,
@@ -26,10 +26,13 @@ pub(crate) struct Batch {
 
 /// Cuts a stream of documents into batches. With `OnError::Stop` the first bad entry is the last
 /// item of the last batch.
-pub(crate) fn batches(documents: &mut Documents, on_error: OnError) -> impl Iterator<Item = Batch> {
+pub(crate) fn batches(
+    documents: &mut Documents,
+    on_error: OnError,
+) -> impl Iterator<Item = ImportBatch> {
     let mut is_over = false;
     iter::from_fn(move || {
-        let mut batch = Batch::default();
+        let mut batch = ImportBatch::default();
         let mut bytes = 0;
         while !is_over
             && bytes < BYTES_MAX
@@ -92,7 +95,7 @@ mod tests {
         std::fs::write(&path, "00000000000000ff\nbad\n00000000000000ff\nbad\n").unwrap();
         for (on_error, expected) in [(OnError::Skip, (2, 2)), (OnError::Stop, (1, 1))] {
             let mut documents = Documents::new(vec![path.clone()], ReadOptions::default());
-            let read: Vec<Batch> = batches(&mut documents, on_error).collect();
+            let read: Vec<ImportBatch> = batches(&mut documents, on_error).collect();
             let counts = (read[0].documents.len(), read[0].bad.len());
             assert_eq!((read.len(), counts), (1, expected), "{on_error:?}");
         }

@@ -19,7 +19,7 @@ use tokio::runtime::{self, Runtime};
 use tower::ServiceExt as _;
 
 use crate::access::{Access, TokenSource};
-use crate::cli::client::Problem;
+use crate::cli::client::ProblemReply;
 use crate::cli::configuration;
 use crate::cli::error_report::ErrorReport;
 use crate::config::Sources;
@@ -30,13 +30,13 @@ use crate::http;
 const FRAME_BYTES_MIN: usize = 4 << 10;
 
 /// An open data directory.
-pub(crate) struct Directory {
+pub(crate) struct ImportDirectory {
     engine: Engine,
     router: Router,
     runtime: Runtime,
 }
 
-impl Directory {
+impl ImportDirectory {
     /// Opens (or creates) the directory; a service that runs on it holds its lock.
     pub(crate) fn open(data: &Path, config: Option<&Path>) -> Result<Self> {
         let mut sources = Sources::of_process(config.map(Path::to_path_buf));
@@ -78,7 +78,7 @@ impl Directory {
                 reply.extend_from_slice(&frame?.into_data().unwrap_or_default());
             }
             if status != StatusCode::OK {
-                let problem: Problem = serde_json::from_slice(&reply)?;
+                let problem: ProblemReply = serde_json::from_slice(&reply)?;
                 bail!("the data directory takes no documents: {problem}");
             }
             Ok(reply)
@@ -103,7 +103,7 @@ impl Directory {
             let status = response.status();
             let reply = response.into_body().collect().await?.to_bytes();
             if !status.is_success() {
-                let problem: Problem = serde_json::from_slice(&reply)?;
+                let problem: ProblemReply = serde_json::from_slice(&reply)?;
                 bail!("{problem}");
             }
             Ok(serde_json::from_slice(&reply)?)
@@ -111,7 +111,7 @@ impl Directory {
     }
 
     /// Gets lines of JSON as they come.
-    pub(crate) fn get_ndjson(&self, path: &str) -> Result<Lines<'_>> {
+    pub(crate) fn get_ndjson(&self, path: &str) -> Result<ReplyLines<'_>> {
         let request = Request::get(path)
             .header(HOST, "localhost")
             .header(ACCEPT, "application/x-ndjson")
@@ -121,9 +121,9 @@ impl Directory {
             let status = response.status();
             let body = response.into_body();
             if status.is_success() {
-                return Ok(Lines { runtime: &self.runtime, body, frame: Bytes::new() });
+                return Ok(ReplyLines { runtime: &self.runtime, body, frame: Bytes::new() });
             }
-            let problem: Problem = serde_json::from_slice(&body.collect().await?.to_bytes())?;
+            let problem: ProblemReply = serde_json::from_slice(&body.collect().await?.to_bytes())?;
             bail!("{problem}");
         })
     }
@@ -134,13 +134,13 @@ impl Directory {
 }
 
 /// The body of a reply that is read as it comes.
-pub(crate) struct Lines<'a> {
+pub(crate) struct ReplyLines<'a> {
     runtime: &'a Runtime,
     body: Body,
     frame: Bytes,
 }
 
-impl Read for Lines<'_> {
+impl Read for ReplyLines<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.frame.is_empty() {
             let Some(frame) = self.runtime.block_on(self.body.frame()) else { return Ok(0) };

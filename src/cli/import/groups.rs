@@ -174,13 +174,16 @@ fn terminal_width() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::reply::{Hit, HitDocument};
+    use crate::cli::reply::{HitDocumentReply, HitReply};
 
     fn reply(hits: &[(&str, u8)]) -> Reply {
-        let hit = |&(id, distance): &(&str, u8)| Hit {
+        let hit = |&(id, distance): &(&str, u8)| HitReply {
             distance,
-            documents: vec![HitDocument { id: Some(id.to_owned()), ..HitDocument::default() }],
-            ..Hit::default()
+            documents: vec![HitDocumentReply {
+                id: Some(id.to_owned()),
+                ..HitDocumentReply::default()
+            }],
+            ..HitReply::default()
         };
         Reply { hits: hits.iter().map(hit).collect(), ..Reply::default() }
     }

@@ -7,7 +7,7 @@ use nearprint_files::{BodyKind, Format, Mapping, ReadOptions};
 
 /// How each document is stored.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct ImportOptions {
     /// The namespace of documents whose record names none; the default one without it
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) namespace: Option<String>,
@@ -22,8 +22,8 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) check: bool,
     /// With --check: what to do with a duplicate
-    #[arg(long, value_enum, default_value_t = OnDuplicate::Skip, requires = "checking")]
-    pub(crate) on_duplicate: OnDuplicate,
+    #[arg(long, value_enum, default_value_t = DuplicateAction::Skip, requires = "checking")]
+    pub(crate) on_duplicate: DuplicateAction,
     /// With --check: the largest distance of a near-duplicate
     #[arg(long, value_name = "BITS", requires = "checking")]
     pub(crate) distance: Option<u8>,
@@ -45,7 +45,7 @@ pub(crate) enum IdFrom {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum OnDuplicate {
+pub(crate) enum DuplicateAction {
     /// It is not stored
     Skip,
     /// It is stored as well

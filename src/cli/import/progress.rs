@@ -10,7 +10,7 @@ use nearprint_files::BytesRead;
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shows the progress of an import on standard error.
-pub(crate) struct Progress {
+pub(crate) struct ImportProgress {
     bytes: BytesRead,
     total: Option<u64>,
     started: Instant,
@@ -19,7 +19,7 @@ pub(crate) struct Progress {
     bar: Option<ProgressBar>,
 }
 
-impl Progress {
+impl ImportProgress {
     /// For an input of `total` bytes, if that is known.
     pub(crate) fn new(total: Option<u64>, bytes: BytesRead) -> Self {
         Self {

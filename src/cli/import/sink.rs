@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use nearprint_files::Entry;
 use serde_json::Value;
 
-use super::directory::Directory;
-use super::options::{IdFrom, OnDuplicate, Options};
-use crate::cli::client::{self, Client, Problem};
+use super::directory::ImportDirectory;
+use super::options::{DuplicateAction, IdFrom, ImportOptions};
+use crate::cli::client::{self, Client, ProblemReply};
 use crate::cli::document;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
@@ -23,7 +23,7 @@ pub(crate) enum Destination {
     /// A running service.
     Service(Client),
     /// A data directory that no service uses.
-    Directory(Directory),
+    Directory(ImportDirectory),
     /// Nowhere: documents are read and counted only.
     Nowhere,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    pub(crate) fn new(destination: Destination, options: &Options) -> Self {
+    pub(crate) fn new(destination: Destination, options: &ImportOptions) -> Self {
         Self { destination, path: path(options) }
     }
 
@@ -130,7 +130,7 @@ impl Sink {
             }
             let unsent: Vec<&str> = waiting.iter().map(|&at| lines[at].as_str()).collect();
             for (at, reply) in waiting.into_iter().zip(self.send(&unsent)?) {
-                let busy = reply.error.as_ref().is_some_and(Problem::is_temporary);
+                let busy = reply.error.as_ref().is_some_and(ProblemReply::is_temporary);
                 if !busy {
                     answers[at] = Some(reply);
                 }
@@ -155,9 +155,10 @@ fn line(entry: &Entry) -> String {
 }
 
 /// The route for documents that are stored with these options, which are its query parameters.
-fn path(options: &Options) -> String {
+fn path(options: &ImportOptions) -> String {
     let check = options.check.then_some(options);
-    let insert_duplicates = |options: &Options| options.on_duplicate == OnDuplicate::Insert;
+    let insert_duplicates =
+        |options: &ImportOptions| options.on_duplicate == DuplicateAction::Insert;
     let id_from = |what| match what {
         IdFrom::Fingerprint => "fingerprint".to_owned(),
         IdFrom::TextHash => "text-hash".to_owned(),
@@ -188,12 +189,12 @@ mod tests {
 
     use super::*;
 
-    const OPTIONS: Options = Options {
+    const OPTIONS: ImportOptions = ImportOptions {
         namespace: None,
         expires_in: None,
         id_from: None,
         check: true,
-        on_duplicate: OnDuplicate::Insert,
+        on_duplicate: DuplicateAction::Insert,
         distance: Some(2),
         min_similarity: None,
         limit: 1,
@@ -204,7 +205,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = Client::new(
             &listener.local_addr().unwrap().to_string(),
-            &client::Credentials::default(),
+            &client::ClientCredentials::default(),
         )
         .unwrap();
         let requests = thread::spawn(move || {
@@ -289,14 +290,14 @@ mod tests {
 
     #[test]
     fn options_are_defaults_of_all_lines_and_a_line_may_say_more() {
-        let options = Options {
+        let options = ImportOptions {
             namespace: Some("crawl 7".to_owned()),
             expires_in: NonZero::new(60),
             id_from: Some(IdFrom::TextHash),
             ..OPTIONS
         };
         assert_eq!(
-            path(&Options { check: false, ..options.clone() }),
+            path(&ImportOptions { check: false, ..options.clone() }),
             "/v1/insert/batch?namespace=crawl%207&expires_in=60&id_from=text-hash"
         );
         assert!(

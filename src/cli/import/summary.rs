@@ -5,7 +5,7 @@ use std::fmt;
 
 use indicatif::HumanCount;
 
-use super::batch::Batch;
+use super::batch::ImportBatch;
 use super::options::IdFrom;
 use crate::cli::reply::Reply;
 
@@ -67,7 +67,7 @@ impl Summary {
     }
 
     /// Counts a batch and its replies.
-    pub(crate) fn add(&mut self, batch: &Batch, replies: &[Result<Reply, String>]) {
+    pub(crate) fn add(&mut self, batch: &ImportBatch, replies: &[Result<Reply, String>]) {
         for bad in &batch.bad {
             self.fail(&bad.why, bad.place.to_string());
         }
@@ -201,7 +201,11 @@ mod tests {
             },
             why: "is no hex".to_owned(),
         };
-        let batch = Batch { documents: Vec::new(), bad: vec![bad(3), bad(4)], ..Batch::default() };
+        let batch = ImportBatch {
+            documents: Vec::new(),
+            bad: vec![bad(3), bad(4)],
+            ..ImportBatch::default()
+        };
         summary.add(&batch, &[]);
         for (outcome, stored) in [
             ("inserted", true),

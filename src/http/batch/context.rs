@@ -7,10 +7,10 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::http::problem::{Problem, ProblemBody};
-use crate::http::reply::replies::{OWN_BYTES, Share};
+use crate::http::reply::replies::{OWN_BYTES, ReplyShare};
 use crate::http::request::lifetime::Lifetime;
 use crate::http::request::prepare::Prepared;
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{
     CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY, RequestKind, RequestOptions,
 };
@@ -60,7 +60,7 @@ pub(crate) struct Batch {
     /// How long its documents are kept, unless their lines say so.
     pub(crate) lifetime: Lifetime,
     /// The namespaces that its documents may have.
-    pub(crate) reach: Reach,
+    pub(crate) reach: NamespaceAccess,
     /// The bytes that the batch may keep when the budget of all connections is spent.
     pub(crate) own: Arc<Semaphore>,
 }
@@ -79,22 +79,22 @@ impl Batch {
 
     /// A share for what the batch keeps until its client has read everything before it. Waits for
     /// the client when both the budget of all connections and that of the batch are spent.
-    pub(crate) async fn reserve(&self, bytes: usize) -> Share {
+    pub(crate) async fn reserve(&self, bytes: usize) -> ReplyShare {
         match self.service.replies.ahead(bytes) {
             Some(share) => share,
-            None => Share::waited_for(&self.own, bytes.min(OWN_BYTES)).await,
+            None => ReplyShare::waited_for(&self.own, bytes.min(OWN_BYTES)).await,
         }
     }
 }
 
 /// The steps that are left for a piece of the body, and the share of its finished replies.
-pub(crate) struct Steps {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) share: Option<Share>,
+pub(crate) struct BatchSteps {
+    pub(crate) steps: Vec<BatchStep>,
+    pub(crate) share: Option<ReplyShare>,
 }
 
 /// What is left to do for a document, or for several.
-pub(crate) enum Step {
+pub(crate) enum BatchStep {
     /// Nothing: these are their replies.
     Done(Vec<u8>),
     /// The operation, in the order of the lines: this is the document and the number of its line.

@@ -11,7 +11,7 @@ use futures_util::stream;
 use tokio::sync::mpsc;
 
 use crate::http::batch::context::Batch;
-use crate::http::batch::unordered::Source;
+use crate::http::batch::unordered::LineSource;
 use crate::http::batch::{ordered, unordered};
 
 /// Pieces of the body that each batch prepares at one time: one a core, and at least four.
@@ -24,7 +24,7 @@ const PENDING_MAX: usize = 4_096;
 const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
 /// Starts the tasks and replies with the stream that they write to.
-pub(crate) fn respond(batch: Batch, source: Source) -> Response {
+pub(crate) fn respond(batch: Batch, source: LineSource) -> Response {
     let batch = Arc::new(batch);
     let (to_run, chunks) = mpsc::channel(*CHUNKS_AHEAD);
     let (to_reply, slots) = mpsc::channel(PENDING_MAX);

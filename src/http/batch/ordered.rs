@@ -10,10 +10,12 @@ use nearprint_engine::{Admission, Checked, Pending, Written};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::http::batch::context::{Batch, Operation, Step, Steps, error_line, line_of, send};
+use crate::http::batch::context::{
+    Batch, BatchStep, BatchSteps, Operation, error_line, line_of, send,
+};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::{count_hits, count_verdict};
-use crate::http::reply::replies::{self, SHORT_BYTES, Share, WhenSpent};
+use crate::http::reply::replies::{self, ReplyShare, SHORT_BYTES, WhenSpent};
 use crate::http::reply::wire::{
     CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
 };
@@ -27,7 +29,7 @@ const PENDING_BYTES: usize = 512;
 
 /// A position in the order of replies.
 pub(super) enum Slot {
-    Done(Vec<u8>, Share),
+    Done(Vec<u8>, ReplyShare),
     Written(Box<Write>),
     /// An internal fault: the reply is cut off, so that the client cannot take it for complete.
     Broken,
@@ -38,7 +40,7 @@ pub(super) struct Write {
     line: u64,
     subject: Subject,
     answer: Answer,
-    share: Share,
+    share: ReplyShare,
 }
 
 enum Answer {
@@ -50,24 +52,24 @@ enum Answer {
 /// engine.
 pub(super) async fn run(
     batch: Arc<Batch>,
-    mut chunks: mpsc::Receiver<JoinHandle<Steps>>,
+    mut chunks: mpsc::Receiver<JoinHandle<BatchSteps>>,
     slots: mpsc::Sender<Slot>,
 ) {
     while let Some(chunk) = chunks.recv().await {
-        let Ok(Steps { steps, mut share }) = chunk.await else {
+        let Ok(BatchSteps { steps, mut share }) = chunk.await else {
             send(&slots, Slot::Broken).await;
             return;
         };
         for step in steps {
             let slot = match step {
-                Step::Done(replies) => {
+                BatchStep::Done(replies) => {
                     let paid = share.as_mut().and_then(|share| share.split(replies.len()));
                     done(&batch, replies, paid).await
                 }
-                Step::Run(line, prepared) if batch.operation.writes() => {
+                BatchStep::Run(line, prepared) if batch.operation.writes() => {
                     begin_write(&batch, line, *prepared).await
                 }
-                Step::Run(line, prepared) => match any_reply(&batch, &prepared).await {
+                BatchStep::Run(line, prepared) => match any_reply(&batch, &prepared).await {
                     Ok((reply, share)) => done(&batch, reply, share).await,
                     Err(problem) => done(&batch, error_line(problem, line), None).await,
                 },
@@ -80,7 +82,7 @@ pub(super) async fn run(
 }
 
 /// Finished replies with their share; without one, waits for it.
-async fn done(batch: &Batch, replies: Vec<u8>, share: Option<Share>) -> Slot {
+async fn done(batch: &Batch, replies: Vec<u8>, share: Option<ReplyShare>) -> Slot {
     let share = match share {
         Some(share) => share,
         None => batch.reserve(replies.len()).await,
@@ -92,7 +94,7 @@ async fn done(batch: &Batch, replies: Vec<u8>, share: Option<Share>) -> Slot {
 async fn any_reply(
     batch: &Batch,
     prepared: &Prepared,
-) -> Result<(Vec<u8>, Option<Share>), Problem> {
+) -> Result<(Vec<u8>, Option<ReplyShare>), Problem> {
     let service = &batch.service;
     if batch.operation == Operation::Fingerprint {
         let reply = FingerprintReply::new(prepared, service.options.defaults.recipe);
@@ -143,7 +145,7 @@ impl Answer {
         self,
         batch: &Batch,
         subject: &Subject,
-    ) -> Result<(Vec<u8>, Option<Share>), Problem> {
+    ) -> Result<(Vec<u8>, Option<ReplyShare>), Problem> {
         match self {
             Self::Insert(pending) => {
                 let written = pending.wait().await?;
@@ -206,7 +208,7 @@ struct Outgoing {
 
 impl Outgoing {
     /// False when the client is gone.
-    async fn add(&mut self, replies: Vec<u8>, share: Option<Share>) -> bool {
+    async fn add(&mut self, replies: Vec<u8>, share: Option<ReplyShare>) -> bool {
         if replies.len() <= SHORT_BYTES {
             self.buffer.extend_from_slice(&replies);
             return self.buffer.len() < REPLY_BYTES || self.flush().await;

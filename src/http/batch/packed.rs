@@ -28,8 +28,8 @@ use tokio::task::JoinHandle;
 
 use crate::http::batch::context::{Batch, Operation};
 use crate::http::batch::ndjson;
-use crate::http::batch::unordered::Source;
-use crate::http::batch::words::{Words, whole_words};
+use crate::http::batch::unordered::LineSource;
+use crate::http::batch::words::{BatchWords, whole_words};
 use crate::http::problem::Problem;
 use crate::http::reply::wire::PackedInsertReply;
 use crate::http::request::body;
@@ -52,7 +52,7 @@ pub(crate) async fn run(
     let namespace = batch.options.namespace().cloned();
     batch.check_namespace(namespace.as_ref())?;
     let (stream, bytes) = whole_words(&batch.service.bodies, stream).await?;
-    let words = Words::new(stream, batch.service.bodies.timeout);
+    let words = BatchWords::new(stream, batch.service.bodies.timeout);
     let operation = batch.operation;
     match operation {
         Operation::Insert => {
@@ -60,7 +60,7 @@ pub(crate) async fn run(
             insert(Target::new(&batch), words).await
         }
         Operation::Query | Operation::CheckAndInsert if body::accepts_ndjson(headers) => {
-            Ok(ndjson::respond(batch, Source::Packed(words)))
+            Ok(ndjson::respond(batch, LineSource::Packed(words)))
         }
         Operation::CheckAndInsert if batch.options.on_duplicate.is_some() => {
             Err(Problem::invalid("on_duplicate", ONLY_NDJSON))
@@ -118,7 +118,7 @@ type Work = JoinHandle<Result<Vec<u8>, Problem>>;
 /// Replies with one byte a fingerprint, from pieces of work that start in order.
 fn respond(
     target: Target,
-    mut words: Words,
+    mut words: BatchWords,
     operation: Operation,
     query: PackedQuery,
     count: u64,
@@ -216,7 +216,7 @@ fn count_nearest(nearest: &[u8]) -> u64 {
 }
 
 /// Stores all fingerprints and replies with counts.
-async fn insert(target: Target, mut words: Words) -> Result<Response, Problem> {
+async fn insert(target: Target, mut words: BatchWords) -> Result<Response, Problem> {
     let mut reply = PackedInsertReply {
         received: 0,
         inserted: 0,
@@ -242,7 +242,7 @@ async fn insert(target: Target, mut words: Words) -> Result<Response, Problem> {
 
 async fn store_all(
     target: &Target,
-    words: &mut Words,
+    words: &mut BatchWords,
     reply: &mut PackedInsertReply,
     in_queue: &mut VecDeque<Pending<PackedInserted>>,
 ) -> Result<(), Problem> {

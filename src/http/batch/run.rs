@@ -7,14 +7,14 @@ use axum::response::Response;
 use tokio::sync::Semaphore;
 
 use crate::http::batch::context::{Batch, Operation};
-use crate::http::batch::unordered::Source;
+use crate::http::batch::unordered::LineSource;
 use crate::http::batch::{ndjson, packed};
 use crate::http::problem::Problem;
 use crate::http::reply::replies::OWN_BYTES;
-use crate::http::request::body::{self, Kind};
+use crate::http::request::body::{self, ContentKind};
 use crate::http::request::lifetime::Lifetime;
 use crate::http::request::prepare;
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::service::Service;
 
 /// Answers a batch of either type.
@@ -38,16 +38,21 @@ pub(crate) async fn run(
         operation,
         options: defaults,
         lifetime,
-        reach: Reach::of(&head.extensions),
+        reach: NamespaceAccess::of(&head.extensions),
         own: Arc::new(Semaphore::new(OWN_BYTES)),
     };
     match (kind, operation) {
-        (Kind::Ndjson, _) => Ok(ndjson::respond(batch, Source::Lines(stream))),
-        (Kind::Packed, Operation::Query | Operation::Insert | Operation::CheckAndInsert) => {
+        (ContentKind::Ndjson, _) => Ok(ndjson::respond(batch, LineSource::Lines(stream))),
+        (ContentKind::Packed, Operation::Query | Operation::Insert | Operation::CheckAndInsert) => {
             packed::run(batch, query, &head.headers, stream).await
         }
-        (Kind::Packed | Kind::Json | Kind::Text(_) | Kind::Html(_) | Kind::Xhtml(_), _) => {
-            Err(body::unsupported(format!("A batch comes as {}.", operation.takes())))
-        }
+        (
+            ContentKind::Packed
+            | ContentKind::Json
+            | ContentKind::Text(_)
+            | ContentKind::Html(_)
+            | ContentKind::Xhtml(_),
+            _,
+        ) => Err(body::unsupported(format!("A batch comes as {}.", operation.takes()))),
     }
 }

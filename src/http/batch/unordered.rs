@@ -10,15 +10,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
-use crate::http::batch::context::{Batch, Operation, Step, Steps, error_line, line_of, send};
-use crate::http::batch::words::Words;
+use crate::http::batch::context::{
+    Batch, BatchStep, BatchSteps, Operation, error_line, line_of, send,
+};
+use crate::http::batch::words::BatchWords;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::count_hits;
 use crate::http::reply::replies::SHORT_BYTES;
 use crate::http::reply::wire::{FingerprintReply, QueryReply};
 use crate::http::request::body::{self, Reserved};
 use crate::http::request::prepare::{self, Prepared, Setting};
-use crate::lines::{Line, LineCutter};
+use crate::lines::{LineCutter, StreamLine};
 
 /// Documents that are prepared together. Each may have a few bytes, and take hundreds once it is
 /// prepared or refused.
@@ -31,15 +33,15 @@ const AHEAD_BYTES: usize = 64 * 1024;
 const LOOKUPS_BEFORE_YIELD: usize = 64;
 
 /// The source of the documents.
-pub(crate) enum Source {
+pub(crate) enum LineSource {
     Lines(Body),
-    Packed(Words),
+    Packed(BatchWords),
 }
 
 /// Some documents of the batch, as they came.
 enum Chunk {
     /// With their share of `server.bodies_held_bytes_max`.
-    Lines(Vec<Line>, Reserved),
+    Lines(Vec<StreamLine>, Reserved),
     Packed {
         first: u64,
         fingerprints: Vec<Fingerprint>,
@@ -52,16 +54,16 @@ type Numbered = (u64, Result<Prepared, Problem>);
 /// Reads the body and starts the preparation of each piece.
 pub(super) async fn read(
     batch: Arc<Batch>,
-    source: Source,
-    chunks: mpsc::Sender<JoinHandle<Steps>>,
+    source: LineSource,
+    chunks: mpsc::Sender<JoinHandle<BatchSteps>>,
 ) {
     let last = match source {
-        Source::Lines(body) => read_lines(&batch, body, &chunks).await,
-        Source::Packed(words) => read_words(&batch, words, &chunks).await,
+        LineSource::Lines(body) => read_lines(&batch, body, &chunks).await,
+        LineSource::Packed(words) => read_words(&batch, words, &chunks).await,
     };
     if let Err((line, problem)) = last {
-        let steps = vec![Step::Done(error_line(problem, line))];
-        send(&chunks, tokio::spawn(async { Steps { steps, share: None } })).await;
+        let steps = vec![BatchStep::Done(error_line(problem, line))];
+        send(&chunks, tokio::spawn(async { BatchSteps { steps, share: None } })).await;
     }
 }
 
@@ -69,7 +71,7 @@ pub(super) async fn read(
 async fn read_lines(
     batch: &Arc<Batch>,
     mut body: Body,
-    chunks: &mpsc::Sender<JoinHandle<Steps>>,
+    chunks: &mpsc::Sender<JoinHandle<BatchSteps>>,
 ) -> Result<(), (u64, Problem)> {
     let options = &batch.service.options;
     let mut cutter = LineCutter::new(options.line_bytes_max);
@@ -88,9 +90,9 @@ async fn read_lines(
         let any_line = !lines.is_empty();
         let mut lines = lines.into_iter();
         while lines.len() > 0 {
-            let piece: Vec<Line> = lines.by_ref().take(DOCUMENTS_PER_PIECE).collect();
+            let piece: Vec<StreamLine> = lines.by_ref().take(DOCUMENTS_PER_PIECE).collect();
             // The line that was being read is complete now, and takes its share along.
-            let share = reserved.split(piece.iter().map(Line::bytes).sum());
+            let share = reserved.split(piece.iter().map(StreamLine::bytes).sum());
             let work = tokio::spawn(steps(Arc::clone(batch), Chunk::Lines(piece, share)));
             if !send(chunks, work).await {
                 return Ok(());
@@ -111,8 +113,8 @@ async fn read_lines(
 
 async fn read_words(
     batch: &Arc<Batch>,
-    mut words: Words,
-    chunks: &mpsc::Sender<JoinHandle<Steps>>,
+    mut words: BatchWords,
+    chunks: &mpsc::Sender<JoinHandle<BatchSteps>>,
 ) -> Result<(), (u64, Problem)> {
     let mut first = 1_u64;
     while let Some(fingerprints) = words.next().await.map_err(|problem| (first, problem))? {
@@ -128,7 +130,7 @@ async fn read_words(
 }
 
 /// Does what needs no order: text to fingerprint, and look-ups that store nothing.
-async fn steps(batch: Arc<Batch>, chunk: Chunk) -> Steps {
+async fn steps(batch: Arc<Batch>, chunk: Chunk) -> BatchSteps {
     let bytes = chunk.bytes();
     let shared = Arc::clone(&batch);
     let prepared = batch.service.analyse(bytes, move || prepare_all(&shared, chunk)).await;
@@ -147,7 +149,7 @@ async fn steps(batch: Arc<Batch>, chunk: Chunk) -> Steps {
 /// The look-ups of one piece before all replies to earlier lines are sent, as long as the share has
 /// space for their replies. Writes are left for their turn.
 struct Ahead {
-    steps: Steps,
+    steps: BatchSteps,
     space: usize,
     /// A reply did not fit. Those behind it would not be sent before it, so they are left as well.
     full: bool,
@@ -159,7 +161,7 @@ impl Ahead {
             if batch.operation.writes() { None } else { batch.service.replies.ahead(AHEAD_BYTES) };
         let full = share.is_none();
         let space = if full { 0 } else { AHEAD_BYTES };
-        Self { steps: Steps { steps: Vec::new(), share }, space, full }
+        Self { steps: BatchSteps { steps: Vec::new(), share }, space, full }
     }
 
     async fn answer(&mut self, batch: &Batch, line: u64, prepared: Result<Prepared, Problem>) {
@@ -175,17 +177,17 @@ impl Ahead {
         let reply = reply.unwrap_or_else(|problem| error_line(problem, line));
         self.space = self.space.saturating_sub(reply.len());
         match self.steps.steps.last_mut() {
-            Some(Step::Done(replies)) => replies.extend_from_slice(&reply),
-            Some(Step::Run(..)) | None => self.steps.steps.push(Step::Done(reply)),
+            Some(BatchStep::Done(replies)) => replies.extend_from_slice(&reply),
+            Some(BatchStep::Run(..)) | None => self.steps.steps.push(BatchStep::Done(reply)),
         }
     }
 
     fn leave(&mut self, line: u64, prepared: Prepared) {
         self.full = true;
-        self.steps.steps.push(Step::Run(line, Box::new(prepared)));
+        self.steps.steps.push(BatchStep::Run(line, Box::new(prepared)));
     }
 
-    fn into_steps(mut self) -> Steps {
+    fn into_steps(mut self) -> BatchSteps {
         if let Some(share) = &mut self.steps.share {
             share.shrink_to(AHEAD_BYTES.saturating_sub(self.space));
         }
@@ -198,7 +200,7 @@ impl Chunk {
     fn bytes(&self) -> usize {
         match self {
             Self::Packed { fingerprints, .. } => size_of_val(fingerprints.as_slice()),
-            Self::Lines(lines, _) => lines.iter().map(Line::bytes).sum(),
+            Self::Lines(lines, _) => lines.iter().map(StreamLine::bytes).sum(),
         }
     }
 }
@@ -207,7 +209,7 @@ fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
     let setting = batch.service.setting();
     match chunk {
         Chunk::Lines(lines, _reserved) => {
-            let prepared = |line: Line| (line.number, prepare_line(batch, &line, &setting));
+            let prepared = |line: StreamLine| (line.number, prepare_line(batch, &line, &setting));
             lines.into_iter().map(prepared).collect()
         }
         Chunk::Packed { first, fingerprints } => {
@@ -217,7 +219,7 @@ fn prepare_all(batch: &Batch, chunk: Chunk) -> Vec<Numbered> {
     }
 }
 
-fn prepare_line(batch: &Batch, line: &Line, setting: &Setting) -> Result<Prepared, Problem> {
+fn prepare_line(batch: &Batch, line: &StreamLine, setting: &Setting) -> Result<Prepared, Problem> {
     let options = &batch.service.options;
     let Some(bytes) = &line.bytes else {
         return Err(Problem::new(

@@ -52,14 +52,14 @@ pub(crate) async fn whole_words(
 }
 
 /// The fingerprints of a packed body, a chunk at a time.
-pub(crate) struct Words {
+pub(crate) struct BatchWords {
     body: Body,
     bytes: BytesMut,
     ended: bool,
     timeout: Duration,
 }
 
-impl Words {
+impl BatchWords {
     pub(crate) fn new(body: Body, timeout: Duration) -> Self {
         Self { body, bytes: BytesMut::new(), ended: false, timeout }
     }

@@ -15,7 +15,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 
 use crate::access::{Denied, Need, Scope};
 use crate::http::problem::{Code, Problem};
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::service::Service;
 
 /// The name of the scheme in the OpenAPI document.
@@ -75,7 +75,7 @@ pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
     }
 }
 
-/// Whether a token that is limited to namespaces may use a route. Such a route asks [`Reach`] as
+/// Whether a token that is limited to namespaces may use a route. Such a route asks [`NamespaceAccess`] as
 /// soon as it knows the namespace that the request concerns, or concerns no stored document. The
 /// others concern all namespaces at once. `route` is `None` for a path that matches no route.
 fn is_for_limited_tokens(route: Option<&str>) -> bool {
@@ -135,7 +135,7 @@ pub(crate) fn check(
         problem
     })?;
     if namespaces.is_limited() {
-        let reach = Reach::new(namespaces);
+        let reach = NamespaceAccess::new(namespaces);
         if !is_for_limited_tokens(route) {
             reach.check_all()?;
         }

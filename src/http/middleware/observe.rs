@@ -40,7 +40,7 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// What all requests share.
 #[derive(Debug)]
-pub(crate) struct Observer {
+pub(crate) struct RequestObserver {
     service: Arc<Service>,
     routes: HashMap<&'static str, metrics::Route>,
     unrouted: metrics::Route,
@@ -49,7 +49,7 @@ pub(crate) struct Observer {
     reply_headers: HeaderMap,
 }
 
-impl Observer {
+impl RequestObserver {
     /// The middleware around the routes with these names.
     pub(crate) fn new(service: Arc<Service>, routes: Vec<&'static str>) -> Arc<Self> {
         Arc::new(Self {
@@ -65,7 +65,7 @@ impl Observer {
 
 /// The middleware around every route.
 pub(crate) async fn observe(
-    State(observer): State<Arc<Observer>>,
+    State(observer): State<Arc<RequestObserver>>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -110,7 +110,7 @@ fn shed(max: usize) -> Problem {
 
 /// One request, from its head to the end of its reply; the log line is written on drop.
 struct Observed {
-    observer: Arc<Observer>,
+    observer: Arc<RequestObserver>,
     started: Instant,
     method: Method,
     route: Option<&'static str>,
@@ -121,7 +121,7 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(observer: &Arc<Observer>, request: &Request) -> Self {
+    fn new(observer: &Arc<RequestObserver>, request: &Request) -> Self {
         let matched = request.extensions().get::<MatchedPath>();
         let route = matched.and_then(|path| observer.routes.get_key_value(path.as_str()));
         Self {
@@ -226,7 +226,7 @@ fn is_shed(code: &str) -> bool {
 }
 
 /// The request id that the client sent, if it is short and printable, else a new one.
-fn request_id(observer: &Observer, request: &Request) -> HeaderValue {
+fn request_id(observer: &RequestObserver, request: &Request) -> HeaderValue {
     let sane = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
         (1..=REQUEST_ID_BYTES_MAX).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::http::reply::hex::Hex;
 use crate::http::reply::replies::Shorten;
-use crate::http::request::selection::{Cursor, Parts};
+use crate::http::request::selection::{Cursor, SelectionParts};
 
 /// A stored document.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,7 +58,7 @@ pub(crate) struct DocumentReply<'a> {
 
 impl<'a> DocumentReply<'a> {
     /// A document in a list.
-    pub(crate) fn listed(stored: &'a StoredDocument, parts: Parts) -> Self {
+    pub(crate) fn listed(stored: &'a StoredDocument, parts: SelectionParts) -> Self {
         let document = &stored.document;
         let metadata = document.metadata.as_ref().filter(|_| parts.metadata);
         let sketch = document.sketch.as_deref().filter(|_| parts.sketch);
@@ -89,7 +89,7 @@ impl<'a> DocumentReply<'a> {
 
     /// The document with an id.
     pub(crate) fn single(stored: &'a StoredDocument, recipe: Recipe) -> Self {
-        let parts = Parts { metadata: true, sketch: false };
+        let parts = SelectionParts { metadata: true, sketch: false };
         Self { recipe: Some(recipe.to_string()), ..Self::listed(stored, parts) }
     }
 }
@@ -128,7 +128,7 @@ pub(crate) struct DocumentsReply<'a> {
 }
 
 impl<'a> DocumentsReply<'a> {
-    pub(crate) fn new(page: &'a Page<StoredDocument>, parts: Parts) -> Self {
+    pub(crate) fn new(page: &'a Page<StoredDocument>, parts: SelectionParts) -> Self {
         let documents = page.items.iter().map(|stored| DocumentReply::listed(stored, parts));
         Self { documents: documents.collect(), next: page.next.map(Cursor) }
     }
@@ -162,7 +162,11 @@ pub(crate) struct OriginalsReply<'a> {
 }
 
 impl<'a> OriginalsReply<'a> {
-    pub(crate) fn new(page: &'a OriginalsPage, order: OriginalsOrder, parts: Parts) -> Self {
+    pub(crate) fn new(
+        page: &'a OriginalsPage,
+        order: OriginalsOrder,
+        parts: SelectionParts,
+    ) -> Self {
         let touched = |original: &'a Original| {
             DocumentReply::listed(&original.stored, parts).touched(Some(original.touch))
         };

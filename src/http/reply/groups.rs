@@ -2,7 +2,7 @@
 
 use nearprint_engine::document::{DocumentId, Expiry, Namespace, Sequence};
 use nearprint_engine::{
-    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsState, MemberInfo, Page, Reach,
+    GroupInfo, GroupPage, GroupsFailure, GroupsJob, GroupsState, MemberInfo, NamespaceFilter, Page,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -69,8 +69,10 @@ enum State {
 impl From<GroupsJob> for GroupsJobReply {
     fn from(job: GroupsJob) -> Self {
         let (namespace, all_namespaces) = match &job.request.reach {
-            Reach::Namespace(name) => (Some(name.as_ref().map(Namespace::to_string)), None),
-            Reach::All => (None, Some(true)),
+            NamespaceFilter::Namespace(name) => {
+                (Some(name.as_ref().map(Namespace::to_string)), None)
+            }
+            NamespaceFilter::All => (None, Some(true)),
         };
         let (state, error) = match job.state {
             GroupsState::Waiting => (State::Waiting, None),

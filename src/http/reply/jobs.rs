@@ -1,7 +1,7 @@
 //! The JSON of jobs.
 
 use nearprint_engine::document::Namespace;
-use nearprint_engine::{Job, JobState, Reach};
+use nearprint_engine::{Job, JobState, NamespaceFilter};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -75,8 +75,10 @@ impl From<Job> for JobReply {
     fn from(job: Job) -> Self {
         let progress = progress(&job);
         let (namespace, all_namespaces) = match &job.purge.reach {
-            Reach::Namespace(name) => (Some(name.as_ref().map(Namespace::to_string)), None),
-            Reach::All => (None, Some(true)),
+            NamespaceFilter::Namespace(name) => {
+                (Some(name.as_ref().map(Namespace::to_string)), None)
+            }
+            NamespaceFilter::All => (None, Some(true)),
         };
         Self {
             job: job.number.get(),

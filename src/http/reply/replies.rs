@@ -56,9 +56,9 @@ pub(crate) enum WhenSpent {
 
 /// A share of a budget, in bytes; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Share(OwnedSemaphorePermit);
+pub(crate) struct ReplyShare(OwnedSemaphorePermit);
 
-impl Share {
+impl ReplyShare {
     /// Waits for a share of a budget.
     pub(crate) async fn waited_for(budget: &Arc<Semaphore>, bytes: usize) -> Self {
         let share = Arc::clone(budget).acquire_many_owned(permits(bytes)).await;
@@ -92,18 +92,18 @@ impl Replies {
     }
 
     /// A share for a batch that works ahead, unless that half is spent.
-    pub(crate) fn ahead(&self, bytes: usize) -> Option<Share> {
-        Arc::clone(&self.ahead).try_acquire_many_owned(permits(bytes)).ok().map(Share)
+    pub(crate) fn ahead(&self, bytes: usize) -> Option<ReplyShare> {
+        Arc::clone(&self.ahead).try_acquire_many_owned(permits(bytes)).ok().map(ReplyShare)
     }
 
     /// A share for one long reply, unless that half is spent.
-    fn try_long(&self, bytes: usize) -> Option<Share> {
-        Arc::clone(&self.long).try_acquire_many_owned(permits(bytes)).ok().map(Share)
+    fn try_long(&self, bytes: usize) -> Option<ReplyShare> {
+        Arc::clone(&self.long).try_acquire_many_owned(permits(bytes)).ok().map(ReplyShare)
     }
 
     /// Waits for a share for one long reply. Only for the reply that a client gets next.
-    async fn long(&self, bytes: usize) -> Share {
-        Share::waited_for(&self.long, bytes).await
+    async fn long(&self, bytes: usize) -> ReplyShare {
+        ReplyShare::waited_for(&self.long, bytes).await
     }
 
     /// Reads the hits of a look-up, with the share that they take if they are long.
@@ -111,7 +111,7 @@ impl Replies {
         &self,
         found: Found,
         when_spent: WhenSpent,
-    ) -> Result<(Findings, Option<Share>), Problem> {
+    ) -> Result<(Findings, Option<ReplyShare>), Problem> {
         let (fewer, found) = match found.show(SHORT_BYTES).await? {
             Shown::All(findings) => return Ok((findings, None)),
             Shown::Cut(fewer, found) => (fewer, found),
@@ -129,7 +129,7 @@ impl Replies {
     pub(crate) fn answer(
         &self,
         mut reply: impl Shorten,
-        share: Option<Share>,
+        share: Option<ReplyShare>,
     ) -> Result<Response, Problem> {
         let bytes = within(&mut reply, self.bytes_max);
         let share = if share.is_none() && bytes.len() > SHORT_BYTES {
@@ -142,7 +142,7 @@ impl Replies {
 
     /// How many bytes a page of a list may take, with the share of them. A page can always be
     /// shorter, so it is never refused.
-    pub(crate) fn page(&self) -> (usize, Option<Share>) {
+    pub(crate) fn page(&self) -> (usize, Option<ReplyShare>) {
         match self.try_long(self.bytes_max) {
             Some(share) => (self.bytes_max, Some(share)),
             None => (SHORT_BYTES, None),
@@ -151,7 +151,11 @@ impl Replies {
 
     /// A reply that must be sent, however few bytes are left: that of a request that has written,
     /// or a page of a list.
-    pub(crate) fn answer_shorter(&self, mut reply: impl Shorten, share: Option<Share>) -> Response {
+    pub(crate) fn answer_shorter(
+        &self,
+        mut reply: impl Shorten,
+        share: Option<ReplyShare>,
+    ) -> Response {
         let bytes = within(&mut reply, self.bytes_max);
         let share = share
             .or_else(|| if bytes.len() > SHORT_BYTES { self.try_long(bytes.len()) } else { None });
@@ -165,8 +169,8 @@ impl Replies {
     pub(crate) async fn line(
         &self,
         mut reply: impl Shorten,
-        mut share: Option<Share>,
-    ) -> (Vec<u8>, Option<Share>) {
+        mut share: Option<ReplyShare>,
+    ) -> (Vec<u8>, Option<ReplyShare>) {
         let mut line = within(&mut reply, self.bytes_max.saturating_sub(1));
         line.push(b'\n');
         if share.is_none() && line.len() > SHORT_BYTES {
@@ -212,7 +216,7 @@ pub(crate) fn within(reply: &mut impl Shorten, bytes_max: usize) -> Vec<u8> {
 }
 
 /// Bytes that give their share back when the last reference to them is dropped.
-pub(crate) fn counted(bytes: Vec<u8>, share: Option<Share>) -> Bytes {
+pub(crate) fn counted(bytes: Vec<u8>, share: Option<ReplyShare>) -> Bytes {
     match share {
         Some(mut share) if bytes.len() > SHORT_BYTES => {
             share.shrink_to(bytes.capacity());
@@ -224,7 +228,7 @@ pub(crate) fn counted(bytes: Vec<u8>, share: Option<Share>) -> Bytes {
 
 struct Counted {
     bytes: Vec<u8>,
-    _share: Share,
+    _share: ReplyShare,
 }
 
 impl AsRef<[u8]> for Counted {

@@ -19,9 +19,9 @@ use crate::http::problem::Problem;
 const PIECES_MAX: usize = 2;
 
 /// Where a thread sends the pieces of its reply.
-pub(crate) struct Pieces(mpsc::Sender<io::Result<Bytes>>);
+pub(crate) struct ReplyPieces(mpsc::Sender<io::Result<Bytes>>);
 
-impl Pieces {
+impl ReplyPieces {
     /// Sends a piece, once there is room for it. False when the client is gone.
     pub(crate) fn send(&self, piece: impl Into<Bytes>) -> bool {
         self.0.blocking_send(Ok(piece.into())).is_ok()
@@ -37,11 +37,11 @@ impl Pieces {
 pub(crate) fn respond(
     permit: OwnedSemaphorePermit,
     content_type: &'static str,
-    write: impl FnOnce(&Pieces) + Send + 'static,
+    write: impl FnOnce(&ReplyPieces) + Send + 'static,
 ) -> Result<Response, Problem> {
     let (pieces, sent) = mpsc::channel(PIECES_MAX);
     let work = move || {
-        write(&Pieces(pieces));
+        write(&ReplyPieces(pieces));
         drop(permit);
     };
     let thread = thread::Builder::new().name("export".to_owned()).spawn(work);

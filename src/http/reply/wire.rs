@@ -372,7 +372,7 @@ pub(crate) struct CompareReply {
     /// Whether a look-up of one would count the other as its near-duplicate.
     pub(crate) duplicate: bool,
     /// How a look-up finds the pair; null if it does not.
-    pub(crate) found_by: Option<FoundBy>,
+    pub(crate) found_by: Option<FoundByReply>,
     /// With `"explain": true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -382,14 +382,15 @@ pub(crate) struct CompareReply {
 /// How a look-up of one document finds another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum FoundBy {
+#[schema(as = FoundBy)]
+pub(crate) enum FoundByReply {
     /// The fingerprints are within the distance.
     Distance,
     /// A likely search of one of the two expects the bits in which they differ.
     Likely,
 }
 
-impl From<query::FoundBy> for FoundBy {
+impl From<query::FoundBy> for FoundByReply {
     fn from(found_by: query::FoundBy) -> Self {
         match found_by {
             query::FoundBy::Distance => Self::Distance,

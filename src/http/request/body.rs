@@ -14,8 +14,8 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::http::level::Level;
-use crate::http::options::Options;
+use crate::http::level::AccessLevel;
+use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem, quoted};
 
 /// Smaller bodies do not count towards the bytes of all bodies: each connection has a buffer of
@@ -31,7 +31,7 @@ const DISCARDED_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The type of a body, by its Content-Type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ContentKind {
     /// `application/json`.
     Json,
     /// `text/plain`, in this charset.
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
 }
 
 /// Reads the Content-Type; `takes` names the types of this route for the client.
-pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
+pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<ContentKind, Problem> {
     // Read as text, compressed bytes would get a meaningless fingerprint.
     let coding = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
@@ -64,17 +64,17 @@ pub(crate) fn kind(headers: &HeaderMap, takes: &str) -> Result<Kind, Problem> {
     let essence = essence.trim();
     let is = |name: &str| essence.eq_ignore_ascii_case(name);
     if is("application/json") {
-        utf8_only(charset(rest)).map(|()| Kind::Json)
+        utf8_only(charset(rest)).map(|()| ContentKind::Json)
     } else if is("text/plain") {
-        Ok(Kind::Text(charset(rest)))
+        Ok(ContentKind::Text(charset(rest)))
     } else if is("text/html") {
-        Ok(Kind::Html(charset(rest)))
+        Ok(ContentKind::Html(charset(rest)))
     } else if is("application/xhtml+xml") {
-        Ok(Kind::Xhtml(charset(rest)))
+        Ok(ContentKind::Xhtml(charset(rest)))
     } else if is("application/x-ndjson") {
-        utf8_only(charset(rest)).map(|()| Kind::Ndjson)
+        utf8_only(charset(rest)).map(|()| ContentKind::Ndjson)
     } else if is("application/octet-stream") {
-        Ok(Kind::Packed)
+        Ok(ContentKind::Packed)
     } else if is("application/x-www-form-urlencoded") {
         Err(unsupported(format!(
             "The body is marked as a web form, which is curl's default; add -H 'Content-Type: application/json'. This resource takes {takes}."
@@ -128,16 +128,16 @@ pub(crate) struct Bodies {
     pub(crate) bytes_max: usize,
     /// How long a body may take.
     pub(crate) timeout: Duration,
-    in_memory: Level,
+    in_memory: AccessLevel,
     in_memory_bytes_max: usize,
 }
 
 impl Bodies {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &HttpOptions) -> Self {
         Self {
             bytes_max: options.body_bytes_max,
             timeout: options.body_timeout,
-            in_memory: Level::default(),
+            in_memory: AccessLevel::default(),
             in_memory_bytes_max: options.bodies_held_bytes_max,
         }
     }

@@ -13,10 +13,10 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
-use crate::http::request::body::{Kind, WholeBody};
+use crate::http::request::body::{ContentKind, WholeBody};
 use crate::http::request::document_fields::{HitPart, IdIn, IdSource, Include, MetadataIn};
 use crate::http::request::lifetime::Lifetime;
-use crate::http::request::types::{Fields, Needs, Parameters, RequestKind, RequestOptions};
+use crate::http::request::types::{Needs, Parameters, RequestFields, RequestKind, RequestOptions};
 use crate::http::request::values::OnDuplicateChoice;
 
 /// The types of the body of a single document, in words for the client.
@@ -47,7 +47,7 @@ pub(crate) struct Prepared {
 
 /// Reads the body of a single request.
 pub(crate) fn single(
-    kind: &Kind,
+    kind: &ContentKind,
     mut body: WholeBody,
     request: &RequestKind,
     parameters: Parameters,
@@ -59,7 +59,7 @@ pub(crate) fn single(
         return Err(Problem::invalid("id_from", detail));
     }
     match kind {
-        Kind::Json => {
+        ContentKind::Json => {
             let mut fields = (request.body)(&body.bytes)?;
             // The URL and the body may contradict each other, so a field in both is refused.
             let has_id = has_id || parameters.options.id_from.is_some();
@@ -80,8 +80,8 @@ pub(crate) fn single(
             fields.options = fields.options.or(parameters.options);
             of_fields(fields, request.needs, setting)
         }
-        Kind::Text(charset) | Kind::Html(charset) | Kind::Xhtml(charset) => {
-            let html = !matches!(kind, Kind::Text(_));
+        ContentKind::Text(charset) | ContentKind::Html(charset) | ContentKind::Xhtml(charset) => {
+            let html = !matches!(kind, ContentKind::Text(_));
             let text = nearprint_text::charset::decode(&body.bytes, charset.as_deref(), html);
             let text = text.map_err(|_| {
                 let name = quoted(charset.as_deref().unwrap_or_default());
@@ -89,15 +89,18 @@ pub(crate) fn single(
                 Problem::new(Code::UnsupportedCharset, detail)
             })?;
             let source = match kind {
-                Kind::Xhtml(_) => Source::Html(nearprint_text::declared_as_xml(text)),
-                Kind::Html(_) => Source::Html(text),
-                Kind::Text(_) | Kind::Json | Kind::Ndjson | Kind::Packed => Source::Text(text),
+                ContentKind::Xhtml(_) => Source::Html(nearprint_text::declared_as_xml(text)),
+                ContentKind::Html(_) => Source::Html(text),
+                ContentKind::Text(_)
+                | ContentKind::Json
+                | ContentKind::Ndjson
+                | ContentKind::Packed => Source::Text(text),
             };
             let Parameters { id, options } = parameters;
             finish(Form::Source(source), id, options, request.needs, setting)
         }
-        Kind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
-        Kind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
+        ContentKind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
+        ContentKind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
     }
 }
 
@@ -138,7 +141,7 @@ pub(crate) fn check_recipe(named: Option<&str>, defaults: &RequestDefaults) -> R
 
 /// A document from the fields of its JSON object.
 pub(crate) fn of_fields(
-    fields: Fields<'_>,
+    fields: RequestFields<'_>,
     needs: Needs,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {

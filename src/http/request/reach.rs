@@ -11,21 +11,21 @@ use axum::http::Extensions;
 use axum::http::request::Parts;
 use nearprint_engine::document::{Document, Namespace};
 
-use crate::access::Namespaces;
+use crate::access::AllowedNamespaces;
 use crate::http::problem::{Code, Problem, quoted};
 
 /// The namespaces that a request may reach. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Reach(Namespaces);
+pub(crate) struct NamespaceAccess(AllowedNamespaces);
 
-impl Reach {
-    pub(crate) const fn new(namespaces: Namespaces) -> Self {
+impl NamespaceAccess {
+    pub(crate) const fn new(namespaces: AllowedNamespaces) -> Self {
         Self(namespaces)
     }
 
     /// The reach of the request with these extensions.
     pub(crate) fn of(extensions: &Extensions) -> Self {
-        extensions.get().cloned().unwrap_or(Self(Namespaces::ALL))
+        extensions.get().cloned().unwrap_or(Self(AllowedNamespaces::ALL))
     }
 
     /// Refuses a request that concerns this namespace; `None` is the default namespace.
@@ -66,7 +66,7 @@ impl Reach {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Reach {
+impl<S: Sync> FromRequestParts<S> for NamespaceAccess {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_request_without_a_limited_token_reaches_everything() {
-        let reach = Reach::of(&Extensions::new());
+        let reach = NamespaceAccess::of(&Extensions::new());
         assert!(reach.check(None).is_ok() && reach.check(Some("a")).is_ok());
         assert!(reach.check_all().is_ok());
     }
@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn a_limited_token_reaches_its_namespaces_alone() {
         let mut extensions = Extensions::new();
-        extensions.insert(Reach::new("a,b*".parse().unwrap()));
-        let reach = Reach::of(&extensions);
+        extensions.insert(NamespaceAccess::new("a,b*".parse().unwrap()));
+        let reach = NamespaceAccess::of(&extensions);
         assert!(reach.check(Some("a")).is_ok() && reach.check(Some("bc")).is_ok());
         for refused in [reach.check(None), reach.check(Some("c")), reach.check_all()] {
             assert!(refused.is_err_and(|problem| problem.is(Code::NamespaceNotAllowed)));

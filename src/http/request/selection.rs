@@ -15,9 +15,9 @@ use crate::http::options::RequestDefaults;
 use crate::http::problem::Problem;
 use crate::http::request::document_fields::{DocumentPart, HitPart, Include, NamespaceIn};
 use crate::http::request::prepare;
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{RequestOptions, query_parameters};
-use crate::http::request::values::{Borrowed, Field, Id, given, given_parameter};
+use crate::http::request::values::{Borrowed, Field, RequestId, given, given_parameter};
 
 /// How many items a page has.
 const LIMIT: RangeInclusive<u64> = 1..=1_000;
@@ -76,7 +76,7 @@ query_parameters! {
     /// The query parameters that name a document.
     IdParameters {
         /// The id.
-        id: Id [value_type = String],
+        id: RequestId [value_type = String],
         /// Its namespace; without it, the default namespace.
         namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
     }
@@ -86,7 +86,7 @@ query_parameters! {
     /// The query parameters that choose documents.
     ListParameters {
         /// The id of one document. With it, only `namespace` may be given.
-        id: Id [value_type = Option<String>, min_length = 1, max_length = 2048],
+        id: RequestId [value_type = Option<String>, min_length = 1, max_length = 2048],
         /// The namespace; without it, the default namespace.
         namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
         /// `true` lists the documents of all namespaces.
@@ -128,12 +128,12 @@ query_parameters! {
 
 /// What documents show in a list in addition.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Parts {
+pub(crate) struct SelectionParts {
     pub(crate) metadata: bool,
     pub(crate) sketch: bool,
 }
 
-impl Parts {
+impl SelectionParts {
     pub(crate) fn of(include: Option<&Include<DocumentPart>>) -> Self {
         let has = |part| include.is_some_and(|include| include.has(&part));
         Self { metadata: has(DocumentPart::Metadata), sketch: has(DocumentPart::Sketch) }
@@ -178,7 +178,7 @@ impl ListParameters {
     }
 
     /// The documents that it chooses, if the request may reach them.
-    pub(crate) fn query(&self, reach: &Reach) -> Result<ListQuery, Problem> {
+    pub(crate) fn query(&self, reach: &NamespaceAccess) -> Result<ListQuery, Problem> {
         let namespaces = namespaces(self.namespace.clone(), self.all_namespaces, reach)?;
         let prefix = self.prefix.clone().map(|prefix| prefix.0);
         Ok(ListQuery { reach: namespaces, prefix, after: sequence_of(self.after) })
@@ -189,19 +189,19 @@ impl ListParameters {
 pub(crate) fn namespaces(
     namespace: Option<NamespaceIn>,
     all: Option<bool>,
-    reach: &Reach,
-) -> Result<nearprint_engine::Reach, Problem> {
+    reach: &NamespaceAccess,
+) -> Result<nearprint_engine::NamespaceFilter, Problem> {
     let namespace = named(namespace);
     if all != Some(true) {
         reach.check(namespace.as_ref().map(Namespace::as_str))?;
-        return Ok(nearprint_engine::Reach::Namespace(namespace));
+        return Ok(nearprint_engine::NamespaceFilter::Namespace(namespace));
     }
     if namespace.is_some() {
         let detail = "A request names either a namespace or all_namespaces, not both.";
         return Err(Problem::invalid("all_namespaces", detail));
     }
     reach.check_all()?;
-    Ok(nearprint_engine::Reach::All)
+    Ok(nearprint_engine::NamespaceFilter::All)
 }
 
 /// Which documents to remove.
@@ -234,7 +234,7 @@ pub(crate) struct PurgeRequest {
 
 impl PurgeRequest {
     /// What it removes, if the request may reach it.
-    pub(crate) fn purge(self, reach: &Reach) -> Result<Purge, Problem> {
+    pub(crate) fn purge(self, reach: &NamespaceAccess) -> Result<Purge, Problem> {
         let Self { namespace, all_namespaces, prefix, stored_before, dry_run } = self;
         let names_something = namespace.is_some()
             || all_namespaces == Some(true)
@@ -302,7 +302,7 @@ impl GroupsBody {
     pub(crate) fn request(
         self,
         defaults: &RequestDefaults,
-        reach: &Reach,
+        reach: &NamespaceAccess,
     ) -> Result<GroupsRequest, Problem> {
         let Self { distance, min_similarity, verified, namespace, all_namespaces, size_min } = self;
         let min_similarity = match (verified, min_similarity) {

@@ -20,8 +20,8 @@ use crate::http::request::document_fields::{
 use crate::http::request::json::{self, Object};
 use crate::http::request::parameters;
 use crate::http::request::values::{
-    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, Id, OnDuplicateChoice, SearchChoice, Text,
-    VectorIn, given, given_parameter,
+    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, OnDuplicateChoice, RequestId, SearchChoice,
+    Text, VectorIn, given, given_parameter,
 };
 
 /// Declares the options that any request may have.
@@ -88,7 +88,7 @@ impl RequestOptions {
 
 /// The fields of a document of any request.
 #[derive(Debug)]
-pub(crate) struct Fields<'a> {
+pub(crate) struct RequestFields<'a> {
     pub(crate) text: Option<Cow<'a, str>>,
     pub(crate) html: Option<Cow<'a, str>>,
     pub(crate) features: Option<Vec<(Cow<'a, str>, f64)>>,
@@ -99,7 +99,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) options: RequestOptions,
 }
 
-impl Fields<'_> {
+impl RequestFields<'_> {
     /// Whether the text is a copy, because it has escapes, instead of a part of the body.
     pub(crate) fn is_a_copy(&self) -> bool {
         let is_part = |text: &Option<Cow<'_, str>>| matches!(text, Some(Cow::Borrowed(_)));
@@ -107,9 +107,9 @@ impl Fields<'_> {
     }
 
     /// The fields without the body and without features.
-    pub(crate) fn into_copy(self) -> Fields<'static> {
+    pub(crate) fn into_copy(self) -> RequestFields<'static> {
         let owned = |text: Option<Cow<'_, str>>| text.map(|text| text.into_owned().into());
-        Fields {
+        RequestFields {
             text: owned(self.text),
             html: owned(self.html),
             features: None,
@@ -129,7 +129,7 @@ pub(crate) struct Parameters {
 /// How a request for documents is read, whatever its type.
 #[derive(Debug)]
 pub(crate) struct RequestKind {
-    pub(crate) body: for<'a> fn(&'a [u8]) -> Result<Fields<'a>, Problem>,
+    pub(crate) body: for<'a> fn(&'a [u8]) -> Result<RequestFields<'a>, Problem>,
     pub(crate) parameters: fn(Option<&str>) -> Result<Parameters, Problem>,
     /// Reads the query parameters of a batch, which are the defaults of its lines.
     pub(crate) batch_parameters: fn(Option<&str>) -> Result<RequestOptions, Problem>,
@@ -225,7 +225,7 @@ macro_rules! document {
             )*
         }
 
-        impl<'a> From<$body<'a>> for Fields<'a> {
+        impl<'a> From<$body<'a>> for RequestFields<'a> {
             fn from(body: $body<'a>) -> Self {
                 Self {
                     text: body.text.map(|text| text.0),
@@ -268,7 +268,7 @@ macro_rules! request {
             /// The query parameters of a single request.
             $parameters {
                 /// The id, unless the body is JSON.
-                id: Id [value_type = Option<String>, min_length = 1, max_length = 2048],
+                id: RequestId [value_type = Option<String>, min_length = 1, max_length = 2048],
                 /// Which text of a page of HTML counts; the default is the service's `query.extract`.
                 extract: ExtractChoice [inline],
                 $($(#[$field_doc])* $field: $type [$($schema)* inline],)*
@@ -287,7 +287,7 @@ macro_rules! request {
         }
 
         pub(crate) const $kind: RequestKind = RequestKind {
-            body: |json| json::read::<$body<'_>>(json).map(Fields::from),
+            body: |json| json::read::<$body<'_>>(json).map(RequestFields::from),
             parameters: |query| {
                 let parameters: $parameters = parameters::read(query)?;
                 Ok(Parameters {
@@ -480,7 +480,7 @@ query_parameters! {
         /// Refused unless it is the service's.
         recipe: String [value_type = Option<String>],
         /// The id of the document that is looked up.
-        id: Id [value_type = Option<String>, min_length = 1, max_length = 2048],
+        id: RequestId [value_type = Option<String>, min_length = 1, max_length = 2048],
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
         distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12],
         /// How many hits are listed.
@@ -522,7 +522,7 @@ mod tests {
 
     use super::*;
 
-    fn fields(json: &str) -> Result<Fields<'_>, Problem> {
+    fn fields(json: &str) -> Result<RequestFields<'_>, Problem> {
         (CHECK_AND_INSERT.body)(json.as_bytes())
     }
 

@@ -7,12 +7,12 @@ use axum::response::Response;
 use nearprint_engine::{Admission, Checked};
 
 use crate::http::batch::{self, Operation};
-use crate::http::description::{Packed, Problems};
+use crate::http::description::{PackedBody, Problems};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::{count_hits, count_verdict};
 use crate::http::reply::replies::WhenSpent;
 use crate::http::reply::wire::{CheckAndInsertReply, Subject};
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{
     CHECK_AND_INSERT, CheckAndInsertBatchParameters, CheckAndInsertParameters,
     CheckAndInsertRequest,
@@ -32,7 +32,7 @@ use crate::http::service::Service;
         body = CheckAndInsertReply<'_>), Problems))]
 pub(crate) async fn post_check_and_insert(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &CHECK_AND_INSERT).await?;
@@ -63,10 +63,10 @@ pub(crate) async fn post_check_and_insert(
 #[utoipa::path(post, path = "/v1/check-and-insert/batch", tag = "batches",
     params(CheckAndInsertBatchParameters),
     request_body(content((CheckAndInsertRequest<'_> = "application/x-ndjson"),
-        (Packed = "application/octet-stream"))),
+        (PackedBody = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order",
         content((CheckAndInsertReply<'_> = "application/x-ndjson"),
-        (Packed = "application/octet-stream"))), Problems))]
+        (PackedBody = "application/octet-stream"))), Problems))]
 pub(crate) async fn post_check_and_insert_batch(
     State(service): State<Arc<Service>>,
     request: Request,

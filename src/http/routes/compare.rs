@@ -12,12 +12,12 @@ use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
 use crate::http::reply::wire::{self, CompareReply, Subject};
-use crate::http::request::body::{self, Kind};
+use crate::http::request::body::{self, ContentKind};
 use crate::http::request::json::{self, Object};
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::{
-    CompareRequest, ComparedDocument, Fields, Needs, RequestOptions,
+    CompareRequest, ComparedDocument, Needs, RequestFields, RequestOptions,
 };
 use crate::http::service::Service;
 
@@ -35,7 +35,7 @@ pub(crate) async fn post_compare(
     let (head, stream) = request.into_parts();
     // Both documents are in the body.
     let NoParameters {} = parameters::read(head.uri.query())?;
-    if body::kind(&head.headers, "application/json")? != Kind::Json {
+    if body::kind(&head.headers, "application/json")? != ContentKind::Json {
         let detail = "This resource takes two documents as application/json.";
         return Err(body::unsupported(detail.to_owned()));
     }
@@ -74,7 +74,7 @@ fn compare(json: &[u8], engine: &Engine, setting: &Setting) -> Result<CompareRep
         similarity,
         confirmed,
         duplicate: found_by.is_some() && verification.counts(distance, short),
-        found_by: found_by.map(wire::FoundBy::from),
+        found_by: found_by.map(wire::FoundByReply::from),
         explanation: a.explain.then(explanation),
     })
 }
@@ -88,7 +88,7 @@ fn side(
     let missing =
         || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");
     let Object(document) = document.ok_or_else(|| missing().of_field(name))?;
-    let mut fields = Fields::from(document);
+    let mut fields = RequestFields::from(document);
     fields.options = fields.options.or(options.clone());
     prepare::of_fields(fields, Needs::QUERY, setting).map_err(|problem| problem.inside(name))
 }

@@ -8,11 +8,11 @@ use axum::response::{IntoResponse as _, Response};
 use nearprint_engine::Admission;
 
 use crate::http::batch::{self, Operation};
-use crate::http::description::{Packed, Problems};
+use crate::http::description::{PackedBody, Problems};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::count_verdict;
 use crate::http::reply::wire::{InsertReply, PackedInsertReply, Subject};
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{INSERT, InsertBatchParameters, InsertParameters, InsertRequest};
 use crate::http::service::Service;
 
@@ -29,7 +29,7 @@ use crate::http::service::Service;
         Problems))]
 pub(crate) async fn post_insert(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &INSERT).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn post_insert(
 #[utoipa::path(post, path = "/v1/insert/batch", tag = "batches",
     params(InsertBatchParameters),
     request_body(content(
-        (InsertRequest<'_> = "application/x-ndjson"), (Packed = "application/octet-stream"))),
+        (InsertRequest<'_> = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order; for packed\
         fingerprints one reply for all", content(
         (InsertReply = "application/x-ndjson"), (PackedInsertReply = "application/json"))),

@@ -12,10 +12,10 @@ use nearprint_engine::document::{Namespace, Sequence};
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::jobs::{JobReply, JobsReply};
-use crate::http::request::body::{self, Kind};
+use crate::http::request::body::{self, ContentKind};
 use crate::http::request::json;
 use crate::http::request::parameters::{self, NoParameters};
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{PurgeRequest, last_of_path};
 use crate::http::service::Service;
 
@@ -27,12 +27,12 @@ use crate::http::service::Service;
     responses((status = 202, description = "The job", body = JobReply), Problems))]
 pub(crate) async fn post_purge(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
     let (head, stream) = request.into_parts();
     let NoParameters {} = parameters::read(head.uri.query())?;
-    if body::kind(&head.headers, "application/json")? != Kind::Json {
+    if body::kind(&head.headers, "application/json")? != ContentKind::Json {
         let detail = "This resource takes application/json.";
         return Err(body::unsupported(detail.to_owned()));
     }
@@ -49,7 +49,7 @@ pub(crate) async fn post_purge(
     responses((status = 200, description = "The jobs", body = JobsReply), Problems))]
 pub(crate) async fn get_jobs(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     _: NoParameters,
 ) -> Json<JobsReply> {
     let jobs = service.engine.jobs().into_iter().filter(|job| reaches(&reach, job));
@@ -62,7 +62,7 @@ pub(crate) async fn get_jobs(
     responses((status = 200, description = "The job", body = JobReply), Problems))]
 pub(crate) async fn get_job(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
@@ -77,7 +77,7 @@ pub(crate) async fn get_job(
     responses((status = 200, description = "The job", body = JobReply), Problems))]
 pub(crate) async fn delete_job(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<JobReply>, Problem> {
@@ -88,7 +88,7 @@ pub(crate) async fn delete_job(
 }
 
 /// The job with a number, unless the request does not reach its documents.
-fn find(service: &Service, reach: &Reach, number: Sequence) -> Result<Job, Problem> {
+fn find(service: &Service, reach: &NamespaceAccess, number: Sequence) -> Result<Job, Problem> {
     let mut jobs = service.engine.jobs().into_iter();
     let job = jobs.find(|job| job.number == number && reaches(reach, job));
     job.ok_or_else(|| {
@@ -96,12 +96,12 @@ fn find(service: &Service, reach: &Reach, number: Sequence) -> Result<Job, Probl
     })
 }
 
-fn reaches(reach: &Reach, job: &Job) -> bool {
+fn reaches(reach: &NamespaceAccess, job: &Job) -> bool {
     match &job.purge.reach {
-        nearprint_engine::Reach::Namespace(namespace) => {
+        nearprint_engine::NamespaceFilter::Namespace(namespace) => {
             reach.admits(namespace.as_ref().map(Namespace::as_str))
         }
-        nearprint_engine::Reach::All => reach.check_all().is_ok(),
+        nearprint_engine::NamespaceFilter::All => reach.check_all().is_ok(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespacesReply;
 use crate::http::reply::jobs::JobReply;
 use crate::http::request::parameters::{self, NoParameters};
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{PageParameters, last_of_path, page_limit};
 use crate::http::service::Service;
 
@@ -27,7 +27,7 @@ use crate::http::service::Service;
         body = NamespacesReply<'_>), Problems))]
 pub(crate) async fn get_namespaces(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: PageParameters = parameters::read(request.uri().query())?;
@@ -48,13 +48,13 @@ pub(crate) async fn get_namespaces(
     responses((status = 202, description = "The job", body = JobReply), Problems))]
 pub(crate) async fn delete_namespace(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<(StatusCode, Json<JobReply>), Problem> {
     let NoParameters {} = parameters::read(request.uri().query())?;
     let namespace = Namespace::new(last_of_path(request.uri(), "namespace")?)?;
     reach.check(Some(namespace.as_str()))?;
-    let reach = nearprint_engine::Reach::Namespace(Some(namespace));
+    let reach = nearprint_engine::NamespaceFilter::Namespace(Some(namespace));
     let purge = Purge { reach, prefix: None, stored_before_ms: None, dry_run: false };
     let job = service.engine.begin_purge(purge).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))

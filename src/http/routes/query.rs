@@ -6,14 +6,14 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 
 use crate::http::batch::{self, Operation};
-use crate::http::description::{Packed, Problems};
+use crate::http::description::{PackedBody, Problems};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::count_hits;
 use crate::http::reply::replies::WhenSpent;
 use crate::http::reply::wire::QueryReply;
 use crate::http::request::parameters;
 use crate::http::request::prepare::{self, Prepared};
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{
     GetQueryParameters, QUERY, QueryBatchParameters, QueryParameters, QueryRequest,
 };
@@ -31,7 +31,7 @@ use crate::http::service::Service;
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(crate) async fn post_query(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let prepared = service.prepare(request, &QUERY).await?;
@@ -44,7 +44,7 @@ pub(crate) async fn post_query(
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(crate) async fn get_query(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let defaults = &service.options.defaults;
@@ -68,9 +68,9 @@ pub(crate) async fn get_query(
 #[utoipa::path(post, path = "/v1/query/batch", tag = "batches",
     params(QueryBatchParameters),
     request_body(content(
-        (QueryRequest<'_> = "application/x-ndjson"), (Packed = "application/octet-stream"))),
+        (QueryRequest<'_> = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order", content(
-        (QueryReply<'_> = "application/x-ndjson"), (Packed = "application/octet-stream"))),
+        (QueryReply<'_> = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
         Problems))]
 pub(crate) async fn post_query_batch(
     State(service): State<Arc<Service>>,
@@ -81,7 +81,7 @@ pub(crate) async fn post_query_batch(
 
 async fn answer(
     service: &Service,
-    reach: &Reach,
+    reach: &NamespaceAccess,
     prepared: &Prepared,
 ) -> Result<Response, Problem> {
     reach.check_document(&prepared.sought.document)?;

@@ -10,7 +10,7 @@ use nearprint_engine::Export;
 
 use crate::http::description::{self, Problems};
 use crate::http::problem::Problem;
-use crate::http::reply::streamed::{self, Pieces};
+use crate::http::reply::streamed::{self, ReplyPieces};
 use crate::http::reply::wire::{SnapshotReply, SnapshotsReply};
 use crate::http::request::parameters::NoParameters;
 use crate::http::service::Service;
@@ -47,7 +47,7 @@ pub(crate) async fn get_snapshots(
 /// At most `server.exports_max` exports and lists of all
 /// documents run at one time; further ones get 503.
 #[utoipa::path(get, path = "/v1/snapshots/export", tag = "operations",
-    responses((status = 200, description = "The export", body = description::Packed,
+    responses((status = 200, description = "The export", body = description::PackedBody,
         content_type = "application/octet-stream"), Problems))]
 pub(crate) async fn get_export(
     State(service): State<Arc<Service>>,
@@ -58,7 +58,7 @@ pub(crate) async fn get_export(
     streamed::respond(permit, "application/octet-stream", move |pieces| send(&export, pieces))
 }
 
-fn send(export: &Export, pieces: &Pieces) {
+fn send(export: &Export, pieces: &ReplyPieces) {
     // A client that leaves is no failure. Any other error cuts the stream off, which its reader
     // notices.
     if let Err(error) = export.write(&mut Written(pieces))
@@ -70,7 +70,7 @@ fn send(export: &Export, pieces: &Pieces) {
 }
 
 /// Sends what is written to it.
-struct Written<'a>(&'a Pieces);
+struct Written<'a>(&'a ReplyPieces);
 
 impl Write for Written<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

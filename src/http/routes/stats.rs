@@ -16,7 +16,7 @@ use crate::http::problem::Problem;
 use crate::http::reply::documents::NamespaceReply;
 use crate::http::reply::wire::SnapshotReply;
 use crate::http::request::parameters;
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{NamespaceParameter, named};
 use crate::http::service::Service;
 
@@ -27,7 +27,7 @@ use crate::http::service::Service;
         Problems))]
 pub(crate) async fn get_stats(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: NamespaceParameter = parameters::read(request.uri().query())?;

@@ -8,7 +8,7 @@ use nearprint_text::Recipe;
 /// The value of [`Options::small_segment_max`] outside experiments.
 pub const SMALL_SEGMENT_MAX: u64 = nearprint_index::plan::SMALL_MAX;
 
-/// The settings of the engine, checked (see [`crate::config`]).
+/// The settings of the engine, checked (`config/default.toml` describes them).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The data directory.

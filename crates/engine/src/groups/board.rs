@@ -28,13 +28,13 @@ struct Entries {
 #[derive(Debug)]
 struct Entry {
     job: GroupsJob,
-    run: Arc<Run>,
-    result: Option<Arc<Found>>,
+    run: Arc<GroupsRun>,
+    result: Option<Arc<FoundGroups>>,
 }
 
 /// What a running job and those who watch it share.
 #[derive(Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct GroupsRun {
     /// Nobody wants its result any more.
     pub(crate) is_cancelled: AtomicBool,
     /// Pieces that are done.
@@ -48,18 +48,18 @@ pub(crate) struct Run {
 pub(crate) struct Next {
     pub(crate) number: u64,
     pub(crate) request: GroupsRequest,
-    pub(crate) run: Arc<Run>,
+    pub(crate) run: Arc<GroupsRun>,
 }
 
 /// What a job found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundGroups {
     pub(crate) groups: Groups,
     /// The names of the namespaces of the groups.
     pub(crate) names: HashMap<NamespaceNumber, (Namespace, u64)>,
 }
 
-impl Found {
+impl FoundGroups {
     /// The name of a namespace, and its mask.
     pub(crate) fn name(&self, number: NamespaceNumber) -> (Option<Namespace>, u64) {
         let known = self.names.get(&number);
@@ -117,7 +117,7 @@ impl Board {
     }
 
     /// A job with its result, if it is done.
-    pub(crate) fn get(&self, number: u64) -> Option<(GroupsJob, Option<Arc<Found>>)> {
+    pub(crate) fn get(&self, number: u64) -> Option<(GroupsJob, Option<Arc<FoundGroups>>)> {
         let entries = self.entries();
         let entry = entries.all.iter().find(|entry| entry.job.number == number)?;
         Some((entry.shown(), entry.result.clone()))
@@ -167,7 +167,12 @@ impl Board {
     }
 
     /// Notes the end of a job, unless it was removed.
-    pub(crate) fn end(&self, number: u64, outcome: Result<Found, GroupsFailure>, now_ms: u64) {
+    pub(crate) fn end(
+        &self,
+        number: u64,
+        outcome: Result<FoundGroups, GroupsFailure>,
+        now_ms: u64,
+    ) {
         let mut entries = self.entries();
         let Some(entry) = entries.find(number) else { return };
         entry.job.ended_ms = Some(now_ms);
@@ -209,7 +214,7 @@ impl Entry {
     }
 }
 
-impl Run {
+impl GroupsRun {
     /// The share of the pieces that are done; less than 1.
     #[expect(clippy::cast_precision_loss, reason = "the quotient is rounded to 4 decimals")]
     fn progress(&self) -> f64 {
@@ -224,16 +229,16 @@ mod tests {
     use nearprint_fingerprint::Distance;
 
     use super::*;
-    use crate::machine::jobs::Reach;
+    use crate::machine::jobs::NamespaceFilter;
     use crate::machine::query::Criteria;
 
     fn request() -> GroupsRequest {
         let criteria = Criteria::within(Distance::new(3).unwrap());
-        GroupsRequest { reach: Reach::All, criteria, size_min: 2 }
+        GroupsRequest { reach: NamespaceFilter::All, criteria, size_min: 2 }
     }
 
-    fn found() -> Found {
-        Found { groups: Groups::default(), names: HashMap::new() }
+    fn found() -> FoundGroups {
+        FoundGroups { groups: Groups::default(), names: HashMap::new() }
     }
 
     #[test]
@@ -265,7 +270,7 @@ mod tests {
     #[test]
     fn old_results_make_room_and_what_never_fits_is_refused() {
         let name = |number| (NamespaceNumber::new(number), (Namespace::new("n").unwrap(), 0));
-        let found = || Found { groups: Groups::default(), names: HashMap::from([name(1)]) };
+        let found = || FoundGroups { groups: Groups::default(), names: HashMap::from([name(1)]) };
         let each = found().bytes();
         let board = Board::new(9, 3 * each);
         for number in 1..4 {

@@ -4,14 +4,14 @@ use nearprint_fingerprint::Fingerprint;
 
 use crate::api::replies::StoredDocument;
 use crate::document::{Namespace, Sequence};
-use crate::machine::jobs::Reach;
+use crate::machine::jobs::NamespaceFilter;
 use crate::machine::query::Criteria;
 
 /// Which groups to find.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupsRequest {
     /// The namespaces whose documents are grouped; a group has documents of one.
-    pub reach: Reach,
+    pub reach: NamespaceFilter,
     /// What makes two documents near-duplicates; of any age.
     pub criteria: Criteria,
     /// The smallest number of documents of a group.

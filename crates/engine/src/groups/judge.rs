@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use nearprint_fingerprint::{Fingerprint, MinResemblance};
 use nearprint_index::groups::{Judge, Pair};
 use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::scope::Scope;
+use nearprint_index::scope::Visibility;
 
 use crate::api::error::Refused;
-use crate::groups::board::Run;
+use crate::groups::board::GroupsRun;
 use crate::groups::jobs::GroupsFailure;
 use crate::machine::groups::{Compared, SKETCHES_COMPARED_MAX, joins};
 use crate::published::Published;
@@ -23,14 +23,14 @@ const KEPT: usize = 4_096;
 
 /// Why a piece ends before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum JudgeEnded {
     /// The job was removed.
     Cancelled,
     /// The job fails.
     Failed(GroupsFailure),
 }
 
-impl From<Refused> for Ended {
+impl From<Refused> for JudgeEnded {
     fn from(_: Refused) -> Self {
         Self::Failed(GroupsFailure::Unreadable)
     }
@@ -41,8 +41,8 @@ impl From<Refused> for Ended {
 pub(crate) struct SketchJudge<'a> {
     shared: &'a Shared,
     state: &'a Published,
-    run: &'a Run,
-    scope: Scope,
+    run: &'a GroupsRun,
+    scope: Visibility,
     /// `None` joins every pair.
     threshold: Option<MinResemblance>,
     records: RecordReader,
@@ -54,8 +54,8 @@ impl<'a> SketchJudge<'a> {
     pub(crate) fn new(
         shared: &'a Shared,
         state: &'a Published,
-        run: &'a Run,
-        scope: Scope,
+        run: &'a GroupsRun,
+        scope: Visibility,
         threshold: Option<MinResemblance>,
     ) -> Self {
         let threshold = threshold.filter(|_| state.view.may_have_sketches());
@@ -86,7 +86,7 @@ impl<'a> SketchJudge<'a> {
         masked: Fingerprint,
         namespace: NamespaceNumber,
     ) -> Result<Compared, Refused> {
-        let scope = Scope { namespace, mask: 0, ..self.scope };
+        let scope = Visibility { namespace, mask: 0, ..self.scope };
         // The mask is 0 because the fingerprint has that of its namespace already.
         let documents = self.state.view.documents_of(masked, scope);
         let mut compared = Compared::default();
@@ -104,9 +104,9 @@ impl<'a> SketchJudge<'a> {
 }
 
 impl Judge for SketchJudge<'_> {
-    type Error = Ended;
+    type Error = JudgeEnded;
 
-    fn joins(&mut self, pair: &Pair) -> Result<bool, Ended> {
+    fn joins(&mut self, pair: &Pair) -> Result<bool, JudgeEnded> {
         let Some(threshold) = self.threshold else { return Ok(true) };
         let [one, other] = pair.masked;
         let one = self.compared(one, pair.namespace)?;
@@ -114,12 +114,12 @@ impl Judge for SketchJudge<'_> {
         Ok(joins(&one, &other, pair.distance, threshold))
     }
 
-    fn goes_on(&mut self) -> Result<(), Ended> {
+    fn goes_on(&mut self) -> Result<(), JudgeEnded> {
         if self.run.is_cancelled.load(Ordering::Relaxed) {
-            return Err(Ended::Cancelled);
+            return Err(JudgeEnded::Cancelled);
         }
         if self.shared.life() != Life::Running {
-            return Err(Ended::Failed(GroupsFailure::Stopping));
+            return Err(JudgeEnded::Failed(GroupsFailure::Stopping));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::api::replies::{Page, PageOptions};
 use crate::blocking::off_async;
 use crate::clock;
 use crate::document::Sequence;
-use crate::groups::board::Found;
+use crate::groups::board::FoundGroups;
 use crate::groups::jobs::{GroupInfo, GroupPage, GroupsJob, GroupsRequest, MemberInfo};
 use crate::handle::Engine;
 use crate::published::Published;
@@ -98,14 +98,14 @@ impl Engine {
         .await
     }
 
-    fn found(&self, number: u64) -> Option<Arc<Found>> {
+    fn found(&self, number: u64) -> Option<Arc<FoundGroups>> {
         self.shared.groups.get(number)?.1
     }
 }
 
 fn members(
     state: &Published,
-    found: &Found,
+    found: &FoundGroups,
     group: &Group,
     (after, options): (u64, PageOptions),
 ) -> Result<GroupPage, Refused> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nearprint_index::levels::ids::IdKey;
-use nearprint_index::scope::{NamespaceKey, Scope};
+use nearprint_index::scope::{NamespaceKey, Visibility};
 use nearprint_index::view::{Located, Put, View};
 
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
@@ -75,7 +75,7 @@ impl Machine {
     }
 
     /// What is in scope now, of any age.
-    fn scope(&self, namespace: Option<&Namespace>) -> Scope {
+    fn scope(&self, namespace: Option<&Namespace>) -> Visibility {
         self.view.scope(self.namespace_key(namespace), 0, None)
     }
 
@@ -193,7 +193,7 @@ impl Machine {
                 if stored.len() == 1 {
                     // The first document of a namespace has given it a number.
                     let since = scope.since;
-                    scope = Scope { since, ..self.view.scope(key, 0, None) };
+                    scope = Visibility { since, ..self.view.scope(key, 0, None) };
                     needs_check = self.view.needs_check(&scope);
                 }
             }

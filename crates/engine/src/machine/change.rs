@@ -9,7 +9,7 @@ use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_index::levels::ids::IdKey;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
-use crate::machine::jobs::{JobState, Progress, Purge, Reach};
+use crate::machine::jobs::{JobState, NamespaceFilter, Progress, Purge};
 
 /// An accepted change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -400,12 +400,12 @@ fn decode_removed(rest: &mut &[u8]) -> Result<Change, NotARecord> {
 fn encode_purge(purge: &Purge, out: &mut Vec<u8>) {
     let Purge { reach, prefix, stored_before_ms, dry_run } = purge;
     let namespace = match reach {
-        Reach::Namespace(namespace) => namespace.as_ref(),
-        Reach::All => None,
+        NamespaceFilter::Namespace(namespace) => namespace.as_ref(),
+        NamespaceFilter::All => None,
     };
     out.push(
         flag(*dry_run, IS_DRY_RUN)
-            | flag(*reach == Reach::All, OF_ALL_NAMESPACES)
+            | flag(*reach == NamespaceFilter::All, OF_ALL_NAMESPACES)
             | flag(prefix.is_some(), HAS_PREFIX)
             | flag(namespace.is_some(), HAS_NAMESPACE)
             | flag(stored_before_ms.is_some(), HAS_STORED_BEFORE),
@@ -427,7 +427,11 @@ fn decode_purge(rest: &mut &[u8]) -> Result<Purge, NotARecord> {
         return Err(NotARecord);
     }
     let namespace = has(HAS_NAMESPACE).then(|| decode_namespace(rest)).transpose()?;
-    let reach = if has(OF_ALL_NAMESPACES) { Reach::All } else { Reach::Namespace(namespace) };
+    let reach = if has(OF_ALL_NAMESPACES) {
+        NamespaceFilter::All
+    } else {
+        NamespaceFilter::Namespace(namespace)
+    };
     let prefix = has(HAS_PREFIX).then(|| decode_text(rest).map(Box::from)).transpose()?;
     let stored_before_ms = has(HAS_STORED_BEFORE).then(|| take_number(rest)).transpose()?;
     Ok(Purge { reach, prefix, stored_before_ms, dry_run: has(IS_DRY_RUN) })
@@ -529,7 +533,10 @@ mod tests {
             let through = Sequence::new(through);
             Progress { job, through, matched, removed }
         });
-        let reach = prop_oneof![Just(Reach::All), namespace.clone().prop_map(Reach::Namespace)];
+        let reach = prop_oneof![
+            Just(NamespaceFilter::All),
+            namespace.clone().prop_map(NamespaceFilter::Namespace)
+        ];
         let prefix = prop::option::of("[a-z]{0,20}".prop_map(String::into_boxed_str));
         let purge = (reach, prefix, prop::option::of(any::<u64>()), any::<bool>()).prop_map(
             |(reach, prefix, stored_before_ms, dry_run)| Purge {
@@ -646,7 +653,7 @@ mod tests {
              00ab00000000000000"
         );
         let purge = Purge {
-            reach: Reach::Namespace(namespace.clone()),
+            reach: NamespaceFilter::Namespace(namespace.clone()),
             prefix: Some("p".into()),
             stored_before_ms: Some(3),
             dry_run: true,

@@ -18,14 +18,14 @@ pub const RUNNING_MAX: usize = 16;
 
 /// Which namespaces something concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum NamespaceFilter {
     /// One of them; `None` is the default one.
     Namespace(Option<Namespace>),
     /// All of them, the default one included.
     All,
 }
 
-impl Reach {
+impl NamespaceFilter {
     /// The namespace in a view, as a selection of documents names it; `None` for all of them.
     pub(crate) fn in_view(&self, view: &View, secret: &[u8; 16]) -> Option<NamespaceNumber> {
         match self {
@@ -57,7 +57,7 @@ pub struct Progress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purge {
     /// Their namespaces.
-    pub reach: Reach,
+    pub reach: NamespaceFilter,
     /// Their ids begin so.
     pub prefix: Option<Box<str>>,
     /// They were stored before this time, in milliseconds since 1970.

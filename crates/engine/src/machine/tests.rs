@@ -9,7 +9,7 @@ use nearprint_index::likely::naive;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::masks_within;
-use nearprint_index::scope::{NamespaceKey, Scope};
+use nearprint_index::scope::{NamespaceKey, Visibility};
 use nearprint_index::view::{
     COUNTED_MAX, DocumentCounts, Expired, LIKELY_MAX, Listed, Selection, Shape, View,
 };
@@ -237,7 +237,7 @@ impl Rig {
     }
 
     /// What the machine has in scope, of any age.
-    fn scope(&self, namespace: Option<&Namespace>) -> Scope {
+    fn scope(&self, namespace: Option<&Namespace>) -> Visibility {
         self.machine.view().scope(self.machine.namespace_key(namespace), 0, None)
     }
 

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::directory_file::{self, DirectoryFile, RESTORE_MARKER};
 use crate::open::reindex::reindex;
 use crate::open::repair;
-pub(crate) use crate::open::repair::Plan;
+pub(crate) use crate::open::repair::RepairPlan;
 use crate::storage::export::{ExportFile, Exported, check_files, read_export, write_export};
 use crate::storage::journal::salvage;
 pub use crate::storage::journal::salvage::Finding;
@@ -123,7 +123,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`StorageError::Io`].
-    pub fn plan_repair(&self, progress: &mut dyn FnMut(u64)) -> Result<Plan, StorageError> {
+    pub fn plan_repair(&self, progress: &mut dyn FnMut(u64)) -> Result<RepairPlan, StorageError> {
         repair::plan(&self.disk, &self.directory, progress)
     }
 
@@ -131,7 +131,7 @@ impl OfflineDirectory {
     ///
     /// # Errors
     /// [`StorageError::Io`]; it can be run again.
-    pub fn repair(&self, plan: &Plan) -> Result<(), StorageError> {
+    pub fn repair(&self, plan: &RepairPlan) -> Result<(), StorageError> {
         repair::carry_out(&self.disk, &self.directory, plan)
     }
 

@@ -24,7 +24,7 @@ const MARKER_BYTES: u64 = 8;
 
 /// The plan of a repair.
 #[derive(Debug)]
-pub struct Plan {
+pub struct RepairPlan {
     /// Every file of the journal.
     pub files: Vec<Finding>,
     /// Snapshots that cannot be used, or that name records that are lost.
@@ -34,7 +34,7 @@ pub struct Plan {
     durable_upto: u64,
 }
 
-impl Plan {
+impl RepairPlan {
     /// Whether there is nothing to repair.
     pub fn is_empty(&self) -> bool {
         self.snapshots.is_empty()
@@ -92,7 +92,7 @@ pub(crate) fn plan(
     disk: &Arc<dyn Disk>,
     directory: &DirectoryFile,
     progress: &mut dyn FnMut(u64),
-) -> Result<Plan, StorageError> {
+) -> Result<RepairPlan, StorageError> {
     let is_resumed = is_unfinished(&**disk)?;
     let durable_upto = durable_upto(&**disk, directory)?;
     let files = salvage::examine(&**disk, &directory.identity, durable_upto, progress)?;
@@ -107,7 +107,7 @@ pub(crate) fn plan(
             Ok(()) => {}
         }
     }
-    Ok(Plan { files, snapshots, is_resumed, durable_upto })
+    Ok(RepairPlan { files, snapshots, is_resumed, durable_upto })
 }
 
 /// Copies damaged files aside and replaces them with packs of the records that can be read. The
@@ -118,7 +118,7 @@ pub(crate) fn plan(
 pub(crate) fn carry_out(
     disk: &Arc<dyn Disk>,
     directory: &DirectoryFile,
-    plan: &Plan,
+    plan: &RepairPlan,
 ) -> Result<(), StorageError> {
     let identity = &directory.identity;
     remove_leftovers(&**disk)?;

@@ -9,7 +9,7 @@ use crate::blocking::off_async;
 use crate::clock;
 use crate::document::Sequence;
 use crate::handle::Engine;
-use crate::machine::jobs::Reach;
+use crate::machine::jobs::NamespaceFilter;
 use crate::originals::touches::Touch;
 use crate::read::reader::RecordReader;
 
@@ -23,17 +23,17 @@ pub enum OriginalsOrder {
 }
 
 /// A place in a list of originals: the larger the first number, the earlier; then by sequence.
-pub(crate) type Place = (u32, Sequence);
+pub(crate) type ListPlace = (u32, Sequence);
 
 /// Which originals to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginalsQuery {
     /// Their namespaces.
-    pub reach: Reach,
+    pub reach: NamespaceFilter,
     /// Their order.
     pub order: OriginalsOrder,
     /// They come behind this one.
-    pub after: Option<Place>,
+    pub after: Option<ListPlace>,
 }
 
 /// A document that was named as the original of a duplicate.
@@ -56,7 +56,7 @@ pub struct OriginalsPage {
 
 impl Touch {
     /// Its place in a list.
-    pub fn place(&self, order: OriginalsOrder) -> Place {
+    pub fn place(&self, order: OriginalsOrder) -> ListPlace {
         let number = match order {
             OriginalsOrder::Duplicates => self.duplicates,
             OriginalsOrder::Recent => self.last_s,

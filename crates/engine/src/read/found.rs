@@ -11,7 +11,7 @@ use crate::api::replies::{Findings, Written};
 use crate::blocking::off_async;
 use crate::published::Published;
 use crate::read::reader;
-use crate::read::reader::{Listing, Lookup};
+use crate::read::reader::{Listing, RecordLookup};
 
 /// What a look-up has found.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Unread {
     pub(crate) published: Published,
-    pub(crate) lookup: Lookup,
+    pub(crate) lookup: RecordLookup,
     /// The document that was looked up is short.
     pub(crate) short: bool,
     /// The maximum number of hits listed.

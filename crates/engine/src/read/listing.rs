@@ -19,7 +19,7 @@ use crate::blocking::off_async;
 use crate::clock;
 use crate::document::{Namespace, Sequence};
 use crate::handle::Engine;
-use crate::machine::jobs::Reach;
+use crate::machine::jobs::NamespaceFilter;
 use crate::published::Published;
 use crate::read::reader::{self, RecordReader};
 
@@ -34,7 +34,7 @@ const NAMES_FOR_PAGE_MAX: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery {
     /// Their namespaces.
-    pub reach: Reach,
+    pub reach: NamespaceFilter,
     /// Their ids begin so.
     pub prefix: Option<Box<str>>,
     /// They were stored after this change.

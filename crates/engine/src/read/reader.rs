@@ -21,7 +21,7 @@ use crate::storage::Records;
 
 /// The matches of a document, and the documents that were read to verify them.
 #[derive(Debug)]
-pub(crate) struct Lookup {
+pub(crate) struct RecordLookup {
     /// The matches.
     pub search: Search,
     documents: Documents,
@@ -37,7 +37,7 @@ struct Documents {
     with_metadata: bool,
 }
 
-impl Lookup {
+impl RecordLookup {
     /// Finds the matches in a view. Touches memory only.
     pub(crate) fn begin(view: &View, probe: &Probe<'_>, with_metadata: bool) -> Self {
         let documents = Documents { known: HashMap::new(), bytes: 0, with_metadata };

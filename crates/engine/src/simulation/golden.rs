@@ -9,7 +9,7 @@ use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::image;
 use nearprint_index::plan::Plans;
-use nearprint_index::scope::Scope;
+use nearprint_index::scope::Visibility;
 
 use super::rig::{ENTROPY, commit_one, options};
 use crate::api::options::{Durability, Options};
@@ -19,7 +19,7 @@ use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Sequenc
 use crate::machine::commands::{
     BeginPurge, EndJob, Insert, InsertPacked, Reason, Remove, RemoveMany, Reset, Step,
 };
-use crate::machine::jobs::{JobState, Purge, Reach};
+use crate::machine::jobs::{JobState, NamespaceFilter, Purge};
 use crate::machine::search::nearest;
 use crate::open::recovery::{Recovered, recover};
 use crate::read::reader;
@@ -131,7 +131,7 @@ pub(super) fn directory_of_today() -> SimulatedDisk {
 fn purge(core: &mut Core) {
     let id = kept_apart(0).id.unwrap();
     let purge = Purge {
-        reach: Reach::Namespace(Some(apart())),
+        reach: NamespaceFilter::Namespace(Some(apart())),
         prefix: Some(id.as_str().into()),
         stored_before_ms: Some(1_700_000_000_001),
         dry_run: false,
@@ -164,7 +164,7 @@ fn assert_has_everything(disk: &SimulatedDisk) {
     assert_eq!(entry.documents, KEPT_APART - 1);
     assert_eq!(reader::name(records, entry.named_by).unwrap(), apart());
     for number in 0..BARE {
-        let nearest = nearest(view, &[bare(number)], Distance::default(), Scope::DEFAULT);
+        let nearest = nearest(view, &[bare(number)], Distance::default(), Visibility::DEFAULT);
         assert_eq!(nearest[0] == 0, !REMOVED.contains(&number), "bare {number}");
     }
     for number in 0..NAMED {

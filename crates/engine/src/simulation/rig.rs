@@ -27,14 +27,14 @@ use crate::machine::commands::{
     RemoveMany, Reset, Step,
 };
 use crate::machine::jobs::Progress;
-use crate::machine::jobs::{JobState, Purge, RUNNING_MAX, Reach};
+use crate::machine::jobs::{JobState, NamespaceFilter, Purge, RUNNING_MAX};
 use crate::machine::model::Model;
 use crate::machine::query::Criteria;
 use crate::machine::search::{PackedSearch, Probe};
 use crate::open::recovery::{Recovered, recover};
 use crate::published::Published;
 use crate::read::reader;
-use crate::read::reader::Lookup;
+use crate::read::reader::RecordLookup;
 use crate::storage::simulated::Dice;
 use crate::storage::{Disk, Records, SimulatedDisk, StorageError};
 use crate::write::command::{Command, SearchedCheckAndInsert, SearchedCheckAndInsertPacked};
@@ -445,7 +445,7 @@ impl Rig {
         let jobs = self.model().jobs().all();
         if jobs.is_empty() || dice.below(3) == 0 {
             let purge = Purge {
-                reach: Reach::Namespace(namespace(dice)),
+                reach: NamespaceFilter::Namespace(namespace(dice)),
                 prefix: None,
                 stored_before_ms: None,
                 dry_run: false,
@@ -465,7 +465,9 @@ impl Rig {
             }
             return checked(EndJob { job: number, state }, now_ms, move |ended| *ended == runs);
         }
-        let Reach::Namespace(name) = &job.purge.reach else { panic!("all are of a namespace") };
+        let NamespaceFilter::Namespace(name) = &job.purge.reach else {
+            panic!("all are of a namespace")
+        };
         let expired = Expired::Not((now_ms / 1_000) as u32);
         let (namespace, documents) = self.listed(searched, name.as_ref(), expired);
         let through = documents.last().map_or(job.through, |(sequence, _)| *sequence);
@@ -506,9 +508,15 @@ impl Rig {
         (key.map(|key| key.key), documents.collect())
     }
 
-    fn look_up(&self, view: &View, at_ms: u64, document: &Document, criteria: Criteria) -> Lookup {
+    fn look_up(
+        &self,
+        view: &View,
+        at_ms: u64,
+        document: &Document,
+        criteria: Criteria,
+    ) -> RecordLookup {
         let probe = Probe::new(document, None, criteria, at_ms, &self.secret);
-        let mut lookup = Lookup::begin(view, &probe, false);
+        let mut lookup = RecordLookup::begin(view, &probe, false);
         let records = self.core.records().clone();
         let state = Published { view: view.clone(), records, ..self.core.published() };
         lookup.verify(&state, &probe).unwrap();

@@ -16,7 +16,7 @@ use crate::machine::query::Criteria;
 use crate::machine::search::Probe;
 use crate::open::recovery::recover;
 use crate::published::Published;
-use crate::read::reader::{Listing, Lookup};
+use crate::read::reader::{Listing, RecordLookup};
 use crate::storage::simulated::Faults;
 use crate::storage::{Disk, FILE_NUMBER_MAX, SimulatedDisk};
 
@@ -159,7 +159,7 @@ fn an_id_behind_many_documents_without_one_is_shown() {
     commit_one(&mut rig.core, Insert { document }).unwrap();
     let (state, bare) = (rig.core.published(), Document::bare(fingerprint));
     let probe = Probe::new(&bare, None, Criteria::within(Distance::default()), 0, &[0; 16]);
-    let lookup = Lookup::begin(&state.view, &probe, false);
+    let lookup = RecordLookup::begin(&state.view, &probe, false);
     assert!(lookup.reads_records());
     let findings = lookup.show(&state, TEN).unwrap();
     let hit = &findings.hits[0];
@@ -183,7 +183,7 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     let min_resemblance = MinResemblance::of_similarity(0.8);
     let criteria = Criteria { min_resemblance, ..Criteria::within(Distance::default()) };
     let probe = Probe::new(&document, None, criteria, 0, &[0; 16]);
-    let mut lookup = Lookup::begin(&state.view, &probe, false);
+    let mut lookup = RecordLookup::begin(&state.view, &probe, false);
     assert!(lookup.reads_documents(&state.view, (10, false)));
     lookup.verify(&state, &probe).unwrap();
     assert!(!lookup.reads_documents(&state.view, (10, false)));
@@ -192,6 +192,6 @@ fn a_record_that_was_compared_is_not_read_again_for_its_id() {
     let findings = lookup.show(&without_records, TEN).unwrap();
     assert_eq!(findings.hits[0].documents[0].id, Some(id));
     // Another look-up has not read it, and does not find it.
-    let lookup = Lookup::begin(&without_records.view, &probe, false);
+    let lookup = RecordLookup::begin(&without_records.view, &probe, false);
     lookup.show(&without_records, TEN).unwrap_err();
 }

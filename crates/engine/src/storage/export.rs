@@ -17,12 +17,12 @@ use xxhash_rust::xxh3::Xxh3;
 use super::disk::{Disk, DiskFile, read_in_pieces};
 use super::error::{Refusal, StorageError};
 use super::header::{
-    BadHeader, Format, Identity, append_crc, has_crc, header_bytes, u32_at, u64_at,
+    BadHeader, FileFormat, Identity, append_crc, has_crc, header_bytes, u32_at, u64_at,
 };
 use super::journal::continuity::{self, Ends};
 use super::names::holds_records;
 
-const FORMAT: Format = Format { magic: *b"\x89npexpt\n", version: 1 };
+const FORMAT: FileFormat = FileFormat { magic: *b"\x89npexpt\n", version: 1 };
 const HEADER_BYTES: usize = header_bytes(0);
 
 const LENGTH_AT: usize = 4;

@@ -94,12 +94,12 @@ pub(crate) enum BadHeader {
 
 /// The magic bytes of one kind of file, and the version that is written and read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Format {
+pub(crate) struct FileFormat {
     pub(crate) magic: [u8; 8],
     pub(crate) version: u32,
 }
 
-impl Format {
+impl FileFormat {
     pub(crate) fn encode(&self, kind: u32, identity: &Identity, numbers: &[u64]) -> Vec<u8> {
         let mut out = Vec::with_capacity(header_bytes(numbers.len()));
         out.extend_from_slice(&self.magic);

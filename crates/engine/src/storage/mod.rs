@@ -40,7 +40,7 @@ pub use disk::real::RealDisk;
 pub use disk::{Disk, DiskFile};
 pub use error::{BadFrame, Damage, MissingRecords, Refusal, StorageError};
 pub use header::Identity;
-pub use journal::frame::{PAYLOAD_BYTES_MAX, Record, RecordRef};
+pub use journal::frame::{PAYLOAD_BYTES_MAX, RecordRef, StoredRecord};
 pub use journal::reader::{Extent, Records};
 pub use journal::reclaim::{Reclaimer, Sweep, SweepRange, Usage};
 pub use journal::recovery::{Tail, TornTail, packed_before, scan};

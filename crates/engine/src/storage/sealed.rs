@@ -20,12 +20,12 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 use super::disk::{Disk, DiskFile};
 use super::error::{Damage, Refusal, StorageError};
 use super::header::{
-    BadHeader, Format, Identity, KIND_AT, Seed, append_crc, array_at, has_crc, header_bytes,
+    BadHeader, FileFormat, Identity, KIND_AT, Seed, append_crc, array_at, has_crc, header_bytes,
     u32_at, u64_at,
 };
 use super::names::{is_temporary, temporary_name};
 
-const FORMAT: Format = Format { magic: *b"\x89npseal\n", version: 1 };
+const FORMAT: FileFormat = FileFormat { magic: *b"\x89npseal\n", version: 1 };
 
 /// The bytes of the body in one block.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;

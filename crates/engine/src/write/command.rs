@@ -17,12 +17,12 @@ use crate::machine::commands::{
     Applied, BeginPurge, CheckAndInsert, CheckAndInsertPacked, EndJob, Insert, InsertPacked,
     Remove, RemoveMany, Reset, Verdict,
 };
-use crate::machine::jobs::{Job, Purge, RUNNING_MAX, Reach};
+use crate::machine::jobs::{Job, NamespaceFilter, Purge, RUNNING_MAX};
 use crate::machine::search::{PackedSearch, Probe, Stale};
 use crate::originals::touches::Touches;
 use crate::published::Published;
 use crate::read::found::{Checked, Unread};
-use crate::read::reader::Lookup;
+use crate::read::reader::RecordLookup;
 use crate::storage::Records;
 
 /// Bytes of a record that do not depend on its document, rounded up.
@@ -100,7 +100,7 @@ impl Command for Insert {
 #[derive(Debug)]
 pub(crate) struct SearchedCheckAndInsert {
     pub(crate) command: CheckAndInsert,
-    pub(crate) lookup: Lookup,
+    pub(crate) lookup: RecordLookup,
     /// The number of hits to list.
     pub(crate) limit: usize,
     /// Where its original is counted, if it is.
@@ -228,8 +228,8 @@ impl Command for BeginPurge {
     fn bounds(&self) -> Bounds {
         let Purge { reach, prefix, .. } = &self.purge;
         let namespace = match reach {
-            Reach::Namespace(namespace) => namespace_bytes(namespace.as_ref()),
-            Reach::All => 0,
+            NamespaceFilter::Namespace(namespace) => namespace_bytes(namespace.as_ref()),
+            NamespaceFilter::All => 0,
         };
         Bounds::new(namespace + prefix.as_ref().map_or(0, |prefix| prefix.len()), 1, false)
     }

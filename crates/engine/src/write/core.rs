@@ -34,7 +34,7 @@ pub(crate) struct Core {
 
 /// What the commands of a group share.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct CommandGroup {
     /// The records of the state before each of them.
     records: Records,
 }
@@ -95,10 +95,10 @@ impl Core {
         &mut self,
         commands: u64,
         payload_bytes: u64,
-    ) -> Result<Group, StorageError> {
+    ) -> Result<CommandGroup, StorageError> {
         self.journal.reserve(commands, payload_bytes)?;
         // The records of the group go to the file that is the last one now.
-        Ok(Group { records: self.records.pin() })
+        Ok(CommandGroup { records: self.records.pin() })
     }
 
     /// Decides the next command of a group, which was accepted at this time. Its caller must not
@@ -110,7 +110,7 @@ impl Core {
         &mut self,
         command: C,
         at_ms: u64,
-        group: &Group,
+        group: &CommandGroup,
     ) -> Result<Result<C::Reply, Refused>, StorageError> {
         let at_ms = self.machine.advance_time(at_ms);
         let Applied { reply, change, sequence } =

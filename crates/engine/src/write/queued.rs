@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::api::error::Refused;
 use crate::storage::StorageError;
 use crate::write::command::{Bounds, Command};
-use crate::write::core::{Core, Group};
+use crate::write::core::{CommandGroup, Core};
 
 /// A command in the queue, whatever its type.
 pub(crate) trait QueuedWrite: Debug + Send {
@@ -22,7 +22,7 @@ pub(crate) trait QueuedWrite: Debug + Send {
     ///
     /// # Errors
     /// [`StorageError`]: the core must not be used again.
-    fn decide(&mut self, core: &mut Core, group: &Group) -> Result<(), StorageError>;
+    fn decide(&mut self, core: &mut Core, group: &CommandGroup) -> Result<(), StorageError>;
 
     /// Sends the reply. What was decided must be durable.
     fn acknowledge(self: Box<Self>);
@@ -83,7 +83,7 @@ impl<C: Command> QueuedWrite for Queued<C> {
         self.bounds
     }
 
-    fn decide(&mut self, core: &mut Core, group: &Group) -> Result<(), StorageError> {
+    fn decide(&mut self, core: &mut Core, group: &CommandGroup) -> Result<(), StorageError> {
         if let Some(command) = self.command.take() {
             self.reply = core.decide(command, self.at_ms, group)?;
         }

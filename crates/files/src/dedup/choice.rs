@@ -2,12 +2,12 @@
 
 use nearprint_fingerprint::Distance;
 
-use crate::dedup::grouping::Groups;
+use crate::dedup::grouping::DuplicateGroups;
 use crate::dedup::scan::Scanned;
 
 /// The rule by which one document of a group stays. Of equal ones the first stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeepBy {
     /// The first one.
     First,
     /// The last one.
@@ -43,14 +43,14 @@ pub struct Fate {
 
 impl Choice {
     /// Chooses in each group.
-    pub fn of(groups: &Groups, scanned: &Scanned, keep: Keep) -> Self {
+    pub fn of(groups: &DuplicateGroups, scanned: &Scanned, keep: KeepBy) -> Self {
         let originals = groups.iter().map(|group| original(group, scanned, keep)).collect();
         let mut members = Vec::with_capacity(groups.documents().len());
         for (number, group) in (0..).zip(groups.iter()) {
             members.extend(group.iter().map(|&of| (of, number)));
         }
         members.sort_unstable();
-        Self { originals, members, keeps_originals: keep != Keep::None }
+        Self { originals, members, keeps_originals: keep != KeepBy::None }
     }
 
     /// What becomes of a document; `None` if it has no near-duplicate, and stays.
@@ -68,7 +68,7 @@ impl Choice {
     }
 }
 
-fn original(group: &[u32], scanned: &Scanned, keep: Keep) -> u32 {
+fn original(group: &[u32], scanned: &Scanned, keep: KeepBy) -> u32 {
     let score = |document: u32| {
         let score = scanned.scores.get(document as usize).copied();
         score.filter(|score| !score.is_nan()).unwrap_or(f64::NEG_INFINITY)
@@ -76,10 +76,10 @@ fn original(group: &[u32], scanned: &Scanned, keep: Keep) -> u32 {
     // The last of equal ones is the largest for the iterator, so it runs backwards.
     let backwards = || group.iter().rev().copied();
     let chosen = match keep {
-        Keep::First | Keep::None => group.first().copied(),
-        Keep::Last => group.last().copied(),
-        Keep::Longest => backwards().max_by_key(|&of| scanned.lengths[of as usize]),
-        Keep::Largest => backwards().max_by(|&one, &other| score(one).total_cmp(&score(other))),
+        KeepBy::First | KeepBy::None => group.first().copied(),
+        KeepBy::Last => group.last().copied(),
+        KeepBy::Longest => backwards().max_by_key(|&of| scanned.lengths[of as usize]),
+        KeepBy::Largest => backwards().max_by(|&one, &other| score(one).total_cmp(&score(other))),
     };
     chosen.expect("a group has documents")
 }
@@ -116,18 +116,18 @@ mod tests {
             scores: vec![f64::NAN, 2.0, -1.0, 2.0],
             ..Scanned::default()
         };
-        let groups = Groups::of(&[0, 0, 0, 0, 1, 1]);
+        let groups = DuplicateGroups::of(&[0, 0, 0, 0, 1, 1]);
         let scanned = Scanned { lengths: [scanned.lengths, vec![7]].concat(), ..scanned };
         let chosen = |keep| Choice::of(&groups, &scanned, keep).originals;
-        assert_eq!(chosen(Keep::First), [0, 4]);
-        assert_eq!(chosen(Keep::Last), [3, 5]);
-        assert_eq!(chosen(Keep::Longest), [1, 4]);
-        assert_eq!(chosen(Keep::Largest), [1, 4]);
-        let choice = Choice::of(&groups, &scanned, Keep::Last);
+        assert_eq!(chosen(KeepBy::First), [0, 4]);
+        assert_eq!(chosen(KeepBy::Last), [3, 5]);
+        assert_eq!(chosen(KeepBy::Longest), [1, 4]);
+        assert_eq!(chosen(KeepBy::Largest), [1, 4]);
+        let choice = Choice::of(&groups, &scanned, KeepBy::Last);
         assert_eq!(choice.fate(3), Some(Fate { group: 0, original: 3, stays: true }));
         assert_eq!(choice.fate(0), Some(Fate { group: 0, original: 3, stays: false }));
         assert_eq!(choice.fate(6), None);
-        let none = Choice::of(&groups, &scanned, Keep::None);
+        let none = Choice::of(&groups, &scanned, KeepBy::None);
         assert_eq!(none.fate(0), Some(Fate { group: 0, original: 0, stays: false }));
     }
 }

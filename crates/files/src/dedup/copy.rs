@@ -8,9 +8,9 @@ use nearprint_fingerprint::Distance;
 use crate::dedup::choice::{Choice, Fate};
 use crate::dedup::output::Mark;
 use crate::dedup::outputs::Outputs;
-use crate::dedup::revisit::{Original, revisit};
+use crate::dedup::revisit::{OriginalRecord, revisit};
 use crate::dedup::scan::{Known, Scanned, Watcher};
-use crate::{Entry, Format, Other, Raw, Record, Records, Stamp};
+use crate::{Entry, FileRecord, FileRecords, Format, Other, Raw, Stamp};
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +89,7 @@ impl Copy<'_> {
     /// [`CopyError`]; the outputs must be dropped.
     pub fn write(
         self,
-        records: &mut Records,
+        records: &mut FileRecords,
         outputs: &mut Outputs,
         watcher: &mut dyn Watcher,
     ) -> Result<Copied, CopyError> {
@@ -97,10 +97,10 @@ impl Copy<'_> {
         let mut readable = (0..).map_while(|at| self.scanned.readable.get(at));
         for record in records {
             match record {
-                Ok(Record::Other(other)) => copy_other(&other, outputs, &mut copied)?,
+                Ok(FileRecord::Other(other)) => copy_other(&other, outputs, &mut copied)?,
                 // The first pass has reported what cannot be read.
                 Err(_) => drop(readable.next()),
-                Ok(Record::Document(entry)) => {
+                Ok(FileRecord::Document(entry)) => {
                     if !readable.next().ok_or_else(|| changed(&entry))? {
                         continue;
                     }
@@ -161,10 +161,10 @@ impl Copy<'_> {
             return Ok(());
         }
         let original = match (self.scanned.known.get(&document), self.choice.fate(document)) {
-            (Some(known), _) => Original::of(&known.name, "{}"),
+            (Some(known), _) => OriginalRecord::of(&known.name, "{}"),
             (None, Some(fate)) => {
                 let metadata = self.scanned.metadata.get(fate.original).unwrap_or_default();
-                Original::of(self.scanned.name(fate.original), metadata)
+                OriginalRecord::of(self.scanned.name(fate.original), metadata)
             }
             (None, None) => return Ok(()),
         };

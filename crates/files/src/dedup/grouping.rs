@@ -21,7 +21,7 @@ use nearprint_index::lookup::Lookup;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
-use nearprint_index::scope::{NamespaceKey, Scope};
+use nearprint_index::scope::{NamespaceKey, Visibility};
 use nearprint_index::view::{Expired, Likely, Put, Selection, Shape, View};
 
 use crate::dedup::scan::Scanned;
@@ -60,7 +60,7 @@ fn shape(distance_max: Distance) -> Shape {
 
 /// What counts as a near-duplicate.
 #[derive(Debug, Clone, Copy)]
-pub struct Criteria {
+pub struct GroupingCriteria {
     /// The largest distance of two fingerprints.
     pub distance: Distance,
     /// What two sketches must reach; `None` does not compare them.
@@ -71,7 +71,7 @@ pub struct Criteria {
     pub threads: usize,
 }
 
-impl Criteria {
+impl GroupingCriteria {
     /// Whether searches go beyond the distance.
     fn is_likely(&self, scanned: &Scanned) -> bool {
         self.search == SearchKind::Likely
@@ -84,14 +84,14 @@ impl Criteria {
 /// The groups of at least two documents. The largest comes first; of the same size, the one with
 /// the first document. 4 bytes of memory a group, and 4 for each of its documents.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Groups {
+pub struct DuplicateGroups {
     /// The documents of all groups, one group after the other.
     documents: Vec<u32>,
     /// Where each group ends in them.
     ends: Vec<u32>,
 }
 
-impl Groups {
+impl DuplicateGroups {
     /// Makes a group of the documents that have one label. A label is below the number of
     /// documents, or is [`ALONE`].
     pub(super) fn of(labels: &[u32]) -> Self {
@@ -177,9 +177,9 @@ impl Index {
     pub fn groups(
         &self,
         scanned: &Scanned,
-        criteria: Criteria,
+        criteria: GroupingCriteria,
         watch: &(dyn Fn(u64, u64) -> bool + Sync),
-    ) -> io::Result<Groups> {
+    ) -> io::Result<DuplicateGroups> {
         let selection = Selection {
             namespace: None,
             after: Sequence::ZERO,
@@ -200,7 +200,7 @@ impl Index {
         let mut labels = vec![ALONE; scanned.len()];
         search.each_label(|change, label| labels[self.document(change) as usize] = label);
         drop(search);
-        Ok(Groups::of(&labels))
+        Ok(DuplicateGroups::of(&labels))
     }
 
     /// Passes on every pair of near-duplicates, by its first and then by its second document. A
@@ -212,7 +212,7 @@ impl Index {
     pub fn pairs(
         &self,
         scanned: &Scanned,
-        criteria: Criteria,
+        criteria: GroupingCriteria,
         take: &mut dyn FnMut(NearPair) -> io::Result<()>,
     ) -> io::Result<()> {
         let (mut lookup, permutation) = (Lookup::default(), &self.view.shape().permutation);
@@ -253,7 +253,11 @@ impl Index {
 
     /// The pairs beyond the distance that a likely search for one of the two finds and their
     /// sketches confirm, each with its first document first, sorted. 8 bytes each.
-    fn likely_pairs(&self, scanned: &Scanned, criteria: Criteria) -> io::Result<Vec<[u32; 2]>> {
+    fn likely_pairs(
+        &self,
+        scanned: &Scanned,
+        criteria: GroupingCriteria,
+    ) -> io::Result<Vec<[u32; 2]>> {
         let mut pairs = Vec::new();
         if !criteria.is_likely(scanned) {
             return Ok(pairs);
@@ -299,14 +303,14 @@ impl Index {
 }
 
 /// Every document of a namespace; its fingerprints have the mask already.
-fn of_namespace(namespace: NamespaceNumber) -> Scope {
-    Scope { namespace, mask: 0, now_s: 0, since: Sequence::ZERO }
+fn of_namespace(namespace: NamespaceNumber) -> Visibility {
+    Visibility { namespace, mask: 0, now_s: 0, since: Sequence::ZERO }
 }
 
 /// The pair, if its sketches do not refute it.
 fn judged(
     scanned: &Scanned,
-    criteria: Criteria,
+    criteria: GroupingCriteria,
     documents: [u32; 2],
 ) -> io::Result<Option<NearPair>> {
     let [one, other] = documents;
@@ -427,7 +431,7 @@ struct SpillJudge<'a> {
 }
 
 impl<'a> SpillJudge<'a> {
-    fn new(index: &'a Index, scanned: &'a Scanned, criteria: Criteria) -> Self {
+    fn new(index: &'a Index, scanned: &'a Scanned, criteria: GroupingCriteria) -> Self {
         let threshold = criteria.min_resemblance.filter(|_| scanned.spill.is_some());
         Self { index, scanned, threshold, kept: HashMap::new() }
     }
@@ -547,7 +551,7 @@ mod tests {
             let mut expected: Vec<Vec<u32>> =
                 expected.into_values().filter(|group| group.len() > 1).collect();
             expected.sort_by_key(|group| (Reverse(group.len()), group[0]));
-            let groups = Groups::of(&labels);
+            let groups = DuplicateGroups::of(&labels);
             prop_assert_eq!(groups.len(), expected.len());
             prop_assert_eq!(groups.documents(), expected.concat());
             prop_assert_eq!(groups.iter().map(<[u32]>::to_vec).collect::<Vec<_>>(), expected);

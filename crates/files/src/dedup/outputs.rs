@@ -20,12 +20,12 @@ pub struct Outputs {
     is_marked: bool,
     /// The copy of this file.
     current: Option<(Arc<Path>, Output)>,
-    written: Written,
+    written: WrittenFiles,
 }
 
 /// What was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFiles {
     /// Files.
     pub files: u64,
     /// Their bytes.
@@ -40,7 +40,7 @@ impl Outputs {
     pub fn in_file(path: &Path, format: Format, is_marked: bool) -> io::Result<Self> {
         let output = Output::create(path, format, is_marked)?;
         let current = Some((path.into(), output));
-        Ok(Self { folder: None, is_marked, current, written: Written::default() })
+        Ok(Self { folder: None, is_marked, current, written: WrittenFiles::default() })
     }
 
     /// A folder with a file for each input of which something stays.
@@ -49,7 +49,7 @@ impl Outputs {
     /// There is something at its path, or it cannot be created.
     pub fn in_folder(path: &Path, names: Names, is_marked: bool) -> io::Result<Self> {
         let folder = Some((AtomicFolder::create(path)?, names));
-        Ok(Self { folder, is_marked, current: None, written: Written::default() })
+        Ok(Self { folder, is_marked, current: None, written: WrittenFiles::default() })
     }
 
     /// The copy that a record of this place goes to. The places of one file come together.
@@ -84,7 +84,7 @@ impl Outputs {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn finish(mut self) -> io::Result<Written> {
+    pub fn finish(mut self) -> io::Result<WrittenFiles> {
         self.written.add(self.current.take())?;
         if let Some((folder, _)) = self.folder {
             folder.finish()?;
@@ -93,7 +93,7 @@ impl Outputs {
     }
 }
 
-impl Written {
+impl WrittenFiles {
     fn add(&mut self, output: Option<(Arc<Path>, Output)>) -> io::Result<()> {
         let Some((_, output)) = output else { return Ok(()) };
         self.bytes += output.finish()?;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::dedup::choice::Choice;
-use crate::dedup::grouping::Groups;
+use crate::dedup::grouping::DuplicateGroups;
 use crate::dedup::scan::Scanned;
 
 /// Groups that a summary names.
@@ -47,7 +47,7 @@ pub struct Largest {
 
 impl Report {
     /// Of all documents.
-    pub fn of(scanned: &Scanned, groups: &Groups, choice: &Choice) -> Self {
+    pub fn of(scanned: &Scanned, groups: &DuplicateGroups, choice: &Choice) -> Self {
         let bytes = |documents: &mut dyn Iterator<Item = u32>| {
             documents.map(|of| u64::from(scanned.lengths[of as usize])).sum()
         };

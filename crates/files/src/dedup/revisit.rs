@@ -23,7 +23,7 @@ pub const FIELDS: [&str; 3] = ["WARC-Record-ID", "WARC-Date", "WARC-Payload-Dige
 /// The record that stays.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Original<'a> {
+pub struct OriginalRecord<'a> {
     /// Its address.
     #[serde(skip)]
     pub address: &'a str,
@@ -35,7 +35,7 @@ pub struct Original<'a> {
     digest: Option<Cow<'a, str>>,
 }
 
-impl<'a> Original<'a> {
+impl<'a> OriginalRecord<'a> {
     /// From its address and its metadata.
     pub fn of(address: &'a str, metadata: &'a str) -> Self {
         Self { address, ..serde_json::from_str(metadata).unwrap_or_default() }
@@ -43,7 +43,7 @@ impl<'a> Original<'a> {
 }
 
 /// The revisit record of a response; `None` for a record of another type, which has no such.
-pub fn revisit(record: &[u8], original: &Original<'_>) -> Option<Vec<u8>> {
+pub fn revisit(record: &[u8], original: &OriginalRecord<'_>) -> Option<Vec<u8>> {
     let end = memmem::find(record, END)?;
     let header = str::from_utf8(&record[..end]).ok()?;
     // A line that begins with white space continues the one before it.
@@ -97,7 +97,8 @@ mod tests {
         Content-Length: 51\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>page\r\n\r\n";
 
     fn of(metadata: &str) -> Option<String> {
-        let made = revisit(RESPONSE.as_bytes(), &Original::of("http://a.example/1", metadata));
+        let made =
+            revisit(RESPONSE.as_bytes(), &OriginalRecord::of("http://a.example/1", metadata));
         made.map(|record| String::from_utf8(record).unwrap())
     }
 
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn other_records_have_no_revisit_record() {
         let text = RESPONSE.replace("response\r\nWARC-R", "conversion\r\nWARC-R");
-        assert!(revisit(text.as_bytes(), &Original::default()).is_none());
-        assert!(revisit(b"WARC/1.0\r\n", &Original::default()).is_none());
+        assert!(revisit(text.as_bytes(), &OriginalRecord::default()).is_none());
+        assert!(revisit(b"WARC/1.0\r\n", &OriginalRecord::default()).is_none());
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::atomic_file::{AtomicFile, Compression};
 use crate::dedup::choice::Choice;
-use crate::dedup::grouping::{Groups, NearPair};
+use crate::dedup::grouping::{DuplicateGroups, NearPair};
 use crate::dedup::output::parquet_properties;
 use crate::dedup::scan::Scanned;
 
@@ -44,7 +44,7 @@ struct Pair<'a> {
 pub fn write_groups(
     path: &Path,
     scanned: &Scanned,
-    groups: &Groups,
+    groups: &DuplicateGroups,
     choice: &Choice,
 ) -> io::Result<()> {
     let mut table = Table::create(path, Shape::Groups)?;

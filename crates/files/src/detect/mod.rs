@@ -9,7 +9,7 @@ use std::path::Path;
 
 pub use format::Format;
 
-use names::Kind;
+use names::NameKind;
 
 impl Format {
     /// The format of the file at `path`, which begins with `head`. Content that can be nothing else
@@ -30,24 +30,24 @@ impl Format {
             Some(certain) if certain != format => Err(foreign::misnamed(name, certain.name())),
             _ => Ok(format),
         };
-        match Kind::of(path) {
-            Kind::Ndjson if certain == Some(Self::Json) => Ok(Self::Json),
-            Kind::Ndjson => Ok(Self::Ndjson),
-            Kind::Hex => Ok(Self::Hex),
-            Kind::Csv => is(Self::Csv, "CSV"),
-            Kind::Tsv => is(Self::Tsv, "TSV"),
-            Kind::Text => match content::lines_in_text(head) {
+        match NameKind::of(path) {
+            NameKind::Ndjson if certain == Some(Self::Json) => Ok(Self::Json),
+            NameKind::Ndjson => Ok(Self::Ndjson),
+            NameKind::Hex => Ok(Self::Hex),
+            NameKind::Csv => is(Self::Csv, "CSV"),
+            NameKind::Tsv => is(Self::Tsv, "TSV"),
+            NameKind::Text => match content::lines_in_text(head) {
                 Some(lines) => Err(foreign::text_of_lines(lines)),
                 None => Ok(Self::Document),
             },
-            Kind::Html | Kind::Manual => Ok(Self::Document),
-            Kind::Foreign(format) => Err(foreign::refusal(format)),
-            Kind::Json => certain.ok_or_else(|| foreign::refusal("a JSON document")),
-            Kind::Parquet => Err(foreign::unlike("Parquet", "it does not begin with PAR1")),
-            Kind::Warc => {
+            NameKind::Html | NameKind::Manual => Ok(Self::Document),
+            NameKind::Foreign(format) => Err(foreign::refusal(format)),
+            NameKind::Json => certain.ok_or_else(|| foreign::refusal("a JSON document")),
+            NameKind::Parquet => Err(foreign::unlike("Parquet", "it does not begin with PAR1")),
+            NameKind::Warc => {
                 Err(foreign::unlike("a web archive", "no record of one (WARC/1.0) begins it"))
             }
-            Kind::Other => certain.ok_or_else(foreign::unknown),
+            NameKind::Other => certain.ok_or_else(foreign::unknown),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::foreign;
 
 /// The content of files with a name like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NameKind {
     /// Plain text or Markdown.
     Text,
     /// HTML.
@@ -54,7 +54,7 @@ const WELL_KNOWN: [&str; 10] = [
 const PROGRAMS: [&str; 13] =
     ["c", "cc", "cpp", "css", "go", "h", "java", "js", "pl", "py", "rs", "sh", "ts"];
 
-impl Kind {
+impl NameKind {
     /// The kind of the file at `path`. An extension of [`COMPRESSED`] is ignored.
     pub(crate) fn of(path: &Path) -> Self {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
@@ -110,33 +110,33 @@ mod tests {
     #[test]
     fn the_name_of_a_file_gives_its_kind() {
         for (path, kind) in [
-            ("a/notes.txt", Kind::Text),
-            ("a/README.md", Kind::Text),
-            ("a/page.HTM", Kind::Html),
-            ("a/guide.html.gz", Kind::Html),
-            ("a/LICENSE", Kind::Text),
-            ("a/LICENSE-APACHE-2.0", Kind::Text),
-            ("a/copyright", Kind::Text),
-            ("a/changelog.Debian.gz", Kind::Text),
-            ("share/man/man1/ls.1.gz", Kind::Manual),
-            ("share/man/de/man3/open.3posix", Kind::Manual),
-            ("a/libz.so.1", Kind::Other),
-            ("a/license.rs", Kind::Other),
-            ("a/licensed", Kind::Other),
-            ("a/data.json", Kind::Json),
-            ("a/dump.jsonl.gz", Kind::Ndjson),
-            ("a/fingerprints.HEX", Kind::Hex),
-            ("a/table.CSV", Kind::Csv),
-            ("a/table.tsv.bz2", Kind::Tsv),
-            ("a/rows.parquet", Kind::Parquet),
-            ("a/crawl.warc.gz", Kind::Warc),
-            ("a/crawl.warc.wet.zst", Kind::Warc),
-            ("a/notes.txt.xz", Kind::Text),
-            ("a/notes.txt.lz4", Kind::Foreign("compressed data")),
-            ("a/changelog.pdf", Kind::Foreign("PDF")),
-            ("a/program.rs", Kind::Other),
+            ("a/notes.txt", NameKind::Text),
+            ("a/README.md", NameKind::Text),
+            ("a/page.HTM", NameKind::Html),
+            ("a/guide.html.gz", NameKind::Html),
+            ("a/LICENSE", NameKind::Text),
+            ("a/LICENSE-APACHE-2.0", NameKind::Text),
+            ("a/copyright", NameKind::Text),
+            ("a/changelog.Debian.gz", NameKind::Text),
+            ("share/man/man1/ls.1.gz", NameKind::Manual),
+            ("share/man/de/man3/open.3posix", NameKind::Manual),
+            ("a/libz.so.1", NameKind::Other),
+            ("a/license.rs", NameKind::Other),
+            ("a/licensed", NameKind::Other),
+            ("a/data.json", NameKind::Json),
+            ("a/dump.jsonl.gz", NameKind::Ndjson),
+            ("a/fingerprints.HEX", NameKind::Hex),
+            ("a/table.CSV", NameKind::Csv),
+            ("a/table.tsv.bz2", NameKind::Tsv),
+            ("a/rows.parquet", NameKind::Parquet),
+            ("a/crawl.warc.gz", NameKind::Warc),
+            ("a/crawl.warc.wet.zst", NameKind::Warc),
+            ("a/notes.txt.xz", NameKind::Text),
+            ("a/notes.txt.lz4", NameKind::Foreign("compressed data")),
+            ("a/changelog.pdf", NameKind::Foreign("PDF")),
+            ("a/program.rs", NameKind::Other),
         ] {
-            assert_eq!(Kind::of(Path::new(path)), kind, "{path}");
+            assert_eq!(NameKind::of(Path::new(path)), kind, "{path}");
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::source::Window;
 const GAP_BYTES_MAX: usize = 1 << 10;
 
 /// The elements of an array.
-pub(crate) struct Array {
+pub(crate) struct JsonArray {
     file: File,
     window: Window,
     state: State,
@@ -45,7 +45,7 @@ enum Next {
     Cut,
 }
 
-impl Array {
+impl JsonArray {
     pub(crate) fn new(file: File, window: Window) -> Self {
         let (state, budget) = (State::Before, Budget::default());
         Self { file, window, state, number: 1, budget, bytes_max: DOCUMENT_BYTES_MAX }
@@ -195,7 +195,7 @@ impl Array {
     }
 }
 
-impl Iterator for Array {
+impl Iterator for JsonArray {
     type Item = Item;
 
     fn next(&mut self) -> Option<Item> {
@@ -273,7 +273,7 @@ mod tests {
 
     use super::*;
     use crate::context::{Context, RecordForm};
-    use crate::entry::Record;
+    use crate::entry::FileRecord;
     use crate::mapping::Mapping;
 
     /// The ids of the elements, or what is wrong with them.
@@ -286,16 +286,16 @@ mod tests {
             "",
             "record",
         );
-        let mut array = Array::new(file, Window::new(source));
+        let mut array = JsonArray::new(file, Window::new(source));
         array.bytes_max = 60;
         let shown = |item: Item| match item {
-            Ok(Record::Document(entry)) => {
+            Ok(FileRecord::Document(entry)) => {
                 let at = entry.place.record.unwrap().offset.unwrap() as usize;
                 let Raw::Bytes(raw) = entry.raw else { panic!("{:?}", entry.raw) };
                 assert!(text[at..].starts_with(&raw), "its place is where its bytes are");
                 entry.id.unwrap()
             }
-            Ok(Record::Other(other)) => panic!("{other:?}"),
+            Ok(FileRecord::Other(other)) => panic!("{other:?}"),
             Err(bad) => bad.to_string(),
         };
         array.map(shown).collect()

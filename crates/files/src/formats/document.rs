@@ -8,7 +8,7 @@ use nearprint_text::charset;
 
 use super::manual;
 use crate::detect::foreign;
-use crate::detect::names::Kind;
+use crate::detect::names::NameKind;
 use crate::entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
 use crate::source::{self, BytesRead};
 
@@ -18,7 +18,7 @@ use crate::source::{self, BytesRead};
 /// # Errors
 /// The file cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
 pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
-    let kind = if html { Kind::Html } else { Kind::of(path) };
+    let kind = if html { NameKind::Html } else { NameKind::of(path) };
     read_body(&mut source::open(path, None, &BytesRead::default())?, kind)
 }
 
@@ -28,7 +28,7 @@ pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
 pub(crate) fn read_entry(
     path: &Path,
     source: &mut dyn BufRead,
-    kind: Kind,
+    kind: NameKind,
 ) -> Result<Option<Entry>, BadEntry> {
     let bad = |why: &dyn Display| Place::file(path).bad(why);
     let Some(body) = read_body(source, kind).map_err(|error| bad(&error))? else {
@@ -43,7 +43,7 @@ pub(crate) fn read_entry(
 }
 
 /// Reads the rest of a source as one document; `None` for a binary file.
-fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Option<Body>> {
+fn read_body(source: &mut dyn BufRead, kind: NameKind) -> io::Result<Option<Body>> {
     let mut bytes = Vec::new();
     source.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > DOCUMENT_BYTES_MAX {
@@ -52,20 +52,20 @@ fn read_body(source: &mut dyn BufRead, kind: Kind) -> io::Result<Option<Body>> {
     if foreign::is_binary(&bytes) {
         return Ok(None);
     }
-    let text = charset::decode(&bytes, None, kind == Kind::Html).map_err(io::Error::other)?;
+    let text = charset::decode(&bytes, None, kind == NameKind::Html).map_err(io::Error::other)?;
     Ok(Some(match kind {
-        Kind::Html => Body::Html(text.into_owned()),
-        Kind::Manual => Body::Text(manual::running_text(&text)),
-        Kind::Text
-        | Kind::Ndjson
-        | Kind::Json
-        | Kind::Csv
-        | Kind::Tsv
-        | Kind::Parquet
-        | Kind::Warc
-        | Kind::Hex
-        | Kind::Foreign(_)
-        | Kind::Other => Body::Text(text.into_owned()),
+        NameKind::Html => Body::Html(text.into_owned()),
+        NameKind::Manual => Body::Text(manual::running_text(&text)),
+        NameKind::Text
+        | NameKind::Ndjson
+        | NameKind::Json
+        | NameKind::Csv
+        | NameKind::Tsv
+        | NameKind::Parquet
+        | NameKind::Warc
+        | NameKind::Hex
+        | NameKind::Foreign(_)
+        | NameKind::Other => Body::Text(text.into_owned()),
     }))
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_binary_file_is_no_document_and_utf_16_is() {
-        let body = |bytes: &[u8]| read_body(&mut &bytes[..], Kind::Text).unwrap();
+        let body = |bytes: &[u8]| read_body(&mut &bytes[..], NameKind::Text).unwrap();
         assert_eq!(body(b"\x7fELF\0\0"), None);
         assert_eq!(
             body(b"\xff\xfeh\0i\0"),
@@ -91,13 +91,13 @@ mod tests {
     #[test]
     fn a_path_that_cannot_be_an_id_is_refused() {
         let path = Path::new(OsStr::from_bytes(b"caf\xe9.txt"));
-        let bad = read_entry(path, &mut &b"a text"[..], Kind::Text).unwrap_err();
+        let bad = read_entry(path, &mut &b"a text"[..], NameKind::Text).unwrap_err();
         assert!(bad.why.contains("not UTF-8"), "{bad}");
     }
 
     #[test]
     fn a_document_that_is_too_long_is_refused() {
         let mut endless = BufReader::new(io::repeat(b'a'));
-        assert!(read_body(&mut endless, Kind::Text).is_err());
+        assert!(read_body(&mut endless, NameKind::Text).is_err());
     }
 }

@@ -11,7 +11,7 @@ use crate::source::Window;
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum TextLine {
     /// A JSON object.
     Object,
     /// A fingerprint, with or without an id.
@@ -24,7 +24,7 @@ pub(crate) enum Line {
 pub(crate) struct Lines {
     file: File,
     window: Window,
-    line: Line,
+    line: TextLine,
     /// The number of the line at the start of the window.
     number: u64,
     /// How much of the window has no line end.
@@ -35,7 +35,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(file: File, window: Window, line: Line) -> Self {
+    pub(crate) fn new(file: File, window: Window, line: TextLine) -> Self {
         Self {
             file,
             window,
@@ -76,12 +76,12 @@ impl Lines {
         }
         let text = str::from_utf8(content).map_err(|_| "is not UTF-8".to_owned());
         Some(match self.line {
-            Line::Object => match text.and_then(JsonFields::parse) {
+            TextLine::Object => match text.and_then(JsonFields::parse) {
                 Ok(fields) => self.file.document(place, raw, &fields),
                 Err(why) => Err(place.bad(why)),
             },
-            Line::Hex => self.file.parsed(place, raw, text.and_then(hex::parse)),
-            Line::Text => self.file.parsed(place, raw, text.map(document)),
+            TextLine::Hex => self.file.parsed(place, raw, text.and_then(hex::parse)),
+            TextLine::Text => self.file.parsed(place, raw, text.map(document)),
         })
     }
 }
@@ -124,7 +124,7 @@ impl Iterator for Lines {
                     self.number += 1;
                     self.searched = 0;
                     // Half a line of text would be taken for a document; half an object is not.
-                    self.is_dropped = self.line == Line::Text;
+                    self.is_dropped = self.line == TextLine::Text;
                     return Some(Err(place.bad(error)));
                 }
             }
@@ -139,11 +139,11 @@ mod tests {
 
     use super::*;
     use crate::context::{Context, RecordForm};
-    use crate::entry::{Entry, Record};
+    use crate::entry::{Entry, FileRecord};
     use crate::mapping::Mapping;
 
     /// The lines of a text that comes in pieces of `piece` bytes, each with its number and offset.
-    fn read(text: &'static str, piece: usize, line: Line) -> Vec<(u64, u64, String)> {
+    fn read(text: &'static str, piece: usize, line: TextLine) -> Vec<(u64, u64, String)> {
         let source = Box::new(BufReader::with_capacity(piece, text.as_bytes()));
         let file = File::new(
             &Context::new(Mapping::default(), RecordForm::Both),
@@ -154,12 +154,12 @@ mod tests {
         let mut lines = Lines::new(file, Window::new(source), line);
         lines.bytes_max = 20;
         let shown = |item: Item| match item {
-            Ok(Record::Document(entry)) => {
+            Ok(FileRecord::Document(entry)) => {
                 let at = entry.place.record.unwrap();
                 let Raw::Bytes(raw) = entry.raw else { panic!("{:?}", entry.raw) };
                 (at.number, at.offset.unwrap(), String::from_utf8(raw.to_vec()).unwrap())
             }
-            Ok(Record::Other(other)) => panic!("{other:?}"),
+            Ok(FileRecord::Other(other)) => panic!("{other:?}"),
             Err(bad) => {
                 let at = bad.place.record.unwrap();
                 (at.number, at.offset.unwrap(), bad.why)
@@ -182,7 +182,7 @@ mod tests {
         ]
         .map(|(number, offset, line)| (number, offset, line.to_owned()));
         for piece in 1..=text.len() {
-            assert_eq!(read(text, piece, Line::Text), expected, "pieces of {piece}");
+            assert_eq!(read(text, piece, TextLine::Text), expected, "pieces of {piece}");
         }
     }
 
@@ -191,9 +191,9 @@ mod tests {
         let source = Box::new(BufReader::new(&b"{\"text\": \"a\"}\n\nnonsense\n"[..]));
         let file =
             File::new(&Context::new(Mapping::default(), RecordForm::Raw), Path::new("f"), "", "");
-        let lines = Lines::new(file, Window::new(source), Line::Object);
+        let lines = Lines::new(file, Window::new(source), TextLine::Object);
         let raw = |item: Item| match item {
-            Ok(Record::Document(Entry { raw: Raw::Bytes(bytes), .. })) => bytes,
+            Ok(FileRecord::Document(Entry { raw: Raw::Bytes(bytes), .. })) => bytes,
             other => panic!("{other:?}"),
         };
         assert_eq!(lines.map(raw).collect::<Vec<_>>(), [&b"{\"text\": \"a\"}"[..], b"nonsense"]);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_named_and_the_next_one_is_read() {
-        let lines = read("00000000000000ff\nnonsense\n0000000000000001\n", 99, Line::Hex);
+        let lines = read("00000000000000ff\nnonsense\n0000000000000001\n", 99, TextLine::Hex);
         assert_eq!((lines.len(), lines[1].0, lines[1].1), (3, 2, 17));
         assert!(lines[1].2.contains("16 hex digits"), "{}", lines[1].2);
     }

@@ -11,7 +11,7 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
 
 use crate::context::{Budget, File, too_long};
-use crate::entry::{DOCUMENT_BYTES_MAX, Item, Place, Raw, Record};
+use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, Place, Raw};
 use crate::mapping::{Fields, Value};
 use crate::source::Window;
 
@@ -31,7 +31,7 @@ pub fn quoted(cell: &str, delimiter: u8) -> Cow<'_, str> {
 }
 
 /// The records of a table.
-pub(crate) struct Table {
+pub(crate) struct TableRows {
     file: File,
     window: Window,
     delimiter: u8,
@@ -62,7 +62,7 @@ enum Found {
     End,
 }
 
-impl Table {
+impl TableRows {
     pub(crate) fn new(file: File, window: Window, delimiter: u8) -> Self {
         Self {
             file,
@@ -233,7 +233,7 @@ impl Table {
         }
     }
 
-    fn header(&mut self, bytes: usize, count: usize) -> Record {
+    fn header(&mut self, bytes: usize, count: usize) -> FileRecord {
         let place = self.file.place(0, Some(self.window.offset()));
         let mut raw = self.window.take(bytes);
         raw.truncate(without_line_end(&raw).len());
@@ -280,7 +280,7 @@ fn cells(cells: &[u8], ends: &[usize]) -> Vec<String> {
     cells.map(|cell| cell.trim().to_owned()).collect()
 }
 
-impl Iterator for Table {
+impl Iterator for TableRows {
     type Item = Item;
 
     fn next(&mut self) -> Option<Item> {
@@ -353,7 +353,7 @@ mod tests {
             "",
             "record",
         );
-        let mut table = Table::new(file, Window::new(source), delimiter(text));
+        let mut table = TableRows::new(file, Window::new(source), delimiter(text));
         table.bytes_max = 40;
         let raw = |place: &Place, raw: Raw| {
             let at = place.record.unwrap().offset.unwrap() as usize;
@@ -362,12 +362,14 @@ mod tests {
             String::from_utf8(raw.to_vec()).unwrap()
         };
         let shown = |item: Item| match item {
-            Ok(Record::Document(entry)) => {
+            Ok(FileRecord::Document(entry)) => {
                 let Body::Text(text) = &entry.body else { panic!("{:?}", entry.body) };
                 let (id, text) = (entry.id.as_deref().unwrap_or("-").to_owned(), text.clone());
                 format!("{id}|{text}|{}", raw(&entry.place, entry.raw))
             }
-            Ok(Record::Other(other)) => format!("{}: {}", other.what, raw(&other.place, other.raw)),
+            Ok(FileRecord::Other(other)) => {
+                format!("{}: {}", other.what, raw(&other.place, other.raw))
+            }
             Err(bad) => bad.to_string(),
         };
         table.map(shown).collect()

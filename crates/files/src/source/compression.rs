@@ -12,7 +12,7 @@ use super::gzip::Members;
 
 /// A file as its reader sees it: decompressed and buffered. After an error, a source either ends or
 /// continues behind the damage.
-pub(crate) type Source = Box<dyn BufRead + Send>;
+pub(crate) type ByteSource = Box<dyn BufRead + Send>;
 
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
 
@@ -34,7 +34,7 @@ const DICTIONARY_BYTES_MAX: usize = 16 << 20;
 ///
 /// # Errors
 /// The source cannot be read, or begins with a broken dictionary.
-pub(crate) fn decompressed<R: BufRead + Send + 'static>(mut reader: R) -> io::Result<Source> {
+pub(crate) fn decompressed<R: BufRead + Send + 'static>(mut reader: R) -> io::Result<ByteSource> {
     let head = reader.fill_buf()?;
     if head.starts_with(GZIP) {
         return Ok(buffered(Members::new(reader)));
@@ -84,11 +84,11 @@ fn dictionary(reader: &mut dyn BufRead) -> io::Result<Vec<u8>> {
     Ok(dictionary)
 }
 
-fn buffered(reader: impl Read + Send + 'static) -> Source {
+fn buffered(reader: impl Read + Send + 'static) -> ByteSource {
     Box::new(BufReader::with_capacity(BUFFER_BYTES, reader))
 }
 
-fn fused(reader: impl Read + Send + 'static) -> Source {
+fn fused(reader: impl Read + Send + 'static) -> ByteSource {
     buffered(Fused { reader: Some(reader) })
 }
 

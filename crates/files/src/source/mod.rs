@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(super) use compression::{Source, decompressed};
+pub(super) use compression::{ByteSource, decompressed};
 pub(super) use window::Window;
 
 use compression::BUFFER_BYTES;
@@ -40,7 +40,7 @@ pub(super) fn open(
     path: &Path,
     saved_input: Option<&Arc<File>>,
     bytes: &BytesRead,
-) -> io::Result<Source> {
+) -> io::Result<ByteSource> {
     let raw: Box<dyn Read + Send> = match saved_input {
         _ if path != Path::new("-") => Box::new(open_file(path)?),
         Some(file) => Box::new(FromStart { file: Arc::clone(file), at: 0 }),
@@ -168,7 +168,7 @@ mod tests {
         assert!(cut.contains("in the middle of its dictionary"), "{cut}");
     }
 
-    fn open_bytes(bytes: &'static [u8]) -> io::Result<Source> {
+    fn open_bytes(bytes: &'static [u8]) -> io::Result<ByteSource> {
         decompressed(bytes)
     }
 

@@ -8,18 +8,18 @@ use std::io::{self, BufRead as _};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-use super::compression::Source;
+use super::compression::ByteSource;
 
 /// The bytes of a source that were read and not taken.
 pub(crate) struct Window {
-    source: Source,
+    source: ByteSource,
     bytes: BytesMut,
     /// Where the window begins in the source.
     offset: u64,
 }
 
 impl Window {
-    pub(crate) fn new(source: Source) -> Self {
+    pub(crate) fn new(source: ByteSource) -> Self {
         Self { source, bytes: BytesMut::new(), offset: 0 }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::compaction::merge::each_row_by_segment;
 use crate::levels::delta::DeltaAt;
-use crate::levels::segment::{Segment, Tally};
+use crate::levels::segment::{PostingTally, Segment};
 use crate::permutation::Permuted;
 
 /// A full delta is counted at once if at most one in this many fingerprints is not known to be new.
@@ -104,7 +104,7 @@ fn added_by_some(
     for some in some.chunks(BATCH) {
         values.clear();
         values.extend(some.iter().map(|&(value, _)| value));
-        let mut before = [Tally::default(); BATCH];
+        let mut before = [PostingTally::default(); BATCH];
         for segment in segments {
             add_tallies(segment, &values, &mut before);
         }
@@ -125,7 +125,7 @@ struct Count<'a> {
     wanted: &'a [usize],
     values: Vec<Permuted>,
     /// For each segment to count, its tallies, with the index of the value of each.
-    tallies: Vec<Option<Vec<(usize, Tally)>>>,
+    tallies: Vec<Option<Vec<(usize, PostingTally)>>>,
     added: Vec<i64>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Count<'a> {
 
     /// Applies the tallies of all segments in turn to the batch.
     fn count_batch(&mut self) {
-        let mut before = [Tally::default(); BATCH];
+        let mut before = [PostingTally::default(); BATCH];
         for ((segment, tallies), added) in
             self.segments.iter().zip(&mut self.tallies).zip(&mut self.added)
         {
@@ -183,7 +183,7 @@ impl<'a> Count<'a> {
 }
 
 /// Applies a segment's tallies to those of the older levels.
-fn add_tallies(segment: &Segment, values: &[Permuted], before: &mut [Tally; BATCH]) {
+fn add_tallies(segment: &Segment, values: &[Permuted], before: &mut [PostingTally; BATCH]) {
     for &value in values {
         segment.sorted().prefetch_value(value);
     }
@@ -197,12 +197,12 @@ fn add_tallies(segment: &Segment, values: &[Permuted], before: &mut [Tally; BATC
 
 /// Applies a level's tally to that of the older levels. Returns 1 if the fingerprint gets its first
 /// document, -1 if it loses its last.
-fn add_tally(before: &mut Tally, tally: Tally) -> i64 {
+fn add_tally(before: &mut PostingTally, tally: PostingTally) -> i64 {
     let had = has_document(*before);
     *before = before.then(tally);
     i64::from(has_document(*before)) - i64::from(had)
 }
 
-fn has_document(tally: Tally) -> bool {
+fn has_document(tally: PostingTally) -> bool {
     tally.documents > 0
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::compaction::runs;
-use crate::compaction::runs::{Item, Run};
+use crate::compaction::runs::{Run, RunItem};
 use crate::levels::segment::{Row, Segment};
 use crate::permutation::Permuted;
 use crate::plan::Key;
@@ -47,7 +47,7 @@ impl<'a> MergeEntries<'a> {
 
     /// Calls `each` with the entries of each fingerprint, by key. All segments must have the same
     /// order.
-    pub(crate) fn each(&self, mut each: impl FnMut(Key, &[Item])) {
+    pub(crate) fn each(&self, mut each: impl FnMut(Key, &[RunItem])) {
         runs::each_stretch(self.runs(), |stretch| {
             for items in stretch.chunk_by(|a, b| a.0 == b.0) {
                 each(items[0].0, items);

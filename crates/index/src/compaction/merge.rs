@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 use crate::compaction::entries::MergeEntries;
 use crate::compaction::runs;
-use crate::compaction::runs::{Item, Run};
+use crate::compaction::runs::{Run, RunItem};
 use crate::document::Sequence;
 use crate::levels::ids::IdKey;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::Common;
-use crate::levels::segment::{Builder, Row, Segment};
+use crate::levels::segment::{Row, Segment, SegmentBuilder};
 use crate::levels::sorted::Sorted;
 use crate::permutation::Permuted;
 use crate::plan::{Key, Plans, TablePlan};
 use crate::tables::table::Table;
 use crate::tables::table::build;
-use crate::tables::table::build::Counts;
+use crate::tables::table::build::EntryCounts;
 
 /// The size of a segment: each of these entries takes memory, is visited by look-ups and has to be
 /// merged.
@@ -56,9 +56,9 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest:
     }
     let (count, common) = extent(segments);
     let builder = if into_large {
-        Builder::large(&count_rows(plans, segments, oldest), common)
+        SegmentBuilder::large(&count_rows(plans, segments, oldest), common)
     } else {
-        Builder::small(plans.small.distance_max(), count, common)
+        SegmentBuilder::small(plans.small.distance_max(), count, common)
     };
     let (segment, dropped) = fill(builder, segments, oldest);
     // No secondary table has the fingerprints that small segments drop.
@@ -68,7 +68,11 @@ pub fn merge(plans: &Plans, segments: &[Arc<Segment>], into_large: bool, oldest:
 
 /// Builds a segment by merging some; also returns how many of their fingerprints have no document
 /// in it.
-pub fn fill(mut builder: Builder, segments: &[Arc<Segment>], oldest: bool) -> (Segment, u64) {
+pub fn fill(
+    mut builder: SegmentBuilder,
+    segments: &[Arc<Segment>],
+    oldest: bool,
+) -> (Segment, u64) {
     let mut dropped = 0;
     each_row(segments, oldest, |key, row| {
         dropped += u64::from(row.postings.is_empty());
@@ -97,7 +101,7 @@ pub fn extent(segments: &[Arc<Segment>]) -> (usize, Common) {
 }
 
 /// Counts the fingerprints that will have a document in a large segment; the others get no slot.
-pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Counts {
+pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> EntryCounts {
     let order = *plans.large.tables().first().expect("a plan has a table");
     if segments.iter().all(|segment| segment.tombstones() == 0) {
         let tables = segments.iter().filter_map(|segment| match segment.sorted() {
@@ -108,7 +112,7 @@ pub fn count_rows(plans: &Plans, segments: &[Arc<Segment>], oldest: bool) -> Cou
     }
     let mut left = 0;
     each_row(segments, oldest, |_, row| left += u64::from(!row.postings.is_empty()));
-    let mut counts = Counts::new(order, left);
+    let mut counts = EntryCounts::new(order, left);
     each_row(segments, oldest, |key, row| {
         if !row.postings.is_empty() {
             counts.add(key);
@@ -139,7 +143,7 @@ pub fn each_row_by_segment(segments: &[Arc<Segment>], mut each: impl FnMut(Key, 
     let entries = MergeEntries::of(segments);
     let mut row = Row::default();
     entries.each(|key, items| {
-        let of = |item: &Item| entries.segment_of(item.1);
+        let of = |item: &RunItem| entries.segment_of(item.1);
         for items in items.chunk_by(|a, b| of(a) == of(b)) {
             row.clear();
             for &(_, entry) in items {
@@ -166,28 +170,28 @@ impl fmt::Debug for Liveness {
 /// When there is no table.
 pub fn merge_tables(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> Table {
     let counts = count_keys(tables, liveness);
-    fill_table(build::Builder::new(tables[0].role(), &counts), tables, liveness)
+    fill_table(build::TableBuilder::new(tables[0].role(), &counts), tables, liveness)
 }
 
 /// Counts the entries of a table merged from tables of one role.
 ///
 /// # Panics
 /// When there is no table.
-pub fn count_keys(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> Counts {
+pub fn count_keys(tables: &[Arc<Table>], liveness: Option<&Liveness>) -> EntryCounts {
     let plan = tables.first().expect("there is something to merge").plan();
     if liveness.is_none() {
         return count(plan, tables.iter().map(|table| &**table));
     }
     let mut left = 0;
     each_key(tables, liveness, |_| left += 1);
-    let mut counts = Counts::new(plan, left);
+    let mut counts = EntryCounts::new(plan, left);
     each_key(tables, liveness, |key| counts.add(key));
     counts
 }
 
 /// Builds a table by merging tables of one role.
 pub fn fill_table(
-    mut builder: build::Builder,
+    mut builder: build::TableBuilder,
     tables: &[Arc<Table>],
     liveness: Option<&Liveness>,
 ) -> Table {
@@ -217,8 +221,8 @@ fn run_of(table: &Table) -> Run<'_> {
 }
 
 /// Counts the entries of tables that become one.
-fn count<'a>(plan: TablePlan, tables: impl Iterator<Item = &'a Table> + Clone) -> Counts {
-    let mut counts = Counts::new(plan, tables.clone().map(Table::len).sum());
+fn count<'a>(plan: TablePlan, tables: impl Iterator<Item = &'a Table> + Clone) -> EntryCounts {
+    let mut counts = EntryCounts::new(plan, tables.clone().map(Table::len).sum());
     tables.for_each(|table| counts.add_lines(table));
     counts
 }

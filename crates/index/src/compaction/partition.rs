@@ -37,7 +37,7 @@ pub(crate) enum PartitionedMerge {
         /// All that is older.
         older: Vec<Arc<Segment>>,
         /// The merge itself.
-        merge: Box<Merge<Arc<Segment>, segment::Builder>>,
+        merge: Box<PartitionMerge<Arc<Segment>, segment::SegmentBuilder>>,
     },
     /// A merge of secondary tables.
     Tables {
@@ -46,13 +46,13 @@ pub(crate) enum PartitionedMerge {
         /// As in [`crate::compaction::work::Work::MergeTables`].
         dropped: u64,
         /// The merge itself.
-        merge: Box<Merge<SecondaryTable, build::Builder>>,
+        merge: Box<PartitionMerge<SecondaryTable, build::TableBuilder>>,
     },
 }
 
 /// The progress of a merge of `T`s with builders `B`.
 #[derive(Debug)]
-pub(crate) struct Merge<T, B> {
+pub(crate) struct PartitionMerge<T, B> {
     /// The result of the last step, which is in the view.
     standing: Vec<T>,
     /// For each input, oldest first, the partitions that are not merged yet.
@@ -72,9 +72,9 @@ impl PartitionedMerge {
     ) -> Option<(Built, Self)> {
         let (_, common) = merge::extent(from);
         let counts = merge::count_rows(plans, from, older.is_empty());
-        let builders = segment::Builder::partitions(&counts, common)?;
+        let builders = segment::SegmentBuilder::partitions(&counts, common)?;
         let partitions = |segment: &Arc<Segment>| Some(segment.split()?.map(Arc::new));
-        let mut merge = Merge::begin(from, partitions, builders)?;
+        let mut merge = PartitionMerge::begin(from, partitions, builders)?;
         let (from, into) = merge.hand_over();
         let merge = Box::new(merge);
         let built = Built::Segments { from, into, secondary_tables: Vec::new(), dropped: 0 };
@@ -89,13 +89,13 @@ impl PartitionedMerge {
     ) -> Option<(Built, Self)> {
         let tables: Vec<_> = from.iter().map(|other| Arc::clone(&other.table)).collect();
         let counts = merge::count_keys(&tables, liveness);
-        let builders = build::Builder::partitions(tables[0].role(), &counts)?;
+        let builders = build::TableBuilder::partitions(tables[0].role(), &counts)?;
         drop(tables);
         let partitions = |SecondaryTable { table, cleaned_at }: &SecondaryTable| {
             let of = |table| SecondaryTable { table: Arc::new(table), cleaned_at: *cleaned_at };
             Some(table.split()?.0.map(of))
         };
-        let mut merge = Merge::begin(from, partitions, builders)?;
+        let mut merge = PartitionMerge::begin(from, partitions, builders)?;
         let (from, into) = merge.hand_over();
         let (merge, liveness) = (Box::new(merge), liveness.cloned());
         Some((Built::Tables { from, into }, Self::Tables { liveness, dropped, merge }))
@@ -139,7 +139,7 @@ impl Iterator for PartitionedMerge {
     }
 }
 
-impl<T: Clone, B> Merge<T, B> {
+impl<T: Clone, B> PartitionMerge<T, B> {
     fn begin(
         from: &[T],
         partitions: impl Fn(&T) -> Option<[T; PARTITIONS]>,

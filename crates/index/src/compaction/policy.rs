@@ -7,7 +7,7 @@
 //! times on its way. When writes pause, a larger share leaves fewer segments, and look-ups get
 //! faster. Secondary tables follow the same rule by themselves.
 //!
-//! Pure: the policy sees sizes ([`Levels`]) and the load, and answers with numbers. It reads no
+//! Pure: the policy sees sizes ([`LevelSizes`]) and the load, and answers with numbers. It reads no
 //! clock and touches no entry.
 //!
 //! Without the write throttle, 100 million fingerprints take 41 bytes each at the peak instead of
@@ -126,7 +126,7 @@ pub struct TableSize {
 
 /// The sizes of everything that can be merged.
 #[derive(Debug, Clone, Default)]
-pub struct Levels {
+pub struct LevelSizes {
     /// Oldest first.
     pub segments: Vec<SegmentSize>,
     /// For each role but the first, the tables, oldest first.
@@ -135,7 +135,7 @@ pub struct Levels {
     pub small_max: u64,
 }
 
-/// A merge, as indices into [`Levels`].
+/// A merge, as indices into [`LevelSizes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Merge {
     /// Adjacent segments become one.
@@ -159,17 +159,17 @@ pub enum Merge {
 }
 
 /// The next merge.
-pub fn next(levels: &Levels, load: Load) -> Option<Merge> {
+pub fn next(levels: &LevelSizes, load: Load) -> Option<Merge> {
     next_by_share(levels, load.share(), load)
 }
 
 /// The next merge towards one segment and one table of each role.
 #[cfg(test)]
-pub fn next_towards_one(levels: &Levels) -> Option<Merge> {
+pub fn next_towards_one(levels: &LevelSizes) -> Option<Merge> {
     next_by_share(levels, u64::MAX, Load::Idle)
 }
 
-fn next_by_share(levels: &Levels, share: u64, load: Load) -> Option<Merge> {
+fn next_by_share(levels: &LevelSizes, share: u64, load: Load) -> Option<Merge> {
     let segments = || levels.next_segments(share, load);
     let tables = || levels.next_tables(share, load);
     // A look-up visits segments and tables alike, so neither list may fall behind the other.
@@ -185,7 +185,7 @@ fn next_by_share(levels: &Levels, share: u64, load: Load) -> Option<Merge> {
 /// The next merge of the newest segments among themselves, which the flusher does while a larger
 /// merge runs and as soon as writes pause: every look-up visits each of them. `running` is where
 /// the segments begin that a running merge leaves free.
-pub fn next_of_newest(levels: &Levels, running: Option<usize>, load: Load) -> Option<Merge> {
+pub fn next_of_newest(levels: &LevelSizes, running: Option<usize>, load: Load) -> Option<Merge> {
     let share = if load == Load::Writing { SHARE_WRITING } else { SHARE_PAUSED };
     let (free, max) = match running {
         Some(free) => (free, NEWEST_MAX),
@@ -207,7 +207,7 @@ pub fn next_of_newest(levels: &Levels, running: Option<usize>, load: Load) -> Op
 
 /// The delay of the next delta, so that merges keep up with writes: while deltas wait, the writer
 /// waits. `arrived` is what arrived since the running merge began.
-pub fn write_delay(levels: &Levels, arrived: u64) -> Duration {
+pub fn write_delay(levels: &LevelSizes, arrived: u64) -> Duration {
     let small = levels.segments.iter().filter(|segment| segment.is_small);
     let small = small.map(|segment| segment.entries).sum();
     let all = levels.segments.iter().map(|segment| segment.entries).sum();
@@ -229,7 +229,7 @@ impl Allowance {
     }
 }
 
-impl Levels {
+impl LevelSizes {
     fn next_segments(&self, share: u64, load: Load) -> Option<Merge> {
         let sizes: Vec<u64> = self.segments.iter().map(|segment| segment.entries).collect();
         let (mut range, into_large) = self.of_one_kind(out_of_proportion(&sizes, share)?);
@@ -327,17 +327,17 @@ mod tests {
     use super::*;
 
     /// Segments with these numbers of entries; those of at most `small_max` are small.
-    fn levels(small_max: u64, sizes: &[u64]) -> Levels {
+    fn levels(small_max: u64, sizes: &[u64]) -> LevelSizes {
         let segment = |&entries: &u64| SegmentSize {
             entries,
             fingerprints: entries,
             is_small: entries <= small_max,
         };
         let segments = sizes.iter().map(segment).collect();
-        Levels { segments, tables: Vec::new(), small_max }
+        LevelSizes { segments, tables: Vec::new(), small_max }
     }
 
-    fn merged(levels: &Levels, load: Load) -> Option<Range<usize>> {
+    fn merged(levels: &LevelSizes, load: Load) -> Option<Range<usize>> {
         next(levels, load).map(|merge| match merge {
             Merge::Segments { range, .. } | Merge::Tables { range, .. } => range,
         })

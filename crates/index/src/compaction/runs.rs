@@ -8,18 +8,18 @@
 use crate::plan::Key;
 
 /// A key, and the number of an entry with this key.
-pub(crate) type Item = (Key, u32);
+pub(crate) type RunItem = (Key, u32);
 
 /// The smallest number of items that a run reads ahead; it reads on once half of them are left.
 const AHEAD: usize = 256;
 
 /// Appends the next items of a run; returns whether there were any.
-type Read<'a> = dyn FnMut(&mut Vec<Item>) -> bool + 'a;
+type Read<'a> = dyn FnMut(&mut Vec<RunItem>) -> bool + 'a;
 
 /// A run: items ascending by key.
 pub(crate) struct Run<'a> {
     read: Box<Read<'a>>,
-    ahead: Vec<Item>,
+    ahead: Vec<RunItem>,
     /// The number of items taken from `ahead`.
     taken: usize,
     ended: bool,
@@ -27,13 +27,13 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// The run that `read` appends piece by piece; `read` returns false at the end.
-    pub(crate) fn new(read: impl FnMut(&mut Vec<Item>) -> bool + 'a) -> Self {
+    pub(crate) fn new(read: impl FnMut(&mut Vec<RunItem>) -> bool + 'a) -> Self {
         let ahead = Vec::with_capacity(2 * AHEAD);
         Self { read: Box::new(read), ahead, taken: 0, ended: false }
     }
 
     /// The run of these items.
-    pub(crate) fn of(mut items: impl Iterator<Item = Item> + 'a) -> Self {
+    pub(crate) fn of(mut items: impl Iterator<Item = RunItem> + 'a) -> Self {
         Self::new(move |ahead| {
             items.next().is_some_and(|item| {
                 ahead.push(item);
@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
     }
 
     /// The items that were read and not taken.
-    fn left(&self) -> &[Item] {
+    fn left(&self) -> &[RunItem] {
         &self.ahead[self.taken..]
     }
 
@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
         if self.ended { None } else { self.ahead.last().map(key) }
     }
 
-    fn take_before(&mut self, end: Option<Key>) -> &[Item] {
+    fn take_before(&mut self, end: Option<Key>) -> &[RunItem] {
         let left = self.left();
         let count = end.map_or(left.len(), |end| left.partition_point(|item| item.0 < end));
         self.taken += count;
@@ -78,7 +78,7 @@ impl<'a> Run<'a> {
 
 /// Calls `each` with the items of all runs, by key, and within a key in the order of the runs: one
 /// stretch at a time, which has all items of its keys.
-pub(crate) fn each_stretch(mut runs: Vec<Run<'_>>, mut each: impl FnMut(&[Item])) {
+pub(crate) fn each_stretch(mut runs: Vec<Run<'_>>, mut each: impl FnMut(&[RunItem])) {
     let mut stretch = Vec::new();
     loop {
         runs.iter_mut().for_each(Run::read_on);
@@ -95,7 +95,7 @@ pub(crate) fn each_stretch(mut runs: Vec<Run<'_>>, mut each: impl FnMut(&[Item])
     }
 }
 
-fn key(item: &Item) -> Key {
+fn key(item: &RunItem) -> Key {
     item.0
 }
 
@@ -111,26 +111,26 @@ mod tests {
             runs in prop::collection::vec((0..3_000_usize, 1..2_000_u64, 1..9_usize), 0..6),
             seed: u64,
         ) {
-            let mut all: Vec<Item> = Vec::new();
+            let mut all: Vec<RunItem> = Vec::new();
             let mut sources = Vec::new();
             for &(count, keys, piece) in &runs {
                 let random = |i: u64| (seed ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
                 let mut run: Vec<Key> = (0..count as u64).map(|i| random(i) % keys).collect();
                 run.sort_unstable();
-                let run: Vec<Item> = run.into_iter().zip(all.len() as u32..).collect();
+                let run: Vec<RunItem> = run.into_iter().zip(all.len() as u32..).collect();
                 all.extend(&run);
                 let mut pieces = run.into_iter();
                 sources.push(if piece == 1 {
                     Run::of(pieces)
                 } else {
                     Run::new(move |ahead| {
-                        let few: Vec<Item> = pieces.by_ref().take(piece).collect();
+                        let few: Vec<RunItem> = pieces.by_ref().take(piece).collect();
                         ahead.extend(&few);
                         !few.is_empty()
                     })
                 });
             }
-            let mut got: Vec<Item> = Vec::new();
+            let mut got: Vec<RunItem> = Vec::new();
             each_stretch(sources, |stretch| {
                 assert!(got.last().map(key) < stretch.first().map(key), "a key is in one stretch");
                 got.extend(stretch);

@@ -21,14 +21,14 @@ struct Entry {
 
 /// Documents, sorted.
 #[derive(Debug)]
-pub(super) struct Documents {
+pub(super) struct DocumentSet {
     entries: Vec<Entry>,
     /// For each beginning of a fingerprint, where its documents begin; one more at the end.
     starts: Vec<u32>,
     shift: u32,
 }
 
-impl Documents {
+impl DocumentSet {
     /// The documents of a selection.
     pub(super) fn of(view: &View, selection: Selection) -> Self {
         let mut entries = Vec::new();

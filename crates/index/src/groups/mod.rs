@@ -28,12 +28,12 @@ use std::ops::Range;
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 
 use crate::document::Sequence;
-use crate::groups::documents::Documents;
+use crate::groups::documents::DocumentSet;
 use crate::groups::joined::Joined;
 use crate::lookup::Lookup;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
-use crate::scope::Scope;
+use crate::scope::Visibility;
 use crate::view::{Likely, Selection, View};
 
 /// The memory that a search takes at most for each document of its view, in bytes, its result
@@ -118,7 +118,7 @@ impl Judge for JoinAll {
 pub struct Search<'a> {
     view: &'a View,
     distance: Distance,
-    documents: Documents,
+    documents: DocumentSet,
     joined: Joined,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Search<'a> {
     /// When the distance is above that of the view, or there are 2^32 documents.
     pub fn begin(view: &'a View, selection: Selection, distance: Distance) -> Self {
         assert!(distance <= view.shape().distance_max, "the index ends at distance_max");
-        let documents = Documents::of(view, selection);
+        let documents = DocumentSet::of(view, selection);
         let joined = Joined::new(documents.len());
         Self { view, distance, documents, joined }
     }
@@ -252,7 +252,7 @@ impl<'a> Search<'a> {
             let Some(margins) = judge.margins(document)? else { continue };
             let rule = self.view.likely_rule(&margins);
             let masked = self.view.shape().permutation.restore(self.documents.value(at));
-            let scope = Scope { namespace, ..Scope::DEFAULT };
+            let scope = Visibility { namespace, ..Visibility::DEFAULT };
             for likely in self.view.likely(masked, &rule, self.distance, &scope) {
                 let value = self.view.shape().permutation.apply(likely.fingerprint);
                 let Some(other) = self.documents.find(value, namespace) else { continue };

@@ -20,7 +20,7 @@ use crate::document::Sequence;
 use crate::levels::ids::IdKey;
 use crate::permutation::Permutation;
 use crate::plan::SMALL_MAX;
-use crate::scope::Scope;
+use crate::scope::Visibility;
 use crate::view::{Near, Put, Shape, View};
 
 /// The number of events of a delta, as many as the service has by default.
@@ -128,7 +128,7 @@ impl InMemoryIndex {
     /// When `distance` is greater than the `distance_max` of the index.
     pub fn near(&self, query: Fingerprint, distance: Distance) -> Vec<Near> {
         assert!(distance <= self.view.shape().distance_max, "the index ends at distance_max");
-        let mut near = self.view.near(query, distance, &Scope::DEFAULT);
+        let mut near = self.view.near(query, distance, &Visibility::DEFAULT);
         near.sort_unstable_by_key(|near| (near.distance, near.fingerprint));
         near
     }
@@ -141,7 +141,7 @@ impl InMemoryIndex {
     /// When `distance` is greater than the `distance_max` of the index.
     pub fn nearest(&self, queries: &[Fingerprint], distance: Distance) -> Vec<Option<Distance>> {
         assert!(distance <= self.view.shape().distance_max, "the index ends at distance_max");
-        self.view.nearest(queries, distance, Scope::DEFAULT).collect()
+        self.view.nearest(queries, distance, Visibility::DEFAULT).collect()
     }
 
     /// The fingerprint of the document with an id.
@@ -152,7 +152,7 @@ impl InMemoryIndex {
     /// The documents of a fingerprint, oldest first, by the number of the change that stored them:
     /// what [`Self::sequence`] was after their insert.
     pub fn documents_of(&self, fingerprint: Fingerprint) -> impl Iterator<Item = Sequence> {
-        self.view.documents_of(fingerprint, Scope::DEFAULT).map(|posting| posting.sequence)
+        self.view.documents_of(fingerprint, Visibility::DEFAULT).map(|posting| posting.sequence)
     }
 
     /// The number of the last change. Each insert and each removal is one change.

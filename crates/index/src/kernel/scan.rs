@@ -40,7 +40,7 @@ pub(crate) struct Pattern {
 
 /// The result of a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct LineMatches {
     /// For each line, bit i is slot i, and bit 15 says that there is more to visit.
     pub lanes: [u16; SCAN_MAX],
     /// The lines with a slot within the distance.
@@ -55,7 +55,13 @@ pub(crate) struct Found {
 /// # Panics
 /// If there is no line at one of the indices.
 #[inline]
-pub(crate) fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+pub(crate) fn scan(
+    simd: Simd,
+    lines: &[Line],
+    at: &[u32],
+    pattern: Pattern,
+    found: &mut LineMatches,
+) {
     match simd {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Simd::available` has checked that the processor has these instructions.
@@ -71,7 +77,7 @@ pub(crate) fn scan(simd: Simd, lines: &[Line], at: &[u32], pattern: Pattern, fou
 }
 
 /// The definition.
-pub(crate) fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+pub(crate) fn portable(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut LineMatches) {
     for (found, &at) in found.lanes.iter_mut().zip(at) {
         let line = &lines[at as usize];
         let near = line.0.iter().take(pattern.slots as usize).enumerate().map(|(slot, low)| {
@@ -107,7 +113,7 @@ pub(crate) fn portable_words(words: &[u32], word: u32, distance: u32) -> u64 {
     near.fold(0, |all, (i, other)| all | u64::from((other ^ word).count_ones() <= distance) << i)
 }
 
-impl Found {
+impl LineMatches {
     /// Which of the first `count` lines have a slot within the distance, or more to visit.
     fn sum_up(&mut self, count: usize) {
         (self.near, self.more) = (0, 0);
@@ -130,10 +136,15 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{Found, LINE_MORE, Line, MORE, Pattern, SCAN_MAX, WORDS_MAX};
+    use super::{LINE_MORE, Line, LineMatches, MORE, Pattern, SCAN_MAX, WORDS_MAX};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vpopcntdq,bmi1,bmi2")]
-    pub(super) fn scan_avx512(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+    pub(super) fn scan_avx512(
+        lines: &[Line],
+        at: &[u32],
+        pattern: Pattern,
+        found: &mut LineMatches,
+    ) {
         let slots: u16 = (1 << pattern.slots.min(15)) - 1;
         let flag = _mm512_set1_epi32(MORE.cast_signed());
         let flip = _mm512_mask_set1_epi32(flag, slots, pattern.low.cast_signed());
@@ -182,7 +193,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn scan_avx2(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut Found) {
+    pub(super) fn scan_avx2(lines: &[Line], at: &[u32], pattern: Pattern, found: &mut LineMatches) {
         match pattern.distance {
             0 => scan_within::<0>(lines, at, pattern, found),
             1 => scan_within::<1>(lines, at, pattern, found),
@@ -197,7 +208,7 @@ mod x86 {
         lines: &[Line],
         at: &[u32],
         pattern: Pattern,
-        found: &mut Found,
+        found: &mut LineMatches,
     ) {
         let slots = _bzhi_u32(0x7fff, pattern.slots) as u16;
         let low = _mm256_set1_epi32(pattern.low.cast_signed());
@@ -405,10 +416,10 @@ mod tests {
         ) {
             let at: Vec<u32> = visits.iter().map(|visit| visit.index(lines.len()) as u32).collect();
             let pattern = Pattern { low, distance, slots };
-            let mut expected = Found::default();
+            let mut expected = LineMatches::default();
             portable(&lines, &at, pattern, &mut expected);
             for simd in Simd::available() {
-                let mut found = Found { near: 7, more: 7, ..Found::default() };
+                let mut found = LineMatches { near: 7, more: 7, ..LineMatches::default() };
                 scan(simd, &lines, &at, pattern, &mut found);
                 prop_assert_eq!(&found, &expected, "{:?}", simd);
             }
@@ -449,7 +460,7 @@ mod tests {
         let mut with_more = words;
         with_more[15] = MORE;
         let lines = [Line(words), Line(with_more)];
-        let mut found = Found::default();
+        let mut found = LineMatches::default();
         portable(&lines, &[1, 0, 1], Pattern { low: 0, distance: 3, slots: 15 }, &mut found);
         assert_eq!(found.lanes[..4], [0x8002, 0x0002, 0x8002, 0]);
         assert_eq!((found.near, found.more), (0b111, 0b101));
@@ -459,6 +470,6 @@ mod tests {
     #[should_panic(expected = "index out of bounds")]
     fn an_index_without_a_line_is_a_bug() {
         let pattern = Pattern { low: 0, distance: 0, slots: 1 };
-        scan(Simd::best(), &[], &[0], pattern, &mut Found::default());
+        scan(Simd::best(), &[], &[0], pattern, &mut LineMatches::default());
     }
 }

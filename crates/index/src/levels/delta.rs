@@ -20,7 +20,7 @@ use crate::levels::chains::Chains;
 use crate::levels::ids::IdKey;
 use crate::levels::level::{Expected, Level};
 use crate::levels::posting::{Common, Posting};
-use crate::levels::segment::{Row, Tally};
+use crate::levels::segment::{PostingTally, Row};
 use crate::likely::{Keys, LIKELY_DISTANCE_MAX};
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
@@ -70,7 +70,7 @@ struct Event {
     previous: u32,
     next: AtomicU32,
     /// The tally of the fingerprint up to and including this event.
-    tally: Tally,
+    tally: PostingTally,
 }
 
 /// The effect of a change on one fingerprint.
@@ -172,7 +172,8 @@ impl Delta {
         let node_index = self.node_of(value);
         let node = node_index.map(|i| self.node(i));
         let previous = node.map_or(NONE, |node| node.last_event.load(Ordering::Relaxed));
-        let before = if previous == NONE { Tally::default() } else { self.event(previous).tally };
+        let before =
+            if previous == NONE { PostingTally::default() } else { self.event(previous).tally };
         if !matches!(what, DeltaEvent::Put { .. }) {
             self.tombstone_count.fetch_add(1, Ordering::Release);
         }
@@ -283,18 +284,20 @@ impl std::fmt::Debug for Delta {
 }
 
 impl DeltaEvent {
-    fn tally(&self, at: Sequence) -> Tally {
+    fn tally(&self, at: Sequence) -> PostingTally {
         match self {
-            Self::Put { posting, .. } => Tally {
+            Self::Put { posting, .. } => PostingTally {
                 documents: 1,
                 listed: i64::from(posting.is_listed),
                 namespace: posting.group_namespace(),
-                ..Tally::default()
+                ..PostingTally::default()
             },
-            Self::Removed { posting } => {
-                Tally { documents: -1, listed: -i64::from(posting.is_listed), ..Tally::default() }
-            }
-            Self::Reset => Tally { reset: Some(at), ..Tally::default() },
+            Self::Removed { posting } => PostingTally {
+                documents: -1,
+                listed: -i64::from(posting.is_listed),
+                ..PostingTally::default()
+            },
+            Self::Reset => PostingTally { reset: Some(at), ..PostingTally::default() },
         }
     }
 }
@@ -448,8 +451,8 @@ impl<'a> DeltaAt<'a> {
     }
 
     /// The tally of a fingerprint. Skips events that are newer than the view.
-    pub fn tally(self, value: Permuted) -> Tally {
-        self.last_event(value).map_or_else(Tally::default, |event| event.tally)
+    pub fn tally(self, value: Permuted) -> PostingTally {
+        self.last_event(value).map_or_else(PostingTally::default, |event| event.tally)
     }
 
     /// The fingerprints, each with its number.
@@ -462,8 +465,9 @@ impl<'a> DeltaAt<'a> {
     }
 
     /// The tally of the fingerprint with a number.
-    pub fn tally_of(self, number: u32) -> Tally {
-        self.last_event_of(self.delta.node(number)).map_or_else(Tally::default, |event| event.tally)
+    pub fn tally_of(self, number: u32) -> PostingTally {
+        self.last_event_of(self.delta.node(number))
+            .map_or_else(PostingTally::default, |event| event.tally)
     }
 
     /// Whether the fingerprint with a number is known to have had no document before.

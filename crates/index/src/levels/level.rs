@@ -6,12 +6,12 @@ use crate::buckets;
 use crate::document::Sequence;
 use crate::levels::ids::IdKey;
 use crate::levels::posting::{Common, Posting};
-use crate::levels::segment::{Builder, Row, Segment};
+use crate::levels::segment::{Row, Segment, SegmentBuilder};
 use crate::levels::sorted::Sorted;
 use crate::permutation::Permuted;
 use crate::plan::{Key, Plan, Plans, TablePlan};
 use crate::tables::table::Table;
-use crate::tables::table::build::Counts;
+use crate::tables::table::build::EntryCounts;
 
 /// A segment and its secondary tables.
 #[derive(Debug, Clone)]
@@ -54,13 +54,13 @@ impl Level {
         sorted.extend(entries.map(|(value, entry)| (order.key(value), entry)));
         sorted.sort_unstable();
         let mut builder = if small {
-            Builder::small(large.distance_max(), count, common)
+            SegmentBuilder::small(large.distance_max(), count, common)
         } else {
-            let mut counts = Counts::new(order, count as u64);
+            let mut counts = EntryCounts::new(order, count as u64);
             for &(key, _) in &sorted {
                 counts.add(key);
             }
-            Builder::large(&counts, common)
+            SegmentBuilder::large(&counts, common)
         };
         let mut row = Row::default();
         for same in sorted.chunk_by(|a, b| a.0 == b.0) {

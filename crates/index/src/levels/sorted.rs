@@ -7,7 +7,7 @@ use crate::permutation::Permuted;
 use crate::plan::{Key, TablePlan};
 use crate::tables::partition::PARTITIONS;
 use crate::tables::table::build;
-use crate::tables::table::build::Counts;
+use crate::tables::table::build::EntryCounts;
 use crate::tables::table::entries;
 use crate::tables::table::{Number, Table};
 
@@ -66,10 +66,10 @@ impl Sorted {
     }
 
     /// All fingerprints, ascending by key, with their numbers.
-    pub fn entries(&self) -> Entries<'_> {
+    pub fn entries(&self) -> SortedEntries<'_> {
         match self {
-            Self::Small(buckets) => Entries::Small(buckets.entries()),
-            Self::Large(table) => Entries::Large(table.entries()),
+            Self::Small(buckets) => SortedEntries::Small(buckets.entries()),
+            Self::Large(table) => SortedEntries::Large(table.entries()),
         }
     }
 
@@ -105,14 +105,14 @@ impl Sorted {
 
 /// The entries of either form.
 #[derive(Debug)]
-pub enum Entries<'a> {
+pub enum SortedEntries<'a> {
     /// Of a small segment.
     Small(buckets::Entries<'a>),
     /// Of a large one.
-    Large(entries::Entries<'a>),
+    Large(entries::TableEntries<'a>),
 }
 
-impl Entries<'_> {
+impl SortedEntries<'_> {
     /// Calls `each` with the next entries; returns whether there were any.
     pub fn next_few(&mut self, each: impl FnMut((Key, Number))) -> bool {
         match self {
@@ -122,7 +122,7 @@ impl Entries<'_> {
     }
 }
 
-impl Iterator for Entries<'_> {
+impl Iterator for SortedEntries<'_> {
     type Item = (Key, Number);
 
     #[inline]
@@ -143,7 +143,7 @@ impl Iterator for Entries<'_> {
 
 /// Takes the keys of a segment in ascending order.
 #[derive(Debug)]
-pub(crate) enum Builder {
+pub(crate) enum SortedBuilder {
     /// Of a small segment, whose keys are the fingerprints.
     Small {
         /// The largest distance of a look-up.
@@ -152,23 +152,23 @@ pub(crate) enum Builder {
         values: Vec<Permuted>,
     },
     /// Of a large one.
-    Large(Box<build::Builder>),
+    Large(Box<build::TableBuilder>),
 }
 
-impl Builder {
+impl SortedBuilder {
     /// A builder of a small segment with about `count` fingerprints.
     pub(crate) fn small(distance_max: Distance, count: usize) -> Self {
         Self::Small { distance_max, values: Vec::with_capacity(count) }
     }
 
     /// A builder of a large segment with these counts.
-    pub(crate) fn large(counts: &Counts) -> Self {
-        Self::Large(Box::new(build::Builder::new(0, counts)))
+    pub(crate) fn large(counts: &EntryCounts) -> Self {
+        Self::Large(Box::new(build::TableBuilder::new(0, counts)))
     }
 
     /// Builders of the partitions of a large segment, if it has partitions.
-    pub(crate) fn partitions(counts: &Counts) -> Option<[Self; PARTITIONS]> {
-        let partitions = build::Builder::partitions(0, counts)?;
+    pub(crate) fn partitions(counts: &EntryCounts) -> Option<[Self; PARTITIONS]> {
+        let partitions = build::TableBuilder::partitions(0, counts)?;
         Some(partitions.map(|partition| Self::Large(Box::new(partition))))
     }
 

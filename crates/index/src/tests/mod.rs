@@ -22,7 +22,7 @@ use crate::likely::tests::margins;
 use crate::lookup::{COLLECTED_MAX, NEAR_MAX};
 use crate::permutation::Permutation;
 use crate::plan::Plans;
-use crate::scope::{NamespaceKey, Scope};
+use crate::scope::{NamespaceKey, Visibility};
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
 use crate::view::{Near, Put, Shape, View};
@@ -150,7 +150,7 @@ fn read(bytes: &[u8], plans: &Plans) -> std::io::Result<Segment> {
 
 /// What a view answers, in the oracle's form.
 fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerprint, Vec<Sequence>> {
-    let scope = Scope::DEFAULT;
+    let scope = Visibility::DEFAULT;
     let hits = view.near(query, within, &scope);
     let found: BTreeMap<_, _> = hits
         .iter()
@@ -178,7 +178,7 @@ fn likely(
     beyond: Distance,
 ) -> BTreeSet<Fingerprint> {
     let rule = view.likely_rule(margins);
-    let found = view.likely(query, &rule, beyond, &Scope::DEFAULT);
+    let found = view.likely(query, &rule, beyond, &Visibility::DEFAULT);
     assert!(found.is_sorted_by_key(|likely| likely.margin));
     for likely in &found {
         assert_eq!(likely.distance, query.distance(likely.fingerprint));
@@ -200,9 +200,9 @@ fn sketch_of(sequence: Sequence) -> Option<Sketch> {
 
 /// Whether each document near a query has the sample of the sketch with which it was stored.
 fn samples_are_kept(view: &View, query: Fingerprint, within: Distance) -> bool {
-    let near = view.near(query, within, &Scope::DEFAULT);
+    let near = view.near(query, within, &Visibility::DEFAULT);
     let mut documents =
-        near.iter().flat_map(|near| view.documents_of(near.fingerprint, Scope::DEFAULT));
+        near.iter().flat_map(|near| view.documents_of(near.fingerprint, Visibility::DEFAULT));
     documents.all(|posting| {
         let sketch = sketch_of(posting.sequence);
         posting.sample == sketch.as_ref().map(Sketch::sample)
@@ -212,7 +212,7 @@ fn samples_are_kept(view: &View, query: Fingerprint, within: Distance) -> bool {
 
 /// All matches in the default namespace.
 fn near_all(view: &View, query: Fingerprint, within: u8) -> Vec<Near> {
-    view.near(query, distance(within), &Scope::DEFAULT)
+    view.near(query, distance(within), &Visibility::DEFAULT)
 }
 
 #[derive(Debug, Clone)]
@@ -276,7 +276,7 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
                 view.remove(located, None);
             }
             // A caller may or may not know that the fingerprint is new.
-            let stored = view.document_counts(fingerprint, &Scope::DEFAULT).documents;
+            let stored = view.document_counts(fingerprint, &Visibility::DEFAULT).documents;
             let is_new = bits % 2 == 0 && stored == 0;
             let is_listed = id.is_some();
             let sketch = sketch_of(view.sequence().next()).map(Box::new);
@@ -387,7 +387,7 @@ proptest! {
         let new = naive.near(Fingerprint::new(query), distance(3));
         // None is the honest answer where a delta since then has become a segment.
         let query = Fingerprint::new(query);
-        let changed = view.near_changed_since(since, query, distance(3), &Scope::DEFAULT);
+        let changed = view.near_changed_since(since, query, distance(3), &Visibility::DEFAULT);
         if let Some(changed) = changed {
             let changed: Vec<_> = changed.iter().map(|near| near.fingerprint).collect();
             for (fingerprint, documents) in old.iter().chain(&new) {
@@ -459,7 +459,7 @@ fn a_change_never_lies_in_two_deltas() {
     take(&mut view, &mut naive, &Step::Put(1 << 40, Some(0)));
     settle_deltas(&mut view);
     let query = Fingerprint::new(0);
-    let changed = view.near_changed_since(since, query, distance(0), &Scope::DEFAULT);
+    let changed = view.near_changed_since(since, query, distance(0), &Visibility::DEFAULT);
     assert!(changed.is_none_or(|changed| changed.len() == 1), "the removal is not forgotten");
 }
 
@@ -550,7 +550,7 @@ fn a_look_up_gives_the_nearest_of_too_many_matches() {
         let shape = with_small_max(small_max, 12, 64).shape().clone();
         let view = View::filled(shape, stored.len() as u64, stored.iter().copied());
         for query in [0, 0x15 << 22].map(Fingerprint::new) {
-            let near = view.near(query, distance(12), &Scope::DEFAULT);
+            let near = view.near(query, distance(12), &Visibility::DEFAULT);
             let mut distances: Vec<_> = near.iter().map(|near| near.distance).collect();
             distances.sort_unstable();
             let all = stored.iter().map(|&other| query.distance(other));

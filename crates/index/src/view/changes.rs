@@ -7,7 +7,7 @@ use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 
 use crate::document::Sequence;
 use crate::levels::delta::{DeltaAt, DeltaEvent};
-use crate::scope::Scope;
+use crate::scope::Visibility;
 use crate::view::{Near, View};
 
 impl View {
@@ -18,7 +18,7 @@ impl View {
         since: Sequence,
         queries: &[Fingerprint],
         distance: Distance,
-        scope: &Scope,
+        scope: &Visibility,
     ) {
         let queries = || queries.iter().map(|&query| self.permuted(query, scope));
         for delta in self.changed_since(since) {
@@ -35,7 +35,7 @@ impl View {
         since: Sequence,
         query: Fingerprint,
         distance: Distance,
-        scope: &Scope,
+        scope: &Visibility,
     ) -> Option<Vec<Near>> {
         if self.deltas[0].after() > since {
             return None;
@@ -55,7 +55,7 @@ impl View {
     }
 
     /// Whether a fingerprint has a document in scope.
-    pub fn is_stored(&self, fingerprint: Fingerprint, scope: &Scope) -> bool {
+    pub fn is_stored(&self, fingerprint: Fingerprint, scope: &Visibility) -> bool {
         self.has_documents(self.permuted(fingerprint, scope), scope)
     }
 
@@ -72,7 +72,7 @@ impl View {
         &self,
         since: Sequence,
         fingerprint: Fingerprint,
-        scope: &Scope,
+        scope: &Visibility,
     ) -> impl Iterator<Item = (Sequence, &DeltaEvent)> {
         let value = self.permuted(fingerprint, scope);
         self.deltas().flat_map(move |delta| delta.events(value)).filter(move |(at, _)| *at > since)
@@ -83,7 +83,7 @@ impl View {
         &self,
         fingerprint: Fingerprint,
         at: Sequence,
-        scope: &Scope,
+        scope: &Visibility,
     ) -> Option<&Sketch> {
         let value = self.permuted(fingerprint, scope);
         self.deltas().flat_map(|delta| delta.events(value)).find_map(|(put, event)| match event {

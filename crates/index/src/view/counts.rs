@@ -3,10 +3,10 @@
 use super::{Counts, DocumentCounts, View};
 use crate::compaction::distinct;
 use crate::document::Sequence;
-use crate::levels::segment::Tally;
+use crate::levels::segment::PostingTally;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
-use crate::scope::Scope;
+use crate::scope::Visibility;
 
 /// Documents of a fingerprint are counted up to this number where each has to be visited, because
 /// some of them expire, are too old, or belong to another namespace.
@@ -59,20 +59,20 @@ impl View {
     }
 
     /// Whether a fingerprint has a document in scope.
-    pub(super) fn has_documents(&self, value: Permuted, scope: &Scope) -> bool {
+    pub(super) fn has_documents(&self, value: Permuted, scope: &Visibility) -> bool {
         match self.counts_without_visits(value, scope) {
             Some(counts) => counts.documents > 0,
             None => self.postings_of(value).any(|posting| scope.sees(posting)),
         }
     }
 
-    pub(super) fn tally_of(&self, value: Permuted) -> Tally {
+    pub(super) fn tally_of(&self, value: Permuted) -> PostingTally {
         let segments = self.segments.iter().map(|segment| segment.tally(value));
         let deltas = self.deltas().map(|delta| delta.tally(value));
-        segments.chain(deltas).fold(Tally::default(), Tally::then)
+        segments.chain(deltas).fold(PostingTally::default(), PostingTally::then)
     }
 
-    pub(super) fn counts_of_value(&self, value: Permuted, scope: &Scope) -> DocumentCounts {
+    pub(super) fn counts_of_value(&self, value: Permuted, scope: &Visibility) -> DocumentCounts {
         self.counts_without_visits(value, scope).unwrap_or_else(|| {
             let seen = self.postings_of(value).filter(|posting| scope.sees(*posting));
             let mut counts = DocumentCounts::default();
@@ -85,7 +85,7 @@ impl View {
     }
 
     /// The number of documents of a fingerprint in scope, if all or none of them are.
-    fn counts_without_visits(&self, value: Permuted, scope: &Scope) -> Option<DocumentCounts> {
+    fn counts_without_visits(&self, value: Permuted, scope: &Visibility) -> Option<DocumentCounts> {
         let tally = self.tally_of(value);
         if tally.documents == 0 {
             return Some(DocumentCounts::default());
@@ -102,7 +102,7 @@ impl View {
     }
 
     /// Whether a fingerprint that a look-up finds may have no document in scope.
-    pub fn needs_check(&self, scope: &Scope) -> bool {
+    pub fn needs_check(&self, scope: &Visibility) -> bool {
         scope.since > Sequence::ZERO
             || self.common.is_some_and(|common| !scope.sees_all(&common))
             || self.has_deletions()

@@ -11,7 +11,7 @@ use crate::levels::sorted::Sorted;
 use crate::likely::{Keys, LIKELY_DISTANCE_MAX, LikelyRule};
 use crate::permutation::Permuted;
 use crate::plan::Plan;
-use crate::scope::Scope;
+use crate::scope::Visibility;
 
 /// The largest number of fingerprints that a likely search returns; it returns the likeliest.
 pub const LIKELY_MAX: usize = 1 << 12;
@@ -46,7 +46,7 @@ impl View {
         query: Fingerprint,
         rule: &LikelyRule,
         beyond: Distance,
-        scope: &Scope,
+        scope: &Visibility,
     ) -> Vec<Likely> {
         self.likely_where(query, rule, (beyond, scope), &mut |_| true).0
     }
@@ -57,7 +57,7 @@ impl View {
         &self,
         query: Fingerprint,
         rule: &LikelyRule,
-        (beyond, scope): (Distance, &Scope),
+        (beyond, scope): (Distance, &Visibility),
         is_wanted: &mut dyn FnMut(Fingerprint) -> bool,
     ) -> (Vec<Likely>, bool) {
         let query = self.permuted(query, scope);
@@ -96,7 +96,7 @@ impl View {
         since: Sequence,
         query: Fingerprint,
         (distance, rule): (Distance, &LikelyRule),
-        scope: &Scope,
+        scope: &Visibility,
     ) -> Option<Vec<Near>> {
         if self.deltas[0].after() > since {
             return None;
@@ -148,7 +148,7 @@ impl View {
     fn keep_likeliest(
         &self,
         found: &mut Found,
-        scope: &Scope,
+        scope: &Visibility,
         is_wanted: &mut dyn FnMut(Fingerprint) -> bool,
     ) {
         let candidates = &mut found.candidates;

@@ -38,12 +38,12 @@ use crate::levels::ids::IdKey;
 use crate::levels::level::Level;
 use crate::levels::posting::{Common, Posting};
 use crate::levels::segment::Segment;
-use crate::lookup::{BUFFERS, COLLECTED_MAX, Levels, Lookup, NEAR_MAX, Reach, VALUES_KEPT};
+use crate::lookup::{BUFFERS, COLLECTED_MAX, Levels, Lookup, NEAR_MAX, SearchRadius, VALUES_KEPT};
 use crate::namespaces::NamespaceNumber;
 use crate::namespaces::Namespaces;
 use crate::permutation::Permuted;
 use crate::plan::Plans;
-use crate::scope::{NamespaceKey, Scope};
+use crate::scope::{NamespaceKey, Visibility};
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
 use crate::times::{Times, second};
@@ -129,7 +129,12 @@ impl View {
     /// What a look-up sees at a time (in milliseconds since 1970, and not before the newest
     /// change): the documents of a namespace, and with an age, only those that were stored at most
     /// this many seconds ago.
-    pub fn scope(&self, namespace: Option<NamespaceKey>, at_ms: u64, age_s: Option<u32>) -> Scope {
+    pub fn scope(
+        &self,
+        namespace: Option<NamespaceKey>,
+        at_ms: u64,
+        age_s: Option<u32>,
+    ) -> Visibility {
         let now_s = self.times.now_s().max(second(at_ms));
         let number = match namespace {
             None => NamespaceNumber::DEFAULT,
@@ -142,14 +147,14 @@ impl View {
             let first = self.times.first_since(now_s.saturating_sub(age_s));
             first.unwrap_or(self.sequence.next())
         });
-        Scope { namespace: number, mask: namespace.map_or(0, |n| n.mask), now_s, since }
+        Visibility { namespace: number, mask: namespace.map_or(0, |n| n.mask), now_s, since }
     }
 
     /// Every fingerprint with a document in scope within `distance` of the query, each once, in no
     /// particular order; of more than [`NEAR_MAX`], the nearest. Takes two megabytes at most.
-    pub fn near(&self, query: Fingerprint, distance: Distance, scope: &Scope) -> Vec<Near> {
+    pub fn near(&self, query: Fingerprint, distance: Distance, scope: &Visibility) -> Vec<Near> {
         let query = self.permuted(query, scope);
-        let reach = Reach::of(&self.plans.large, distance);
+        let reach = SearchRadius::of(&self.plans.large, distance);
         BUFFERS.with_borrow_mut(|(lookup, values)| {
             // A look-up that panicked may have left values.
             values.clear();
@@ -174,7 +179,7 @@ impl View {
     /// The number of cells and buckets that a look-up visits: at large distances nearly all of its
     /// cost, 10 to 30 ns each.
     pub fn cells_visited(&self, distance: Distance) -> usize {
-        Reach::of(&self.plans.large, distance).cells(self.levels())
+        SearchRadius::of(&self.plans.large, distance).cells(self.levels())
     }
 
     /// For each query, the distance of the nearest stored fingerprint within `distance`.
@@ -184,10 +189,13 @@ impl View {
         &self,
         queries: &[Fingerprint],
         distance: Distance,
-        scope: Scope,
+        scope: Visibility,
     ) -> impl Iterator<Item = Option<Distance>> {
-        let (mut lookup, reach, needs_check) =
-            (Lookup::default(), Reach::of(&self.plans.large, distance), self.needs_check(&scope));
+        let (mut lookup, reach, needs_check) = (
+            Lookup::default(),
+            SearchRadius::of(&self.plans.large, distance),
+            self.needs_check(&scope),
+        );
         queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
             let (mut room, mut masked) = ([0; QUERIES_AT_A_TIME], [Fingerprint::default(); _]);
             let permuted = if scope.mask == 0 {
@@ -220,7 +228,7 @@ impl View {
         distance: Distance,
         found: &mut impl FnMut(usize, Permuted),
     ) {
-        let reach = Reach::of(&self.plans.large, distance);
+        let reach = SearchRadius::of(&self.plans.large, distance);
         lookup.run(self.levels(), reach, queries, found);
     }
 
@@ -231,7 +239,7 @@ impl View {
 
     /// The number of documents of a fingerprint that are in scope; at most [`COUNTED_MAX`] where
     /// each has to be visited.
-    pub fn document_counts(&self, fingerprint: Fingerprint, scope: &Scope) -> DocumentCounts {
+    pub fn document_counts(&self, fingerprint: Fingerprint, scope: &Visibility) -> DocumentCounts {
         self.counts_of_value(self.permuted(fingerprint, scope), scope)
     }
 
@@ -239,7 +247,7 @@ impl View {
     pub fn documents_of(
         &self,
         fingerprint: Fingerprint,
-        scope: Scope,
+        scope: Visibility,
     ) -> impl Iterator<Item = Posting> + '_ {
         let value = self.permuted(fingerprint, &scope);
         self.postings_of(value).filter(move |posting| scope.sees(*posting))
@@ -453,7 +461,7 @@ impl View {
         self.secondary_tables = secondary_tables.into();
     }
 
-    fn permuted(&self, fingerprint: Fingerprint, scope: &Scope) -> Permuted {
+    fn permuted(&self, fingerprint: Fingerprint, scope: &Visibility) -> Permuted {
         self.shape.permutation.apply(scope.masked(fingerprint))
     }
 
@@ -495,7 +503,7 @@ impl View {
         &self,
         query: Permuted,
         values: &mut Vec<Permuted>,
-        scope: &Scope,
+        scope: &Visibility,
     ) -> Option<(u32, Permuted)> {
         if values.len() > 1 {
             values.sort_unstable();
@@ -513,7 +521,7 @@ impl View {
         values.last().map(|&value| farness(query, value))
     }
 
-    fn near_of(&self, query: Permuted, value: Permuted, scope: &Scope) -> Near {
+    fn near_of(&self, query: Permuted, value: Permuted, scope: &Visibility) -> Near {
         let distance = Fingerprint::new(query).distance(Fingerprint::new(value));
         let fingerprint = scope.masked(self.shape.permutation.restore(value));
         Near { fingerprint, distance }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::View;
 use crate::compaction::merge::{self, Liveness};
-use crate::compaction::policy::{self, Levels, Load, Merge, SegmentSize, TableSize};
+use crate::compaction::policy::{self, LevelSizes, Load, Merge, SegmentSize, TableSize};
 use crate::compaction::work::Work;
 use crate::levels::segment::Segment;
 use crate::tables::secondary::SecondaryTable;
@@ -48,7 +48,7 @@ impl View {
     }
 
     /// The sizes for the compaction policy.
-    pub fn sizes(&self) -> Levels {
+    pub fn sizes(&self) -> LevelSizes {
         let segment = |segment: &Arc<Segment>| SegmentSize {
             entries: merge::size(segment),
             fingerprints: segment.fingerprints() as u64,
@@ -59,7 +59,7 @@ impl View {
             dropped: self.dropped - secondary.cleaned_at,
         };
         let of_role = |role| self.tables_of(role).map(table).collect();
-        Levels {
+        LevelSizes {
             segments: self.segments.iter().map(segment).collect(),
             tables: (1..self.plans.large.tables().len()).map(of_role).collect(),
             small_max: self.plans.small_max,

@@ -29,7 +29,7 @@ pub(crate) enum Class {
 
 /// A maximal run, as a slice of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Run<'a> {
+pub(crate) enum TextRun<'a> {
     /// Letters, numbers and marks; one token.
     Word(&'a str),
     /// Characters of the CJK ranges, each of them a token, and white space between them.
@@ -103,22 +103,22 @@ impl<'a> Runs<'a> {
 }
 
 impl<'a> Iterator for Runs<'a> {
-    type Item = Run<'a>;
+    type Item = TextRun<'a>;
 
-    fn next(&mut self) -> Option<Run<'a>> {
+    fn next(&mut self) -> Option<TextRun<'a>> {
         loop {
             let starts = |c| !matches!(classify(c), Class::Space | Class::Separator);
             let rest = &self.rest[self.rest.find(starts)?..];
             if rest.chars().next().is_some_and(is_cjk) {
                 let (run, rest) = rest.split_at(cjk_run(rest));
                 self.rest = rest;
-                return Some(Run::Cjk(run));
+                return Some(TextRun::Cjk(run));
             }
             let ends = |c| !matches!(classify(c), Class::Letter | Class::Mark);
             let (run, rest) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
             self.rest = rest;
             if run.contains(|c| classify(c) == Class::Letter) {
-                return Some(Run::Word(run));
+                return Some(TextRun::Word(run));
             }
         }
     }
@@ -159,12 +159,12 @@ pub(crate) fn tidied(normalised: &str) -> Cow<'_, str> {
     let mut tidied = String::with_capacity(normalised.len());
     let mut end = 0;
     for run in Runs::of(normalised) {
-        let (Run::Word(slice) | Run::Cjk(slice)) = run;
+        let (TextRun::Word(slice) | TextRun::Cjk(slice)) = run;
         let start = slice.as_ptr().addr() - normalised.as_ptr().addr();
         tidied.extend(normalised[end..start].chars().map(mark_to_space));
         match run {
-            Run::Word(word) => tidied.push_str(word),
-            Run::Cjk(cjk) => tidied.extend(characters_of(cjk)),
+            TextRun::Word(word) => tidied.push_str(word),
+            TextRun::Cjk(cjk) => tidied.extend(characters_of(cjk)),
         }
         end = start + slice.len();
     }
@@ -184,8 +184,12 @@ mod tests {
     #[test]
     fn words_and_cjk_runs_may_be_adjacent_without_a_separator() {
         let runs: Vec<_> = Runs::of(" v2\u{7248}\u{672c}x, y").collect();
-        let expected =
-            [Run::Word("v2"), Run::Cjk("\u{7248}\u{672c}"), Run::Word("x"), Run::Word("y")];
+        let expected = [
+            TextRun::Word("v2"),
+            TextRun::Cjk("\u{7248}\u{672c}"),
+            TextRun::Word("x"),
+            TextRun::Word("y"),
+        ];
         assert_eq!(runs, expected);
     }
 
@@ -193,33 +197,36 @@ mod tests {
     fn combining_marks_stay_in_their_word() {
         // Thai with a tone mark, Devanagari with a vowel sign and a virama.
         for word in ["\u{e19}\u{e49}\u{e33}", "\u{939}\u{93f}\u{928}\u{94d}\u{926}\u{940}"] {
-            assert_eq!(Runs::of(word).collect::<Vec<_>>(), [Run::Word(word)]);
+            assert_eq!(Runs::of(word).collect::<Vec<_>>(), [TextRun::Word(word)]);
         }
     }
 
     #[test]
     fn marks_without_a_letter_or_number_are_no_word() {
         let runs: Vec<_> = Runs::of("\u{301} \u{301}\u{64b} a\u{301} \u{301}1 .\u{301}").collect();
-        assert_eq!(runs, [Run::Word("a\u{301}"), Run::Word("\u{301}1")]);
+        assert_eq!(runs, [TextRun::Word("a\u{301}"), TextRun::Word("\u{301}1")]);
         // They separate, as other symbols do.
         let runs: Vec<_> = Runs::of("\u{8336}\u{301}\u{8336}").collect();
-        assert_eq!(runs, [Run::Cjk("\u{8336}"), Run::Cjk("\u{8336}")]);
+        assert_eq!(runs, [TextRun::Cjk("\u{8336}"), TextRun::Cjk("\u{8336}")]);
     }
 
     #[test]
     fn white_space_ends_no_run_between_kana_and_han_but_one_next_to_hangul() {
         for run in ["\u{8336}\n \u{3068}", "\u{30a2}\u{85}\u{2028}\u{20000}", "\u{8336} \u{8336}"] {
-            assert_eq!(Runs::of(run).collect::<Vec<_>>(), [Run::Cjk(run)]);
+            assert_eq!(Runs::of(run).collect::<Vec<_>>(), [TextRun::Cjk(run)]);
             let text = format!("\n{run} ");
-            assert_eq!(Runs::of(&text).collect::<Vec<_>>(), [Run::Cjk(run)]);
+            assert_eq!(Runs::of(&text).collect::<Vec<_>>(), [TextRun::Cjk(run)]);
             assert_eq!(characters_of(run).count(), 2);
         }
         for (one, other) in
             [("\u{d55c}", "\u{ae00}"), ("\u{8336}", "\u{d55c}"), ("\u{d55c}", "\u{3068}")]
         {
             let (apart, joined) = (format!("{one} {other}"), format!("{one}{other}"));
-            assert_eq!(Runs::of(&apart).collect::<Vec<_>>(), [Run::Cjk(one), Run::Cjk(other)]);
-            assert_eq!(Runs::of(&joined).collect::<Vec<_>>(), [Run::Cjk(&joined)]);
+            assert_eq!(
+                Runs::of(&apart).collect::<Vec<_>>(),
+                [TextRun::Cjk(one), TextRun::Cjk(other)]
+            );
+            assert_eq!(Runs::of(&joined).collect::<Vec<_>>(), [TextRun::Cjk(&joined)]);
         }
     }
 
@@ -237,7 +244,7 @@ mod tests {
         // Roman numeral, superscript, Arabic-Indic digit; euro, emoji, joiner, underscore.
         assert_eq!(
             Runs::of("\u{2167}\u{b2}\u{663}").collect::<Vec<_>>(),
-            [Run::Word("\u{2167}\u{b2}\u{663}")]
+            [TextRun::Word("\u{2167}\u{b2}\u{663}")]
         );
         for separator in ['\u{20ac}', '\u{1f600}', '\u{200d}', '_', '\u{ad}'] {
             assert_eq!(classify(separator), Class::Separator, "{separator:?}");

@@ -10,7 +10,7 @@
 
 use std::iter;
 
-use crate::features::runs::{Run, Runs, characters_of, is_cjk, is_kana};
+use crate::features::runs::{Runs, TextRun, characters_of, is_cjk, is_kana};
 
 /// Passes each occurrence of a feature in a normalised text to `take`, in text order, with windows
 /// of `WINDOW` code points.
@@ -18,13 +18,13 @@ pub(crate) fn walk<const WINDOW: usize>(normalised: &str, take: &mut dyn FnMut(&
     let mut segment = String::with_capacity(normalised.len());
     for run in Runs::of(normalised) {
         match run {
-            Run::Word(word) => {
+            TextRun::Word(word) => {
                 if !segment.is_empty() {
                     segment.push(' ');
                 }
                 segment.push_str(word);
             }
-            Run::Cjk(characters) => {
+            TextRun::Cjk(characters) => {
                 windows::<WINDOW>(&segment, take);
                 segment.clear();
                 cjk(characters, take);

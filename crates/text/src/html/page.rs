@@ -15,7 +15,7 @@ pub(super) const BOILERPLATE_TIMES: usize = 3;
 
 /// The text of a page, with the places to leave out.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
+pub(crate) struct HtmlPage {
     /// All text, hidden or not.
     text: String,
     /// The ranges of dropped elements that have ended, with the reasons; they may overlap.
@@ -35,7 +35,7 @@ pub(crate) struct Page {
 
 /// What an element contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Contents {
+pub(crate) enum ElementContent {
     /// Nothing: its start tag closes it.
     None,
     /// What elements of its name do.
@@ -44,7 +44,7 @@ pub(crate) enum Contents {
     Text,
 }
 
-impl Page {
+impl HtmlPage {
     pub(crate) fn words(&mut self, text: &str) {
         self.text.push_str(text);
     }
@@ -54,18 +54,18 @@ impl Page {
     }
 
     /// Begins an element; `name` is its name in lower case.
-    pub(crate) fn start(&mut self, name: &[u8], contents: Contents) {
+    pub(crate) fn start(&mut self, name: &[u8], contents: ElementContent) {
         self.separate(name);
         if matches!(name, b"body" | b"main") {
             self.begin_content();
         }
         let at = self.text.len();
-        if contents == Contents::None {
+        if contents == ElementContent::None {
             return;
         }
         if let Some(element) = elements::dropped(name) {
-            self.open[element].push((contents == Contents::ByName).then_some(at));
-            if contents == Contents::Text {
+            self.open[element].push((contents == ElementContent::ByName).then_some(at));
+            if contents == ElementContent::Text {
                 self.separate_always();
             }
         } else if name == b"a" {

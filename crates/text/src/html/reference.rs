@@ -19,7 +19,7 @@ pub(super) struct Reference {
 
 /// Where a reference occurs. In an attribute value, `&copy=1` is part of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ReferencePlace {
     Text,
     Attribute,
 }
@@ -37,7 +37,8 @@ pub(crate) fn decode_attribute(source: &str) -> Cow<'_, str> {
         at += length;
         match source.as_bytes()[at] {
             b'&' => {
-                if let Some(Reference { first, second, after }) = read(source, at, Place::Attribute)
+                if let Some(Reference { first, second, after }) =
+                    read(source, at, ReferencePlace::Attribute)
                 {
                     value.extend([Some(first), second].into_iter().flatten());
                     at = after;
@@ -56,7 +57,7 @@ pub(crate) fn decode_attribute(source: &str) -> Cow<'_, str> {
 }
 
 /// The reference that begins at the ampersand at this offset, if one does.
-pub(super) fn read(html: &str, ampersand: usize, place: Place) -> Option<Reference> {
+pub(super) fn read(html: &str, ampersand: usize, place: ReferencePlace) -> Option<Reference> {
     let name = ampersand + 1;
     if html.as_bytes().get(name) == Some(&b'#') {
         numeric(html, name + 1)
@@ -91,7 +92,7 @@ fn character(number: u32) -> char {
     known.filter(|c| *c != '\0').unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-fn named(html: &str, start: usize, place: Place) -> Option<Reference> {
+fn named(html: &str, start: usize, place: ReferencePlace) -> Option<Reference> {
     let bytes = html.as_bytes();
     let mut found = None;
     let mut end = start;
@@ -105,7 +106,7 @@ fn named(html: &str, start: usize, place: Place) -> Option<Reference> {
         }
     }
     let found = found?;
-    let is_parameter = place == Place::Attribute
+    let is_parameter = place == ReferencePlace::Attribute
         && bytes[found.after - 1] != b';'
         && bytes.get(found.after).is_some_and(|byte| *byte == b'=' || byte.is_ascii_alphanumeric());
     (!is_parameter).then_some(found)

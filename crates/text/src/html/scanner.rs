@@ -1,30 +1,30 @@
-//! Reads a page token by token, and passes its tags and its text to a [`Page`].
+//! Reads a page token by token, and passes its tags and its text to a [`HtmlPage`].
 //!
 //! An element of raw text whose end tag is missing is read as markup, and so is every later element
 //! of that name, because no end tag of that name follows it either.
 
 use crate::html::elements::{self, RAW, Role};
-use crate::html::page::{Contents, Page};
+use crate::html::page::{ElementContent, HtmlPage};
 use crate::html::tag::Tag;
-use crate::html::tokenizer::{Token, Tokenizer};
+use crate::html::tokenizer::{HtmlToken, Tokenizer};
 
 /// The names of known elements have at most this many bytes.
 const NAME_BYTES_MAX: usize = 8;
 
-pub(super) fn scan(html: &str) -> Page {
-    let mut page = Page::default();
+pub(super) fn scan(html: &str) -> HtmlPage {
+    let mut page = HtmlPage::default();
     let mut never_ends = [false; RAW.len()];
     let mut tokens = Tokenizer::new(html);
     while let Some(token) = tokens.next() {
         match token {
-            Token::Text(text) => page.words(text),
-            Token::Characters(first, second) => {
+            HtmlToken::Text(text) => page.words(text),
+            HtmlToken::Characters(first, second) => {
                 page.character(first);
                 if let Some(second) = second {
                     page.character(second);
                 }
             }
-            Token::Tag(tag) => {
+            HtmlToken::Tag(tag) => {
                 let mut buffer = [0; NAME_BYTES_MAX];
                 let name = known_name(&tag, &mut buffer);
                 if tag.is_end {
@@ -45,20 +45,20 @@ pub(super) fn scan(html: &str) -> Page {
                     start(&mut page, &tag, name, is_closed);
                 }
             }
-            Token::Comment | Token::Doctype(_) => {}
+            HtmlToken::Comment | HtmlToken::Doctype(_) => {}
         }
     }
     page
 }
 
-fn start(page: &mut Page, tag: &Tag<'_>, name: &[u8], is_closed: bool) {
+fn start(page: &mut HtmlPage, tag: &Tag<'_>, name: &[u8], is_closed: bool) {
     if is_closed {
-        page.start(name, Contents::None);
+        page.start(name, ElementContent::None);
         return;
     }
     let role = role(tag, name);
     let is_text = role == Some(Role::Main) || (name == b"template" && is_shadow_root(tag));
-    page.start(name, if is_text { Contents::Text } else { Contents::ByName });
+    page.start(name, if is_text { ElementContent::Text } else { ElementContent::ByName });
     page.start_region(tag.name, role);
 }
 

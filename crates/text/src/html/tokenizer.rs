@@ -15,14 +15,14 @@
 
 use memchr::{memchr, memchr2, memchr3, memmem};
 
-use crate::html::reference::{self, Place, Reference};
+use crate::html::reference::{self, Reference, ReferencePlace};
 use crate::html::tag::{Tag, is_space};
 
 const REPLACEMENT: &str = "\u{fffd}";
 
 /// A piece of a page.
 #[derive(Debug, Clone)]
-pub(crate) enum Token<'a> {
+pub(crate) enum HtmlToken<'a> {
     /// Characters as they are; line ends are line feeds. A text may come in several tokens.
     Text(&'a str),
     /// What a character reference stands for.
@@ -110,20 +110,20 @@ impl<'a> Tokenizer<'a> {
     }
 
     /// Text from here to an offset.
-    fn text_to(&mut self, end: usize) -> Token<'a> {
+    fn text_to(&mut self, end: usize) -> HtmlToken<'a> {
         let text = &self.html[self.at..end];
         self.at = end;
-        Token::Text(text)
+        HtmlToken::Text(text)
     }
 
     /// Replaces one byte by this text.
-    fn instead(&mut self, text: &'static str) -> Token<'a> {
+    fn instead(&mut self, text: &'static str) -> HtmlToken<'a> {
         self.at += 1;
-        Token::Text(text)
+        HtmlToken::Text(text)
     }
 
     /// The line feed that replaces a carriage return; `None` if a line feed follows anyway.
-    fn line_end(&mut self) -> Option<Token<'a>> {
+    fn line_end(&mut self) -> Option<HtmlToken<'a>> {
         if self.rest().get(1) == Some(&b'\n') {
             self.at += 1;
             None
@@ -132,14 +132,15 @@ impl<'a> Tokenizer<'a> {
         }
     }
 
-    fn reference(&mut self) -> Option<Token<'a>> {
-        let Reference { first, second, after } = reference::read(self.html, self.at, Place::Text)?;
+    fn reference(&mut self) -> Option<HtmlToken<'a>> {
+        let Reference { first, second, after } =
+            reference::read(self.html, self.at, ReferencePlace::Text)?;
         self.at = after;
-        Some(Token::Characters(first, second))
+        Some(HtmlToken::Characters(first, second))
     }
 
     /// The next piece of raw text; `None` at its end.
-    fn raw_text(&mut self, span: Span) -> Option<Token<'a>> {
+    fn raw_text(&mut self, span: Span) -> Option<HtmlToken<'a>> {
         loop {
             let rest = &self.html.as_bytes()[self.at..span.end];
             let mut ordinary = 0;
@@ -170,7 +171,7 @@ impl<'a> Tokenizer<'a> {
     }
 
     /// The next token outside raw text; `None` where the page ends.
-    fn data(&mut self) -> Option<Token<'a>> {
+    fn data(&mut self) -> Option<HtmlToken<'a>> {
         loop {
             let found = match self.rest().first()? {
                 b'<' => match self.markup() {
@@ -224,7 +225,7 @@ impl<'a> Tokenizer<'a> {
             return Markup::Nothing;
         };
         self.at = after;
-        Markup::Token(Token::Tag(tag))
+        Markup::Token(HtmlToken::Tag(tag))
     }
 
     fn declaration(&mut self) -> Markup<'a> {
@@ -233,13 +234,13 @@ impl<'a> Tokenizer<'a> {
         let rest = &self.html.as_bytes()[start..];
         if rest.starts_with(b"--") {
             self.at = end_of_comment(self.html.as_bytes(), start + "--".len());
-            Markup::Token(Token::Comment)
+            Markup::Token(HtmlToken::Comment)
         } else if rest.get(..DOCTYPE.len()).is_some_and(|word| word.eq_ignore_ascii_case(DOCTYPE)) {
             let doctype = self.at;
             self.skip_to_end_of_tag();
             let doctype = &self.html[doctype..self.at];
             self.is_xml |= is_of_xhtml(doctype);
-            Markup::Token(Token::Doctype(doctype))
+            Markup::Token(HtmlToken::Doctype(doctype))
         } else if let Some(content) = self.cdata() {
             Markup::Cdata(content)
         } else {
@@ -267,7 +268,7 @@ impl<'a> Tokenizer<'a> {
     /// What only looks like markup is a comment up to the next `>`.
     fn bogus_comment(&mut self) -> Markup<'a> {
         self.skip_to_end_of_tag();
-        Markup::Token(Token::Comment)
+        Markup::Token(HtmlToken::Comment)
     }
 
     fn skip_to_end_of_tag(&mut self) {
@@ -276,9 +277,9 @@ impl<'a> Tokenizer<'a> {
 }
 
 impl<'a> Iterator for Tokenizer<'a> {
-    type Item = Token<'a>;
+    type Item = HtmlToken<'a>;
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<HtmlToken<'a>> {
         if let Some(span) = self.raw {
             if let Some(token) = self.raw_text(span) {
                 return Some(token);
@@ -291,7 +292,7 @@ impl<'a> Iterator for Tokenizer<'a> {
 
 /// What a `<` begins.
 enum Markup<'a> {
-    Token(Token<'a>),
+    Token(HtmlToken<'a>),
     /// Text without markup.
     Cdata(Span),
     /// Something without a token.

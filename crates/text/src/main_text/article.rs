@@ -5,7 +5,7 @@
 
 use dom_query::{Document, NodeData, NodeRef};
 
-use crate::html::page::{Contents, Page};
+use crate::html::page::{ElementContent, HtmlPage};
 
 /// The element in which `dom_smoothie` collects the article.
 const ARTICLE: &str = "#readability-page-1";
@@ -14,7 +14,7 @@ const ARTICLE: &str = "#readability-page-1";
 pub(super) fn text_in(document: &Document) -> Option<String> {
     let selection = document.select_single(ARTICLE);
     let article = selection.nodes().first()?;
-    let mut page = Page::default();
+    let mut page = HtmlPage::default();
     let mut node = Some(*article);
     while let Some(current) = node {
         begin(&mut page, &current);
@@ -24,7 +24,7 @@ pub(super) fn text_in(document: &Document) -> Option<String> {
 }
 
 /// The node after this one and its content; ends the elements that end before it.
-fn next<'a>(page: &mut Page, from: NodeRef<'a>, article: &NodeRef<'_>) -> Option<NodeRef<'a>> {
+fn next<'a>(page: &mut HtmlPage, from: NodeRef<'a>, article: &NodeRef<'_>) -> Option<NodeRef<'a>> {
     let mut node = from;
     loop {
         if let Some(name) = node.qual_name_ref() {
@@ -40,9 +40,11 @@ fn next<'a>(page: &mut Page, from: NodeRef<'a>, article: &NodeRef<'_>) -> Option
     }
 }
 
-fn begin(page: &mut Page, node: &NodeRef<'_>) {
+fn begin(page: &mut HtmlPage, node: &NodeRef<'_>) {
     node.query(|node| match &node.data {
-        NodeData::Element(element) => page.start(element.name.local.as_bytes(), Contents::ByName),
+        NodeData::Element(element) => {
+            page.start(element.name.local.as_bytes(), ElementContent::ByName);
+        }
         NodeData::Text { contents } => page.words(contents),
         NodeData::Document
         | NodeData::Fragment

@@ -24,7 +24,7 @@ use html5ever::{Attribute, LocalName, QualName, ns};
 use crate::html::elements::is_void;
 use crate::html::reference;
 use crate::html::tag::Tag;
-use crate::html::tokenizer::{RawText, Token, Tokenizer};
+use crate::html::tokenizer::{HtmlToken, RawText, Tokenizer};
 
 /// Elements, texts and comments of a page.
 pub(super) const NODES_MAX: usize = 200_000;
@@ -55,25 +55,25 @@ pub(super) fn of(page: &str) -> Option<Document> {
     let mut has_doctype = false;
     while let Some(token) = tokens.next() {
         match token {
-            Token::Text(text) => build.text(text),
-            Token::Characters(first, second) => {
+            HtmlToken::Text(text) => build.text(text),
+            HtmlToken::Characters(first, second) => {
                 let characters = [Some(first), second].into_iter().flatten();
                 build.put(TreeToken::CharacterTokens(characters.collect::<String>().into()));
             }
-            Token::Comment => build.put(TreeToken::CommentToken(StrTendril::new())),
-            Token::Doctype(source) if !has_doctype => {
+            HtmlToken::Comment => build.put(TreeToken::CommentToken(StrTendril::new())),
+            HtmlToken::Doctype(source) if !has_doctype => {
                 has_doctype = true;
                 if let Some(doctype) = doctype(source) {
                     build.put(TreeToken::DoctypeToken(doctype));
                 }
             }
             // Only the first one can count.
-            Token::Doctype(_) => {}
-            Token::Tag(tag) if tokens.is_xml() && tag.self_closing && !is_void(tag.name) => {
+            HtmlToken::Doctype(_) => {}
+            HtmlToken::Tag(tag) if tokens.is_xml() && tag.self_closing && !is_void(tag.name) => {
                 build.tag(&Tag { self_closing: false, ..tag.clone() })?;
                 build.tag(&Tag { self_closing: false, is_end: true, ..tag })?;
             }
-            Token::Tag(tag) => match build.tag(&tag)? {
+            HtmlToken::Tag(tag) => match build.tag(&tag)? {
                 Content::Markup => {}
                 Content::Raw(kind) => tokens.begin_raw(kind, tag.name),
                 Content::Plaintext => tokens.begin_plaintext(),

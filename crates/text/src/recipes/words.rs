@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use crate::features::normalise::normalise;
-use crate::features::runs::{Run, Runs, characters_of};
+use crate::features::runs::{Runs, TextRun, characters_of};
 
 /// The languages whose stop words are removed, by the ISO lists of `stop-words` 0.10.
 const STOP_LANGUAGES: [&str; 11] =
@@ -50,8 +50,8 @@ pub(crate) fn walk(
 fn words(normalised: &str) -> impl Iterator<Item = &str> {
     Runs::of(normalised).flat_map(|run| {
         let (word, cjk) = match run {
-            Run::Word(word) => (Some(word), ""),
-            Run::Cjk(cjk) => (None, cjk),
+            TextRun::Word(word) => (Some(word), ""),
+            TextRun::Cjk(cjk) => (None, cjk),
         };
         word.into_iter().chain(characters_of(cjk))
     })

@@ -31,7 +31,7 @@ const VARIANCE_MIN: f64 = 1e-9;
 
 /// A uniform sample of a stream of vectors, scaled to length 1.
 #[derive(Debug)]
-pub struct Sample {
+pub struct TrainingSample {
     dimensions: usize,
     vectors_max: usize,
     /// One after the other.
@@ -54,7 +54,7 @@ pub enum CannotLearn {
     Model(#[from] BadModel),
 }
 
-impl Sample {
+impl TrainingSample {
     /// An empty sample of vectors of this many dimensions.
     pub fn new(dimensions: u16) -> Self {
         let dimensions = usize::from(dimensions).max(1);
@@ -283,8 +283,8 @@ mod tests {
         (0..count).map(|_| vector()).collect()
     }
 
-    fn sample(vectors: &[Vec<f32>]) -> Sample {
-        let mut sample = Sample::new(u16::try_from(vectors[0].len()).unwrap());
+    fn sample(vectors: &[Vec<f32>]) -> TrainingSample {
+        let mut sample = TrainingSample::new(u16::try_from(vectors[0].len()).unwrap());
         for vector in vectors {
             sample.add(vector);
         }
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_sample_keeps_a_bounded_number_of_vectors_from_all_of_the_stream() {
-        let mut sample = Sample::new(2);
+        let mut sample = TrainingSample::new(2);
         for number in 0..3 * SAMPLE_MAX {
             sample.add(&[1.0, number as f32]);
         }
@@ -376,6 +376,6 @@ mod tests {
             .filter(|vector| f64::from(vector[1] / vector[0]) > 2.0 * SAMPLE_MAX as f64);
         let late = late.count() as f64 / SAMPLE_MAX as f64;
         assert!((0.31..0.36).contains(&late), "{late}");
-        assert_eq!(Sample::new(8_192).vectors_max, SAMPLE_COMPONENTS_MAX / 8_192);
+        assert_eq!(TrainingSample::new(8_192).vectors_max, SAMPLE_COMPONENTS_MAX / 8_192);
     }
 }

@@ -17,14 +17,14 @@ use std::time::Duration;
 use anyhow::Result;
 use nearprint_files::{Checkpoint, Documents, ReadOptions, bytes_total, expand};
 
-use crate::cli::client::{Client, Credentials, DEFAULT_SERVER};
+use crate::cli::client::{Client, ClientCredentials, DEFAULT_SERVER};
 use crate::cli::error_report::ErrorReport;
-use crate::cli::import::batch::{Batch, batches};
-use crate::cli::import::directory::Directory;
+use crate::cli::import::batch::{ImportBatch, batches};
+use crate::cli::import::directory::ImportDirectory;
 use crate::cli::import::groups::Groups;
 use crate::cli::import::interrupt::Interrupt;
-use crate::cli::import::options::{OnError, Options, Reading};
-use crate::cli::import::progress::Progress;
+use crate::cli::import::options::{ImportOptions, OnError, Reading};
+use crate::cli::import::progress::ImportProgress;
 use crate::cli::import::sink::{Destination, Sink};
 use crate::cli::import::state::{self, State};
 use crate::cli::import::summary::Summary;
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     )]
     server: String,
     #[command(flatten)]
-    credentials: Credentials,
+    credentials: ClientCredentials,
     /// Store them in this data directory instead; no service may be running on it
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "data")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    options: Options,
+    options: ImportOptions,
     /// Keep in this file how far the import has come. The same command continues there after it was
     /// interrupted [default: a file in `$XDG_STATE_HOME/nearprint`, or in `~/.local/state/nearprint`]
     #[arg(long, value_name = "FILE", conflicts_with = "groups")]
@@ -124,7 +124,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
     let mut state = open_state(&args, &named, &sink)?;
     let (from, note) = state.as_mut().map_or((None, None), |state| state.resume(&sink));
     let documents = Documents::new(args.paths, args.reading);
-    let progress = Progress::new(total, documents.records().bytes_read());
+    let progress = ImportProgress::new(total, documents.records().bytes_read());
     if let Some(note) = note {
         progress.say(&note);
     }
@@ -168,7 +168,7 @@ fn read(
     mut documents: Documents,
     from: Option<Checkpoint>,
     on_error: OnError,
-) -> (Receiver<Batch>, thread::JoinHandle<Documents>) {
+) -> (Receiver<ImportBatch>, thread::JoinHandle<Documents>) {
     let (sender, received) = mpsc::sync_channel(BATCHES_WAITING_MAX);
     let reader = thread::spawn(move || {
         documents.skip_to(from.unwrap_or_default());
@@ -185,7 +185,7 @@ fn read(
 
 /// An import that is running.
 struct Import {
-    progress: Progress,
+    progress: ImportProgress,
     /// `None` if this import cannot be continued.
     state: Option<State>,
     summary: Summary,
@@ -196,7 +196,7 @@ struct Import {
 
 impl Import {
     /// Stores batches to the last one. An error means that the import ended before that.
-    fn store(&mut self, received: &Receiver<Batch>, sink: &Sink) -> Result<()> {
+    fn store(&mut self, received: &Receiver<ImportBatch>, sink: &Sink) -> Result<()> {
         loop {
             let received = received.recv_timeout(INTERRUPT_INTERVAL);
             if self.interrupt.is_noted() {
@@ -232,7 +232,7 @@ impl Import {
 
 impl Import {
     /// Saves that a batch is stored. The import goes on without a state if that fails.
-    fn save(&mut self, batch: &Batch, replies: &[Result<Reply, String>]) {
+    fn save(&mut self, batch: &ImportBatch, replies: &[Result<Reply, String>]) {
         let Some(mut state) = self.state.take() else { return };
         let sequence = replies.iter().flatten().map(|reply| reply.sequence).max();
         match state.save(batch.upto, (batch.documents.len() + batch.bad.len()) as u64, sequence) {
@@ -295,7 +295,7 @@ fn open(args: &Args) -> Result<Sink> {
     let destination = if args.dry_run {
         Destination::Nowhere
     } else if let Some(data) = &args.data {
-        Destination::Directory(Directory::open(data, args.config.as_deref())?)
+        Destination::Directory(ImportDirectory::open(data, args.config.as_deref())?)
     } else {
         let client = Client::new(&args.server, &args.credentials)?;
         client.copy("/readyz", &mut io::sink())?;

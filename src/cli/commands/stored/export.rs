@@ -10,11 +10,11 @@ use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 
 use super::list::{self, End};
-use super::rows::{Format, Rows};
-use super::selection::Selection;
+use super::rows::{ExportFormat, ExportRows};
+use super::selection::SelectionArgs;
 use crate::cli::client::ServiceArgs;
 use crate::cli::error_report::ErrorReport;
-use crate::cli::import::directory::Directory;
+use crate::cli::import::directory::ImportDirectory;
 use crate::cli::measure::numbers::count;
 
 /// The exit code of a wrong command line.
@@ -31,9 +31,9 @@ pub(crate) struct Args {
     output: PathBuf,
     /// The format [default: by the name of the file, or ndjson]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<ExportFormat>,
     #[command(flatten)]
-    selection: Selection,
+    selection: SelectionArgs,
     /// With their metadata
     #[arg(long)]
     metadata: bool,
@@ -51,9 +51,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
-    let format = args.format.unwrap_or_else(|| Format::of(&args.output));
+    let format = args.format.unwrap_or_else(|| ExportFormat::of(&args.output));
     let is_stdout = args.output == Path::new("-");
-    if is_stdout && format == Format::Parquet {
+    if is_stdout && format == ExportFormat::Parquet {
         let next = "name a file, or use --format ndjson or csv";
         let what = "Parquet is written to files only";
         return Err(ErrorReport::new(what, next).with_code(USAGE).into());
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         let what = format!("there is no data directory {}", data.display());
         return Err(ErrorReport::new(what, "look at the name").into());
     }
-    let directory = Directory::open(data, args.config.as_deref())?;
+    let directory = ImportDirectory::open(data, args.config.as_deref())?;
     let exported = directory
         .get_ndjson(&path)
         .and_then(|lines| export(args, format, &mut io::BufReader::new(lines), out));
@@ -76,18 +76,23 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     exported
 }
 
-fn export(args: &Args, format: Format, lines: &mut dyn BufRead, out: &mut dyn Write) -> Result<()> {
+fn export(
+    args: &Args,
+    format: ExportFormat,
+    lines: &mut dyn BufRead,
+    out: &mut dyn Write,
+) -> Result<()> {
     let progress = ProgressBar::new_spinner();
     let columns = [args.metadata, args.sketch];
     if args.output == Path::new("-") {
-        let mut rows = Rows::to(out, format, columns)?;
+        let mut rows = ExportRows::to(out, format, columns)?;
         let documents = copy(lines, &mut rows, &progress)?;
         rows.finish()?;
         eprintln!("{} documents", count(documents));
         return Ok(());
     }
     let file = args.output.display();
-    let mut rows = Rows::create(&args.output, format, columns)
+    let mut rows = ExportRows::create(&args.output, format, columns)
         .with_context(|| format!("cannot write {file}"))?;
     let copied = copy(lines, &mut rows, &progress);
     progress.finish_and_clear();
@@ -98,7 +103,7 @@ fn export(args: &Args, format: Format, lines: &mut dyn BufRead, out: &mut dyn Wr
 }
 
 /// Copies all documents, and returns their number.
-fn copy(lines: &mut dyn BufRead, rows: &mut Rows<'_>, progress: &ProgressBar) -> Result<u64> {
+fn copy(lines: &mut dyn BufRead, rows: &mut ExportRows<'_>, progress: &ProgressBar) -> Result<u64> {
     let mut documents = 0;
     let end = list::each_line(lines, u64::MAX, &mut |line| {
         rows.add(line)?;

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::client::{self, Client, ServiceArgs};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
-use crate::cli::import::directory::Directory;
+use crate::cli::import::directory::ImportDirectory;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 /// Where the groups are found.
 enum Source {
     Service(Client),
-    Directory(Box<Directory>),
+    Directory(Box<ImportDirectory>),
 }
 
 impl Source {
@@ -165,7 +165,9 @@ impl Document {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let source = match &args.data {
-        Some(data) => Source::Directory(Box::new(Directory::open(data, args.config.as_deref())?)),
+        Some(data) => {
+            Source::Directory(Box::new(ImportDirectory::open(data, args.config.as_deref())?))
+        }
         None => Source::Service(args.service.client()?),
     };
     let shown = find_and_show(args, &source, out);

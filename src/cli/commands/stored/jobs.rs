@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Deserialize;
 
-use super::selection::Selection;
+use super::selection::SelectionArgs;
 use crate::cli::client::{Client, ServiceArgs};
 use crate::cli::columns::{Column, table};
 use crate::cli::measure::numbers::count;
@@ -34,13 +34,13 @@ enum Action {
 
 /// A job of the service.
 #[derive(Debug, Deserialize)]
-pub(super) struct Job {
+pub(super) struct JobReply {
     #[serde(rename = "job")]
     pub(super) number: u64,
     pub(super) kind: String,
-    pub(super) state: State,
+    pub(super) state: JobStateReply,
     #[serde(flatten)]
-    pub(super) selection: Selection,
+    pub(super) selection: SelectionArgs,
     #[serde(default)]
     pub(super) stored_before: Option<u64>,
     #[serde(default)]
@@ -56,7 +56,7 @@ pub(super) struct Job {
 /// Whether a job runs, and how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(super) enum JobStateReply {
     /// It runs, or waits for the one before it.
     Running,
     /// It has seen every document.
@@ -67,7 +67,7 @@ pub(super) enum State {
     Failed,
 }
 
-impl Job {
+impl JobReply {
     /// The job with a number.
     pub(super) fn get(client: &Client, number: u64) -> Result<Self> {
         client.get_json(&format!("/v1/jobs/{number}"))
@@ -76,10 +76,10 @@ impl Job {
     /// How far it has come, or how it ended.
     fn state(&self) -> String {
         match self.state {
-            State::Running => format!("running, {:.0} %", (self.progress * 100.0).floor()),
-            State::Done => "done".to_owned(),
-            State::Cancelled => "cancelled".to_owned(),
-            State::Failed => "failed".to_owned(),
+            JobStateReply::Running => format!("running, {:.0} %", (self.progress * 100.0).floor()),
+            JobStateReply::Done => "done".to_owned(),
+            JobStateReply::Cancelled => "cancelled".to_owned(),
+            JobStateReply::Failed => "failed".to_owned(),
         }
     }
 
@@ -101,19 +101,19 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-const COLUMNS: &[Column<Job>] = &[
+const COLUMNS: &[Column<JobReply>] = &[
     ("job", |job| job.number.to_string()),
-    ("state", Job::state),
+    ("state", JobReply::state),
     ("matched", |job| count(job.matched)),
     ("removed", |job| count(job.removed)),
     ("begun", |job| times::shown_ms(Some(job.begun_at_ms))),
     ("ended", |job| times::shown_ms(job.ended_at_ms)),
-    ("what", Job::what),
+    ("what", JobReply::what),
 ];
 
 #[derive(Debug, Deserialize)]
 struct Jobs {
-    jobs: Vec<Job>,
+    jobs: Vec<JobReply>,
 }
 
 fn list(client: &Client, out: &mut dyn Write) -> Result<()> {
@@ -127,12 +127,14 @@ fn list(client: &Client, out: &mut dyn Write) -> Result<()> {
 }
 
 fn cancel(client: &Client, number: u64, out: &mut dyn Write) -> Result<()> {
-    let job: Job = client.delete_json(&format!("/v1/jobs/{number}"))?;
+    let job: JobReply = client.delete_json(&format!("/v1/jobs/{number}"))?;
     let removed = count(job.removed);
     match job.state {
-        State::Running => writeln!(out, "job {number} ends soon")?,
-        State::Cancelled => writeln!(out, "job {number} is cancelled; it removed {removed}")?,
-        State::Done | State::Failed => {
+        JobStateReply::Running => writeln!(out, "job {number} ends soon")?,
+        JobStateReply::Cancelled => {
+            writeln!(out, "job {number} is cancelled; it removed {removed}")?;
+        }
+        JobStateReply::Done | JobStateReply::Failed => {
             writeln!(out, "job {number} had ended already; it removed {removed}")?;
         }
     }
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_job_says_what_it_removes_and_how_far_it_has_come() {
-        let job = |more: serde_json::Value| -> Job {
+        let job = |more: serde_json::Value| -> JobReply {
             let mut job = json!({
                 "job": 7, "kind": "purge", "state": "running", "dry_run": false, "matched": 12_345,
                 "removed": 12_000, "progress": 0.456, "begun_at_ms": 0, "ended_at_ms": null,

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufWriter, Write};
 
 use anyhow::{Result, anyhow};
 
-use super::selection::Selection;
+use super::selection::SelectionArgs;
 use crate::cli::client::{self, ServiceArgs};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
@@ -20,7 +20,7 @@ const ERROR: &[u8] = b"{\"error\":";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    selection: Selection,
+    selection: SelectionArgs,
     /// List at most this many documents
     #[arg(long, value_name = "COUNT")]
     limit: Option<u64>,
@@ -46,12 +46,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 }
 
 /// The path of a stream of documents, with metadata and with sketches or without.
-pub(super) fn path(selection: &Selection, [metadata, sketch]: [bool; 2]) -> String {
+pub(super) fn path(selection: &SelectionArgs, [metadata, sketch]: [bool; 2]) -> String {
     let include: Vec<&str> = [("metadata", metadata), ("sketch", sketch)]
         .into_iter()
         .filter_map(|(part, is_wanted)| is_wanted.then_some(part))
         .collect();
-    let Selection { namespace, all_namespaces, prefix } = selection;
+    let SelectionArgs { namespace, all_namespaces, prefix } = selection;
     client::path(
         "/v1/documents",
         &[

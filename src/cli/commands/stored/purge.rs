@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::jobs::{Job, State};
-use super::selection::Selection;
+use super::jobs::{JobReply, JobStateReply};
+use super::selection::SelectionArgs;
 use crate::cli::client::{self, Client, ServiceArgs};
 use crate::cli::confirmation;
 use crate::cli::error_report::ErrorReport;
@@ -42,7 +42,7 @@ const STEPS: u64 = 1_000;
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    selection: Selection,
+    selection: SelectionArgs,
     /// Only documents stored before this time: 2026-03-01 (in UTC), 2026-03-01T12:00:00Z, or
     /// seconds since 1970
     #[arg(long, value_name = "TIME", value_parser = times::parse)]
@@ -63,7 +63,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let client = args.service.client()?;
     confirm(args, &client)?;
-    let job: Job = client.post_json("/v1/purge", &request(args))?;
+    let job: JobReply = client.post_json("/v1/purge", &request(args))?;
     if args.detach {
         writeln!(out, "job {}", job.number)?;
         eprintln!(
@@ -108,7 +108,7 @@ fn request(args: &Args) -> Value {
     let mut field = |name: &str, value: Option<Value>| {
         request.extend(value.map(|value| (name.to_owned(), value)));
     };
-    let Selection { namespace, all_namespaces, prefix } = &args.selection;
+    let SelectionArgs { namespace, all_namespaces, prefix } = &args.selection;
     field("namespace", namespace.as_ref().map(|name| json!(name)));
     field("all_namespaces", all_namespaces.then(|| json!(true)));
     field("prefix", prefix.as_ref().map(|prefix| json!(prefix)));
@@ -120,21 +120,21 @@ fn request(args: &Args) -> Value {
 /// What happens while a job runs.
 enum Event {
     /// A look at the job.
-    Look(Result<Job>),
+    Look(Result<JobReply>),
     /// Ctrl-C.
     Interrupt,
 }
 
 /// Shows the progress of a job until it has ended.
-fn watch(client: Client, mut job: Job) -> Result<Job> {
+fn watch(client: Client, mut job: JobReply) -> Result<JobReply> {
     let number = job.number;
     let (events, received) = mpsc::channel();
     send_interrupt(events.clone()).context("cannot wait for an interrupt")?;
     let bar = bar(&job);
-    if job.state == State::Running {
+    if job.state == JobStateReply::Running {
         thread::spawn(move || send_looks(&client, number, &events));
     }
-    while job.state == State::Running {
+    while job.state == JobStateReply::Running {
         job = match received.recv().expect("the looks end with the job, or with an error") {
             Event::Look(Ok(job)) => job,
             Event::Look(Err(error)) => {
@@ -166,8 +166,8 @@ fn send_looks(client: &Client, number: u64, events: &Sender<Event>) {
     loop {
         client::wait(pause);
         pause = (pause * 2).min(pause_max);
-        let look = Job::get(client, number);
-        let is_last = !look.as_ref().is_ok_and(|job| job.state == State::Running);
+        let look = JobReply::get(client, number);
+        let is_last = !look.as_ref().is_ok_and(|job| job.state == JobStateReply::Running);
         if events.send(Event::Look(look)).is_err() || is_last {
             return;
         }
@@ -190,7 +190,7 @@ fn send_interrupt(events: Sender<Event>) -> io::Result<()> {
 }
 
 /// A progress bar, on a terminal only.
-fn bar(job: &Job) -> ProgressBar {
+fn bar(job: &JobReply) -> ProgressBar {
     let template = "{bar:30} {percent:>3}%  {msg}";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     let bar = ProgressBar::new(STEPS).with_style(style.progress_chars("=> "));
@@ -199,19 +199,19 @@ fn bar(job: &Job) -> ProgressBar {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "the progress is not negative")]
-fn show(bar: &ProgressBar, job: &Job) {
+fn show(bar: &ProgressBar, job: &JobReply) {
     bar.set_position((job.progress * 1_000.0) as u64);
     bar.set_message(format!("{} matched, {} removed", count(job.matched), count(job.removed)));
 }
 
 /// The end of a job.
-fn report(job: &Job, out: &mut dyn Write) -> Result<()> {
+fn report(job: &JobReply, out: &mut dyn Write) -> Result<()> {
     let (matched, removed) = (documents(job.matched), documents(job.removed));
     match job.state {
-        State::Done if job.dry_run => {
+        JobStateReply::Done if job.dry_run => {
             writeln!(out, "{matched} would be removed; none was, as this is a dry run")?;
         }
-        State::Done => {
+        JobStateReply::Done => {
             writeln!(out, "removed {removed}")?;
             if job.matched > job.removed {
                 let gone = documents(job.matched - job.removed);
@@ -221,11 +221,11 @@ fn report(job: &Job, out: &mut dyn Write) -> Result<()> {
                 )?;
             }
         }
-        State::Running | State::Cancelled => {
+        JobStateReply::Running | JobStateReply::Cancelled => {
             let what = format!("job {} was cancelled; it removed {removed}", job.number);
             return Err(ErrorReport::new(what, "purge again to remove the rest").into());
         }
-        State::Failed => {
+        JobStateReply::Failed => {
             let what = format!("job {} failed; it removed {removed}", job.number);
             let next = "the log of the service says why; purge again to remove the rest";
             return Err(ErrorReport::new(what, next).into());

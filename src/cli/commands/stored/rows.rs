@@ -19,7 +19,7 @@ const BATCH: usize = 8_192;
 
 /// The format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
+pub(super) enum ExportFormat {
     /// The lines of `GET /v1/documents`
     Ndjson,
     /// A table with a header
@@ -28,7 +28,7 @@ pub(super) enum Format {
     Parquet,
 }
 
-impl Format {
+impl ExportFormat {
     /// The format that the name of a file says.
     pub(super) fn of(path: &Path) -> Self {
         let inner = match Compression::of(path) {
@@ -66,19 +66,23 @@ enum Sink<'a> {
 }
 
 /// Rows that are being written.
-pub(super) struct Rows<'a> {
-    format: Format,
+pub(super) struct ExportRows<'a> {
+    format: ExportFormat,
     /// Whether there are metadata, and sketches.
     more: [bool; 2],
     sink: Sink<'a>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> ExportRows<'a> {
     /// To an open sink; not Parquet.
     ///
     /// # Errors
     /// Those of the sink.
-    pub(super) fn to(sink: &'a mut dyn Write, format: Format, more: [bool; 2]) -> io::Result<Self> {
+    pub(super) fn to(
+        sink: &'a mut dyn Write,
+        format: ExportFormat,
+        more: [bool; 2],
+    ) -> io::Result<Self> {
         let sink = Sink::Open(Box::new(BufWriter::new(sink)));
         let mut rows = Self { format, more, sink };
         rows.begin()?;
@@ -89,12 +93,12 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub(super) fn create(path: &Path, format: Format, more: [bool; 2]) -> io::Result<Self> {
+    pub(super) fn create(path: &Path, format: ExportFormat, more: [bool; 2]) -> io::Result<Self> {
         let sink = match format {
-            Format::Parquet => {
+            ExportFormat::Parquet => {
                 Sink::Parquet(Box::new(Columns::new(AtomicFile::create(path, None)?, more)?))
             }
-            Format::Ndjson | Format::Csv => {
+            ExportFormat::Ndjson | ExportFormat::Csv => {
                 Sink::File(AtomicFile::create(path, Compression::of(path))?)
             }
         };
@@ -104,7 +108,7 @@ impl<'a> Rows<'a> {
     }
 
     fn begin(&mut self) -> io::Result<()> {
-        if self.format != Format::Csv {
+        if self.format != ExportFormat::Csv {
             return Ok(());
         }
         let mut header = "namespace,id,fingerprint,sequence,stored_at_ms,expires_at".to_owned();
@@ -127,7 +131,7 @@ impl<'a> Rows<'a> {
     /// # Errors
     /// Those of the sink, and `InvalidData` if the line is no document.
     pub(super) fn add(&mut self, line: &[u8]) -> io::Result<()> {
-        if self.format == Format::Ndjson {
+        if self.format == ExportFormat::Ndjson {
             return self.write(line);
         }
         let document: Document<'_> = serde_json::from_slice(line)?;

@@ -13,7 +13,7 @@ use crate::cli::printable::printable;
 /// everything.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, clap::Args)]
 #[serde(default)]
-pub(super) struct Selection {
+pub(super) struct SelectionArgs {
     /// The namespace; without it, the default one
     #[arg(
         long,
@@ -30,7 +30,7 @@ pub(super) struct Selection {
     pub(super) prefix: Option<String>,
 }
 
-impl fmt::Display for Selection {
+impl fmt::Display for SelectionArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
             _ if self.all_namespaces => f.write_str("all namespaces")?,

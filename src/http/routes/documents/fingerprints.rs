@@ -13,9 +13,9 @@ use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{DocumentsReply, FingerprintDocumentsReply, RemovedReply};
 use crate::http::request::parameters;
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    FingerprintPageParameters, NamespaceParameter, Parts, last_of_path, named, page_limit,
+    FingerprintPageParameters, NamespaceParameter, SelectionParts, last_of_path, named, page_limit,
     sequence_of,
 };
 use crate::http::service::Service;
@@ -29,13 +29,13 @@ use crate::metrics;
         body = FingerprintDocumentsReply<'_>), Problems))]
 pub(crate) async fn get_fingerprint(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: FingerprintPageParameters = parameters::read(request.uri().query())?;
     let fingerprint = fingerprint_of(request.uri())?;
     let (limit, after) = (page_limit(parameters.limit)?, sequence_of(parameters.after));
-    let parts = Parts::of(parameters.include.as_ref());
+    let parts = SelectionParts::of(parameters.include.as_ref());
     let namespace = named(parameters.namespace);
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
     let (bytes_max, share) = service.replies.page();
@@ -56,7 +56,7 @@ pub(crate) async fn get_fingerprint(
         Problems))]
 pub(crate) async fn delete_fingerprint(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
     let parameters: NamespaceParameter = parameters::read(request.uri().query())?;

@@ -13,11 +13,11 @@ use nearprint_engine::{GroupsJob, GroupsState, PageOptions};
 use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::groups::{GroupsJobReply, GroupsJobsReply, GroupsReply, MembersReply};
-use crate::http::request::body::{self, Kind};
+use crate::http::request::body::{self, ContentKind};
 use crate::http::request::document_fields::HitPart;
 use crate::http::request::json;
 use crate::http::request::parameters::{self, NoParameters};
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{GroupsBody, GroupsPageParameters, page_limit};
 use crate::http::service::Service;
 
@@ -30,12 +30,12 @@ use crate::http::service::Service;
     responses((status = 202, description = "The job", body = GroupsJobReply), Problems))]
 pub(crate) async fn post_groups(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<(StatusCode, Json<GroupsJobReply>), Problem> {
     let (head, stream) = request.into_parts();
     let NoParameters {} = parameters::read(head.uri.query())?;
-    if body::kind(&head.headers, "application/json")? != Kind::Json {
+    if body::kind(&head.headers, "application/json")? != ContentKind::Json {
         let detail = "This resource takes application/json.";
         return Err(body::unsupported(detail.to_owned()));
     }
@@ -53,7 +53,7 @@ pub(crate) async fn post_groups(
     responses((status = 200, description = "The jobs", body = GroupsJobsReply), Problems))]
 pub(crate) async fn get_groups_jobs(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     _: NoParameters,
 ) -> Json<GroupsJobsReply> {
     let jobs = service.engine.groups_jobs().into_iter().filter(|job| reaches(&reach, job));
@@ -66,7 +66,7 @@ pub(crate) async fn get_groups_jobs(
     responses((status = 200, description = "The job", body = GroupsReply<'_>), Problems))]
 pub(crate) async fn get_groups(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: GroupsPageParameters = parameters::read(request.uri().query())?;
@@ -86,7 +86,7 @@ pub(crate) async fn get_groups(
     responses((status = 200, description = "A page", body = MembersReply<'_>), Problems))]
 pub(crate) async fn get_group(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: GroupsPageParameters = parameters::read(request.uri().query())?;
@@ -115,7 +115,7 @@ pub(crate) async fn get_group(
     responses((status = 200, description = "The job as it was", body = GroupsJobReply), Problems))]
 pub(crate) async fn delete_groups(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     uri: Uri,
     _: NoParameters,
 ) -> Result<Json<GroupsJobReply>, Problem> {
@@ -133,7 +133,7 @@ fn page(parameters: &GroupsPageParameters, limit: usize, bytes_max: usize) -> (u
 }
 
 /// The job with a number, unless the request does not reach its documents.
-fn find(service: &Service, reach: &Reach, number: u64) -> Result<GroupsJob, Problem> {
+fn find(service: &Service, reach: &NamespaceAccess, number: u64) -> Result<GroupsJob, Problem> {
     let job = service.engine.groups_job(number);
     job.filter(|job| reaches(reach, job)).ok_or_else(not_found)
 }
@@ -145,12 +145,12 @@ fn not_found() -> Problem {
     Problem::new(Code::GroupsNotFound, detail)
 }
 
-fn reaches(reach: &Reach, job: &GroupsJob) -> bool {
+fn reaches(reach: &NamespaceAccess, job: &GroupsJob) -> bool {
     match &job.request.reach {
-        nearprint_engine::Reach::Namespace(namespace) => {
+        nearprint_engine::NamespaceFilter::Namespace(namespace) => {
             reach.admits(namespace.as_ref().map(Namespace::as_str))
         }
-        nearprint_engine::Reach::All => reach.check_all().is_ok(),
+        nearprint_engine::NamespaceFilter::All => reach.check_all().is_ok(),
     }
 }
 

@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{DocumentReply, DocumentsReply};
-use crate::http::request::reach::Reach;
-use crate::http::request::selection::{ListParameters, Parts, named, page_limit};
+use crate::http::request::reach::NamespaceAccess;
+use crate::http::request::selection::{ListParameters, SelectionParts, named, page_limit};
 use crate::http::request::{body, parameters};
 use crate::http::routes::documents::{single, stream};
 use crate::http::service::Service;
@@ -38,7 +38,7 @@ pub(crate) enum DocumentOrPage<'a> {
         Problems))]
 pub(crate) async fn get_documents(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: ListParameters = parameters::read(request.uri().query())?;
@@ -59,10 +59,10 @@ pub(crate) async fn get_documents(
 async fn page(
     service: &Service,
     parameters: &ListParameters,
-    reach: &Reach,
+    reach: &NamespaceAccess,
 ) -> Result<Response, Problem> {
     let (limit, query) = (page_limit(parameters.limit)?, parameters.query(reach)?);
-    let parts = Parts::of(parameters.include.as_ref());
+    let parts = SelectionParts::of(parameters.include.as_ref());
     let (bytes_max, share) = service.replies.page();
     let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
     Ok(service.replies.answer_shorter(DocumentsReply::new(&page, parts), share))

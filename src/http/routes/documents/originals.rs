@@ -11,9 +11,9 @@ use crate::http::problem::Problem;
 use crate::http::reply::documents::OriginalsReply;
 use crate::http::request::document_fields::HitPart;
 use crate::http::request::parameters;
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    Order, OriginalsParameters, Parts, PlaceIn, namespaces, page_limit,
+    Order, OriginalsParameters, PlaceIn, SelectionParts, namespaces, page_limit,
 };
 use crate::http::service::Service;
 
@@ -26,7 +26,7 @@ use crate::http::service::Service;
     responses((status = 200, description = "A page", body = OriginalsReply<'_>), Problems))]
 pub(crate) async fn get_originals(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: OriginalsParameters = parameters::read(request.uri().query())?;
@@ -38,7 +38,7 @@ pub(crate) async fn get_originals(
     let reach = namespaces(parameters.namespace, parameters.all_namespaces, &reach)?;
     let after = parameters.after.map(|PlaceIn(number, sequence)| (number, sequence));
     let metadata = parameters.include.is_some_and(|include| include.has(&HitPart::Metadata));
-    let parts = Parts { metadata, sketch: false };
+    let parts = SelectionParts { metadata, sketch: false };
     let (bytes_max, share) = service.replies.page();
     let query = OriginalsQuery { reach, order, after };
     let page = service.engine.originals(query, parts.page(limit, bytes_max)).await?;

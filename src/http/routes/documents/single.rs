@@ -13,7 +13,7 @@ use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::documents::{DocumentReply, RemovedReply};
 use crate::http::request::parameters;
-use crate::http::request::reach::Reach;
+use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{IdParameters, NamespaceParameter, last_of_path, named};
 use crate::http::service::Service;
 use crate::metrics;
@@ -24,7 +24,7 @@ use crate::metrics;
     responses((status = 200, description = "The document", body = DocumentReply<'_>), Problems))]
 pub(crate) async fn get_document(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Response, Problem> {
     let (namespace, id) = of_path(&request)?;
@@ -40,7 +40,7 @@ pub(crate) async fn get_document(
         Problems))]
 pub(crate) async fn delete_document(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
     let (namespace, id) = of_path(&request)?;
@@ -54,7 +54,7 @@ pub(crate) async fn delete_document(
         Problems))]
 pub(crate) async fn delete_document_by_parameter(
     State(service): State<Arc<Service>>,
-    reach: Reach,
+    reach: NamespaceAccess,
     request: Request,
 ) -> Result<Json<RemovedReply>, Problem> {
     let parameters: IdParameters = parameters::read(request.uri().query())?;
@@ -67,7 +67,7 @@ pub(crate) async fn delete_document_by_parameter(
 /// Shows the document with an id.
 pub(super) async fn show(
     service: &Service,
-    reach: &Reach,
+    reach: &NamespaceAccess,
     namespace: Option<&Namespace>,
     id: &DocumentId,
 ) -> Result<Response, Problem> {
@@ -82,7 +82,7 @@ pub(super) async fn show(
 
 async fn remove(
     service: &Service,
-    reach: &Reach,
+    reach: &NamespaceAccess,
     namespace: Option<Namespace>,
     id: DocumentId,
 ) -> Result<Json<RemovedReply>, Problem> {

@@ -6,9 +6,9 @@ use nearprint_engine::DocumentStream;
 use crate::http::batch::context::last_line;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::DocumentReply;
-use crate::http::reply::streamed::{self, Pieces};
-use crate::http::request::reach::Reach;
-use crate::http::request::selection::{ListParameters, Parts};
+use crate::http::reply::streamed::{self, ReplyPieces};
+use crate::http::request::reach::NamespaceAccess;
+use crate::http::request::selection::{ListParameters, SelectionParts};
 use crate::http::service::Service;
 
 /// Lines are sent once they fill this.
@@ -22,21 +22,21 @@ const DOCUMENTS_READ: usize = 16;
 pub(super) fn respond(
     service: &Service,
     parameters: &ListParameters,
-    reach: &Reach,
+    reach: &NamespaceAccess,
 ) -> Result<Response, Problem> {
     if parameters.limit.is_some() {
         let detail = "A stream has no limit; without Accept: application/x-ndjson there are pages.";
         return Err(Problem::invalid("limit", detail));
     }
     let query = parameters.query(reach)?;
-    let parts = Parts::of(parameters.include.as_ref());
+    let parts = SelectionParts::of(parameters.include.as_ref());
     let permit = service.export_permit()?;
     let documents = service.engine.stream(query);
     streamed::respond(permit, "application/x-ndjson", move |pieces| send(documents, parts, pieces))
 }
 
 /// Sends the lines until the end, or until the client is gone.
-fn send(mut documents: DocumentStream, parts: Parts, pieces: &Pieces) {
+fn send(mut documents: DocumentStream, parts: SelectionParts, pieces: &ReplyPieces) {
     let mut lines = Vec::with_capacity(PIECE_BYTES);
     loop {
         let read = match documents.next_documents(DOCUMENTS_READ) {

@@ -187,7 +187,7 @@ fn invalid() -> io::Error {
 mod tests {
     use super::*;
     use crate::machine::jobs::Progress;
-    use crate::machine::jobs::{Purge, Reach};
+    use crate::machine::jobs::{NamespaceFilter, Purge};
 
     #[test]
     fn it_comes_back_as_it_went_in_and_any_cut_is_refused() {
@@ -204,8 +204,8 @@ mod tests {
             stored_before_ms: Some(7),
             dry_run: false,
         };
-        jobs.begin(Sequence::new(5), purge(Reach::All), 40);
-        jobs.begin(Sequence::new(9), purge(Reach::Namespace(None)), 50);
+        jobs.begin(Sequence::new(5), purge(NamespaceFilter::All), 40);
+        jobs.begin(Sequence::new(9), purge(NamespaceFilter::Namespace(None)), 50);
         let progress = Progress { job: 9, through: Sequence::new(8), matched: 4, removed: 3 };
         jobs.note(progress, Sequence::new(10));
         jobs.end(5, JobState::Cancelled, 60);

@@ -2,7 +2,7 @@
 
 use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Sample, Sketch};
 use nearprint_index::levels::posting::Posting;
-use nearprint_index::scope::Scope;
+use nearprint_index::scope::Visibility;
 use nearprint_index::view::{DocumentCounts, Located, Near, View};
 
 use super::probe::Probe;
@@ -59,7 +59,7 @@ pub(crate) enum Stage {
 pub(super) struct Matching<'a> {
     view: &'a View,
     own: Option<Located>,
-    scope: Scope,
+    scope: Visibility,
     query: Fingerprint,
     margins: Option<&'a Margins>,
     /// `None` if nothing can be verified.
@@ -72,7 +72,7 @@ impl<'a> Matching<'a> {
         view: &'a View,
         probe: &Probe<'a>,
         own: Option<Located>,
-        scope: Scope,
+        scope: Visibility,
     ) -> Self {
         let verifier = Verifier::of(probe).filter(|_| view.may_have_sketches());
         let (query, margins) = (probe.document.fingerprint, probe.margins);
@@ -137,7 +137,7 @@ pub(crate) fn others(
     view: &View,
     fingerprint: Fingerprint,
     own: Option<Located>,
-    scope: Scope,
+    scope: Visibility,
 ) -> impl Iterator<Item = Posting> + '_ {
     let own = own.filter(|own| own.masked == scope.masked(fingerprint)).map(|own| own.posting);
     view.documents_of(fingerprint, scope).filter(move |posting| Some(*posting) != own)

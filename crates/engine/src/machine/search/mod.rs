@@ -25,7 +25,7 @@ use matching::{Matching, Stage, Verifier};
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 use nearprint_index::levels::delta::DeltaEvent;
 use nearprint_index::levels::posting::Posting;
-use nearprint_index::scope::Scope;
+use nearprint_index::scope::Visibility;
 use nearprint_index::view::{Likely, Located, Near, View};
 use smallvec::SmallVec;
 
@@ -67,7 +67,7 @@ pub(crate) struct Search {
     /// The last change that it has seen.
     pub since: Sequence,
     /// The documents that it has seen.
-    pub scope: Scope,
+    pub scope: Visibility,
     /// The document with the probe's id at that time, whatever its age.
     pub own: Option<Located>,
     /// The matches: those that count first, then by distance, age, fingerprint; where the first hit
@@ -91,8 +91,8 @@ pub(crate) struct Search {
 
 /// Whether an earlier scope sees what a later one sees, of what is stored at both times. They differ
 /// if documents expired in between, became too old, or if the namespace began.
-fn sees_the_same(view: &View, earlier: &Scope, later: &Scope) -> bool {
-    let same_time = Scope { now_s: later.now_s, ..*earlier } == *later;
+fn sees_the_same(view: &View, earlier: &Visibility, later: &Visibility) -> bool {
+    let same_time = Visibility { now_s: later.now_s, ..*earlier } == *later;
     same_time && (earlier.now_s == later.now_s || view.first_expiry().is_none())
 }
 

@@ -1,7 +1,7 @@
 //! Searches for bare fingerprints, whose replies are distances.
 
 use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint_index::scope::Scope;
+use nearprint_index::scope::Visibility;
 use nearprint_index::view::View;
 
 use crate::document::Sequence;
@@ -12,7 +12,7 @@ pub(crate) struct PackedSearch {
     /// The last change that it has seen.
     pub since: Sequence,
     /// The documents that it has seen.
-    pub scope: Scope,
+    pub scope: Visibility,
     /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
     pub nearest: Vec<u8>,
 }
@@ -26,7 +26,7 @@ impl PackedSearch {
         view: &View,
         fingerprints: &[Fingerprint],
         distance: Distance,
-        scope: Scope,
+        scope: Visibility,
     ) -> Self {
         let nearest = nearest(view, fingerprints, distance, scope);
         Self { since: view.sequence(), scope, nearest }
@@ -34,7 +34,7 @@ impl PackedSearch {
 
     /// Whether it is too old to be brought up to date from memory, or saw other documents than
     /// those in scope now: search again.
-    pub(crate) fn is_stale(&self, view: &View, scope: &Scope) -> bool {
+    pub(crate) fn is_stale(&self, view: &View, scope: &Visibility) -> bool {
         view.may_have_lost_since(self.since) || !super::sees_the_same(view, &self.scope, scope)
     }
 }
@@ -44,7 +44,7 @@ pub(crate) fn nearest(
     view: &View,
     fingerprints: &[Fingerprint],
     distance: Distance,
-    scope: Scope,
+    scope: Visibility,
 ) -> Vec<u8> {
     let nearest = view.nearest(fingerprints, distance, scope);
     nearest.map(|nearest| nearest.map_or(NO_HIT, Distance::get)).collect()

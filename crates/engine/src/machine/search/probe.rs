@@ -3,7 +3,7 @@
 use nearprint_fingerprint::Margins;
 use nearprint_index::levels::ids::IdKey;
 use nearprint_index::likely::LIKELY_DISTANCE_MAX;
-use nearprint_index::scope::{NamespaceKey, Scope};
+use nearprint_index::scope::{NamespaceKey, Visibility};
 use nearprint_index::view::View;
 
 use crate::document::Document;
@@ -41,7 +41,7 @@ impl<'a> Probe<'a> {
         Self { document, margins, key, namespace, criteria, at_ms }
     }
 
-    pub(super) fn scope(&self, view: &View) -> Scope {
+    pub(super) fn scope(&self, view: &View) -> Visibility {
         view.scope(self.namespace, self.at_ms, self.criteria.max_age_s)
     }
 

@@ -7,11 +7,11 @@ use crate::storage::disk::DiskFile;
 use crate::storage::error::{BadFrame, Damage, StorageError};
 use crate::storage::header::Seed;
 use crate::storage::journal::frame::{
-    FRAME_HEADER_BYTES, FrameHeader, Record, RecordRef, decode_header,
+    FRAME_HEADER_BYTES, FrameHeader, RecordRef, StoredRecord, decode_header,
 };
 use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
 use crate::storage::journal::index::{STRIDE_BYTES, SparseIndex};
-use crate::storage::journal::window::Window;
+use crate::storage::journal::window::OpenWindow;
 
 /// One read covers the distance of two index entries and a usual record after it.
 const READ_BYTES: usize = STRIDE_BYTES as usize + 1024;
@@ -107,7 +107,7 @@ impl JournalFile {
     ) -> Result<u64, StorageError> {
         let mut index = self.empty_index();
         let length = self.file.len()?;
-        let mut window = Window::new(&*self.file, WALK_BYTES);
+        let mut window = OpenWindow::new(&*self.file, WALK_BYTES);
         let mut chain = None;
         let mut changes = 0;
         while index.end < length {
@@ -139,9 +139,9 @@ impl JournalFile {
         sequence: u64,
         next_file: Option<u64>,
         seed: Seed,
-    ) -> Result<Record, StorageError> {
+    ) -> Result<StoredRecord, StorageError> {
         let mut offset = self.locate(sequence, next_file, seed)?;
-        let mut window = Window::new(&*self.file, READ_BYTES);
+        let mut window = OpenWindow::new(&*self.file, READ_BYTES);
         let bad = |offset, why| self.damaged(offset, sequence, Damage::Frame(why));
         loop {
             let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
@@ -156,7 +156,7 @@ impl JournalFile {
             if header.next_sequence() > sequence {
                 let frame = window.frame(offset, seed)?.map_err(|why| bad(offset, why))?;
                 let (first, count) = (header.sequence, header.count);
-                return Ok(Record { first, count, payload: frame.payload.to_vec() });
+                return Ok(StoredRecord { first, count, payload: frame.payload.to_vec() });
             }
             offset = offset.saturating_add(header.frame_bytes() as u64);
         }
@@ -209,7 +209,7 @@ impl JournalFile {
     fn build_index(&self, seed: Seed) -> Result<SparseIndex, StorageError> {
         let mut index = self.empty_index();
         let length = self.file.len()?;
-        let mut window = Window::new(&*self.file, WALK_BYTES);
+        let mut window = OpenWindow::new(&*self.file, WALK_BYTES);
         while index.end < length {
             let header = decode_header(window.at(index.end, FRAME_HEADER_BYTES)?, seed)
                 .map_err(Damage::Frame)

@@ -92,7 +92,7 @@ impl RecordRef<'_> {
 
 /// A record of the journal, as a reader returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct StoredRecord {
     /// The sequence of its first change.
     pub first: u64,
     /// How many consecutive changes it stands for, at least 1.

@@ -2,11 +2,11 @@
 
 use crate::storage::disk::DiskFile;
 use crate::storage::error::{Damage, StorageError};
-use crate::storage::header::{BadHeader, Format, Identity, header_bytes};
+use crate::storage::header::{BadHeader, FileFormat, Identity, header_bytes};
 use crate::storage::names::{journal_name, pack_name, record_range};
 
-const JOURNAL: Format = Format { magic: *b"\x89npjrnl\n", version: 1 };
-const PACK: Format = Format { magic: *b"\x89nppack\n", version: 1 };
+const JOURNAL: FileFormat = FileFormat { magic: *b"\x89npjrnl\n", version: 1 };
+const PACK: FileFormat = FileFormat { magic: *b"\x89nppack\n", version: 1 };
 
 /// The length of a journal file's header.
 pub(crate) const JOURNAL_HEADER_BYTES: usize = header_bytes(2);

@@ -14,7 +14,7 @@ use crate::storage::error::StorageError;
 use crate::storage::export::ExportFile;
 use crate::storage::header::Seed;
 use crate::storage::journal::file::JournalFile;
-use crate::storage::journal::frame::{FrameHeader, Record};
+use crate::storage::journal::frame::{FrameHeader, StoredRecord};
 
 /// The size of the journal, packs included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Records {
     /// # Errors
     /// [`StorageError::NoRecord`], [`StorageError::Reclaimed`], [`StorageError::Damaged`],
     /// [`StorageError::Io`].
-    pub fn read(&self, sequence: u64) -> Result<Record, StorageError> {
+    pub fn read(&self, sequence: u64) -> Result<StoredRecord, StorageError> {
         let files = self.shared.files.load();
         let after = files.partition_point(|file| file.first() <= sequence);
         let Some(file) = after.checked_sub(1).and_then(|index| files.get(index)) else {

@@ -15,11 +15,11 @@ use crate::storage::disk::{Disk, DiskFile, read_in_pieces};
 use crate::storage::error::{MissingRecords, StorageError};
 use crate::storage::header::Identity;
 use crate::storage::journal::file::JournalFile;
-use crate::storage::journal::frame::{FRAME_HEADER_BYTES, MAGIC, Record, RecordRef};
+use crate::storage::journal::frame::{FRAME_HEADER_BYTES, MAGIC, RecordRef, StoredRecord};
 use crate::storage::journal::header::RecordHeader;
 use crate::storage::journal::pack::PackWriter;
 use crate::storage::journal::recovery::{scan, scan_newest};
-use crate::storage::journal::window::Window;
+use crate::storage::journal::window::OpenWindow;
 use crate::storage::names::{RecordFile, RecordFiles, temporary_name};
 
 /// The size of a read.
@@ -118,7 +118,7 @@ impl Finding {
         }
         if self.next > self.first {
             let mut writer = PackWriter::create(disk, *identity, self.first)?;
-            for Record { first, count, payload } in &records {
+            for StoredRecord { first, count, payload } in &records {
                 writer.push(RecordRef { first: *first, count: *count, payload })?;
             }
             drop(writer.finish(self.next, chain.unwrap_or(self.chain))?);
@@ -219,7 +219,7 @@ fn examine_file(
 /// What can be read of a file.
 struct Intact {
     /// In their order.
-    records: Vec<Record>,
+    records: Vec<StoredRecord>,
     /// The sequence after the last one that a frame mentions.
     end: u64,
 }
@@ -232,7 +232,7 @@ fn intact(
 ) -> Result<Intact, StorageError> {
     let (seed, length) = (identity.seed(), file.len()?);
     let (mut first, mut end) = (range.start, range.start);
-    let mut window = Window::new(file, CHUNK_BYTES);
+    let mut window = OpenWindow::new(file, CHUNK_BYTES);
     let (mut records, mut offset) = (Vec::new(), 0);
     while offset < length {
         let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
@@ -251,7 +251,7 @@ fn intact(
         if let Some(record) = frame.record().filter(|_| in_range) {
             first = header.next_sequence();
             let RecordRef { first, count, payload } = record;
-            records.push(Record { first, count, payload: payload.to_vec() });
+            records.push(StoredRecord { first, count, payload: payload.to_vec() });
         }
         offset += header.frame_bytes() as u64;
     }

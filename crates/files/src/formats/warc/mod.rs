@@ -10,7 +10,7 @@ mod payload;
 use memchr::memmem;
 
 use crate::context::{File, too_long};
-use crate::entry::{DOCUMENT_BYTES_MAX, Item, Other, Place, Raw, Record};
+use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, Other, Place, Raw};
 use crate::mapping::{BodyKind, Fields, Value};
 use crate::source::Window;
 
@@ -180,8 +180,12 @@ impl Archive {
         self.number += 1;
         self.dropped = content;
         match payload::kind(&Headers::parse(&header)) {
-            payload::Kind::Other(what) => Ok(Record::Other(Other { place, raw: Raw::None, what })),
-            payload::Kind::Response | payload::Kind::Page(_) => Err(place.bad(too_long())),
+            payload::PayloadKind::Other(what) => {
+                Ok(FileRecord::Other(Other { place, raw: Raw::None, what }))
+            }
+            payload::PayloadKind::Response | payload::PayloadKind::Page(_) => {
+                Err(place.bad(too_long()))
+            }
         }
     }
 

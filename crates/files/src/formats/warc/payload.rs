@@ -14,7 +14,7 @@ use crate::entry::DOCUMENT_BYTES_MAX;
 use crate::mapping::BodyKind;
 
 /// What a record may hold, by its header alone.
-pub(super) enum Kind {
+pub(super) enum PayloadKind {
     /// A response of HTTP.
     Response,
     /// A page or a text by itself.
@@ -35,22 +35,22 @@ const XHTML: &str = "application/xhtml+xml";
 const NO_PAGES: &str = "web records that are no pages or texts";
 
 /// What a record may hold.
-pub(super) fn kind(headers: &Headers<'_>) -> Kind {
+pub(super) fn kind(headers: &Headers<'_>) -> PayloadKind {
     let content_type = headers.get("content-type").unwrap_or_default();
     let content_type = media_type(&content_type);
-    let page = || body_kind(&content_type).map_or(Kind::Other(NO_PAGES), Kind::Page);
+    let page = || body_kind(&content_type).map_or(PayloadKind::Other(NO_PAGES), PayloadKind::Page);
     match headers.get("warc-type").unwrap_or_default().to_ascii_lowercase().as_str() {
         "response" if content_type == "application/http" || content_type.is_empty() => {
-            Kind::Response
+            PayloadKind::Response
         }
         // wget describes itself in resources.
-        "resource" if is_description(headers) => Kind::Other("web metadata records"),
+        "resource" if is_description(headers) => PayloadKind::Other("web metadata records"),
         "response" | "resource" | "conversion" => page(),
-        "request" => Kind::Other("web requests"),
-        "metadata" => Kind::Other("web metadata records"),
-        "revisit" => Kind::Other("web revisits"),
-        "warcinfo" => Kind::Other("descriptions of web archives"),
-        _ => Kind::Other("web records of other types"),
+        "request" => PayloadKind::Other("web requests"),
+        "metadata" => PayloadKind::Other("web metadata records"),
+        "revisit" => PayloadKind::Other("web revisits"),
+        "warcinfo" => PayloadKind::Other("descriptions of web archives"),
+        _ => PayloadKind::Other("web records of other types"),
     }
 }
 
@@ -65,9 +65,9 @@ fn is_description(headers: &Headers<'_>) -> bool {
 /// The page is encoded in a way that cannot be decoded, or is above the limit.
 pub(super) fn read(headers: &Headers<'_>, content: &[u8]) -> Result<Payload, String> {
     match kind(headers) {
-        Kind::Other(what) => Ok(Payload::Other(what)),
-        Kind::Response => response(content),
-        Kind::Page(kind) => {
+        PayloadKind::Other(what) => Ok(Payload::Other(what)),
+        PayloadKind::Response => response(content),
+        PayloadKind::Page(kind) => {
             let content_type = headers.get("content-type").unwrap_or_default();
             Ok(page(kind, content, &content_type))
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::context::{Context, RecordForm};
-use crate::entry::{Body, Record};
+use crate::entry::{Body, FileRecord};
 use crate::mapping::Mapping;
 
 /// Id and content of each page, the names of other records, or what is wrong with them.
@@ -21,7 +21,7 @@ fn read(bytes: &[u8], piece: usize) -> Vec<String> {
     let mut archive = Archive::new(file, Window::new(source));
     archive.bytes_max = 400;
     let shown = |item: Item| match item {
-        Ok(Record::Document(entry)) => {
+        Ok(FileRecord::Document(entry)) => {
             let id = entry.id.unwrap_or_default();
             match entry.body {
                 Body::Text(text) => format!("{id} text {text}"),
@@ -31,7 +31,7 @@ fn read(bytes: &[u8], piece: usize) -> Vec<String> {
                 }
             }
         }
-        Ok(Record::Other(other)) => other.what.to_owned(),
+        Ok(FileRecord::Other(other)) => other.what.to_owned(),
         Err(bad) => bad.to_string(),
     };
     archive.map(shown).collect()

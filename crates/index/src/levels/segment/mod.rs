@@ -27,7 +27,7 @@ use crate::permutation::Permuted;
 use crate::plan::{Key, TablePlan};
 use crate::tables::partition::PARTITIONS;
 use crate::tables::table::Number;
-use crate::tables::table::build::Counts;
+use crate::tables::table::build::EntryCounts;
 
 /// An immutable level of the index.
 #[derive(Debug)]
@@ -35,12 +35,12 @@ pub struct Segment {
     sorted: Sorted,
     oldest: Postings,
     /// By number.
-    groups: Vec<Group>,
+    groups: Vec<NamespaceGroup>,
     later: Postings,
     ids: IdTable,
     removals: Removals,
     /// By key.
-    resets: Vec<Reset>,
+    resets: Vec<ResetEntry>,
     /// The number of fingerprints that it adds to the older levels, once counted.
     added: OnceLock<i64>,
 }
@@ -48,7 +48,7 @@ pub struct Segment {
 /// The later postings of a fingerprint with several documents: they end where the next group
 /// starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct NamespaceGroup {
     pub(crate) number: Number,
     pub(crate) start: u32,
     /// The number of its listed postings, including the oldest.
@@ -59,7 +59,7 @@ pub(crate) struct Group {
 
 /// Every document of a fingerprint older than `sequence` is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Reset {
+pub struct ResetEntry {
     /// The fingerprint.
     pub value: Permuted,
     /// The change that forgot it.
@@ -68,7 +68,7 @@ pub struct Reset {
 
 /// The effect of one level on the documents of one fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
+pub struct PostingTally {
     /// The reset that removed all older documents.
     pub reset: Option<Sequence>,
     /// Documents put minus documents removed, since the reset if there is one.
@@ -80,14 +80,14 @@ pub struct Tally {
     pub namespace: NamespaceNumber,
 }
 
-impl Default for Tally {
+impl Default for PostingTally {
     /// Of no document.
     fn default() -> Self {
         Self { reset: None, documents: 0, listed: 0, namespace: NamespaceNumber::NONE }
     }
 }
 
-impl Tally {
+impl PostingTally {
     /// Of documents that were put.
     fn of(postings: &[Posting]) -> Self {
         let namespaces = postings.iter().map(|posting| posting.group_namespace());
@@ -136,8 +136,8 @@ impl Bytes {
 
 impl Segment {
     /// Its effect on the documents of a fingerprint.
-    pub fn tally(&self, value: Permuted) -> Tally {
-        let mut tally = Tally::default();
+    pub fn tally(&self, value: Permuted) -> PostingTally {
+        let mut tally = PostingTally::default();
         if let Some(number) = self.sorted.find(value) {
             let oldest = self.oldest.get(number as usize);
             (tally.documents, tally.listed) = (1, i64::from(oldest.is_listed));
@@ -228,9 +228,11 @@ impl Segment {
             tables: self.sorted.bytes() as u64,
             postings: (self.oldest.bytes()
                 + self.later.bytes()
-                + self.groups.capacity() * size_of::<Group>()) as u64,
+                + self.groups.capacity() * size_of::<NamespaceGroup>())
+                as u64,
             ids: self.ids.bytes() as u64,
-            removals: (self.removals.bytes() + self.resets.capacity() * size_of::<Reset>()) as u64,
+            removals: (self.removals.bytes() + self.resets.capacity() * size_of::<ResetEntry>())
+                as u64,
         }
     }
 
@@ -269,12 +271,12 @@ impl Segment {
         self.removals.all()
     }
 
-    pub(crate) fn resets(&self) -> &[Reset] {
+    pub(crate) fn resets(&self) -> &[ResetEntry] {
         &self.resets
     }
 
     /// The parts of an image other than the table, ids, removals and resets.
-    pub(crate) fn postings_parts(&self) -> (&Postings, &[Group], &Postings) {
+    pub(crate) fn postings_parts(&self) -> (&Postings, &[NamespaceGroup], &Postings) {
         (&self.oldest, &self.groups, &self.later)
     }
 
@@ -319,33 +321,36 @@ impl Segment {
 
 /// Takes the rows of a new segment in ascending order of key.
 #[derive(Debug)]
-pub struct Builder {
-    sorted: sorted::Builder,
+pub struct SegmentBuilder {
+    sorted: sorted::SortedBuilder,
     order: TablePlan,
     oldest: Postings,
-    groups: Vec<Group>,
+    groups: Vec<NamespaceGroup>,
     later: Vec<Posting>,
     removals: Vec<Removal>,
-    resets: Vec<Reset>,
+    resets: Vec<ResetEntry>,
 }
 
-impl Builder {
+impl SegmentBuilder {
     /// A builder of a small segment with about `count` fingerprints, whose postings share `common`.
     pub fn small(distance_max: Distance, count: usize, common: Common) -> Self {
-        Self::new(sorted::Builder::small(distance_max, count), common)
+        Self::new(sorted::SortedBuilder::small(distance_max, count), common)
     }
 
     /// A builder of a large segment with these counts.
-    pub fn large(counts: &Counts, common: Common) -> Self {
-        Self::new(sorted::Builder::large(counts), common)
+    pub fn large(counts: &EntryCounts, common: Common) -> Self {
+        Self::new(sorted::SortedBuilder::large(counts), common)
     }
 
     /// Builders of the partitions of a large segment, if it has partitions.
-    pub fn partitions(counts: &Counts, common: Common) -> Option<[Self; PARTITIONS]> {
-        Some(sorted::Builder::partitions(counts)?.map(|partition| Self::new(partition, common)))
+    pub fn partitions(counts: &EntryCounts, common: Common) -> Option<[Self; PARTITIONS]> {
+        Some(
+            sorted::SortedBuilder::partitions(counts)?
+                .map(|partition| Self::new(partition, common)),
+        )
     }
 
-    fn new(sorted: sorted::Builder, common: Common) -> Self {
+    fn new(sorted: sorted::SortedBuilder, common: Common) -> Self {
         Self {
             oldest: Postings::new(common, sorted.numbers()),
             order: sorted.order(),
@@ -364,18 +369,18 @@ impl Builder {
             let number = self.sorted.push(key);
             self.oldest.set(number as usize, *oldest);
             if !later.is_empty() {
-                let Tally { listed, namespace, .. } = Tally::of(&row.postings);
+                let PostingTally { listed, namespace, .. } = PostingTally::of(&row.postings);
                 let (listed, is_uniform) =
                     (listed.unsigned_abs() as u32, namespace != NamespaceNumber::MIXED);
                 let start = self.later.len() as u32;
                 self.later.extend(later);
-                self.groups.push(Group { number, start, listed, is_uniform });
+                self.groups.push(NamespaceGroup { number, start, listed, is_uniform });
             }
         }
         if !row.removals.is_empty() || row.reset.is_some() {
             let value = self.order.value(key);
             self.removals.extend(row.removals.iter().map(|&posting| Removal { value, posting }));
-            self.resets.extend(row.reset.map(|sequence| Reset { value, sequence }));
+            self.resets.extend(row.reset.map(|sequence| ResetEntry { value, sequence }));
         }
     }
 
@@ -407,16 +412,19 @@ impl Builder {
 }
 
 /// Groups and their later postings in the order of their numbers.
-fn by_number(mut groups: Vec<Group>, postings: &[Posting]) -> (Vec<Group>, Postings) {
+fn by_number(
+    mut groups: Vec<NamespaceGroup>,
+    postings: &[Posting],
+) -> (Vec<NamespaceGroup>, Postings) {
     let mut ends: Vec<u32> = groups.iter().skip(1).map(|group| group.start).collect();
     ends.push(postings.len() as u32);
-    let mut ends: Vec<(Group, u32)> = groups.drain(..).zip(ends).collect();
+    let mut ends: Vec<(NamespaceGroup, u32)> = groups.drain(..).zip(ends).collect();
     ends.sort_unstable_by_key(|(group, _)| group.number);
     let common = postings.iter().copied().map(Common::of).reduce(Common::and);
     let mut later = Postings::new(common.unwrap_or(Common::NONE), postings.len());
     let mut next = 0;
     for (group, end) in ends {
-        groups.push(Group { start: next as u32, ..group });
+        groups.push(NamespaceGroup { start: next as u32, ..group });
         for &posting in &postings[group.start as usize..end as usize] {
             later.set(next, posting);
             next += 1;
@@ -429,14 +437,15 @@ fn by_number(mut groups: Vec<Group>, postings: &[Posting]) -> (Vec<Group>, Posti
 impl Segment {
     pub(crate) fn from_parts(
         sorted: Sorted,
-        (oldest, groups, later): (Postings, Vec<Group>, Postings),
+        (oldest, groups, later): (Postings, Vec<NamespaceGroup>, Postings),
         ids: IdTable,
-        (removals, resets): (Vec<Removal>, Vec<Reset>),
+        (removals, resets): (Vec<Removal>, Vec<ResetEntry>),
     ) -> Option<Self> {
         let order = sorted.order();
         let numbers = sorted.numbers();
-        let in_order = |a: &Group, b: &Group| a.number < b.number && a.start < b.start;
-        let within = |group: &Group| {
+        let in_order =
+            |a: &NamespaceGroup, b: &NamespaceGroup| a.number < b.number && a.start < b.start;
+        let within = |group: &NamespaceGroup| {
             (group.number as usize) < numbers && (group.start as usize) < later.len()
         };
         let sound = oldest.len() >= numbers
@@ -499,9 +508,9 @@ impl Row {
     }
 
     /// The tally of the row.
-    pub fn tally(&self) -> Tally {
-        let (put, removed) = (Tally::of(&self.postings), Tally::of(&self.removals));
-        Tally {
+    pub fn tally(&self) -> PostingTally {
+        let (put, removed) = (PostingTally::of(&self.postings), PostingTally::of(&self.removals));
+        PostingTally {
             reset: self.reset,
             documents: put.documents - removed.documents,
             listed: put.listed - removed.listed,

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use crate::levels::ids::IdTable;
 use crate::levels::posting::{Posting, Postings};
 use crate::levels::segment::removals::{Removal, Removals};
-use crate::levels::segment::{Group, Segment, by_number};
+use crate::levels::segment::{NamespaceGroup, Segment, by_number};
 use crate::levels::sorted::Sorted;
 use crate::plan::head;
 use crate::tables::partition::{PARTITIONS, Partition};
@@ -16,7 +16,7 @@ use crate::tables::table::split::Places;
 use crate::tables::table::{Number, Table};
 
 /// Groups with their later postings, while they are collected.
-type Gathered = (Vec<Group>, Vec<Posting>);
+type Gathered = (Vec<NamespaceGroup>, Vec<Posting>);
 
 impl Segment {
     /// Splits the segment into partitions, in order, which together have its content. `None` if its
@@ -29,7 +29,7 @@ impl Segment {
         for (at, group) in self.groups.iter().enumerate() {
             let (partition, number) = places.in_partition(group.number);
             let later = self.later_of(at).map(|at| self.later.get(at));
-            gather(&mut gathered[partition], Group { number, ..*group }, later);
+            gather(&mut gathered[partition], NamespaceGroup { number, ..*group }, later);
         }
         let (mut gathered, mut partitions) = (gathered.into_iter(), Partition::ALL.into_iter());
         let mut segments = tables.map(|table| {
@@ -89,7 +89,7 @@ impl Segment {
             for (of, group) in partition.groups.iter().enumerate() {
                 let later = partition.later_of(of).map(|of| partition.later.get(of));
                 let number = places.in_whole(at, group.number);
-                gather(&mut gathered, Group { number, ..*group }, later);
+                gather(&mut gathered, NamespaceGroup { number, ..*group }, later);
             }
         }
         let (groups, later) = by_number(gathered.0, &gathered.1);
@@ -176,8 +176,8 @@ impl Segment {
 }
 
 /// Adds a group and its later postings.
-fn gather(gathered: &mut Gathered, group: Group, later: impl Iterator<Item = Posting>) {
+fn gather(gathered: &mut Gathered, group: NamespaceGroup, later: impl Iterator<Item = Posting>) {
     let (groups, postings) = gathered;
-    groups.push(Group { start: postings.len() as u32, ..group });
+    groups.push(NamespaceGroup { start: postings.len() as u32, ..group });
     postings.extend(later);
 }

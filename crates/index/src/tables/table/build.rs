@@ -18,11 +18,11 @@ use crate::tables::table::{Extra, Number, Table};
 impl Table {
     /// Builds the table of distinct keys, ascending.
     pub fn build(plan: TablePlan, role: usize, keys: &[Key]) -> Self {
-        let mut counts = Counts::new(plan, keys.len() as u64);
+        let mut counts = EntryCounts::new(plan, keys.len() as u64);
         for &key in keys {
             counts.add(key);
         }
-        let mut builder = Builder::new(role, &counts);
+        let mut builder = TableBuilder::new(role, &counts);
         for &key in keys {
             builder.push(key);
         }
@@ -36,7 +36,7 @@ const SKEWED: f64 = 3.0;
 
 /// The number of entries of each range of a table to be built.
 #[derive(Debug)]
-pub struct Counts {
+pub struct EntryCounts {
     plan: TablePlan,
     expected: u64,
     /// That of entries without skew.
@@ -46,7 +46,7 @@ pub struct Counts {
     ranges: Vec<u32>,
 }
 
-impl Counts {
+impl EntryCounts {
     /// No entries yet, with about `count` expected.
     pub fn new(plan: TablePlan, count: u64) -> Self {
         let plain = Geometry::of(plan, count);
@@ -114,7 +114,7 @@ impl Counts {
 
 /// Takes the keys of a new table in ascending order.
 #[derive(Debug)]
-pub struct Builder {
+pub struct TableBuilder {
     table: Table,
     /// Where the lines of each partition end, since an entry that overflows stays in its partition;
     /// for the last one including the lines behind the last home.
@@ -128,9 +128,9 @@ pub struct Builder {
     extra_lines: Vec<Line>,
 }
 
-impl Builder {
+impl TableBuilder {
     /// A builder of a table with these counts.
-    pub fn new(role: usize, counts: &Counts) -> Self {
+    pub fn new(role: usize, counts: &EntryCounts) -> Self {
         let (geometry, directory, homes) = counts.directory();
         let mut table = Table::empty(counts.plan, role, geometry);
         table.directory = directory;
@@ -144,7 +144,7 @@ impl Builder {
 
     /// Builders of its partitions, if it has partitions. Their tables can be joined without
     /// copying.
-    pub fn partitions(role: usize, counts: &Counts) -> Option<[Self; PARTITIONS]> {
+    pub fn partitions(role: usize, counts: &EntryCounts) -> Option<[Self; PARTITIONS]> {
         let (geometry, directory, _) = counts.directory();
         let mut whole = Table::empty(counts.plan, role, geometry);
         whole.directory = directory;

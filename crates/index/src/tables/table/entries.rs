@@ -7,14 +7,14 @@ use crate::tables::table::{Number, Table};
 
 impl Table {
     /// All entries, ascending by key, with their numbers.
-    pub fn entries(&self) -> Entries<'_> {
-        Entries::new(self)
+    pub fn entries(&self) -> TableEntries<'_> {
+        TableEntries::new(self)
     }
 }
 
 /// The entries of a table, ascending by key.
 #[derive(Debug)]
-pub struct Entries<'a> {
+pub struct TableEntries<'a> {
     table: &'a Table,
     range: usize,
     /// The next line, the next slot in it, and a head near its entries.
@@ -26,7 +26,7 @@ pub struct Entries<'a> {
     extra_at: Option<(u32, u32)>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> TableEntries<'a> {
     fn new(table: &'a Table) -> Self {
         let range = table.directory.iter().position(|range| range >> 32 > 0).unwrap_or(0);
         let near = table.homes().first_head_in(range, 0);
@@ -72,7 +72,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-impl Iterator for Entries<'_> {
+impl Iterator for TableEntries<'_> {
     type Item = (Key, Number);
 
     #[inline]

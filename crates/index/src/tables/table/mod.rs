@@ -17,7 +17,7 @@ pub(crate) mod split;
 
 use std::ops::RangeInclusive;
 
-use crate::kernel::scan::{self, Found, Pattern, SCAN_MAX};
+use crate::kernel::scan::{self, LineMatches, Pattern, SCAN_MAX};
 use crate::kernel::{self, Simd};
 use crate::memory::array::Array;
 use crate::permutation::Permuted;
@@ -149,7 +149,7 @@ impl Table {
     fn compare_lines(&self, probe: &Probe<'_>, found: &mut impl FnMut(Permuted)) {
         let Probe { visits, pattern, .. } = *probe;
         let lines = &*self.lines;
-        let mut scanned = Found::default();
+        let mut scanned = LineMatches::default();
         for first in (0..visits.len()).step_by(SCAN_MAX) {
             let at = &visits[first..visits.len().min(first + SCAN_MAX)];
             scan::scan(probe.simd, lines, at, pattern, &mut scanned);
@@ -203,7 +203,7 @@ impl Table {
     fn find_in(&self, (lines, at): (&[Line], u32), key: Key) -> Option<u32> {
         let layout = self.geometry.layout;
         let pattern = Pattern { low: low(key), distance: 0, slots: layout.slots };
-        let mut scanned = Found::default();
+        let mut scanned = LineMatches::default();
         scan::scan(Simd::best(), lines, &[at], pattern, &mut scanned);
         let line = &lines[at as usize];
         let filled = (1_u32 << line.count()) - 1;
@@ -483,7 +483,7 @@ impl Table {
                 self.visit_extra(probe, visit, found);
             }
         }
-        let mut scanned = Found::default();
+        let mut scanned = LineMatches::default();
         for first in (0..count).step_by(SCAN_MAX) {
             let at = &at[first..count.min(first + SCAN_MAX)];
             scan::scan(probe.simd, &self.lines, at, probe.pattern, &mut scanned);
@@ -497,7 +497,7 @@ impl Table {
     #[cold]
     fn visit_extra(&self, probe: &Probe<'_>, visit: usize, found: &mut impl FnMut(Permuted)) {
         let Some(extra) = self.extra_of(probe.visits[visit]) else { return };
-        let (end, mut scanned) = (extra.first + extra.count, Found::default());
+        let (end, mut scanned) = (extra.first + extra.count, LineMatches::default());
         for first in (extra.first..end).step_by(SCAN_MAX) {
             let at: [u32; SCAN_MAX] = std::array::from_fn(|i| first + i as u32);
             let at = &at[..SCAN_MAX.min((end - first) as usize)];

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::plan::Plan;
 use crate::tables::partition::Partition;
-use crate::tables::table::build::{Builder, Counts};
+use crate::tables::table::build::{EntryCounts, TableBuilder};
 use crate::tables::table::*;
 
 /// Fingerprints that crowd in some places: whole runs of heads that are the same or next to each
@@ -152,13 +152,13 @@ proptest! {
         values in crowded(),
     ) {
         let table = build((role, plan), &values);
-        let mut counts = Counts::new(plan, values.len() as u64);
+        let mut counts = EntryCounts::new(plan, values.len() as u64);
         table.entries().for_each(|(key, _)| counts.add(key));
-        let mut builders = Builder::partitions(role, &counts).expect("a new table has partitions");
+        let mut builders = TableBuilder::partitions(role, &counts).expect("a new table has partitions");
         for (key, _) in table.entries() {
             builders[Partition::of(head(key)).index()].push(key);
         }
-        let partitions = builders.map(Builder::finish);
+        let partitions = builders.map(TableBuilder::finish);
         prop_assert!(partitions.iter().all(Table::is_sound));
         let (joined, _) = Table::joined(partitions.each_ref());
         prop_assert_eq!(&*joined.directory, &*table.directory);

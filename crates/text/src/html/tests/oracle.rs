@@ -10,7 +10,7 @@ use html5ever::tokenizer::{
 use proptest::prelude::*;
 
 use crate::html::elements::{self, RAW};
-use crate::html::tokenizer::{RawText, Token, Tokenizer};
+use crate::html::tokenizer::{HtmlToken, RawText, Tokenizer};
 
 /// A token in the form that both tokenizers can give.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,15 +41,15 @@ fn ours(html: &str) -> Vec<Seen> {
     let mut tokens = Tokenizer::new(html);
     while let Some(token) = tokens.next() {
         match token {
-            Token::Text(text) => see_text(&mut seen, text),
-            Token::Characters(first, second) => {
+            HtmlToken::Text(text) => see_text(&mut seen, text),
+            HtmlToken::Characters(first, second) => {
                 let text: String = [Some(first), second].into_iter().flatten().collect();
                 see_text(&mut seen, &text);
             }
-            Token::Comment => seen.push(Seen::Comment),
-            Token::Doctype(_) => seen.push(Seen::Doctype),
-            Token::Tag(tag) if tag.is_end => seen.push(Seen::End { name: name_of(tag.name) }),
-            Token::Tag(tag) => {
+            HtmlToken::Comment => seen.push(Seen::Comment),
+            HtmlToken::Doctype(_) => seen.push(Seen::Doctype),
+            HtmlToken::Tag(tag) if tag.is_end => seen.push(Seen::End { name: name_of(tag.name) }),
+            HtmlToken::Tag(tag) => {
                 let name = name_of(tag.name);
                 if let Some(element) = elements::raw(name.as_bytes()) {
                     tokens.begin_raw(RAW[element].1, tag.name);

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use nearprint_engine::machine::query::SearchKind;
-use nearprint_files::dedup::choice::Keep;
+use nearprint_files::dedup::choice::KeepBy;
 use nearprint_files::dedup::grouping;
 use nearprint_fingerprint::Distance;
 
-use crate::cli::client::Credentials;
+use crate::cli::client::ClientCredentials;
 use crate::cli::document::MethodArgs;
 use crate::cli::import::options::{OnError, Reading};
 use crate::cli::measure::arguments::{count, distance};
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL|DIR")]
     pub(super) against: Option<String>,
     #[command(flatten)]
-    pub(super) credentials: Credentials,
+    pub(super) credentials: ClientCredentials,
     /// Which document of a group to keep: first, last, longest, max:FIELD (with the largest number
     /// in it), none
     #[arg(long, value_name = "RULE", default_value = "first")]
@@ -78,8 +78,8 @@ pub(crate) struct Args {
     pub(super) min_similarity: f64,
     /// How texts are searched: exact finds only what is within the distance; likely also finds most
     /// near-duplicates beyond it, if their sketches agree
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = Search::Likely)]
-    pub(super) search: Search,
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = SearchRule::Likely)]
+    pub(super) search: SearchRule,
     #[command(flatten)]
     pub(super) method: MethodArgs,
     /// How many threads make fingerprints and search [default: one for each core]
@@ -100,12 +100,12 @@ pub(crate) struct Args {
 
 /// The value of `--search`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Search {
+pub(super) enum SearchRule {
     Likely,
     Exact,
 }
 
-impl Search {
+impl SearchRule {
     /// Its name in the API.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl Search {
 /// The value of `--keep`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeepRule {
-    pub(super) keep: Keep,
+    pub(super) keep: KeepBy,
     pub(super) field: Option<String>,
 }
 
@@ -135,13 +135,13 @@ impl FromStr for KeepRule {
     fn from_str(rule: &str) -> Result<Self, Self::Err> {
         let of = |keep| Ok(Self { keep, field: None });
         match rule {
-            "first" => of(Keep::First),
-            "last" => of(Keep::Last),
-            "longest" => of(Keep::Longest),
-            "none" => of(Keep::None),
+            "first" => of(KeepBy::First),
+            "last" => of(KeepBy::Last),
+            "longest" => of(KeepBy::Longest),
+            "none" => of(KeepBy::None),
             _ => match rule.strip_prefix("max:") {
                 Some(field) if !field.is_empty() => {
-                    Ok(Self { keep: Keep::Largest, field: Some(field.to_owned()) })
+                    Ok(Self { keep: KeepBy::Largest, field: Some(field.to_owned()) })
                 }
                 _ => Err("it is first, last, longest, max:FIELD or none"),
             },

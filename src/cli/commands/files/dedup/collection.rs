@@ -12,12 +12,12 @@ use crate::cli::client::{self, Client};
 use crate::cli::commands::files::dedup::args::Args;
 use crate::cli::document;
 use crate::cli::error_report::ErrorReport;
-use crate::cli::import::directory::Directory;
+use crate::cli::import::directory::ImportDirectory;
 use crate::cli::reply::Reply;
 
 enum Place {
     Service(Client),
-    Directory(Box<Directory>),
+    Directory(Box<ImportDirectory>),
 }
 
 /// A collection.
@@ -43,7 +43,7 @@ impl Collection {
                 let next = "name a data directory, or the URL of a service: http://127.0.0.1:7878";
                 return Err(ErrorReport::new(what, next).into());
             }
-            Place::Directory(Box::new(Directory::open(path, None)?))
+            Place::Directory(Box::new(ImportDirectory::open(path, None)?))
         };
         let path = client::path(
             "/v1/query/batch",

@@ -19,20 +19,20 @@ use crate::cli::error_report::ErrorReport;
 use crate::cli::import::batch::batches;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::OnError;
-use crate::cli::import::progress::Progress;
+use crate::cli::import::progress::ImportProgress;
 use crate::cli::measure::memory;
 use crate::cli::measure::numbers::{bytes, count};
 use nearprint_files::dedup::choice::Choice;
 use nearprint_files::dedup::copy::{Copied, Copy, CopyError, Stamps};
-use nearprint_files::dedup::grouping::{Criteria, Groups, Index};
-use nearprint_files::dedup::outputs::Written;
+use nearprint_files::dedup::grouping::{DuplicateGroups, GroupingCriteria, Index};
+use nearprint_files::dedup::outputs::WrittenFiles;
 use nearprint_files::dedup::report::Report;
 use nearprint_files::dedup::revisit;
 use nearprint_files::dedup::scan::{
     DOCUMENT_BYTES, FIXED_BYTES, Known, ScanError, Scanned, Watcher, Wishes,
 };
 use nearprint_files::dedup::tables::{Pairs, write_groups};
-use nearprint_files::{Documents, ReadOptions, RecordForm, Records, bytes_total, expand};
+use nearprint_files::{Documents, FileRecords, ReadOptions, RecordForm, bytes_total, expand};
 use nearprint_fingerprint::MinResemblance;
 
 pub(crate) use args::Args;
@@ -46,7 +46,7 @@ const MEMORY_MIN: u64 = FIXED_BYTES + (4 << 20);
 
 /// Shows how far a pass has come.
 struct Shown<'a> {
-    progress: Progress,
+    progress: ImportProgress,
     interrupt: &'a Interrupt,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
             let (is_marked, revisits) = (args.mark, args.revisit);
             let copy = Copy { scanned: &scanned, choice: &choice, is_marked, revisits };
             let (copied, written) = copied(&args, target, copy, (options, &stamps), &interrupt)?;
-            Some(summary::Copy { path, is_marked, copied, written })
+            Some(summary::CopySummary { path, is_marked, copied, written })
         }
         _ => None,
     };
@@ -115,7 +115,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
 fn write_tables(
     args: &Args,
     (scanned, index): (&Scanned, &Index),
-    (groups, choice): (&Groups, &Choice),
+    (groups, choice): (&DuplicateGroups, &Choice),
 ) -> Result<()> {
     let cannot = |path: &Path| format!("cannot write {}", path.display());
     if let Some(path) = &args.groups {
@@ -200,7 +200,7 @@ fn scan(args: &Args, options: ReadOptions, interrupt: &Interrupt) -> Result<Scan
     };
     let mut documents = Documents::new(args.paths.clone(), options);
     let total = bytes_total(&args.paths)?;
-    let progress = Progress::new(total, documents.records().bytes_read());
+    let progress = ImportProgress::new(total, documents.records().bytes_read());
     let mut shown = Shown { progress, interrupt };
     let scanned = Scanned::of(&mut documents, &wishes, &mut shown);
     shown.progress.end();
@@ -237,7 +237,7 @@ fn known(
     let collection = Collection::open(collection, args)?;
     let mut documents = Documents::new(args.paths.clone(), options);
     let total = bytes_total(&args.paths)?;
-    let mut progress = Progress::new(total, documents.records().bytes_read());
+    let mut progress = ImportProgress::new(total, documents.records().bytes_read());
     let (mut all, mut number) = (BTreeMap::new(), 0);
     let mut look_up = || -> Result<()> {
         for batch in batches(&mut documents, args.on_error) {
@@ -258,8 +258,8 @@ fn known(
     looked_up.map(|()| all)
 }
 
-fn criteria(args: &Args) -> Criteria {
-    Criteria {
+fn criteria(args: &Args) -> GroupingCriteria {
+    GroupingCriteria {
         distance: args.distance,
         min_resemblance: MinResemblance::of_similarity(args.min_similarity),
         search: args.search.kind(),
@@ -268,7 +268,11 @@ fn criteria(args: &Args) -> Criteria {
 }
 
 /// The groups, and the index that found them.
-fn search(args: &Args, scanned: &Scanned, interrupt: &Interrupt) -> Result<(Groups, Index)> {
+fn search(
+    args: &Args,
+    scanned: &Scanned,
+    interrupt: &Interrupt,
+) -> Result<(DuplicateGroups, Index)> {
     let template = "{msg}  {bar:30} {percent:>3}%, {eta} left";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     let bar = ProgressBar::new(0).with_style(style.progress_chars("=> "));
@@ -297,7 +301,7 @@ fn copied(
     copy: Copy<'_>,
     (options, stamps): (ReadOptions, &Stamps),
     interrupt: &Interrupt,
-) -> Result<(Copied, Written)> {
+) -> Result<(Copied, WrittenFiles)> {
     let path = args.output.as_deref().unwrap_or(Path::new("")).display();
     let failed = |error: CopyError| {
         let next = match &error {
@@ -311,8 +315,8 @@ fn copied(
     let mut outputs = target.open(copy.is_marked).map_err(|error| failed(error.into()))?;
     let total = bytes_total(&args.paths)?;
     let options = ReadOptions { form: RecordForm::Raw, ..options };
-    let mut records = Records::new(args.paths.clone(), options);
-    let progress = Progress::new(total, records.bytes_read());
+    let mut records = FileRecords::new(args.paths.clone(), options);
+    let progress = ImportProgress::new(total, records.bytes_read());
     let mut shown = Shown { progress, interrupt };
     let written = copy.write(&mut records, &mut outputs, &mut shown);
     shown.progress.end();

@@ -4,24 +4,24 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use nearprint_files::dedup::copy::Copied;
-use nearprint_files::dedup::outputs::Written;
+use nearprint_files::dedup::outputs::WrittenFiles;
 use nearprint_files::dedup::report::{Largest, Report};
 
 use crate::cli::measure::numbers::{bytes, count, ratio};
 use crate::cli::printable::printable;
 
 /// What was copied, and where to.
-pub(super) struct Copy<'a> {
+pub(super) struct CopySummary<'a> {
     pub(super) path: &'a Path,
     pub(super) is_marked: bool,
     pub(super) copied: Copied,
-    pub(super) written: Written,
+    pub(super) written: WrittenFiles,
 }
 
 /// Shows what was found, and what was copied.
 pub(super) fn show(
     report: &Report,
-    copy: Option<&Copy<'_>>,
+    copy: Option<&CopySummary<'_>>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let part = |of: u64, all: u64| 100.0 * ratio(of, all.max(1));
@@ -47,7 +47,7 @@ pub(super) fn show(
     if report.failed > 0 {
         row("failed", report.failed, "could not be read".to_owned())?;
     }
-    if let Some(Copy { path, is_marked, copied, written }) = copy {
+    if let Some(CopySummary { path, is_marked, copied, written }) = copy {
         let what = if *is_marked { "marked documents" } else { "documents" };
         let (path, size) = (path.display(), bytes(written.bytes));
         let files = match written.files {
