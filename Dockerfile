@@ -51,7 +51,8 @@ RUN cargo build --release --locked
 COPY . .
 # Cargo rebuilds only files that are newer than its last build, which built the skeleton.
 RUN find . -name '*.rs' -exec touch {} + \
- && cargo build --release --locked
+ && cargo build --release --locked \
+ && tools/separate-symbols target/release/nearprint
 
 FROM base
 COPY --from=builder /build/target/release/nearprint /usr/local/bin/nearprint

@@ -10,7 +10,7 @@ use nearprint_bench::data::{Queries, Stored, view_of};
 use nearprint_bench::random::Stream;
 use nearprint_fingerprint::Distance;
 use nearprint_index::levels::ids::{IdKey, IdTable};
-use nearprint_index::scope::Visibility;
+use nearprint_index::visibility::Visibility;
 
 const SIZES: [u64; 2] = [10_000, 1_000_000];
 const IDS: [u32; 3] = [100_000, 1_000_000, 10_000_000];

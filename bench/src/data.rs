@@ -377,7 +377,7 @@ pub fn view_holding(stored: &Stored, distance_max: Distance, mut at: impl FnMut(
 
 #[cfg(test)]
 mod tests {
-    use nearprint_index::scope::Visibility;
+    use nearprint_index::visibility::Visibility;
 
     use super::*;
 

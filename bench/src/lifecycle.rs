@@ -18,8 +18,8 @@ use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
-use nearprint_index::scope::NamespaceKey;
 use nearprint_index::view::{Put, Shape, View};
+use nearprint_index::visibility::NamespaceKey;
 
 use crate::arguments::Data;
 use crate::clock::{Stopwatch, pause};
@@ -113,11 +113,11 @@ fn of_namespaces(stored: &Stored, namespaces: u64, distance: Distance, report: &
     for _ in 0..LOOKUPS.min(count) {
         let place = dice.within(0..count);
         let query = Fingerprint::new(stored.at(place).bits() ^ 1 << dice.within(0..64));
-        let scope = view.scope(of(place), 0, None);
+        let visibility = view.visibility(of(place), 0, None);
         let begun = Stopwatch::start();
         // As a query does: what it finds, and how many documents that has.
-        let near = view.near(query, distance, &scope);
-        let counts = near.iter().map(|near| view.document_counts(near.fingerprint, &scope));
+        let near = view.near(query, distance, &visibility);
+        let counts = near.iter().map(|near| view.document_counts(near.fingerprint, &visibility));
         found += u64::from(counts.map(|counts| counts.documents).sum::<u64>() > 0);
         times.record(begun.ns());
     }

@@ -19,8 +19,8 @@ use nearprint::cli::measure::numbers::{per_second, ratio};
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 use nearprint_index::cost::Estimate;
 use nearprint_index::plan::Plans;
-use nearprint_index::scope::Visibility;
 use nearprint_index::view::View;
+use nearprint_index::visibility::Visibility;
 
 use crate::arguments::{Data, threads};
 use crate::clock::{Stopwatch, overhead_ns};

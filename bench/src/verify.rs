@@ -7,8 +7,8 @@
 
 use anyhow::{Result, bail};
 use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint_index::scope::Visibility;
 use nearprint_index::view::{Near, View};
+use nearprint_index::visibility::Visibility;
 use serde::Serialize;
 
 use crate::data::{Queries, Stored};

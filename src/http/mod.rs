@@ -21,6 +21,7 @@
 
 mod analyses;
 mod batch;
+mod budget;
 mod description;
 mod host;
 mod level;

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use crate::access::Access;
 use crate::http::analyses::Analyses;
+use crate::http::budget::Replies;
 use crate::http::level::AccessLevel;
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem};
-use crate::http::reply::replies::Replies;
 use crate::http::request::body::{self, Bodies};
 use crate::http::request::prepare::{self, Prepared, Setting};
 use crate::http::request::types::RequestKind;

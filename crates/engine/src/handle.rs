@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arc_swap::{ArcSwap, Guard};
 use nearprint_fingerprint::{Distance, Fingerprint, Margins};
 use nearprint_index::levels::ids::IdKey;
-use nearprint_index::scope::NamespaceKey;
+use nearprint_index::visibility::NamespaceKey;
 use nearprint_text::SpectralModel;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -175,8 +175,8 @@ impl Engine {
         let (namespace, at_ms) = (self.namespace_key(query.namespace.as_ref()), clock::now_ms());
         let look_up = move |piece: &[Fingerprint]| {
             let view = &shared.published.load().view;
-            let scope = view.scope(namespace, at_ms, criteria.max_age_s);
-            nearest(view, piece, criteria.distance, scope)
+            let visibility = view.visibility(namespace, at_ms, criteria.max_age_s);
+            nearest(view, piece, criteria.distance, visibility)
         };
         let cells = self.shared.published.load().view.cells_visited(criteria.distance);
         share.look_up(&fingerprints.into(), piece(cells), look_up).await
@@ -194,8 +194,8 @@ impl Engine {
     ) -> Result<Vec<u8>, Refused> {
         self.check_distance(distance)?;
         let view = &self.shared.published.load().view;
-        let scope = view.scope(None, clock::now_ms(), None);
-        Ok(nearest(view, fingerprints, distance, scope))
+        let visibility = view.visibility(None, clock::now_ms(), None);
+        Ok(nearest(view, fingerprints, distance, visibility))
     }
 
     /// Stores a document, whatever is stored already.
@@ -272,13 +272,13 @@ impl Engine {
         let (state, at_ms) = (self.shared.published.load_full(), clock::now_ms());
         let (since, queries) = (state.view.sequence(), packed.fingerprints.as_slice().into());
         let namespace = self.namespace_key(packed.namespace.as_ref());
-        let scope = state.view.scope(namespace, at_ms, criteria.max_age_s);
+        let visibility = state.view.visibility(namespace, at_ms, criteria.max_age_s);
         let cells = state.view.cells_visited(criteria.distance);
         // All pieces search the same view; the writer adds what is newer.
         let look_up =
-            move |piece: &[Fingerprint]| nearest(&state.view, piece, criteria.distance, scope);
+            move |piece: &[Fingerprint]| nearest(&state.view, piece, criteria.distance, visibility);
         let nearest = share.look_up(&queries, piece(cells), look_up).await?;
-        let search = PackedSearch { since, scope, nearest };
+        let search = PackedSearch { since, visibility, nearest };
         let command = CheckAndInsertPacked { packed, criteria };
         let command = SearchedCheckAndInsertPacked { command, search };
         self.submit_at(command, at_ms, admission, 0).await
@@ -348,8 +348,9 @@ impl Engine {
     ) -> Result<Option<StoredDocument>, Refused> {
         let key = IdKey::of(id.as_str(), namespace, &self.shared.id_secret);
         let state = self.shared.published.load_full();
-        let scope = state.view.scope(self.namespace_key(namespace), clock::now_ms(), None);
-        let found = state.view.find_id(key).filter(|found| !scope.has_expired(found.posting));
+        let visibility =
+            state.view.visibility(self.namespace_key(namespace), clock::now_ms(), None);
+        let found = state.view.find_id(key).filter(|found| !visibility.has_expired(found.posting));
         let Some(found) = found else { return Ok(None) };
         off_async(move || reader::stored(&state.records, found.posting.sequence).map(Some)).await
     }

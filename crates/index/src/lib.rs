@@ -38,7 +38,7 @@
 //!
 //! For each fingerprint the index stores the [`levels::posting::Posting`]s of its documents: the
 //! sequence of each, its namespace and expiry, and which optional parts its journal record has; a
-//! look-up sees those in its [`scope`]. The index knows no text, file, clock or thread, and it knows
+//! look-up sees those in its [`visibility`]. The index knows no text, file, clock or thread, and it knows
 //! ids and [`namespaces`] only by their keyed hash. The same changes give the same
 //! answers in the same order. Segments and deltas are both *levels*: each records the documents
 //! put, the documents removed and the fingerprints reset over a contiguous range of sequences.
@@ -76,13 +76,13 @@ pub mod permutation;
 #[doc(hidden)]
 pub mod plan;
 #[doc(hidden)]
-pub mod scope;
-#[doc(hidden)]
 pub mod tables;
 #[doc(hidden)]
 pub mod times;
 #[doc(hidden)]
 pub mod view;
+#[doc(hidden)]
+pub mod visibility;
 
 pub use document::Sequence;
 pub use in_memory::InMemoryIndex;

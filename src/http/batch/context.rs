@@ -6,8 +6,8 @@ use nearprint_engine::document::Namespace;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::http::budget::{OWN_BYTES, ReplyShare};
 use crate::http::problem::{Problem, ProblemBody};
-use crate::http::reply::replies::{OWN_BYTES, ReplyShare};
 use crate::http::request::lifetime::Lifetime;
 use crate::http::request::prepare::Prepared;
 use crate::http::request::reach::NamespaceAccess;

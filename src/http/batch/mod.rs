@@ -11,11 +11,11 @@
 //! order of effect. A client that sends everything before it reads anything can block itself once
 //! its replies fill the sockets; `proto-free-api.md` warns of that.
 //!
-//! The channels bound numbers; [`crate::http::reply::replies`] bounds bytes. A piece of the body is
+//! The channels bound numbers; [`crate::http::budget`] bounds bytes. A piece of the body is
 //! looked up in parallel as long as its replies fit in `unordered::AHEAD_BYTES`, which come from
 //! the budget of all connections. What does not fit, and everything while that budget is spent, is
 //! looked up in order, once all replies before it have been sent, and within
-//! [`OWN_BYTES`](crate::http::reply::replies::OWN_BYTES) of the batch itself.
+//! [`OWN_BYTES`](crate::http::budget::OWN_BYTES) of the batch itself.
 //!
 //! - [`run()`] checks the head of the request and chooses between [`ndjson`] and [`packed`];
 //! - [`unordered`] reads the body and does what needs no order;

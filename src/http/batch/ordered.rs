@@ -13,9 +13,9 @@ use tokio::task::JoinHandle;
 use crate::http::batch::context::{
     Batch, BatchStep, BatchSteps, Operation, error_line, line_of, send,
 };
+use crate::http::budget::{self, ReplyShare, SHORT_BYTES, WhenSpent};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::{count_hits, count_verdict};
-use crate::http::reply::replies::{self, ReplyShare, SHORT_BYTES, WhenSpent};
 use crate::http::reply::wire::{
     CheckAndInsertReply, FingerprintReply, InsertReply, QueryReply, Subject,
 };
@@ -213,7 +213,7 @@ impl Outgoing {
             self.buffer.extend_from_slice(&replies);
             return self.buffer.len() < REPLY_BYTES || self.flush().await;
         }
-        self.flush().await && send(&self.to_client, Ok(replies::counted(replies, share))).await
+        self.flush().await && send(&self.to_client, Ok(budget::counted(replies, share))).await
     }
 
     async fn flush(&mut self) -> bool {

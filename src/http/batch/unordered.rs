@@ -14,9 +14,9 @@ use crate::http::batch::context::{
     Batch, BatchStep, BatchSteps, Operation, error_line, line_of, send,
 };
 use crate::http::batch::words::BatchWords;
+use crate::http::budget::SHORT_BYTES;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::count_hits;
-use crate::http::reply::replies::SHORT_BYTES;
 use crate::http::reply::wire::{FingerprintReply, QueryReply};
 use crate::http::request::body::{self, Reserved};
 use crate::http::request::prepare::{self, Prepared, Setting};

@@ -10,8 +10,8 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::http::budget::Shorten;
 use crate::http::reply::hex::Hex;
-use crate::http::reply::replies::Shorten;
 use crate::http::request::selection::{Cursor, SelectionParts};
 
 /// A stored document.

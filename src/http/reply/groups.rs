@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::http::budget::Shorten;
 use crate::http::reply::documents::as_json;
 use crate::http::reply::hex::Hex;
-use crate::http::reply::replies::Shorten;
 use crate::http::request::selection::Cursor;
 
 /// A job that finds groups.

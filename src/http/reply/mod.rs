@@ -1,5 +1,5 @@
 //! Replies: their JSON ([`wire`], [`documents`], [`jobs`], [`explained`], [`hex`]), the budget of
-//! their bytes ([`replies`]), those that are streamed ([`streamed`]), and their metrics ([`counts`]).
+//! their bytes ([`crate::http::budget`]), those that are streamed ([`streamed`]), and their metrics ([`counts`]).
 
 pub(crate) mod counts;
 pub(crate) mod documents;
@@ -7,6 +7,5 @@ pub(crate) mod explained;
 pub(crate) mod groups;
 pub(crate) mod hex;
 pub(crate) mod jobs;
-pub(crate) mod replies;
 pub(crate) mod streamed;
 pub(crate) mod wire;

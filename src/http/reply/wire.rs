@@ -9,12 +9,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::http::budget::Shorten;
 use crate::http::reply::documents::as_json;
 use crate::http::reply::explained::{
     BitReply, ComparisonExplanationReply, ExplanationReply, differing_bits,
 };
 use crate::http::reply::hex::Hex;
-use crate::http::reply::replies::Shorten;
 use crate::http::request::prepare::Prepared;
 
 /// The reply of `/v1/fingerprint`.

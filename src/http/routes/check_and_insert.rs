@@ -7,10 +7,10 @@ use axum::response::Response;
 use nearprint_engine::{Admission, Checked};
 
 use crate::http::batch::{self, Operation};
+use crate::http::budget::WhenSpent;
 use crate::http::description::{PackedBody, Problems};
 use crate::http::problem::Problem;
 use crate::http::reply::counts::{count_hits, count_verdict};
-use crate::http::reply::replies::WhenSpent;
 use crate::http::reply::wire::{CheckAndInsertReply, Subject};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{

@@ -6,10 +6,10 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 
 use crate::http::batch::{self, Operation};
+use crate::http::budget::WhenSpent;
 use crate::http::description::{PackedBody, Problems};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::count_hits;
-use crate::http::reply::replies::WhenSpent;
 use crate::http::reply::wire::QueryReply;
 use crate::http::request::parameters;
 use crate::http::request::prepare::{self, Prepared};

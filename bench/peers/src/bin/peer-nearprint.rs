@@ -6,7 +6,7 @@ use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
 use nearprint_index::view::{Shape, View};
-use nearprint_index::scope::Scope;
+use nearprint_index::visibility::Scope;
 use nearprint_peers::{Bench, DISTANCE, Data, Failure};
 
 fn main() -> Result<(), Failure> {

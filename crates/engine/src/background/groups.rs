@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use nearprint_index::groups::{BYTES_EACH, Groups, Judge as _, Search};
 use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::scope::NamespaceKey;
 use nearprint_index::view::{Expired, Selection};
+use nearprint_index::visibility::NamespaceKey;
 
 use crate::background::spawn::lower_priority;
 use crate::clock;
@@ -73,19 +73,19 @@ fn find(shared: &Arc<Shared>, next: &Next) -> Result<FoundGroups, JudgeEnded> {
     let needed = view.documents().saturating_mul(BYTES_EACH);
     shared.groups.make_room(needed).map_err(JudgeEnded::Failed)?;
     shared.groups.sees(*number, view.sequence());
-    let scope = view.scope(None, clock::now_ms(), None);
+    let visibility = view.visibility(None, clock::now_ms(), None);
     let selection = Selection {
         namespace: request.reach.in_view(view, &shared.id_secret),
         after: Sequence::ZERO,
         upto: view.sequence(),
-        expired: Expired::Not(scope.now_s),
+        expired: Expired::Not(visibility.now_s),
     };
     let search = Search::begin(view, selection, request.criteria.distance);
     let pieces = search.pieces() as u64;
     run.total.store(pieces + pieces / COLLECTED, Ordering::Relaxed);
     let judge = || {
         let threshold = request.criteria.min_resemblance;
-        SketchJudge::new(shared, &state, run, scope, threshold)
+        SketchJudge::new(shared, &state, run, visibility, threshold)
     };
     judge().goes_on()?;
     run.done.store(pieces / COLLECTED, Ordering::Relaxed);

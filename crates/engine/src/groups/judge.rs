@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use nearprint_fingerprint::{Fingerprint, MinResemblance};
 use nearprint_index::groups::{Judge, Pair};
 use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::scope::Visibility;
+use nearprint_index::visibility::Visibility;
 
 use crate::api::error::Refused;
 use crate::groups::board::GroupsRun;
@@ -42,7 +42,7 @@ pub(crate) struct SketchJudge<'a> {
     shared: &'a Shared,
     state: &'a Published,
     run: &'a GroupsRun,
-    scope: Visibility,
+    visibility: Visibility,
     /// `None` joins every pair.
     threshold: Option<MinResemblance>,
     records: RecordReader,
@@ -50,17 +50,17 @@ pub(crate) struct SketchJudge<'a> {
 }
 
 impl<'a> SketchJudge<'a> {
-    /// A judge over a state. `scope` tells the time; it is of any namespace.
+    /// A judge over a state. `visibility` tells the time; it is of any namespace.
     pub(crate) fn new(
         shared: &'a Shared,
         state: &'a Published,
         run: &'a GroupsRun,
-        scope: Visibility,
+        visibility: Visibility,
         threshold: Option<MinResemblance>,
     ) -> Self {
         let threshold = threshold.filter(|_| state.view.may_have_sketches());
         let records = RecordReader::new(&state.records);
-        Self { shared, state, run, scope, threshold, records, kept: HashMap::new() }
+        Self { shared, state, run, visibility, threshold, records, kept: HashMap::new() }
     }
 
     fn compared(
@@ -86,9 +86,9 @@ impl<'a> SketchJudge<'a> {
         masked: Fingerprint,
         namespace: NamespaceNumber,
     ) -> Result<Compared, Refused> {
-        let scope = Visibility { namespace, mask: 0, ..self.scope };
+        let visibility = Visibility { namespace, mask: 0, ..self.visibility };
         // The mask is 0 because the fingerprint has that of its namespace already.
-        let documents = self.state.view.documents_of(masked, scope);
+        let documents = self.state.view.documents_of(masked, visibility);
         let mut compared = Compared::default();
         let mut samples = HashSet::new();
         let of_each_sample =

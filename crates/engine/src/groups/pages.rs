@@ -126,11 +126,11 @@ fn members(
 
 /// Which documents are still stored.
 fn existing(state: &Published, members: &[Member]) -> Vec<bool> {
-    let scope = state.view.scope(None, clock::now_ms(), None);
+    let visibility = state.view.visibility(None, clock::now_ms(), None);
     let wanted: Vec<(Sequence, Fingerprint)> =
         members.iter().map(|member| (member.sequence, member.masked)).collect();
     let mut located = state.view.documents_at(&wanted);
-    located.retain(|located| !scope.has_expired(located.posting));
+    located.retain(|located| !visibility.has_expired(located.posting));
     let is_located = |member: &Member| {
         located.binary_search_by_key(&member.sequence, |l| l.posting.sequence).is_ok()
     };

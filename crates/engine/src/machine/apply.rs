@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use nearprint_index::levels::ids::IdKey;
-use nearprint_index::scope::{NamespaceKey, Visibility};
 use nearprint_index::view::{Located, Put, View};
+use nearprint_index::visibility::{NamespaceKey, Visibility};
 
 use crate::document::{Document, DocumentId, Expiry, Namespace, Packed, Sequence};
 use crate::machine::change::{Change, Record};
@@ -75,21 +75,21 @@ impl Machine {
     }
 
     /// What is in scope now, of any age.
-    fn scope(&self, namespace: Option<&Namespace>) -> Visibility {
-        self.view.scope(self.namespace_key(namespace), 0, None)
+    fn visibility(&self, namespace: Option<&Namespace>) -> Visibility {
+        self.view.visibility(self.namespace_key(namespace), 0, None)
     }
 
     /// Stores a document.
     pub(crate) fn insert(&mut self, command: Insert) -> Applied<Verdict> {
         let Insert { mut document } = command;
-        let scope = self.scope(document.namespace.as_ref());
+        let visibility = self.visibility(document.namespace.as_ref());
         let own = document
             .id
             .as_ref()
             .and_then(|id| self.view.find_id(self.key(document.namespace.as_ref(), id)));
-        let own = own.filter(|own| !scope.has_expired(own.posting));
+        let own = own.filter(|own| !visibility.has_expired(own.posting));
         let verdict = match own {
-            Some(own) if own.masked == scope.masked(document.fingerprint) => {
+            Some(own) if own.masked == visibility.masked(document.fingerprint) => {
                 if refreshes(&document) { Verdict::Refreshed } else { Verdict::AlreadyPresent }
             }
             Some(_) => Verdict::Replaced,
@@ -112,11 +112,11 @@ impl Machine {
     ) -> Applied<Verdict> {
         assert_eq!(search.since, self.view.sequence(), "the search is up to date");
         let CheckAndInsert { mut document, store_duplicates, .. } = command;
-        let scope = search.scope;
-        let own = search.own.filter(|own| !scope.has_expired(own.posting));
-        let is_same = own.is_some_and(|own| own.masked == scope.masked(document.fingerprint));
+        let visibility = search.visibility;
+        let own = search.own.filter(|own| !visibility.has_expired(own.posting));
+        let is_same = own.is_some_and(|own| own.masked == visibility.masked(document.fingerprint));
         // A document that is too old to count is stored again, as if it were another.
-        let is_retry = is_same && own.is_some_and(|own| own.posting.sequence >= scope.since);
+        let is_retry = is_same && own.is_some_and(|own| own.posting.sequence >= visibility.since);
         let verdict = if is_retry {
             if refreshes(&document) { Verdict::Refreshed } else { Verdict::AlreadyPresent }
         } else if search.is_duplicate(document.short) {
@@ -165,25 +165,25 @@ impl Machine {
         let Packed { namespace, expiry, fingerprints } = packed;
         let expiry = self.not_before_now(expiry);
         let key = self.namespace_key(namespace.as_ref());
-        let PackedSearch { since, mut scope, mut nearest } = search;
+        let PackedSearch { since, mut visibility, mut nearest } = search;
         let distance = criteria.distance;
         // Otherwise whatever is near is in scope.
-        let mut needs_check = self.view.needs_check(&scope);
+        let mut needs_check = self.view.needs_check(&visibility);
         let mut stored = Vec::new();
         // Each fingerprint meets those before it in the batch, so each is stored before the next is
         // decided.
         for (at, (&fingerprint, nearest)) in fingerprints.iter().zip(&mut nearest).enumerate() {
             if at % PREFETCHED == 0 {
                 let next = &fingerprints[at..fingerprints.len().min(at + PREFETCHED)];
-                self.view.prefetch_changes(since, next, distance, &scope);
+                self.view.prefetch_changes(since, next, distance, &visibility);
             }
             let newer = self
                 .view
-                .near_changed_since(since, fingerprint, distance, &scope)
+                .near_changed_since(since, fingerprint, distance, &visibility)
                 .expect("the search is not stale, and storing makes it no staler");
             let seen = newer
                 .iter()
-                .filter(|near| !needs_check || self.view.is_stored(near.fingerprint, &scope));
+                .filter(|near| !needs_check || self.view.is_stored(near.fingerprint, &visibility));
             let newest = seen.map(|near| near.distance.get()).min();
             *nearest = newest.unwrap_or(NO_HIT).min(*nearest);
             if *nearest == NO_HIT {
@@ -192,9 +192,9 @@ impl Machine {
                 stored.push(fingerprint);
                 if stored.len() == 1 {
                     // The first document of a namespace has given it a number.
-                    let since = scope.since;
-                    scope = Visibility { since, ..self.view.scope(key, 0, None) };
-                    needs_check = self.view.needs_check(&scope);
+                    let since = visibility.since;
+                    visibility = Visibility { since, ..self.view.visibility(key, 0, None) };
+                    needs_check = self.view.needs_check(&visibility);
                 }
             }
         }
@@ -205,9 +205,9 @@ impl Machine {
     /// Removes the document with an id.
     pub(crate) fn remove(&mut self, command: Remove) -> Applied<u64> {
         let Remove { namespace, id } = command;
-        let scope = self.scope(namespace.as_ref());
+        let visibility = self.visibility(namespace.as_ref());
         let own = self.view.find_id(self.key(namespace.as_ref(), &id));
-        let is_stored = own.is_some_and(|own| !scope.has_expired(own.posting));
+        let is_stored = own.is_some_and(|own| !visibility.has_expired(own.posting));
         let change = is_stored.then_some(Change::Remove { namespace, id });
         self.applied(u64::from(is_stored), change)
     }
@@ -215,8 +215,8 @@ impl Machine {
     /// Removes a fingerprint with all its documents in a namespace.
     pub(crate) fn reset(&mut self, command: Reset) -> Applied<u64> {
         let Reset { namespace, fingerprint } = command;
-        let scope = self.scope(namespace.as_ref());
-        let documents = self.view.documents_of(fingerprint, scope).count() as u64;
+        let visibility = self.visibility(namespace.as_ref());
+        let documents = self.view.documents_of(fingerprint, visibility).count() as u64;
         let change = (documents > 0).then_some(Change::Reset { namespace, fingerprint });
         self.applied(documents, change)
     }

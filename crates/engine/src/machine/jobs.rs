@@ -5,8 +5,8 @@
 //! the change that began it.
 
 use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::scope::NamespaceKey;
 use nearprint_index::view::View;
+use nearprint_index::visibility::NamespaceKey;
 
 use crate::document::{Namespace, Sequence};
 

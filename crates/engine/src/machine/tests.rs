@@ -9,10 +9,10 @@ use nearprint_index::likely::naive;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::masks_within;
-use nearprint_index::scope::{NamespaceKey, Visibility};
 use nearprint_index::view::{
     COUNTED_MAX, DocumentCounts, Expired, LIKELY_MAX, Listed, Selection, Shape, View,
 };
+use nearprint_index::visibility::{NamespaceKey, Visibility};
 use proptest::prelude::*;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed, Sequence};
@@ -237,8 +237,8 @@ impl Rig {
     }
 
     /// What the machine has in scope, of any age.
-    fn scope(&self, namespace: Option<&Namespace>) -> Visibility {
-        self.machine.view().scope(self.machine.namespace_key(namespace), 0, None)
+    fn visibility(&self, namespace: Option<&Namespace>) -> Visibility {
+        self.machine.view().visibility(self.machine.namespace_key(namespace), 0, None)
     }
 
     fn take(&mut self, step: &Step) {
@@ -308,15 +308,15 @@ impl Rig {
         let expected = self.model.check_and_insert_packed(batch, criteria);
         let search = |view: &View, at_ms| {
             let namespace = self.machine.namespace_key(batch.namespace.as_ref());
-            let scope = view.scope(namespace, at_ms, criteria.max_age_s);
-            PackedSearch::new(view, &batch.fingerprints, criteria.distance, scope)
+            let visibility = view.visibility(namespace, at_ms, criteria.max_age_s);
+            PackedSearch::new(view, &batch.fingerprints, criteria.distance, visibility)
         };
         let newest = search(self.machine.view(), 0);
         let mut search = search(&self.published, self.published_ms);
-        if search.is_stale(self.machine.view(), &newest.scope) {
+        if search.is_stale(self.machine.view(), &newest.visibility) {
             search = newest;
         } else {
-            search.scope = newest.scope;
+            search.visibility = newest.visibility;
         }
         let command = CheckAndInsertPacked { packed: batch.clone(), criteria };
         let applied = self.machine.check_and_insert_packed(command, search);
@@ -460,7 +460,7 @@ proptest! {
         for (sequence, document) in rig.model.documents() {
             let namespace = document.namespace.as_ref();
             for rig in [&rig, &again] {
-                let masked = rig.scope(namespace).masked(document.fingerprint);
+                let masked = rig.visibility(namespace).masked(document.fingerprint);
                 let stored = rig.machine.view().documents_at(&[(*sequence, masked)]);
                 prop_assert_eq!(stored.len(), 1);
                 if let Some(id) = &document.id {

@@ -92,7 +92,7 @@ impl Engine {
         off_async(move || {
             let OriginalsQuery { reach, order, after } = query;
             let state = shared.published.load_full();
-            let scope = state.view.scope(None, clock::now_ms(), None);
+            let visibility = state.view.visibility(None, clock::now_ms(), None);
             let namespace = reach.in_view(&state.view, &shared.id_secret);
             let key = |touch: &Touch| {
                 let (number, sequence) = touch.place(order);
@@ -108,7 +108,7 @@ impl Engine {
                 let found = state.view.documents_at(&[(touch.sequence, touch.masked)]);
                 let is_wanted = found.first().is_some_and(|found| {
                     namespace.is_none_or(|wanted| wanted == found.posting.namespace)
-                        && !scope.has_expired(found.posting)
+                        && !visibility.has_expired(found.posting)
                 });
                 if !is_wanted {
                     continue;

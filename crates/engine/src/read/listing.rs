@@ -9,9 +9,9 @@ use std::sync::Arc;
 use nearprint_fingerprint::{Fingerprint, Sketch};
 use nearprint_index::namespaces::NamespaceEntry;
 use nearprint_index::namespaces::NamespaceNumber;
-use nearprint_index::scope::NamespaceKey;
 use nearprint_index::times::second;
 use nearprint_index::view::{Expired, Listed, Selection};
+use nearprint_index::visibility::NamespaceKey;
 
 use crate::api::error::Refused;
 use crate::api::replies::{NamespaceInfo, Page, PageOptions, StoredDocument};
@@ -216,9 +216,9 @@ impl Engine {
         let options = options.into();
         let state = self.shared.published.load_full();
         let key = namespace.map(|namespace| NamespaceKey::of(namespace, &self.shared.id_secret));
-        let scope = state.view.scope(key, clock::now_ms(), None);
+        let visibility = state.view.visibility(key, clock::now_ms(), None);
         off_async(move || {
-            let documents = state.view.documents_of(fingerprint, scope);
+            let documents = state.view.documents_of(fingerprint, visibility);
             let mut records = RecordReader::new(&state.records);
             let (mut page, mut last) = (PageBuilder::new(options), after.get());
             for posting in documents.filter(|posting| posting.sequence > after) {

@@ -75,9 +75,10 @@ impl RecordLookup {
     /// [`Refused::Unreadable`].
     pub(crate) fn verify(&mut self, state: &Published, probe: &Probe<'_>) -> Result<(), Refused> {
         let Published { view, records, .. } = state;
-        let scope = self.search.scope;
+        let visibility = self.search.visibility;
         self.search.verify(view, probe, &mut |fingerprint, posting| {
-            if let Some(sketch) = view.sketch_in_memory(fingerprint, posting.sequence, &scope) {
+            if let Some(sketch) = view.sketch_in_memory(fingerprint, posting.sequence, &visibility)
+            {
                 return Ok(Some(sketch.clone()));
             }
             let mut stored = stored(records, posting.sequence)?;
@@ -247,8 +248,8 @@ fn unreadable(sequence: Sequence, error: &str) -> Refused {
 
 /// The number of documents of a match, without the probe's own.
 fn others_of(search: &Search, found: &Match) -> DocumentCounts {
-    let masked = search.scope.masked(found.fingerprint);
-    let own = search.own.filter(|own| own.masked == masked && search.scope.sees(own.posting));
+    let masked = search.visibility.masked(found.fingerprint);
+    let own = search.own.filter(|own| own.masked == masked && search.visibility.sees(own.posting));
     let DocumentCounts { documents, listed } = found.counts;
     match own {
         None => found.counts,
@@ -262,7 +263,7 @@ fn others_of(search: &Search, found: &Match) -> DocumentCounts {
 /// The documents of a match that are shown. Visits none if none is listed.
 fn shown<'a>(view: &'a View, search: &Search, found: &Match) -> impl Iterator<Item = Posting> + 'a {
     let count = DOCUMENTS_SHOWN_MAX.min(others_of(search, found).listed as usize);
-    let others = others(view, found.fingerprint, search.own, search.scope);
+    let others = others(view, found.fingerprint, search.own, search.visibility);
     others.filter(|posting| posting.is_listed).take(count)
 }
 

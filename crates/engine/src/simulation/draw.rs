@@ -2,7 +2,7 @@
 //! that most commands meet.
 
 use nearprint_fingerprint::{BINS, Fingerprint, Sketch};
-use nearprint_index::scope::NamespaceKey;
+use nearprint_index::visibility::NamespaceKey;
 
 use crate::document::{Document, DocumentId, Expiry, Metadata, Namespace, Packed};
 use crate::storage::simulated::Dice;

@@ -9,7 +9,7 @@ use nearprint_fingerprint::{BINS, Distance, Fingerprint, Sketch};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::image;
 use nearprint_index::plan::Plans;
-use nearprint_index::scope::Visibility;
+use nearprint_index::visibility::Visibility;
 
 use super::rig::{ENTROPY, commit_one, options};
 use crate::api::options::{Durability, Options};

@@ -10,8 +10,8 @@ use futures_util::FutureExt as _;
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
 use nearprint_index::compaction::policy::Load;
 use nearprint_index::levels::ids::IdKey;
-use nearprint_index::scope::NamespaceKey;
 use nearprint_index::view::{Expired, Selection, View};
+use nearprint_index::visibility::NamespaceKey;
 use nearprint_text::Recipe;
 
 use super::draw::{NAMESPACES, batch, document, fingerprint, id, namespace};
@@ -383,9 +383,10 @@ impl Rig {
                 let packed = batch(dice, &secret, now_ms);
                 let namespace = packed.namespace.as_ref();
                 let namespace = namespace.map(|name| NamespaceKey::of(name, &secret));
-                let scope = searched.scope(namespace, searched_ms, criteria.max_age_s);
+                let visibility = searched.visibility(namespace, searched_ms, criteria.max_age_s);
                 let fingerprints = &packed.fingerprints;
-                let search = PackedSearch::new(searched, fingerprints, criteria.distance, scope);
+                let search =
+                    PackedSearch::new(searched, fingerprints, criteria.distance, visibility);
                 let one = |fingerprint: &Fingerprint| {
                     let packed = Packed { fingerprints: vec![*fingerprint], ..packed.clone() };
                     self.expect(|model| model.check_and_insert_packed(&packed, criteria))
@@ -501,7 +502,7 @@ impl Rig {
         expired: Expired,
     ) -> (Option<IdKey>, Vec<(Sequence, Fingerprint)>) {
         let key = name.map(|name| NamespaceKey::of(name, &self.secret));
-        let namespace = Some(view.scope(key, 0, None).namespace);
+        let namespace = Some(view.visibility(key, 0, None).namespace);
         let (after, upto) = (Sequence::ZERO, view.sequence());
         let listed = view.list(Selection { namespace, after, upto, expired }, 20);
         let documents = listed.iter().map(|listed| (listed.posting.sequence, listed.masked));

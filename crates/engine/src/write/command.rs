@@ -129,7 +129,7 @@ impl Command for SearchedCheckAndInsert {
         if let Verdict::Duplicate { .. } = applied.reply
             && let (Some(touches), Some(original)) = (touches, lookup.search.matches.first())
         {
-            let masked = lookup.search.scope.masked(original.fingerprint);
+            let masked = lookup.search.visibility.masked(original.fingerprint);
             touches.touch(original.oldest, masked, second(now_ms));
         }
         Ok(applied.map(|verdict, sequence| {
@@ -175,12 +175,12 @@ impl Command for SearchedCheckAndInsertPacked {
         let Self { command, mut search } = self;
         let CheckAndInsertPacked { packed, criteria } = &command;
         let namespace = machine.namespace_key(packed.namespace.as_ref());
-        let scope = machine.view().scope(namespace, 0, criteria.max_age_s);
-        if search.is_stale(machine.view(), &scope) {
+        let visibility = machine.view().visibility(namespace, 0, criteria.max_age_s);
+        if search.is_stale(machine.view(), &visibility) {
             let fingerprints = &packed.fingerprints;
-            search = PackedSearch::new(machine.view(), fingerprints, criteria.distance, scope);
+            search = PackedSearch::new(machine.view(), fingerprints, criteria.distance, visibility);
         }
-        search.scope = scope;
+        search.visibility = visibility;
         Ok(machine.check_and_insert_packed(command, search))
     }
 }

@@ -21,8 +21,8 @@ use nearprint_index::lookup::Lookup;
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
-use nearprint_index::scope::{NamespaceKey, Visibility};
 use nearprint_index::view::{Expired, Likely, Put, Selection, Shape, View};
+use nearprint_index::visibility::{NamespaceKey, Visibility};
 
 use crate::dedup::scan::Scanned;
 use crate::dedup::spill::Evidence;
@@ -233,8 +233,9 @@ impl Index {
             near.dedup();
             others.clear();
             for &masked in &near {
-                let scope = of_namespace(number);
-                let later = self.view.documents_of(masked, scope).map(|posting| posting.sequence);
+                let visibility = of_namespace(number);
+                let later =
+                    self.view.documents_of(masked, visibility).map(|posting| posting.sequence);
                 let later = later.filter(|sequence| sequence.get() > change);
                 others.extend(later.map(|sequence| self.document(sequence)));
             }
@@ -267,10 +268,10 @@ impl Index {
             let Some(margins) = judge.margins(Sequence::new(change))? else { continue };
             let document = self.document(Sequence::new(change));
             let Some(masked) = self.masked(scanned, document) else { continue };
-            let scope = of_namespace(self.namespace(scanned, document).0);
+            let visibility = of_namespace(self.namespace(scanned, document).0);
             let rule = self.view.likely_rule(&margins);
-            for likely in self.view.likely(masked, &rule, criteria.distance, &scope) {
-                for posting in self.view.documents_of(likely.fingerprint, scope) {
+            for likely in self.view.likely(masked, &rule, criteria.distance, &visibility) {
+                for posting in self.view.documents_of(likely.fingerprint, visibility) {
                     let other = self.document(posting.sequence);
                     if judge.confirms([document, other])? {
                         pairs.push([document.min(other), document.max(other)]);

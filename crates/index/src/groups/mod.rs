@@ -33,8 +33,8 @@ use crate::groups::joined::Joined;
 use crate::lookup::Lookup;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
-use crate::scope::Visibility;
 use crate::view::{Likely, Selection, View};
+use crate::visibility::Visibility;
 
 /// The memory that a search takes at most for each document of its view, in bytes, its result
 /// included.
@@ -252,8 +252,8 @@ impl<'a> Search<'a> {
             let Some(margins) = judge.margins(document)? else { continue };
             let rule = self.view.likely_rule(&margins);
             let masked = self.view.shape().permutation.restore(self.documents.value(at));
-            let scope = Visibility { namespace, ..Visibility::DEFAULT };
-            for likely in self.view.likely(masked, &rule, self.distance, &scope) {
+            let visibility = Visibility { namespace, ..Visibility::DEFAULT };
+            for likely in self.view.likely(masked, &rule, self.distance, &visibility) {
                 let value = self.view.shape().permutation.apply(likely.fingerprint);
                 let Some(other) = self.documents.find(value, namespace) else { continue };
                 let are_apart = !self.joined.are_joined(at, other);

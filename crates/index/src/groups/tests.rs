@@ -10,8 +10,8 @@ use super::*;
 use crate::document::Expiry;
 use crate::levels::ids::IdKey;
 use crate::permutation::Permutation;
-use crate::scope::NamespaceKey;
 use crate::view::{Expired, Put, Shape};
+use crate::visibility::NamespaceKey;
 
 /// The second at which groups are looked for.
 const NOW_S: u32 = 1_000;

@@ -20,8 +20,8 @@ use crate::document::Sequence;
 use crate::levels::ids::IdKey;
 use crate::permutation::Permutation;
 use crate::plan::SMALL_MAX;
-use crate::scope::Visibility;
 use crate::view::{Near, Put, Shape, View};
+use crate::visibility::Visibility;
 
 /// The number of events of a delta, as many as the service has by default.
 const DELTA_EVENTS: usize = 32_768;

@@ -6,8 +6,8 @@
 
 pub(crate) mod fold;
 pub(crate) mod geometry;
-pub(crate) mod homes;
 pub mod line;
+pub(crate) mod line_of_key;
 pub(crate) mod partition;
 pub mod secondary;
 pub mod table;

@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use crate::tables::fold::Head;
-use crate::tables::homes::LinesOfRange;
 use crate::tables::line::SPAN_MAX;
+use crate::tables::line_of_key::LinesOfRange;
 
 /// The number of partitions.
 pub(crate) const PARTITIONS: usize = 4;

@@ -22,10 +22,10 @@ use crate::likely::tests::margins;
 use crate::lookup::{COLLECTED_MAX, NEAR_MAX};
 use crate::permutation::Permutation;
 use crate::plan::Plans;
-use crate::scope::{NamespaceKey, Visibility};
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
 use crate::view::{Near, Put, Shape, View};
+use crate::visibility::{NamespaceKey, Visibility};
 
 fn distance(bits: u8) -> Distance {
     Distance::new(bits).unwrap()
@@ -150,14 +150,14 @@ fn read(bytes: &[u8], plans: &Plans) -> std::io::Result<Segment> {
 
 /// What a view answers, in the oracle's form.
 fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerprint, Vec<Sequence>> {
-    let scope = Visibility::DEFAULT;
-    let hits = view.near(query, within, &scope);
+    let visibility = Visibility::DEFAULT;
+    let hits = view.near(query, within, &visibility);
     let found: BTreeMap<_, _> = hits
         .iter()
         .map(|hit| {
             assert_eq!(hit.distance, query.distance(hit.fingerprint));
-            let documents: Vec<_> = view.documents_of(hit.fingerprint, scope).collect();
-            let counts = view.document_counts(hit.fingerprint, &scope);
+            let documents: Vec<_> = view.documents_of(hit.fingerprint, visibility).collect();
+            let counts = view.document_counts(hit.fingerprint, &visibility);
             assert_eq!(documents.len() as u64, counts.documents);
             let listed = documents.iter().filter(|posting| posting.is_listed).count() as u64;
             assert_eq!(listed, counts.listed);
@@ -165,7 +165,7 @@ fn near(view: &View, query: Fingerprint, within: Distance) -> BTreeMap<Fingerpri
         })
         .collect();
     assert_eq!(found.len(), hits.len(), "each hit once");
-    let nearest = view.nearest(&[query], within, scope).next().unwrap();
+    let nearest = view.nearest(&[query], within, visibility).next().unwrap();
     assert_eq!(nearest, hits.iter().map(|hit| hit.distance).min());
     found
 }
@@ -525,11 +525,14 @@ fn namespaces_answer_as_a_scan_at_every_distance() {
         }
         settle_deltas(&mut view);
         for (namespace, stored) in spaces.iter().zip(&stored) {
-            let scope = view.scope(*namespace, 0, None);
+            let visibility = view.visibility(*namespace, 0, None);
             for asked in (0..=12).map(distance) {
                 let query = flipped(0, 3, &mut random);
-                let mut found: Vec<_> =
-                    view.near(query, asked, &scope).iter().map(|near| near.fingerprint).collect();
+                let mut found: Vec<_> = view
+                    .near(query, asked, &visibility)
+                    .iter()
+                    .map(|near| near.fingerprint)
+                    .collect();
                 let within = |other: &&Fingerprint| query.distance(**other) <= asked;
                 let mut scanned: Vec<_> = stored.iter().filter(within).copied().collect();
                 found.sort_unstable();

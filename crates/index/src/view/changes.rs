@@ -7,8 +7,8 @@ use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 
 use crate::document::Sequence;
 use crate::levels::delta::{DeltaAt, DeltaEvent};
-use crate::scope::Visibility;
 use crate::view::{Near, View};
+use crate::visibility::Visibility;
 
 impl View {
     /// Prefetches the data that [`Self::near_changed_since`] reads for these queries, so that their
@@ -18,9 +18,9 @@ impl View {
         since: Sequence,
         queries: &[Fingerprint],
         distance: Distance,
-        scope: &Visibility,
+        visibility: &Visibility,
     ) {
-        let queries = || queries.iter().map(|&query| self.permuted(query, scope));
+        let queries = || queries.iter().map(|&query| self.permuted(query, visibility));
         for delta in self.changed_since(since) {
             queries().for_each(|query| delta.prefetch(query, distance));
             queries().for_each(|query| delta.locate(query, distance));
@@ -35,12 +35,12 @@ impl View {
         since: Sequence,
         query: Fingerprint,
         distance: Distance,
-        scope: &Visibility,
+        visibility: &Visibility,
     ) -> Option<Vec<Near>> {
         if self.deltas[0].after() > since {
             return None;
         }
-        let query = self.permuted(query, scope);
+        let query = self.permuted(query, visibility);
         let mut values = Vec::new();
         for delta in self.changed_since(since) {
             delta.near(query, distance, &mut |value| {
@@ -51,12 +51,12 @@ impl View {
         }
         values.sort_unstable();
         values.dedup();
-        Some(values.into_iter().map(|value| self.near_of(query, value, scope)).collect())
+        Some(values.into_iter().map(|value| self.near_of(query, value, visibility)).collect())
     }
 
     /// Whether a fingerprint has a document in scope.
-    pub fn is_stored(&self, fingerprint: Fingerprint, scope: &Visibility) -> bool {
-        self.has_documents(self.permuted(fingerprint, scope), scope)
+    pub fn is_stored(&self, fingerprint: Fingerprint, visibility: &Visibility) -> bool {
+        self.has_documents(self.permuted(fingerprint, visibility), visibility)
     }
 
     /// Whether a match that was found at a sequence may have been removed since, or the deltas no
@@ -72,9 +72,9 @@ impl View {
         &self,
         since: Sequence,
         fingerprint: Fingerprint,
-        scope: &Visibility,
+        visibility: &Visibility,
     ) -> impl Iterator<Item = (Sequence, &DeltaEvent)> {
-        let value = self.permuted(fingerprint, scope);
+        let value = self.permuted(fingerprint, visibility);
         self.deltas().flat_map(move |delta| delta.events(value)).filter(move |(at, _)| *at > since)
     }
 
@@ -83,9 +83,9 @@ impl View {
         &self,
         fingerprint: Fingerprint,
         at: Sequence,
-        scope: &Visibility,
+        visibility: &Visibility,
     ) -> Option<&Sketch> {
-        let value = self.permuted(fingerprint, scope);
+        let value = self.permuted(fingerprint, visibility);
         self.deltas().flat_map(|delta| delta.events(value)).find_map(|(put, event)| match event {
             DeltaEvent::Put { sketch, .. } if put == at => sketch.as_deref(),
             DeltaEvent::Put { .. } | DeltaEvent::Removed { .. } | DeltaEvent::Reset => None,

@@ -6,7 +6,7 @@ use crate::document::Sequence;
 use crate::levels::segment::PostingTally;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
-use crate::scope::Visibility;
+use crate::visibility::Visibility;
 
 /// Documents of a fingerprint are counted up to this number where each has to be visited, because
 /// some of them expire, are too old, or belong to another namespace.
@@ -59,10 +59,10 @@ impl View {
     }
 
     /// Whether a fingerprint has a document in scope.
-    pub(super) fn has_documents(&self, value: Permuted, scope: &Visibility) -> bool {
-        match self.counts_without_visits(value, scope) {
+    pub(super) fn has_documents(&self, value: Permuted, visibility: &Visibility) -> bool {
+        match self.counts_without_visits(value, visibility) {
             Some(counts) => counts.documents > 0,
-            None => self.postings_of(value).any(|posting| scope.sees(posting)),
+            None => self.postings_of(value).any(|posting| visibility.sees(posting)),
         }
     }
 
@@ -72,9 +72,13 @@ impl View {
         segments.chain(deltas).fold(PostingTally::default(), PostingTally::then)
     }
 
-    pub(super) fn counts_of_value(&self, value: Permuted, scope: &Visibility) -> DocumentCounts {
-        self.counts_without_visits(value, scope).unwrap_or_else(|| {
-            let seen = self.postings_of(value).filter(|posting| scope.sees(*posting));
+    pub(super) fn counts_of_value(
+        &self,
+        value: Permuted,
+        visibility: &Visibility,
+    ) -> DocumentCounts {
+        self.counts_without_visits(value, visibility).unwrap_or_else(|| {
+            let seen = self.postings_of(value).filter(|posting| visibility.sees(*posting));
             let mut counts = DocumentCounts::default();
             for posting in seen.take(COUNTED_MAX as usize) {
                 counts.documents += 1;
@@ -85,15 +89,19 @@ impl View {
     }
 
     /// The number of documents of a fingerprint in scope, if all or none of them are.
-    fn counts_without_visits(&self, value: Permuted, scope: &Visibility) -> Option<DocumentCounts> {
+    fn counts_without_visits(
+        &self,
+        value: Permuted,
+        visibility: &Visibility,
+    ) -> Option<DocumentCounts> {
         let tally = self.tally_of(value);
         if tally.documents == 0 {
             return Some(DocumentCounts::default());
         }
         match tally.namespace {
             NamespaceNumber::MIXED => None,
-            namespace if namespace != scope.namespace => Some(DocumentCounts::default()),
-            _ if scope.since > Sequence::ZERO => None,
+            namespace if namespace != visibility.namespace => Some(DocumentCounts::default()),
+            _ if visibility.since > Sequence::ZERO => None,
             _ => Some(DocumentCounts {
                 documents: u64::try_from(tally.documents).expect("only what is there is removed"),
                 listed: u64::try_from(tally.listed).expect("only what is there is removed"),
@@ -102,9 +110,9 @@ impl View {
     }
 
     /// Whether a fingerprint that a look-up finds may have no document in scope.
-    pub fn needs_check(&self, scope: &Visibility) -> bool {
-        scope.since > Sequence::ZERO
-            || self.common.is_some_and(|common| !scope.sees_all(&common))
+    pub fn needs_check(&self, visibility: &Visibility) -> bool {
+        visibility.since > Sequence::ZERO
+            || self.common.is_some_and(|common| !visibility.sees_all(&common))
             || self.has_deletions()
     }
 

@@ -11,7 +11,7 @@ use crate::levels::sorted::Sorted;
 use crate::likely::{Keys, LIKELY_DISTANCE_MAX, LikelyRule};
 use crate::permutation::Permuted;
 use crate::plan::Plan;
-use crate::scope::Visibility;
+use crate::visibility::Visibility;
 
 /// The largest number of fingerprints that a likely search returns; it returns the likeliest.
 pub const LIKELY_MAX: usize = 1 << 12;
@@ -46,9 +46,9 @@ impl View {
         query: Fingerprint,
         rule: &LikelyRule,
         beyond: Distance,
-        scope: &Visibility,
+        visibility: &Visibility,
     ) -> Vec<Likely> {
-        self.likely_where(query, rule, (beyond, scope), &mut |_| true).0
+        self.likely_where(query, rule, (beyond, visibility), &mut |_| true).0
     }
 
     /// The same of the fingerprints that are wanted, so that no others take a place. The second
@@ -57,10 +57,10 @@ impl View {
         &self,
         query: Fingerprint,
         rule: &LikelyRule,
-        (beyond, scope): (Distance, &Visibility),
+        (beyond, visibility): (Distance, &Visibility),
         is_wanted: &mut dyn FnMut(Fingerprint) -> bool,
     ) -> (Vec<Likely>, bool) {
-        let query = self.permuted(query, scope);
+        let query = self.permuted(query, visibility);
         let beyond = u32::from(beyond.get());
         let mut found = Found { candidates: Vec::new(), last: None };
         self.visit_likely(query, rule, &mut |value| {
@@ -74,13 +74,13 @@ impl View {
             if is_near && rule.finds(flips) {
                 found.candidates.push(candidate);
                 if found.candidates.len() == COLLECTED_MAX {
-                    self.keep_likeliest(&mut found, scope, is_wanted);
+                    self.keep_likeliest(&mut found, visibility, is_wanted);
                 }
             }
         });
-        self.keep_likeliest(&mut found, scope, is_wanted);
+        self.keep_likeliest(&mut found, visibility, is_wanted);
         let likely = found.candidates.into_iter().map(|(margin, _, value)| {
-            let Near { fingerprint, distance } = self.near_of(query, value, scope);
+            let Near { fingerprint, distance } = self.near_of(query, value, visibility);
             Likely { margin, distance, fingerprint }
         });
         let mut likely: Vec<Likely> = likely.collect();
@@ -96,12 +96,12 @@ impl View {
         since: Sequence,
         query: Fingerprint,
         (distance, rule): (Distance, &LikelyRule),
-        scope: &Visibility,
+        visibility: &Visibility,
     ) -> Option<Vec<Near>> {
         if self.deltas[0].after() > since {
             return None;
         }
-        let query = self.permuted(query, scope);
+        let query = self.permuted(query, visibility);
         let is_found = |value: &Permuted| {
             let flips = query ^ value;
             flips.count_ones() <= u32::from(distance.get()) || rule.finds(flips)
@@ -110,7 +110,7 @@ impl View {
         let mut values: Vec<Permuted> = changed.filter(is_found).collect();
         values.sort_unstable();
         values.dedup();
-        Some(values.into_iter().map(|value| self.near_of(query, value, scope)).collect())
+        Some(values.into_iter().map(|value| self.near_of(query, value, visibility)).collect())
     }
 
     /// Whether the rule finds one fingerprint from the other.
@@ -148,13 +148,13 @@ impl View {
     fn keep_likeliest(
         &self,
         found: &mut Found,
-        scope: &Visibility,
+        visibility: &Visibility,
         is_wanted: &mut dyn FnMut(Fingerprint) -> bool,
     ) {
         let candidates = &mut found.candidates;
         candidates.sort_unstable();
         candidates.dedup();
-        let needs_check = self.needs_check(scope);
+        let needs_check = self.needs_check(visibility);
         let mut kept = 0;
         for from in (0..candidates.len()).step_by(PREFETCHED) {
             let some = from..candidates.len().min(from + PREFETCHED);
@@ -163,8 +163,8 @@ impl View {
             self.prefetch_documents(&values);
             for at in some {
                 let (_, _, value) = candidates[at];
-                let fingerprint = scope.masked(self.shape.permutation.restore(value));
-                let is_there = !needs_check || self.has_documents(value, scope);
+                let fingerprint = visibility.masked(self.shape.permutation.restore(value));
+                let is_there = !needs_check || self.has_documents(value, visibility);
                 if is_there && is_wanted(fingerprint) {
                     candidates[kept] = candidates[at];
                     kept += 1;

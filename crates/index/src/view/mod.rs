@@ -43,10 +43,10 @@ use crate::namespaces::NamespaceNumber;
 use crate::namespaces::Namespaces;
 use crate::permutation::Permuted;
 use crate::plan::Plans;
-use crate::scope::{NamespaceKey, Visibility};
 use crate::tables::secondary::SecondaryTable;
 use crate::tables::table::Table;
 use crate::times::{Times, second};
+use crate::visibility::{NamespaceKey, Visibility};
 
 /// Look-ups of a batch that run together.
 const QUERIES_AT_A_TIME: usize = 64;
@@ -129,7 +129,7 @@ impl View {
     /// What a look-up sees at a time (in milliseconds since 1970, and not before the newest
     /// change): the documents of a namespace, and with an age, only those that were stored at most
     /// this many seconds ago.
-    pub fn scope(
+    pub fn visibility(
         &self,
         namespace: Option<NamespaceKey>,
         at_ms: u64,
@@ -152,8 +152,13 @@ impl View {
 
     /// Every fingerprint with a document in scope within `distance` of the query, each once, in no
     /// particular order; of more than [`NEAR_MAX`], the nearest. Takes two megabytes at most.
-    pub fn near(&self, query: Fingerprint, distance: Distance, scope: &Visibility) -> Vec<Near> {
-        let query = self.permuted(query, scope);
+    pub fn near(
+        &self,
+        query: Fingerprint,
+        distance: Distance,
+        visibility: &Visibility,
+    ) -> Vec<Near> {
+        let query = self.permuted(query, visibility);
         let reach = SearchRadius::of(&self.plans.large, distance);
         BUFFERS.with_borrow_mut(|(lookup, values)| {
             // A look-up that panicked may have left values.
@@ -164,11 +169,11 @@ impl View {
                     values.push(value);
                 }
                 if values.len() == COLLECTED_MAX {
-                    farthest = self.keep_nearest(query, values, scope);
+                    farthest = self.keep_nearest(query, values, visibility);
                 }
             });
-            self.keep_nearest(query, values, scope);
-            let near = values.iter().map(|&value| self.near_of(query, value, scope)).collect();
+            self.keep_nearest(query, values, visibility);
+            let near = values.iter().map(|&value| self.near_of(query, value, visibility)).collect();
             if values.capacity() > VALUES_KEPT {
                 *values = Vec::new();
             }
@@ -189,20 +194,23 @@ impl View {
         &self,
         queries: &[Fingerprint],
         distance: Distance,
-        scope: Visibility,
+        visibility: Visibility,
     ) -> impl Iterator<Item = Option<Distance>> {
         let (mut lookup, reach, needs_check) = (
             Lookup::default(),
             SearchRadius::of(&self.plans.large, distance),
-            self.needs_check(&scope),
+            self.needs_check(&visibility),
         );
         queries.chunks(QUERIES_AT_A_TIME).flat_map(move |queries| {
             let (mut room, mut masked) = ([0; QUERIES_AT_A_TIME], [Fingerprint::default(); _]);
-            let permuted = if scope.mask == 0 {
+            let permuted = if visibility.mask == 0 {
                 self.shape.permutation.apply_all(queries, &mut room)
             } else {
                 let masked: &mut [_; QUERIES_AT_A_TIME] = &mut masked;
-                masked.iter_mut().zip(queries).for_each(|(to, query)| *to = scope.masked(*query));
+                masked
+                    .iter_mut()
+                    .zip(queries)
+                    .for_each(|(to, query)| *to = visibility.masked(*query));
                 self.shape.permutation.apply_all(&masked[..queries.len()], &mut room)
             };
             let mut nearest = [u32::MAX; QUERIES_AT_A_TIME];
@@ -210,7 +218,7 @@ impl View {
                 if needs_check {
                     self.prefetch_documents(&[value]);
                 }
-                if !needs_check || self.has_documents(value, &scope) {
+                if !needs_check || self.has_documents(value, &visibility) {
                     nearest[at] = nearest[at].min((permuted[at] ^ value).count_ones());
                 }
             });
@@ -239,18 +247,22 @@ impl View {
 
     /// The number of documents of a fingerprint that are in scope; at most [`COUNTED_MAX`] where
     /// each has to be visited.
-    pub fn document_counts(&self, fingerprint: Fingerprint, scope: &Visibility) -> DocumentCounts {
-        self.counts_of_value(self.permuted(fingerprint, scope), scope)
+    pub fn document_counts(
+        &self,
+        fingerprint: Fingerprint,
+        visibility: &Visibility,
+    ) -> DocumentCounts {
+        self.counts_of_value(self.permuted(fingerprint, visibility), visibility)
     }
 
     /// The documents of a fingerprint that are in scope, oldest first.
     pub fn documents_of(
         &self,
         fingerprint: Fingerprint,
-        scope: Visibility,
+        visibility: Visibility,
     ) -> impl Iterator<Item = Posting> + '_ {
-        let value = self.permuted(fingerprint, &scope);
-        self.postings_of(value).filter(move |posting| scope.sees(*posting))
+        let value = self.permuted(fingerprint, &visibility);
+        self.postings_of(value).filter(move |posting| visibility.sees(*posting))
     }
 
     fn postings_of(&self, value: Permuted) -> impl Iterator<Item = Posting> + '_ {
@@ -461,8 +473,8 @@ impl View {
         self.secondary_tables = secondary_tables.into();
     }
 
-    fn permuted(&self, fingerprint: Fingerprint, scope: &Visibility) -> Permuted {
-        self.shape.permutation.apply(scope.masked(fingerprint))
+    fn permuted(&self, fingerprint: Fingerprint, visibility: &Visibility) -> Permuted {
+        self.shape.permutation.apply(visibility.masked(fingerprint))
     }
 
     /// Appends an event to the newest delta. Opens a new delta unless this one has room for the
@@ -503,15 +515,15 @@ impl View {
         &self,
         query: Permuted,
         values: &mut Vec<Permuted>,
-        scope: &Visibility,
+        visibility: &Visibility,
     ) -> Option<(u32, Permuted)> {
         if values.len() > 1 {
             values.sort_unstable();
             values.dedup();
         }
         self.prefetch_documents(&values[..values.len().min(PREFETCHED_MAX)]);
-        if self.needs_check(scope) {
-            values.retain(|&value| self.has_documents(value, scope));
+        if self.needs_check(visibility) {
+            values.retain(|&value| self.has_documents(value, visibility));
         }
         if values.len() <= NEAR_MAX {
             return None;
@@ -521,9 +533,9 @@ impl View {
         values.last().map(|&value| farness(query, value))
     }
 
-    fn near_of(&self, query: Permuted, value: Permuted, scope: &Visibility) -> Near {
+    fn near_of(&self, query: Permuted, value: Permuted, visibility: &Visibility) -> Near {
         let distance = Fingerprint::new(query).distance(Fingerprint::new(value));
-        let fingerprint = scope.masked(self.shape.permutation.restore(value));
+        let fingerprint = visibility.masked(self.shape.permutation.restore(value));
         Near { fingerprint, distance }
     }
 }

@@ -11,9 +11,9 @@ use crate::levels::segment::Segment;
 use crate::namespaces::Namespaces;
 use crate::permutation::Permutation;
 use crate::plan::Plans;
-use crate::scope::NamespaceKey;
 use crate::tables::secondary::SecondaryTable;
 use crate::times::Times;
+use crate::visibility::NamespaceKey;
 
 /// The parameters that all views of a data directory share.
 #[derive(Debug, Clone)]

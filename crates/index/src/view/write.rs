@@ -8,7 +8,7 @@ use crate::levels::delta::DeltaEvent;
 use crate::levels::ids::IdKey;
 use crate::levels::posting::{Common, Posting};
 use crate::namespaces::NamespaceNumber;
-use crate::scope::NamespaceKey;
+use crate::visibility::NamespaceKey;
 
 impl View {
     /// Stores a document as the next change.
@@ -82,12 +82,12 @@ impl View {
     /// Removes a fingerprint with all its documents in a namespace. The caller completes the change
     /// with [`Self::advance`].
     pub fn reset(&mut self, fingerprint: Fingerprint, namespace: Option<NamespaceKey>) {
-        let scope = self.scope(namespace, 0, None);
-        let value = self.permuted(fingerprint, &scope);
+        let visibility = self.visibility(namespace, 0, None);
+        let value = self.permuted(fingerprint, &visibility);
         let (all, of_namespace): (Vec<_>, Vec<_>) = {
-            let masked = scope.masked(fingerprint);
+            let masked = visibility.masked(fingerprint);
             let all: Vec<Posting> = self.postings_of(value).collect();
-            let own = all.iter().filter(|posting| posting.namespace == scope.namespace);
+            let own = all.iter().filter(|posting| posting.namespace == visibility.namespace);
             let own = own.map(|&posting| Located { masked, posting }).collect();
             (all, own)
         };

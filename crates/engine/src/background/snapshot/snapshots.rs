@@ -534,7 +534,7 @@ impl Snapshots {
     }
 }
 
-type Reading<'scope, T> = std::thread::ScopedJoinHandle<'scope, Result<T, StorageError>>;
+type Reading<'visibility, T> = std::thread::ScopedJoinHandle<'visibility, Result<T, StorageError>>;
 
 fn joined<T>(threads: Vec<Reading<'_, T>>) -> Result<Vec<T>, StorageError> {
     let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);

@@ -2,8 +2,8 @@
 
 use nearprint_fingerprint::{Distance, Fingerprint, Margins, MinResemblance, Sample, Sketch};
 use nearprint_index::levels::posting::Posting;
-use nearprint_index::scope::Visibility;
 use nearprint_index::view::{DocumentCounts, Located, Near, View};
+use nearprint_index::visibility::Visibility;
 
 use super::probe::Probe;
 use crate::document::Sequence;
@@ -59,7 +59,7 @@ pub(crate) enum Stage {
 pub(super) struct Matching<'a> {
     view: &'a View,
     own: Option<Located>,
-    scope: Visibility,
+    visibility: Visibility,
     query: Fingerprint,
     margins: Option<&'a Margins>,
     /// `None` if nothing can be verified.
@@ -72,17 +72,18 @@ impl<'a> Matching<'a> {
         view: &'a View,
         probe: &Probe<'a>,
         own: Option<Located>,
-        scope: Visibility,
+        visibility: Visibility,
     ) -> Self {
         let verifier = Verifier::of(probe).filter(|_| view.may_have_sketches());
         let (query, margins) = (probe.document.fingerprint, probe.margins);
-        Self { view, own, scope, query, margins, verifier, all_hits: probe.criteria.all_hits }
+        Self { view, own, visibility, query, margins, verifier, all_hits: probe.criteria.all_hits }
     }
 
     /// The match of a fingerprint that a look-up found, not verified yet; `None` if it has no
     /// document in scope but the probe's own. Visits its documents if all hits are wanted.
     pub(super) fn found(&self, near: Near) -> Option<Match> {
-        let is_own = self.own.is_some_and(|own| own.masked == self.scope.masked(near.fingerprint));
+        let is_own =
+            self.own.is_some_and(|own| own.masked == self.visibility.masked(near.fingerprint));
         if self.all_hits || is_own { self.visited(near) } else { Some(self.unvisited(near)) }
     }
 
@@ -115,7 +116,7 @@ impl<'a> Matching<'a> {
             return;
         }
         found.is_visited = true;
-        found.counts = self.view.document_counts(found.fingerprint, &self.scope);
+        found.counts = self.view.document_counts(found.fingerprint, &self.visibility);
         // Stops at the last document without searching for another.
         let count = usize::try_from(found.counts.documents).unwrap_or(usize::MAX);
         let mut others = self.others(found.fingerprint).take(count);
@@ -128,7 +129,7 @@ impl<'a> Matching<'a> {
     }
 
     pub(super) fn others(&self, fingerprint: Fingerprint) -> impl Iterator<Item = Posting> + '_ {
-        others(self.view, fingerprint, self.own, self.scope)
+        others(self.view, fingerprint, self.own, self.visibility)
     }
 }
 
@@ -137,10 +138,10 @@ pub(crate) fn others(
     view: &View,
     fingerprint: Fingerprint,
     own: Option<Located>,
-    scope: Visibility,
+    visibility: Visibility,
 ) -> impl Iterator<Item = Posting> + '_ {
-    let own = own.filter(|own| own.masked == scope.masked(fingerprint)).map(|own| own.posting);
-    view.documents_of(fingerprint, scope).filter(move |posting| Some(*posting) != own)
+    let own = own.filter(|own| own.masked == visibility.masked(fingerprint)).map(|own| own.posting);
+    view.documents_of(fingerprint, visibility).filter(move |posting| Some(*posting) != own)
 }
 
 /// Compares stored sketches with the probe's.

@@ -25,8 +25,8 @@ use matching::{Matching, Stage, Verifier};
 use nearprint_fingerprint::{Distance, Fingerprint, Sketch};
 use nearprint_index::levels::delta::DeltaEvent;
 use nearprint_index::levels::posting::Posting;
-use nearprint_index::scope::Visibility;
 use nearprint_index::view::{Likely, Located, Near, View};
+use nearprint_index::visibility::Visibility;
 use smallvec::SmallVec;
 
 use crate::document::Sequence;
@@ -67,7 +67,7 @@ pub(crate) struct Search {
     /// The last change that it has seen.
     pub since: Sequence,
     /// The documents that it has seen.
-    pub scope: Visibility,
+    pub visibility: Visibility,
     /// The document with the probe's id at that time, whatever its age.
     pub own: Option<Located>,
     /// The matches: those that count first, then by distance, age, fingerprint; where the first hit
@@ -108,15 +108,15 @@ impl Search {
     /// Finds the matches in a view, not yet verified. Cost: the look-up, and a few cache misses
     /// for each match.
     pub(crate) fn begin(view: &View, probe: &Probe<'_>) -> Self {
-        let scope = probe.scope(view);
+        let visibility = probe.visibility(view);
         let own = probe.key.and_then(|key| view.find_id(key));
-        let near = view.near(probe.document.fingerprint, probe.criteria.distance, &scope);
-        let matching = Matching::new(view, probe, own, scope);
+        let near = view.near(probe.document.fingerprint, probe.criteria.distance, &visibility);
+        let matching = Matching::new(view, probe, own, visibility);
         let matches: Vec<_> = near.into_iter().filter_map(|near| matching.found(near)).collect();
         let count = matches.len();
         let mut search = Self {
             since: view.sequence(),
-            scope,
+            visibility,
             own,
             matches,
             count,
@@ -173,7 +173,7 @@ impl Search {
         probe: &Probe<'_>,
         sketches: Sketches<'_, E>,
     ) -> Result<(), E> {
-        let matching = Matching::new(view, probe, self.own, self.scope);
+        let matching = Matching::new(view, probe, self.own, self.visibility);
         let short = probe.document.short;
         self.matches.sort_unstable_by_key(Match::likeliness);
         for stage in [Stage::SameSample, Stage::MayReach, Stage::Rest] {
@@ -241,11 +241,11 @@ impl Search {
         let rule = view.likely_rule(margins);
         let fingerprint = probe.document.fingerprint;
         let candidates_of = |fingerprint| {
-            let others = others(view, fingerprint, self.own, self.scope);
+            let others = others(view, fingerprint, self.own, self.visibility);
             others.filter(|posting| verifier.stage_of_likely(posting).is_some())
         };
         let mut has_candidates = |fingerprint| candidates_of(fingerprint).next().is_some();
-        let within = (probe.criteria.distance, &self.scope);
+        let within = (probe.criteria.distance, &self.visibility);
         let (found, is_cut) = view.likely_where(fingerprint, &rule, within, &mut has_candidates);
         let mut candidates = Vec::with_capacity(found.len());
         let mut room = SKETCHES_COMPARED_MAX;
@@ -310,19 +310,21 @@ impl Search {
     /// that it has seen is no longer in scope, or a limit would decide. The search must not be used
     /// any more.
     pub(crate) fn update(&mut self, view: &View, probe: &Probe<'_>) -> Result<(), Stale> {
-        let scope = probe.scope(view);
-        if !sees_the_same(view, &self.scope, &scope) {
+        let visibility = probe.visibility(view);
+        if !sees_the_same(view, &self.visibility, &visibility) {
             return Err(Stale);
         }
-        self.scope = scope;
+        self.visibility = visibility;
         if self.since == view.sequence() {
             return Ok(());
         }
         let (query, distance) = (probe.document.fingerprint, probe.criteria.distance);
         let rule = probe.likely().filter(|_| self.likely == LikelyPart::Done);
         let changed = match rule.map(|margins| view.likely_rule(margins)) {
-            Some(rule) => view.likely_changed_since(self.since, query, (distance, &rule), &scope),
-            None => view.near_changed_since(self.since, query, distance, &scope),
+            Some(rule) => {
+                view.likely_changed_since(self.since, query, (distance, &rule), &visibility)
+            }
+            None => view.near_changed_since(self.since, query, distance, &visibility),
         };
         let changed = changed.ok_or(Stale)?;
         let own = probe.key.and_then(|key| view.find_id(key));
@@ -408,12 +410,12 @@ impl Search {
     fn update_match(&mut self, view: &View, probe: &Probe<'_>, near: Near) -> Result<(), Stale> {
         let found = self.matches.iter().position(|m| m.fingerprint == near.fingerprint);
         let is_beyond = near.distance > probe.criteria.distance;
-        let matching = Matching::new(view, probe, self.own, self.scope);
+        let matching = Matching::new(view, probe, self.own, self.visibility);
         let Some(fresh) = matching.visited(near) else {
             found.map(|at| self.matches.remove(at));
             return Ok(());
         };
-        let events = || view.events_since(self.since, near.fingerprint, &self.scope);
+        let events = || view.events_since(self.since, near.fingerprint, &self.visibility);
         if !events().all(|(_, event)| matches!(event, DeltaEvent::Put { .. })) {
             return Err(Stale);
         }
@@ -431,7 +433,7 @@ impl Search {
                 } else {
                     verifier.stage(posting, near.distance)
                 };
-                if let (Some(stage), true) = (stage, self.scope.sees(*posting)) {
+                if let (Some(stage), true) = (stage, self.visibility.sees(*posting)) {
                     compared += 1;
                     updated.compare(verifier, sketch, stage);
                 }
@@ -459,7 +461,7 @@ impl Search {
             self.matches.sort_unstable_by_key(by_distance);
         } else {
             self.matches.sort_unstable_by_key(|m| (counts(m), m.stage, m.likeliness()));
-            let matching = Matching::new(view, probe, self.own, self.scope);
+            let matching = Matching::new(view, probe, self.own, self.visibility);
             self.matches.first_mut().into_iter().for_each(|first| matching.visit(first));
         }
     }

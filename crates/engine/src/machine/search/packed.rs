@@ -1,8 +1,8 @@
 //! Searches for bare fingerprints, whose replies are distances.
 
 use nearprint_fingerprint::{Distance, Fingerprint};
-use nearprint_index::scope::Visibility;
 use nearprint_index::view::View;
+use nearprint_index::visibility::Visibility;
 
 use crate::document::Sequence;
 
@@ -12,7 +12,7 @@ pub(crate) struct PackedSearch {
     /// The last change that it has seen.
     pub since: Sequence,
     /// The documents that it has seen.
-    pub scope: Visibility,
+    pub visibility: Visibility,
     /// For each fingerprint the distance of the nearest stored one, or [`NO_HIT`].
     pub nearest: Vec<u8>,
 }
@@ -26,16 +26,17 @@ impl PackedSearch {
         view: &View,
         fingerprints: &[Fingerprint],
         distance: Distance,
-        scope: Visibility,
+        visibility: Visibility,
     ) -> Self {
-        let nearest = nearest(view, fingerprints, distance, scope);
-        Self { since: view.sequence(), scope, nearest }
+        let nearest = nearest(view, fingerprints, distance, visibility);
+        Self { since: view.sequence(), visibility, nearest }
     }
 
     /// Whether it is too old to be brought up to date from memory, or saw other documents than
     /// those in scope now: search again.
-    pub(crate) fn is_stale(&self, view: &View, scope: &Visibility) -> bool {
-        view.may_have_lost_since(self.since) || !super::sees_the_same(view, &self.scope, scope)
+    pub(crate) fn is_stale(&self, view: &View, visibility: &Visibility) -> bool {
+        view.may_have_lost_since(self.since)
+            || !super::sees_the_same(view, &self.visibility, visibility)
     }
 }
 
@@ -44,8 +45,8 @@ pub(crate) fn nearest(
     view: &View,
     fingerprints: &[Fingerprint],
     distance: Distance,
-    scope: Visibility,
+    visibility: Visibility,
 ) -> Vec<u8> {
-    let nearest = view.nearest(fingerprints, distance, scope);
+    let nearest = view.nearest(fingerprints, distance, visibility);
     nearest.map(|nearest| nearest.map_or(NO_HIT, Distance::get)).collect()
 }

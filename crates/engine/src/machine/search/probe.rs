@@ -3,8 +3,8 @@
 use nearprint_fingerprint::Margins;
 use nearprint_index::levels::ids::IdKey;
 use nearprint_index::likely::LIKELY_DISTANCE_MAX;
-use nearprint_index::scope::{NamespaceKey, Visibility};
 use nearprint_index::view::View;
+use nearprint_index::visibility::{NamespaceKey, Visibility};
 
 use crate::document::Document;
 use crate::machine::query::{Criteria, SearchKind};
@@ -41,8 +41,8 @@ impl<'a> Probe<'a> {
         Self { document, margins, key, namespace, criteria, at_ms }
     }
 
-    pub(super) fn scope(&self, view: &View) -> Visibility {
-        view.scope(self.namespace, self.at_ms, self.criteria.max_age_s)
+    pub(super) fn visibility(&self, view: &View) -> Visibility {
+        view.visibility(self.namespace, self.at_ms, self.criteria.max_age_s)
     }
 
     /// The margins for a likely search, if the probe wants one and has a sketch. Without a sketch,

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use crate::memory::array::Array;
 use crate::plan::{Key, TablePlan, head, low};
 use crate::tables::geometry::Geometry;
-use crate::tables::homes::LinesOfRange;
 use crate::tables::line::{Line, SLOTS_MAX, SPAN_MAX};
+use crate::tables::line_of_key::LinesOfRange;
 use crate::tables::partition::{PARTITIONS, Partition};
 use crate::tables::table::{Extra, Number, Table};
 

@@ -26,8 +26,8 @@ use crate::tables::fold;
 use crate::tables::fold::Head;
 use crate::tables::geometry;
 use crate::tables::geometry::Geometry;
-use crate::tables::homes::{Homes, LinesOfRange};
 use crate::tables::line::{Line, SPAN_MAX};
+use crate::tables::line_of_key::{Homes, LinesOfRange};
 use crate::tables::partition::Partition;
 
 /// An immutable sorted table.

@@ -10,8 +10,8 @@
 use std::ops::Range;
 
 use crate::memory::array::Array;
-use crate::tables::homes::LinesOfRange;
 use crate::tables::line::SPAN_MAX;
+use crate::tables::line_of_key::LinesOfRange;
 use crate::tables::partition::{PARTITIONS, Partition, Starts};
 use crate::tables::table::{Extra, Number, Table};
 
