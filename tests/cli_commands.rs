@@ -236,7 +236,7 @@ fn an_import_says_what_it_left_out_and_which_ids_came_twice() {
     let output = import(folder.path(), &[texts.to_str().unwrap()]);
     assert_eq!(code(&output), 0, "{}", err(&output));
     for part in [
-        "1 x left out: files that no reader understands",
+        "1 x left out: files in unknown formats",
         "1 of these documents have an id that was stored already",
         "a.csv record 2 (byte 17)",
     ] {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Words that the project does not use because its readers do not know them; in lower case. Add one
 /// when its last use is gone.
@@ -198,6 +199,97 @@ fn the_change_log_keeps_its_format() {
 fn is_version_heading(heading: &str) -> bool {
     let shape: String = heading.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     heading == "[Unreleased]" || (shape.starts_with("[0") && shape.ends_with("] - 0000-00-00"))
+}
+
+/// Folders of the project that documents and comments name files of.
+const NAMED: &[&str] = &[
+    ".ci/",
+    "bench/",
+    "config/",
+    "crates/",
+    "docker/",
+    "docs/",
+    "examples/",
+    "fuzz/",
+    "src/",
+    "tests/",
+    "tools/",
+];
+
+#[test]
+fn every_path_and_command_in_backticks_exists() {
+    let makefile = read(&root().join("Makefile"));
+    let help = Command::new(env!("CARGO_BIN_EXE_nearprint")).arg("help").output();
+    let help = String::from_utf8(help.expect("the program runs").stdout).expect("UTF-8");
+    let mut broken = Vec::new();
+    for file in texts(".", &["rs", "md"]) {
+        // What was decided and what changed speak of their time.
+        if file.path.starts_with("docs/decisions/") || file.path == "CHANGELOG.md" {
+            continue;
+        }
+        for (line, text) in (1..).zip(file.text.lines()) {
+            let is_prose = is_of(Path::new(&file.path), "md") || is_comment(text);
+            let named = text.split('`').skip(1).step_by(2).filter(|_| is_prose);
+            let is_missing = |named: &&str| match named.split_once(' ') {
+                Some(("make", target)) => !is_target(target, &makefile),
+                Some(("nearprint", command)) => !is_subcommand(command, &help),
+                _ => !is_file(named, &file.path),
+            };
+            broken.extend(named.filter(is_missing).map(|it| format!("{}:{line}: {it}", file.path)));
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new(), "no such path or command");
+}
+
+/// Whether the first word is a target of the Makefile, or stands for any.
+fn is_target(words: &str, makefile: &str) -> bool {
+    let word = first_word(words);
+    !is_plain(word)
+        || makefile.lines().any(|line| line.strip_prefix(word) == Some(":"))
+        || makefile.contains(&format!("\n{word}: "))
+}
+
+/// Whether the first word is a command in the help of the program, or no command.
+fn is_subcommand(words: &str, help: &str) -> bool {
+    let word = first_word(words);
+    !is_plain(word) || help.lines().any(|line| line.starts_with("  ") && first_word(line) == word)
+}
+
+/// Whether a path is there, from the root or from a folder above the file that names it; true of what
+/// is no path into the project.
+fn is_file(named: &str, from: &str) -> bool {
+    let path = named.split_whitespace().next().unwrap_or_default();
+    let path = path.split("::").next().unwrap_or_default().trim_end_matches(['/', '.', ',', ':']);
+    let is_pattern = path.contains(['*', '{', '<', '$']) || path.contains("NAME");
+    let is_ours = NAMED.iter().any(|folder| path.starts_with(folder)) && !is_pattern;
+    let above = Path::new(from).ancestors().skip(1);
+    !is_ours
+        || above
+            .map(|folder| root().join(folder))
+            .any(|folder| folder.join(path).exists() || folder.join("src").join(path).exists())
+}
+
+fn first_word(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or_default()
+}
+
+fn is_plain(word: &str) -> bool {
+    !word.is_empty()
+        && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+        && word.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
+#[test]
+fn paths_and_commands_that_do_not_exist_are_found() {
+    assert!(is_file("src/lib.rs", "README.md") && is_file("anything else", "README.md"));
+    assert!(is_file("tests/naive.rs", "crates/index/src/lib.rs"));
+    assert!(is_file("src/http/routes/NAME.rs", "README.md"));
+    assert!(!is_file("src/nothing.rs", "README.md") && !is_file("tests/naive.rs", "README.md"));
+    let makefile = "all: run\nrun:\n\techo\n";
+    assert!(is_target("run", makefile) && is_target("all", makefile) && is_target("X=1", makefile));
+    assert!(!is_target("walk", makefile));
+    assert!(is_subcommand("serve --data .", "  serve   Start\n") && is_subcommand("--help", ""));
+    assert!(!is_subcommand("fly", "  serve   Start\n"));
 }
 
 /// A source file, its path relative to the root.

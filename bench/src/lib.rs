@@ -109,7 +109,7 @@ pub fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", error_report::render(&error));
-            ExitCode::from(error_report::exit_code(&error))
+            ExitCode::from(error_report::exit_code_of(&error))
         }
     }
 }

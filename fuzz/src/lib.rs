@@ -2,7 +2,7 @@
 //! out against what must be true of it. A panic is a finding; so is an answer with a status of 5xx.
 //!
 //! Used by libFuzzer (`fuzz_targets/`) and, in every `make test`, by the seeded mutator of
-//! `tests/fuzz.rs`.
+//! `tests/fuzz`.
 
 pub mod memory;
 

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use crate::cli::exit_code;
+
 /// An error with advice.
 #[derive(Debug)]
 pub struct ErrorReport {
@@ -13,13 +15,10 @@ pub struct ErrorReport {
     code: u8,
 }
 
-/// The exit code of a command that failed.
-const FAILURE: u8 = 1;
-
 impl ErrorReport {
     /// `what` failed; `next` is what the reader can do about it.
     pub fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { what: what.into(), next: next.into(), why: None, code: FAILURE }
+        Self { what: what.into(), next: next.into(), why: None, code: exit_code::FAILED }
     }
 
     /// Adds the cause, which is shown between the two.
@@ -38,8 +37,8 @@ impl ErrorReport {
 }
 
 /// The exit code of a process that ends with this error.
-pub fn exit_code(error: &anyhow::Error) -> u8 {
-    report_in(error).map_or(FAILURE, |report| report.code)
+pub fn exit_code_of(error: &anyhow::Error) -> u8 {
+    report_in(error).map_or(exit_code::FAILED, |report| report.code)
 }
 
 fn report_in(error: &anyhow::Error) -> Option<&ErrorReport> {

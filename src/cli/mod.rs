@@ -15,6 +15,7 @@ mod configuration;
 mod confirmation;
 mod document;
 pub mod error_report;
+mod exit_code;
 mod explanation;
 mod import;
 pub mod measure;
@@ -76,9 +77,9 @@ enum Command {
     Namespaces(namespaces::Args),
     /// Show groups of near-duplicates, of a running service or a stopped directory
     Groups(groups::Args),
-    /// List the documents of a running service that come again and again
+    /// List the documents of a running service with the most duplicates
     Originals(originals::Args),
-    /// Remove many documents: a namespace, ids that begin in one way, or what is old
+    /// Remove documents by namespace, id prefix or age
     Purge(purge::Args),
     /// Show the purges of a running service, or end one
     Jobs(jobs::Args),
@@ -92,15 +93,15 @@ enum Command {
     CheckConfig(check_config::Args),
     /// Check that a running service is healthy (for HEALTHCHECK)
     Health(health::Args),
-    /// Make a token for the service, and the line that lets it in
+    /// Create an access token and its line for the tokens file
     Token(token::Args),
     /// Estimate memory and latency for an index of a given size, and the alternatives
     Plan(plan::Args),
-    /// Look at snapshots; export everything into one file, and restore it
+    /// List snapshots; export everything into one file, and restore it
     Snapshot(snapshot::Args),
     /// Show the files of a stopped service's data directory
     Inspect(inspect::Args),
-    /// Make a damaged data directory open again, after saying what is lost
+    /// Repair a damaged data directory; first report what will be lost
     Repair(repair::Args),
     /// Give a stopped service's data directory another maximum distance
     Reindex(reindex::Args),
@@ -110,14 +111,14 @@ enum Command {
 pub fn main() -> ExitCode {
     let Some(command) = parse().command else {
         eprint!("{OVERVIEW}");
-        return ExitCode::from(2);
+        return ExitCode::from(exit_code::USAGE);
     };
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", error_report::render(&error));
-            ExitCode::from(error_report::exit_code(&error))
+            ExitCode::from(error_report::exit_code_of(&error))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Promise: no decoder that meets bytes from outside panics, whatever the bytes. Method: the fuzz
 //! targets of `fuzz/`, each on its corpus and on seeded mutations of it; with a nightly toolchain
-//! `tools/fuzz` runs the same functions under libFuzzer.
+//! `cargo fuzz run TARGET` runs the same functions under libFuzzer.
 //!
 //! `NEARPRINT_TEST_FUZZ` says how many inputs for each target, `NEARPRINT_TEST_SEED` repeats a run.
 

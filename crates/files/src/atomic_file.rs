@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bzip2::write::BzEncoder;
 use flate2::write::GzEncoder;
 use lzma_rust2::{XzOptions, XzWriter};
+use tempfile::{NamedTempFile, TempPath};
 
 const BUFFER_BYTES: usize = 1 << 20;
 const ZSTD_LEVEL: i32 = 3;
@@ -15,17 +16,17 @@ const ZSTD_LEVEL: i32 = 3;
 /// crash there is the whole of it, or what was there before. Dropped earlier, it is removed.
 pub struct AtomicFile {
     path: PathBuf,
-    partial: PathBuf,
-    /// `None` once it is finished.
-    sink: Option<Sink>,
+    sink: Sink,
 }
 
+type Partial = BufWriter<NamedTempFile>;
+
 enum Sink {
-    Plain(BufWriter<File>),
-    Gzip(Box<GzEncoder<BufWriter<File>>>),
-    Zstd(Box<zstd::Encoder<'static, BufWriter<File>>>),
-    Bzip2(Box<BzEncoder<BufWriter<File>>>),
-    Xz(Box<XzWriter<BufWriter<File>>>),
+    Plain(Partial),
+    Gzip(Box<GzEncoder<Partial>>),
+    Zstd(Box<zstd::Encoder<'static, Partial>>),
+    Bzip2(Box<BzEncoder<Partial>>),
+    Xz(Box<XzWriter<Partial>>),
 }
 
 /// How a file is compressed.
@@ -61,14 +62,12 @@ impl std::fmt::Debug for AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins a file. What a killed process left of it is overwritten.
+    /// Begins a file. What a killed process left of it is removed, and not followed if it is a link.
     ///
     /// # Errors
     /// The file cannot be created.
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
     pub fn create(path: &Path, compression: Option<Compression>) -> io::Result<Self> {
-        let partial = partial(path);
-        let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(&partial)?);
+        let file = BufWriter::with_capacity(BUFFER_BYTES, create_partial(path)?);
         let sink = match compression {
             None => Sink::Plain(file),
             Some(Compression::Gzip) => {
@@ -80,45 +79,34 @@ impl AtomicFile {
             }
             Some(Compression::Xz) => Sink::Xz(Box::new(XzWriter::new(file, XzOptions::default())?)),
         };
-        Ok(Self { path: path.to_owned(), partial, sink: Some(sink) })
+        Ok(Self { path: path.to_owned(), sink })
     }
 
     /// Makes the file whole, and gives it its name. Returns its bytes.
     ///
     /// # Errors
     /// The file cannot be written. Nothing has changed at its path then.
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
-    pub fn finish(mut self) -> io::Result<u64> {
-        let sink = self.sink.take().ok_or_else(|| io::Error::other("it is finished"))?;
-        let finished = sink.finish().and_then(|file| {
-            file.sync_all()?;
-            let bytes = file.metadata()?.len();
-            fs::rename(&self.partial, &self.path)?;
-            Ok(bytes)
-        });
-        match finished {
-            Ok(bytes) => sync_folder(&self.path).map(|()| bytes),
-            Err(error) => {
-                drop(fs::remove_file(&self.partial));
-                Err(error)
-            }
-        }
+    pub fn finish(self) -> io::Result<u64> {
+        let file = self.sink.finish()?;
+        file.as_file().sync_all()?;
+        let bytes = file.as_file().metadata()?.len();
+        file.persist(&self.path)?;
+        sync_folder(&self.path).map(|()| bytes)
     }
 
-    fn sink(&mut self) -> io::Result<&mut dyn Write> {
-        Ok(match &mut self.sink {
-            Some(Sink::Plain(file)) => file,
-            Some(Sink::Gzip(file)) => file,
-            Some(Sink::Zstd(file)) => file,
-            Some(Sink::Bzip2(file)) => file,
-            Some(Sink::Xz(file)) => file,
-            None => return Err(io::Error::other("it is finished")),
-        })
+    fn sink(&mut self) -> &mut dyn Write {
+        match &mut self.sink {
+            Sink::Plain(file) => file,
+            Sink::Gzip(file) => file,
+            Sink::Zstd(file) => file,
+            Sink::Bzip2(file) => file,
+            Sink::Xz(file) => file,
+        }
     }
 }
 
 impl Sink {
-    fn finish(self) -> io::Result<File> {
+    fn finish(self) -> io::Result<NamedTempFile> {
         let file = match self {
             Self::Plain(file) => file,
             Self::Gzip(file) => file.finish()?,
@@ -132,21 +120,23 @@ impl Sink {
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.sink()?.write(bytes)
+        self.sink().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.sink()?.flush()
+        self.sink().flush()
     }
 }
 
-impl Drop for AtomicFile {
-    #[expect(clippy::disallowed_methods, reason = "a file of the user")]
-    fn drop(&mut self) {
-        if self.sink.take().is_some() {
-            drop(fs::remove_file(&self.partial));
-        }
+#[expect(clippy::disallowed_methods, reason = "a file of the user")]
+fn create_partial(path: &Path) -> io::Result<NamedTempFile> {
+    let partial = partial(path);
+    match fs::remove_file(&partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
+    let file = File::create_new(&partial)?;
+    Ok(NamedTempFile::from_parts(file, TempPath::try_from_path(partial)?))
 }
 
 /// A folder of files that is there when all of them are whole. Dropped earlier, it is removed.
@@ -249,6 +239,19 @@ mod tests {
         file.write_all(b"whole").unwrap();
         assert_eq!(file.finish().unwrap(), 5);
         assert_eq!(names(root.path()), ["a"]);
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_partial_file_is_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let [path, other] = ["a", "other"].map(|name| root.path().join(name));
+        fs::write(&other, "kept").unwrap();
+        std::os::unix::fs::symlink(&other, root.path().join("a.partial")).unwrap();
+        let mut file = AtomicFile::create(&path, None).unwrap();
+        file.write_all(b"whole").unwrap();
+        file.finish().unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"kept");
         assert_eq!(fs::read(&path).unwrap(), b"whole");
     }
 

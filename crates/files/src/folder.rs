@@ -17,7 +17,7 @@ use super::formats::document;
 use super::reader::{Items, Opener};
 use super::source;
 
-const UNKNOWN: &str = "files that no reader understands";
+const UNKNOWN: &str = "files in unknown formats";
 const EMPTY: &str = "empty or binary files";
 
 /// Reads the documents of a folder.

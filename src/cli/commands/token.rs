@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let token = Token::generate().context("the operating system has no random numbers")?;
     let rate = args.rate.map_or_else(String::new, |rate| format!(" rate={rate}"));
     writeln!(out, "{} {} {}{rate}{namespaces}", args.name, args.scopes, token.digest())?;
-    eprintln!("the token (it is kept nowhere): {}", token.reveal());
+    eprintln!("the token (shown once, not stored): {}", token.reveal());
     eprintln!("its line, for the file that access.tokens_file names:");
     Ok(())
 }

@@ -6,8 +6,7 @@ use std::thread;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The exit code of a process that a second Ctrl-C ends, as shells count it.
-const INTERRUPTED: i32 = 130;
+use crate::cli::exit_code;
 
 /// Whether the user wants the command to end.
 #[derive(Debug, Clone, Default)]
@@ -52,5 +51,5 @@ impl Interrupt {
 
 #[expect(clippy::exit, reason = "what is being stored may wait for a service that does not reply")]
 fn end() {
-    std::process::exit(INTERRUPTED);
+    std::process::exit(i32::from(exit_code::INTERRUPTED));
 }

@@ -6,7 +6,7 @@ use nearprint_fingerprint::{Distance, Fingerprint};
 use nearprint_index::permutation::Permutation;
 use nearprint_index::plan::SMALL_MAX;
 use nearprint_index::view::{Shape, View};
-use nearprint_index::visibility::Scope;
+use nearprint_index::visibility::Visibility;
 use nearprint_peers::{Bench, DISTANCE, Data, Failure};
 
 fn main() -> Result<(), Failure> {
@@ -14,13 +14,13 @@ fn main() -> Result<(), Failure> {
     let mut bench = Bench::from_arguments()?;
     let view = bench.build(|data| Ok(build(data)))?;
     bench.check(|query, found| {
-        let near = view.near(Fingerprint::new(query), distance, &Scope::DEFAULT);
+        let near = view.near(Fingerprint::new(query), distance, &Visibility::DEFAULT);
         found.extend(near.iter().map(|near| near.fingerprint.bits()));
     });
-    bench.one_by_one(|query| view.near(Fingerprint::new(query), distance, &Scope::DEFAULT).len());
+    bench.one_by_one(|query| view.near(Fingerprint::new(query), distance, &Visibility::DEFAULT).len());
     bench.batch(|queries, hits| {
         let queries: Vec<Fingerprint> = queries.iter().copied().map(Fingerprint::new).collect();
-        hits.extend(view.nearest(&queries, distance, Scope::DEFAULT).map(|nearest| nearest.is_some()));
+        hits.extend(view.nearest(&queries, distance, Visibility::DEFAULT).map(|nearest| nearest.is_some()));
     });
     bench.report("nearprint", view.plans().for_count(view.counts().fingerprints).to_string());
     Ok(())

@@ -1,4 +1,4 @@
-//! Originals: the documents that come again and again.
+//! Originals: the documents with the most duplicates.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -19,6 +19,7 @@ use nearprint_files::{Checkpoint, Documents, ReadOptions, bytes_total, expand};
 
 use crate::cli::client::{Client, ClientCredentials, DEFAULT_SERVER};
 use crate::cli::error_report::ErrorReport;
+use crate::cli::exit_code;
 use crate::cli::import::batch::{ImportBatch, batches};
 use crate::cli::import::directory::ImportDirectory;
 use crate::cli::import::groups::Groups;
@@ -39,11 +40,6 @@ const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
 /// What to do after an interruption, with a state and without one.
 const CONTINUE: &str = "run the same command again: it continues there";
 const REPEAT: &str = "repeat it: documents with an id that are already there are not stored twice";
-
-/// The exit code of a run that found nothing to import.
-const NOTHING_READ: u8 = 3;
-/// The exit code of a wrong command line.
-const USAGE: u8 = 2;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -114,7 +110,7 @@ pub(crate) fn run(mut args: Args, out: &mut dyn Write) -> Result<()> {
     {
         let what = format!("--format is for files, and {} is a folder", folder.display());
         let next = "leave out --format, or name the files";
-        return Err(ErrorReport::new(what, next).with_code(USAGE).into());
+        return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
     }
     let named = std::mem::take(&mut args.paths);
     args.paths = expand(named.clone());
@@ -252,7 +248,9 @@ fn verdict(summary: &Summary, is_continued: bool) -> Result<()> {
     match (summary.read(), summary.failed()) {
         (0, _) if !is_continued => {
             let next = "name files with documents, or folders with such files";
-            Err(ErrorReport::new("nothing was read", next).with_code(NOTHING_READ).into())
+            Err(ErrorReport::new("nothing was read", next)
+                .with_code(exit_code::NOTHING_READ)
+                .into())
         }
         (_, 0) => Ok(()),
         (read, failed) => {

@@ -14,11 +14,10 @@ use super::rows::{ExportFormat, ExportRows};
 use super::selection::SelectionArgs;
 use crate::cli::client::ServiceArgs;
 use crate::cli::error_report::ErrorReport;
+use crate::cli::exit_code;
 use crate::cli::import::directory::ImportDirectory;
 use crate::cli::measure::numbers::count;
 
-/// The exit code of a wrong command line.
-const USAGE: u8 = 2;
 /// Documents between two movements of the progress.
 const SHOWN_EVERY: u64 = 4_096;
 
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     if is_stdout && format == ExportFormat::Parquet {
         let next = "name a file, or use --format ndjson or csv";
         let what = "Parquet is written to files only";
-        return Err(ErrorReport::new(what, next).with_code(USAGE).into());
+        return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
     }
     let path = list::path(&args.selection, [args.metadata, args.sketch]);
     let Some(data) = &args.data else {

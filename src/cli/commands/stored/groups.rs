@@ -16,14 +16,13 @@ use serde_json::{Map, Value, json};
 use crate::cli::client::{self, Client, ServiceArgs};
 use crate::cli::columns::{Column, table};
 use crate::cli::error_report::ErrorReport;
+use crate::cli::exit_code;
 use crate::cli::import::directory::ImportDirectory;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::measure::numbers::count;
 use crate::cli::printable::printable;
 use crate::cli::times;
 
-/// The exit code of a process that an interrupt ended.
-const INTERRUPTED: u8 = 130;
 /// The time between two looks at the job: short at first, as many jobs end at once.
 const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 /// The steps of the progress bar.
@@ -183,7 +182,9 @@ fn find_and_show(args: &Args, source: &Source, out: &mut dyn Write) -> Result<()
     if interrupt.is_noted() {
         drop(source.delete::<Value>(&path)?);
         let what = "interrupted; the job was removed";
-        return Err(ErrorReport::new(what, "run it again").with_code(INTERRUPTED).into());
+        return Err(ErrorReport::new(what, "run it again")
+            .with_code(exit_code::INTERRUPTED)
+            .into());
     }
     if job.state != "done" {
         let why = anyhow::anyhow!(job.error.unwrap_or(job.state));

@@ -1,4 +1,4 @@
-//! `originals`: the documents of a running service that come again and again.
+//! `originals`: the documents of a running service with the most duplicates.
 
 use std::io::Write;
 

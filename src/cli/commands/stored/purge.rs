@@ -19,11 +19,9 @@ use super::selection::SelectionArgs;
 use crate::cli::client::{self, Client, ServiceArgs};
 use crate::cli::confirmation;
 use crate::cli::error_report::ErrorReport;
+use crate::cli::exit_code;
 use crate::cli::measure::numbers::count;
 use crate::cli::times;
-
-/// The exit code of a process that an interrupt ended.
-const INTERRUPTED: u8 = 130;
 
 /// The time between two looks at the job: short at first, as many jobs end at once.
 const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
@@ -151,7 +149,7 @@ fn watch(client: Client, mut job: JobReply) -> Result<JobReply> {
                     "`nearprint jobs` shows it; end it with `nearprint jobs cancel {number}`"
                 );
                 let what = format!("interrupted; job {number} goes on");
-                return Err(ErrorReport::new(what, next).with_code(INTERRUPTED).into());
+                return Err(ErrorReport::new(what, next).with_code(exit_code::INTERRUPTED).into());
             }
         };
         show(&bar, &job);

@@ -1,4 +1,4 @@
-//! `GET /v1/originals`: the documents that come again and again.
+//! `GET /v1/originals`: the documents with the most duplicates.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::http::request::selection::{
 };
 use crate::http::service::Service;
 
-/// List the documents that come again and again.
+/// List the documents with the most duplicates.
 ///
 /// Those that a check-and-insert named as the original of a duplicate. The counts are approximate
 /// after a crash, which loses what was counted since the last snapshot.

@@ -14,11 +14,6 @@ use crate::cli::import::options::{OnError, Reading};
 use crate::cli::measure::arguments::{count, distance};
 use crate::config::Config;
 
-/// The exit code of a run that found no document.
-pub(super) const NOTHING_READ: u8 = 3;
-/// The exit code for invalid arguments.
-pub(super) const USAGE: u8 = 2;
-
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every record was read

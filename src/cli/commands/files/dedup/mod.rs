@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::error_report::ErrorReport;
+use crate::cli::exit_code;
 use crate::cli::import::batch::batches;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::OnError;
@@ -37,7 +38,6 @@ use nearprint_fingerprint::MinResemblance;
 
 pub(crate) use args::Args;
 
-use args::{NOTHING_READ, USAGE};
 use collection::Collection;
 use target::Target;
 
@@ -131,18 +131,18 @@ fn write_tables(
     Ok(())
 }
 
-/// Refuses what makes no sense before anything is read.
+/// Refuses invalid arguments before anything is read.
 fn check(args: &Args) -> Result<()> {
     if !(0.0..=1.0).contains(&args.min_similarity) {
         let what = format!("--min-similarity is {}; it must be 0 to 1", args.min_similarity);
         let next = "leave it out for the default";
-        return Err(ErrorReport::new(what, next).with_code(USAGE).into());
+        return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
     }
     if args.memory_max.is_some_and(|bytes| bytes < MEMORY_MIN) {
         let least = bytes(MEMORY_MIN);
         let what = format!("--memory-max must be {least} or more");
         let next = "leave it out for what the machine has";
-        return Err(ErrorReport::new(what, next).with_code(USAGE).into());
+        return Err(ErrorReport::new(what, next).with_code(exit_code::USAGE).into());
     }
     Ok(())
 }
@@ -218,7 +218,9 @@ fn scan(args: &Args, options: ReadOptions, interrupt: &Interrupt) -> Result<Scan
     }
     if scanned.is_empty() && scanned.bad_count == 0 {
         let next = "name files with documents";
-        return Err(ErrorReport::new("nothing was read", next).with_code(NOTHING_READ).into());
+        return Err(ErrorReport::new("nothing was read", next)
+            .with_code(exit_code::NOTHING_READ)
+            .into());
     }
     Ok(scanned)
 }

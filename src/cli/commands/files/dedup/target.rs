@@ -12,8 +12,9 @@ use nearprint_files::dedup::copy::has_fields;
 use nearprint_files::dedup::outputs::{Names, Outputs};
 use nearprint_files::{Format, files};
 
-use super::args::{Args, NOTHING_READ, USAGE};
+use super::args::Args;
 use crate::cli::error_report::ErrorReport;
+use crate::cli::exit_code;
 
 /// Where the copy goes.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl Target {
 }
 
 fn usage(what: String, next: &str) -> anyhow::Error {
-    ErrorReport::new(what, next).with_code(USAGE).into()
+    ErrorReport::new(what, next).with_code(exit_code::USAGE).into()
 }
 
 fn shown(input: &Input) -> String {
@@ -138,7 +139,7 @@ fn into_file(output: &Path, inputs: &[Input]) -> Result<Target> {
     let Some(format) = known else {
         let next = "name files with documents";
         let report = ErrorReport::new("nothing was read: there is no file", next);
-        return Err(report.with_code(NOTHING_READ).into());
+        return Err(report.with_code(exit_code::NOTHING_READ).into());
     };
     Ok(Target::File(output.to_owned(), format))
 }
