@@ -32,6 +32,7 @@ fn the_build_stage_finds_every_file_that_it_needs() {
     fs::create_dir(&programs).expect("the folder is fresh");
     program(&programs.join("cargo"), CARGO);
     program(&programs.join("apt-get"), "#!/bin/sh\n");
+    program(&programs.join("objcopy"), OBJCOPY);
 
     let mut build = Build { work: work.clone(), context, programs, stages: HashMap::new() };
     build.run(&read("Dockerfile"), "builder");
@@ -39,6 +40,13 @@ fn the_build_stage_finds_every_file_that_it_needs() {
     let builds = fs::read_to_string(work.join("builds")).expect("cargo was run");
     assert_eq!(builds.lines().count(), 2, "once for the dependencies, once for the program");
 }
+
+/// Creates its output, the last argument: cargo has checked the program, and built none.
+const OBJCOPY: &str = "\
+#!/bin/sh
+for output; do :; done
+mkdir -p \"$(dirname \"$output\")\" && : > \"$output\"
+";
 
 /// A stage: the folder that stands for its root, and where in it commands run.
 #[derive(Clone)]

@@ -245,8 +245,9 @@ fn every_path_and_command_in_backticks_exists() {
 fn is_target(words: &str, makefile: &str) -> bool {
     let word = first_word(words);
     !is_plain(word)
-        || makefile.lines().any(|line| line.strip_prefix(word) == Some(":"))
-        || makefile.contains(&format!("\n{word}: "))
+        || makefile
+            .lines()
+            .any(|line| line.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
 }
 
 /// Whether the first word is a command in the help of the program, or no command.

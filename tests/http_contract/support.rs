@@ -45,7 +45,8 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
-                let engine = Engine::open(settings.engine).unwrap();
+                let observer = std::sync::Arc::new(nearprint::metrics::EngineMetrics);
+                let engine = Engine::open_observed(settings.engine, observer).unwrap();
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 sender.send(listener.local_addr().unwrap()).unwrap();
                 let stopped = async { drop(stopped.await) };

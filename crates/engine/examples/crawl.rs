@@ -20,7 +20,7 @@ const PAGES: [(&str, &str); 3] = [
     ),
     (
         "https://c.example/bread",
-        "Bread needs four things: flour, water, salt and a night of patience in a cool kitchen.",
+        "Bread needs four things: flour, water, salt and a night in a cool kitchen.",
     ),
 ];
 
