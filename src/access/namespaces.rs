@@ -31,11 +31,11 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'*').add(b',').add
 /// clone.
 ///
 /// ```
-/// use nearprint::access::Namespaces;
-/// let namespaces: Namespaces = "shop,news/*".parse().unwrap();
+/// use nearprint::access::AllowedNamespaces;
+/// let namespaces: AllowedNamespaces = "shop,news/*".parse().unwrap();
 /// assert!(namespaces.admits(Some("shop")) && namespaces.admits(Some("news/fr")));
 /// assert!(!namespaces.admits(Some("shops")) && !namespaces.admits(None));
-/// assert!(Namespaces::ALL.admits(None));
+/// assert!(AllowedNamespaces::ALL.admits(None));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedNamespaces(Option<Arc<[NamePattern]>>);
