@@ -5,22 +5,32 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use nearprint_engine::document::{Document, DocumentId};
-use nearprint_engine::{Admission, Criteria, Engine, Options, QueryOptions};
-use nearprint_fingerprint::Distance;
+use nearprint_engine::machine::query::Sought;
+use nearprint_engine::{Admission, Criteria, Engine, Options, QueryOptions, SearchKind};
+use nearprint_fingerprint::{Distance, MinResemblance};
 use nearprint_text::{Recipe, analyse_text};
 
+/// The first two differ in one word.
 const PAGES: [(&str, &str); 3] = [
     (
         "https://a.example/ferry",
-        "The ferry leaves at seven in the morning and returns at noon, every day but Sunday.",
+        "The ferry leaves the old harbour at seven in the morning and returns at noon. Tickets are \
+         sold on board, children under six travel free, and bicycles cost two euros each. In bad \
+         weather it stays in port; the office on the quay announces this an hour before. The \
+         crossing takes forty minutes, and there is coffee on the upper deck.",
     ),
     (
         "https://b.example/ferry",
-        "The ferry leaves at seven in the morning and returns at noon, every day but Monday.",
+        "The ferry leaves the old harbour at seven in the morning and returns at noon. Tickets are \
+         sold on board, children under ten travel free, and bicycles cost two euros each. In bad \
+         weather it stays in port; the office on the quay announces this an hour before. The \
+         crossing takes forty minutes, and there is coffee on the upper deck.",
     ),
     (
         "https://c.example/bread",
-        "Bread needs four things: flour, water, salt and a night in a cool kitchen.",
+        "Bread needs four things: flour, water, salt and time. Mix them in the evening, fold the \
+         dough twice, and leave it overnight in a cool kitchen. In the morning shape it, let it \
+         rest under a cloth, and bake it in a hot oven until the crust is dark.",
     ),
 ];
 
@@ -28,7 +38,13 @@ const PAGES: [(&str, &str); 3] = [
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let engine = Engine::open(Options::new(directory.path(), Recipe::Np2))?;
-    let criteria = Criteria::within(Distance::new(3).expect("at most 64"));
+    // Within distance 3, and beyond it what the margins of the text expect; sketches confirm.
+    let criteria = Criteria {
+        search: SearchKind::Likely,
+        min_resemblance: MinResemblance::of_similarity(0.75),
+        ..Criteria::within(Distance::new(3).expect("at most 64"))
+    };
+    let options = QueryOptions { criteria, limit: 10, with_metadata: false };
     for (url, text) in PAGES {
         let analysis = analyse_text(text)?;
         let document = Document {
@@ -36,10 +52,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             sketch: analysis.sketch,
             ..Document::bare(analysis.fingerprint)
         };
-        let options = QueryOptions { criteria, limit: 10, with_metadata: false };
-        let found = engine.query(&document, options).await?;
+        let sought = Sought { document, margins: analysis.margins };
+        let found = engine.query(sought.clone(), options).await?;
         println!("{url}: {}", if found.duplicate { "a near-duplicate" } else { "new" });
-        engine.begin_insert(document, Admission::Wait).await?.wait().await?;
+        engine.begin_insert(sought.document, Admission::Wait).await?.wait().await?;
     }
     engine.close();
     Ok(())
