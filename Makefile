@@ -21,7 +21,7 @@ help:
 	@echo "make dedup-figures    time, memory and quality of nearprint dedup: docs/dedup.md"
 	@echo "make quality-pages    the precision among pages of one template, from real generators: docs/quality.md"
 	@echo "make quality-vectors  the recall of the recipes of vectors against exact cosines: docs/quality.md"
-	@echo "make build        the release binary, target/release/nearprint, and its symbols beside it"
+	@echo "make build        the release binary, target/release/nearprint, with its symbols in a file of their own"
 
 run:
 	@tools/run

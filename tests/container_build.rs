@@ -41,7 +41,8 @@ fn the_build_stage_finds_every_file_that_it_needs() {
     assert_eq!(builds.lines().count(), 2, "once for the dependencies, once for the program");
 }
 
-/// Creates its output, the last argument: cargo has checked the program, and built none.
+/// Stands in for `objcopy`: it creates the output, its last argument. The stand-in for cargo only
+/// checks the program, so there is none to strip.
 const OBJCOPY: &str = "\
 #!/bin/sh
 for output; do :; done

@@ -1,7 +1,7 @@
 //! Rules about the project's files that the compiler does not check.
 //!
-//! If a rule makes the code worse, change the rule in the commit that breaks it. Which part may use
-//! which other part is not among them: parts are crates.
+//! If a rule makes the code worse, change the rule in the commit that breaks it. Cargo itself limits
+//! what a crate may import.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ const PRIVATE_WORDS: &[&str] = &[
 /// The most files in a folder: more are too many to take in at a glance.
 const FILES_MAX: usize = 13;
 
-/// Where the product is.
+/// The folders with the sources of the product.
 const PRODUCT: &[&str] = &["src", "crates"];
 
 /// Files and folders that may have `unsafe`.
@@ -223,7 +223,7 @@ fn every_path_and_command_in_backticks_exists() {
     let help = String::from_utf8(help.expect("the program runs").stdout).expect("UTF-8");
     let mut broken = Vec::new();
     for file in texts(".", &["rs", "md"]) {
-        // What was decided and what changed speak of their time.
+        // Decisions and the change log may name what no longer exists.
         if file.path.starts_with("docs/decisions/") || file.path == "CHANGELOG.md" {
             continue;
         }
@@ -241,7 +241,7 @@ fn every_path_and_command_in_backticks_exists() {
     assert_eq!(broken, Vec::<String>::new(), "no such path or command");
 }
 
-/// Whether the first word is a target of the Makefile, or stands for any.
+/// Whether the first word is a target of the Makefile; true of a placeholder.
 fn is_target(words: &str, makefile: &str) -> bool {
     let word = first_word(words);
     !is_plain(word)
@@ -250,14 +250,14 @@ fn is_target(words: &str, makefile: &str) -> bool {
             .any(|line| line.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
 }
 
-/// Whether the first word is a command in the help of the program, or no command.
+/// Whether the first word is a command in the help of the program; true of an option.
 fn is_subcommand(words: &str, help: &str) -> bool {
     let word = first_word(words);
     !is_plain(word) || help.lines().any(|line| line.starts_with("  ") && first_word(line) == word)
 }
 
-/// Whether a path is there, from the root or from a folder above the file that names it; true of what
-/// is no path into the project.
+/// Whether a path exists, seen from the root or from a folder above the file that names it; true of
+/// anything that is not a path into the project.
 fn is_file(named: &str, from: &str) -> bool {
     let path = named.split_whitespace().next().unwrap_or_default();
     let path = path.split("::").next().unwrap_or_default().trim_end_matches(['/', '.', ',', ':']);

@@ -1,10 +1,10 @@
-//! The exit codes of all commands. 0 is success.
+//! The exit codes of all commands, besides 0 for success.
 
 /// The command failed, or did only a part of its work.
 pub(crate) const FAILED: u8 = 1;
 /// The arguments are invalid.
 pub(crate) const USAGE: u8 = 2;
-/// The inputs have nothing to work on.
+/// The inputs contain no document.
 pub(crate) const NOTHING_READ: u8 = 3;
-/// A signal ended the command, as shells count it: 128 and the number of SIGINT.
+/// SIGINT ended the command; shells report 128 plus the number of the signal.
 pub(crate) const INTERRUPTED: u8 = 130;

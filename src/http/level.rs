@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How much of a bounded resource is taken.
 #[derive(Debug, Default)]
-pub(crate) struct AccessLevel(AtomicUsize);
+pub(crate) struct BoundedCounter(AtomicUsize);
 
-impl AccessLevel {
+impl BoundedCounter {
     /// Takes `amount` if the level stays at `max` or below.
     pub(crate) fn take(&self, amount: usize, max: usize) -> bool {
         // Relaxed: no other memory depends on the number.

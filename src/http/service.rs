@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::access::Access;
 use crate::http::analyses::Analyses;
 use crate::http::budget::Replies;
-use crate::http::level::AccessLevel;
+use crate::http::level::BoundedCounter;
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem};
 use crate::http::request::body::{self, Bodies};
@@ -30,7 +30,7 @@ pub struct Service {
     pub(crate) options: HttpOptions,
     pub(crate) access: Arc<Access>,
     pub(crate) started: Instant,
-    pub(crate) in_flight: AccessLevel,
+    pub(crate) in_flight: BoundedCounter,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) replies: Replies,
     /// A permit for each export, and each list of all documents, that may run.
@@ -50,7 +50,7 @@ impl Service {
             options,
             access,
             started: Instant::now(),
-            in_flight: AccessLevel::default(),
+            in_flight: BoundedCounter::default(),
             analyses: Analyses::new(cores()),
         })
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearprint_engine::Engine;
+use nearprint_engine::{Engine, OpenError, Options};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -60,7 +60,7 @@ pub fn serve(settings: Settings) -> Result<(), ServeError> {
         let shutdown = signals().map_err(ServeError::Runtime)?;
         let reloads = reload_on_hangup(&credentials).map_err(ServeError::Runtime)?;
         // 4. Recover. This blocks the runtime, which has nothing else to do.
-        let engine = Engine::open_observed(settings.engine, Arc::new(EngineMetrics))?;
+        let engine = open_engine(settings.engine)?;
         // 5. Accept connections, and announce it.
         let listener = socket.listen(BACKLOG).map_err(listen)?;
         announce(&listener).map_err(listen)?;
@@ -71,6 +71,14 @@ pub fn serve(settings: Settings) -> Result<(), ServeError> {
         reloads.abort();
         outcome
     })
+}
+
+/// Opens the engine of the service, which reports its work to the metrics. Blocks.
+///
+/// # Errors
+/// As [`Engine::open`].
+pub fn open_engine(options: Options) -> Result<Engine, OpenError> {
+    Engine::open_observed(options, Arc::new(EngineMetrics))
 }
 
 /// Serves on `listener` until `shutdown` resolves or the engine fails, then stops in order.

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use nearprint::config::Config;
 use nearprint::server::{self, ServeError};
-use nearprint_engine::Engine;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -45,8 +44,7 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
-                let observer = std::sync::Arc::new(nearprint::metrics::EngineMetrics);
-                let engine = Engine::open_observed(settings.engine, observer).unwrap();
+                let engine = server::open_engine(settings.engine).unwrap();
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 sender.send(listener.local_addr().unwrap()).unwrap();
                 let stopped = async { drop(stopped.await) };

@@ -41,7 +41,8 @@ impl Target {
     pub(super) fn in_this_process(settings: Settings) -> Result<Self> {
         log_to_nowhere(&settings)?;
         metrics::install();
-        let engine = Engine::open(settings.engine.clone()).context("the engine does not start")?;
+        let engine =
+            server::open_engine(settings.engine.clone()).context("the engine does not start")?;
         let (stop, stopped) = oneshot::channel();
         let (bound, address) = mpsc::channel();
         let serving = engine.clone();

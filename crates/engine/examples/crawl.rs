@@ -38,7 +38,7 @@ const PAGES: [(&str, &str); 3] = [
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let engine = Engine::open(Options::new(directory.path(), Recipe::Np2))?;
-    // Within distance 3, and beyond it what the margins of the text expect; sketches confirm.
+    // Everything within distance 3, and likely near-duplicates beyond it that a sketch confirms.
     let criteria = Criteria {
         search: SearchKind::Likely,
         min_resemblance: MinResemblance::of_similarity(0.75),

@@ -62,7 +62,7 @@ impl Engine {
         Self::open_observed(options, Arc::new(()))
     }
 
-    /// As [`Self::open`]; `observer` is told what the threads do.
+    /// As [`Self::open`], and reports the work of the threads to `observer`.
     ///
     /// # Errors
     /// As [`Self::open`].

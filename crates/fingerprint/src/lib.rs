@@ -5,8 +5,8 @@
 //! fingerprint flips when its text changes a little.
 //!
 //! This crate only stores, writes and compares them. nearprint-text makes them from texts, and
-//! nearprint-index finds fingerprints that are near each other; neither needs the other. What both
-//! do with SIMD instructions begins with [`Simd`].
+//! nearprint-index finds fingerprints that are near each other; neither needs the other. Both
+//! choose their SIMD instructions by [`Simd`].
 //!
 //! ```
 //! use nearprint_fingerprint::{Distance, Fingerprint};

@@ -14,7 +14,7 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::http::level::AccessLevel;
+use crate::http::level::BoundedCounter;
 use crate::http::options::HttpOptions;
 use crate::http::problem::{Code, Problem, quoted};
 
@@ -128,7 +128,7 @@ pub(crate) struct Bodies {
     pub(crate) bytes_max: usize,
     /// How long a body may take.
     pub(crate) timeout: Duration,
-    in_memory: AccessLevel,
+    in_memory: BoundedCounter,
     in_memory_bytes_max: usize,
 }
 
@@ -137,7 +137,7 @@ impl Bodies {
         Self {
             bytes_max: options.body_bytes_max,
             timeout: options.body_timeout,
-            in_memory: AccessLevel::default(),
+            in_memory: BoundedCounter::default(),
             in_memory_bytes_max: options.bodies_held_bytes_max,
         }
     }

@@ -17,7 +17,7 @@ use crate::http::request::document_fields::{DocumentPart, HitPart, Include, Name
 use crate::http::request::prepare;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{RequestOptions, query_parameters};
-use crate::http::request::values::{Borrowed, Field, RequestId, given, given_parameter};
+use crate::http::request::values::{Borrowed, Field, IdValue, given, given_parameter};
 
 /// How many items a page has.
 const LIMIT: RangeInclusive<u64> = 1..=1_000;
@@ -76,7 +76,7 @@ query_parameters! {
     /// The query parameters that name a document.
     IdParameters {
         /// The id.
-        id: RequestId [value_type = String],
+        id: IdValue [value_type = String],
         /// Its namespace; without it, the default namespace.
         namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
     }
@@ -86,7 +86,7 @@ query_parameters! {
     /// The query parameters that choose documents.
     ListParameters {
         /// The id of one document. With it, only `namespace` may be given.
-        id: RequestId [value_type = Option<String>, min_length = 1, max_length = 2048],
+        id: IdValue [value_type = Option<String>, min_length = 1, max_length = 2048],
         /// The namespace; without it, the default namespace.
         namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
         /// `true` lists the documents of all namespaces.

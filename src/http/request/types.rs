@@ -20,7 +20,7 @@ use crate::http::request::document_fields::{
 use crate::http::request::json::{self, Object};
 use crate::http::request::parameters;
 use crate::http::request::values::{
-    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, OnDuplicateChoice, RequestId, SearchChoice,
+    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, IdValue, OnDuplicateChoice, SearchChoice,
     Text, VectorIn, given, given_parameter,
 };
 
@@ -268,7 +268,7 @@ macro_rules! request {
             /// The query parameters of a single request.
             $parameters {
                 /// The id, unless the body is JSON.
-                id: RequestId [value_type = Option<String>, min_length = 1, max_length = 2048],
+                id: IdValue [value_type = Option<String>, min_length = 1, max_length = 2048],
                 /// Which text of a page of HTML counts; the default is the service's `query.extract`.
                 extract: ExtractChoice [inline],
                 $($(#[$field_doc])* $field: $type [$($schema)* inline],)*
@@ -480,7 +480,7 @@ query_parameters! {
         /// Refused unless it is the service's.
         recipe: String [value_type = Option<String>],
         /// The id of the document that is looked up.
-        id: RequestId [value_type = Option<String>, min_length = 1, max_length = 2048],
+        id: IdValue [value_type = Option<String>, min_length = 1, max_length = 2048],
         /// The largest Hamming distance of a hit, 0 to the configured maximum.
         distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12],
         /// How many hits are listed.

@@ -59,7 +59,7 @@ impl<'de> Field<'de> for FeaturesIn<'de> {}
 impl<'de, T: Deserialize<'de>> Field<'de> for json::Object<T> {}
 impl Field<'_> for FingerprintIn {}
 impl Field<'_> for VectorIn {}
-impl Field<'_> for RequestId {}
+impl Field<'_> for IdValue {}
 impl Field<'_> for ExtractChoice {}
 impl Field<'_> for OnDuplicateChoice {}
 impl Field<'_> for SearchChoice {}
@@ -143,9 +143,9 @@ pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// The id of a document, within its length.
 #[derive(Debug)]
-pub(crate) struct RequestId(pub(crate) DocumentId);
+pub(crate) struct IdValue(pub(crate) DocumentId);
 
-impl<'de> Deserialize<'de> for RequestId {
+impl<'de> Deserialize<'de> for IdValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Borrowed::deserialize(deserializer)?.0;
         DocumentId::new(text).map(Self).map_err(D::Error::custom)

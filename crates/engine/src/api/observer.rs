@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// Receives the durations and sizes of the engine's work, for metrics.
 ///
-/// The methods are called on the threads that did the work, so they must be quick. Each does nothing
-/// unless it is implemented; `()` ignores everything.
+/// The engine calls the methods on the threads that did the work, so they must be quick. By default
+/// each does nothing; `()` ignores everything.
 pub trait Observer: Debug + Send + Sync {
     /// The journal was synced.
     fn journal_synced(&self, _took: Duration) {}

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::document::{Namespace, Sequence};
 use crate::groups::board::{FoundGroups, Next};
 use crate::groups::jobs::GroupsFailure;
-use crate::groups::judge::{JudgeEnded, SketchJudge};
+use crate::groups::judge::{GroupsEnded, SketchJudge};
 use crate::published::Published;
 use crate::read::reader;
 use crate::shared::Shared;
@@ -51,8 +51,8 @@ pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
                     );
                     Ok(found)
                 }
-                Err(JudgeEnded::Cancelled) => continue,
-                Err(JudgeEnded::Failed(failure)) => {
+                Err(GroupsEnded::Cancelled) => continue,
+                Err(GroupsEnded::Failed(failure)) => {
                     tracing::warn!(job = next.number, ?failure, "a search for groups failed");
                     Err(failure)
                 }
@@ -66,12 +66,12 @@ pub(crate) fn run(shared: &Arc<Shared>, stop: &Receiver<()>) {
     }
 }
 
-fn find(shared: &Arc<Shared>, next: &Next) -> Result<FoundGroups, JudgeEnded> {
+fn find(shared: &Arc<Shared>, next: &Next) -> Result<FoundGroups, GroupsEnded> {
     let Next { number, request, run } = next;
     let state = shared.published.load_full();
     let view = &state.view;
     let needed = view.documents().saturating_mul(BYTES_EACH);
-    shared.groups.make_room(needed).map_err(JudgeEnded::Failed)?;
+    shared.groups.make_room(needed).map_err(GroupsEnded::Failed)?;
     shared.groups.sees(*number, view.sequence());
     let visibility = view.visibility(None, clock::now_ms(), None);
     let selection = Selection {
@@ -100,7 +100,7 @@ fn run_pieces<'a>(
     search: &Search<'_>,
     done: &AtomicU64,
     judge: impl Fn() -> SketchJudge<'a> + Sync,
-) -> Result<(), JudgeEnded> {
+) -> Result<(), GroupsEnded> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (next, ended) = (AtomicUsize::new(0), Mutex::new(None));
     let work = || {
@@ -134,7 +134,7 @@ fn names(
     shared: &Shared,
     state: &Published,
     groups: &Groups,
-) -> Result<HashMap<NamespaceNumber, (Namespace, u64)>, JudgeEnded> {
+) -> Result<HashMap<NamespaceNumber, (Namespace, u64)>, GroupsEnded> {
     let mut names = HashMap::new();
     for group in groups.all() {
         if group.namespace == NamespaceNumber::DEFAULT || names.contains_key(&group.namespace) {
@@ -143,7 +143,7 @@ fn names(
         let before = NamespaceNumber::new(group.namespace.get() - 1);
         let entry = state.view.namespaces().page(before, 1);
         let entry = entry.first().filter(|entry| entry.number == group.namespace);
-        let entry = entry.ok_or(JudgeEnded::Failed(GroupsFailure::Unreadable))?;
+        let entry = entry.ok_or(GroupsEnded::Failed(GroupsFailure::Unreadable))?;
         let name = reader::name(&state.records, entry.named_by)?;
         let mask = NamespaceKey::of(&name, &shared.id_secret).mask;
         names.insert(group.namespace, (name, mask));

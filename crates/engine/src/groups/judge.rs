@@ -23,14 +23,14 @@ const KEPT: usize = 4_096;
 
 /// Why a piece ends before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum JudgeEnded {
+pub(crate) enum GroupsEnded {
     /// The job was removed.
     Cancelled,
     /// The job fails.
     Failed(GroupsFailure),
 }
 
-impl From<Refused> for JudgeEnded {
+impl From<Refused> for GroupsEnded {
     fn from(_: Refused) -> Self {
         Self::Failed(GroupsFailure::Unreadable)
     }
@@ -104,9 +104,9 @@ impl<'a> SketchJudge<'a> {
 }
 
 impl Judge for SketchJudge<'_> {
-    type Error = JudgeEnded;
+    type Error = GroupsEnded;
 
-    fn joins(&mut self, pair: &Pair) -> Result<bool, JudgeEnded> {
+    fn joins(&mut self, pair: &Pair) -> Result<bool, GroupsEnded> {
         let Some(threshold) = self.threshold else { return Ok(true) };
         let [one, other] = pair.masked;
         let one = self.compared(one, pair.namespace)?;
@@ -114,12 +114,12 @@ impl Judge for SketchJudge<'_> {
         Ok(joins(&one, &other, pair.distance, threshold))
     }
 
-    fn goes_on(&mut self) -> Result<(), JudgeEnded> {
+    fn goes_on(&mut self) -> Result<(), GroupsEnded> {
         if self.run.is_cancelled.load(Ordering::Relaxed) {
-            return Err(JudgeEnded::Cancelled);
+            return Err(GroupsEnded::Cancelled);
         }
         if self.shared.life() != Life::Running {
-            return Err(JudgeEnded::Failed(GroupsFailure::Stopping));
+            return Err(GroupsEnded::Failed(GroupsFailure::Stopping));
         }
         Ok(())
     }

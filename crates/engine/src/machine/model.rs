@@ -17,7 +17,7 @@ use crate::machine::search::NO_HIT;
 pub type ModelMatch = (Reverse<bool>, Distance, Sequence, Fingerprint);
 
 /// Whether the likely search of a document finds a fingerprint.
-pub type LikelyModel<'a> = &'a dyn Fn(Fingerprint) -> bool;
+pub type IsLikely<'a> = &'a dyn Fn(Fingerprint) -> bool;
 
 /// Everything stored, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Model {
         &self,
         probe: &Document,
         criteria: Criteria,
-        likely: LikelyModel<'_>,
+        likely: IsLikely<'_>,
     ) -> Vec<ModelMatch> {
         let mut hits = self.matches(probe, criteria);
         let (Some(sketch), Some(threshold)) = (&probe.sketch, criteria.min_resemblance) else {
@@ -217,7 +217,7 @@ impl Model {
         document: &Document,
         criteria: Criteria,
         store_duplicates: bool,
-        likely: LikelyModel<'_>,
+        likely: IsLikely<'_>,
     ) -> Verdict {
         let first = self.hits(document, criteria, likely).into_iter().next();
         let duplicate = first.is_some_and(|(Reverse(counts), ..)| counts);

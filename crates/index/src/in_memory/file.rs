@@ -17,14 +17,14 @@ use crate::view::{Counts, Parts, Shape, View};
 /// What a file begins with; the last character is the version of the format.
 const MAGIC: [u8; 8] = *b"NPINDEX1";
 
-/// The numbers in front of the parts.
+/// The count of the numbers that come before the parts.
 const NUMBERS: usize = 11;
 
 impl InMemoryIndex {
     /// Writes the index, so that [`Self::load`] restores it. Costs about as much as writing its
     /// memory to the sink; the index is not changed.
     ///
-    /// To replace a file, write to another name beside it, sync it, and rename it.
+    /// To replace a file, write a temporary one in the same folder, sync it, and rename it.
     ///
     /// # Errors
     /// Those of the sink.

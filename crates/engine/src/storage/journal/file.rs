@@ -11,7 +11,7 @@ use crate::storage::journal::frame::{
 };
 use crate::storage::journal::header::{JOURNAL_HEADER_BYTES, RecordHeader};
 use crate::storage::journal::index::{STRIDE_BYTES, SparseIndex};
-use crate::storage::journal::window::OpenWindow;
+use crate::storage::journal::window::FileWindow;
 
 /// One read covers the distance of two index entries and a usual record after it.
 const READ_BYTES: usize = STRIDE_BYTES as usize + 1024;
@@ -107,7 +107,7 @@ impl JournalFile {
     ) -> Result<u64, StorageError> {
         let mut index = self.empty_index();
         let length = self.file.len()?;
-        let mut window = OpenWindow::new(&*self.file, WALK_BYTES);
+        let mut window = FileWindow::new(&*self.file, WALK_BYTES);
         let mut chain = None;
         let mut changes = 0;
         while index.end < length {
@@ -141,7 +141,7 @@ impl JournalFile {
         seed: Seed,
     ) -> Result<StoredRecord, StorageError> {
         let mut offset = self.locate(sequence, next_file, seed)?;
-        let mut window = OpenWindow::new(&*self.file, READ_BYTES);
+        let mut window = FileWindow::new(&*self.file, READ_BYTES);
         let bad = |offset, why| self.damaged(offset, sequence, Damage::Frame(why));
         loop {
             let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
@@ -209,7 +209,7 @@ impl JournalFile {
     fn build_index(&self, seed: Seed) -> Result<SparseIndex, StorageError> {
         let mut index = self.empty_index();
         let length = self.file.len()?;
-        let mut window = OpenWindow::new(&*self.file, WALK_BYTES);
+        let mut window = FileWindow::new(&*self.file, WALK_BYTES);
         while index.end < length {
             let header = decode_header(window.at(index.end, FRAME_HEADER_BYTES)?, seed)
                 .map_err(Damage::Frame)

@@ -40,7 +40,7 @@ use crate::storage::journal::frame::{FRAME_HEADER_BYTES, Frame, MAGIC, RecordRef
 use crate::storage::journal::header::{Pack, RecordHeader};
 use crate::storage::journal::index::SparseIndex;
 use crate::storage::journal::pack::ends_whole;
-use crate::storage::journal::window::OpenWindow;
+use crate::storage::journal::window::FileWindow;
 use crate::storage::names::{RecordFile, RecordFiles, record_range};
 
 /// The size of a read.
@@ -271,7 +271,7 @@ impl Pass {
     ) -> Result<(SparseIndex, Option<TornTail>), StorageError> {
         let mut index = file.empty_index();
         let whole_file = usize::try_from(file.bytes).unwrap_or(CHUNK_BYTES);
-        let mut window = OpenWindow::new(&*file.file, CHUNK_BYTES.min(whole_file));
+        let mut window = FileWindow::new(&*file.file, CHUNK_BYTES.min(whole_file));
         while index.end < file.bytes {
             match self.next_frame(&mut window, &index)? {
                 Ok(frame) => {
@@ -296,7 +296,7 @@ impl Pass {
     /// The frame at the end of `index`, if it continues the journal.
     fn next_frame<'w>(
         &self,
-        window: &'w mut OpenWindow<'_>,
+        window: &'w mut FileWindow<'_>,
         index: &SparseIndex,
     ) -> Result<Result<Frame<'w>, Damage>, StorageError> {
         Ok(match window.frame(index.end, self.seed)? {
@@ -334,7 +334,7 @@ fn search_claims(
     mut offset: u64,
     seed: Seed,
 ) -> Result<Option<u64>, StorageError> {
-    let mut window = OpenWindow::new(file, CHUNK_BYTES);
+    let mut window = FileWindow::new(file, CHUNK_BYTES);
     let mut claimed = None;
     loop {
         let bytes = window.at(offset, CHUNK_BYTES)?;

@@ -19,7 +19,7 @@ use crate::storage::journal::frame::{FRAME_HEADER_BYTES, MAGIC, RecordRef, Store
 use crate::storage::journal::header::RecordHeader;
 use crate::storage::journal::pack::PackWriter;
 use crate::storage::journal::recovery::{scan, scan_newest};
-use crate::storage::journal::window::OpenWindow;
+use crate::storage::journal::window::FileWindow;
 use crate::storage::names::{RecordFile, RecordFiles, temporary_name};
 
 /// The size of a read.
@@ -232,7 +232,7 @@ fn intact(
 ) -> Result<Intact, StorageError> {
     let (seed, length) = (identity.seed(), file.len()?);
     let (mut first, mut end) = (range.start, range.start);
-    let mut window = OpenWindow::new(file, CHUNK_BYTES);
+    let mut window = FileWindow::new(file, CHUNK_BYTES);
     let (mut records, mut offset) = (Vec::new(), 0);
     while offset < length {
         let bytes = window.at(offset, FRAME_HEADER_BYTES)?;

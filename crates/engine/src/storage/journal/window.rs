@@ -7,7 +7,7 @@ use crate::storage::journal::frame::{FRAME_HEADER_BYTES, Frame, decode, decode_h
 
 /// The part of a file that is in memory.
 #[derive(Debug)]
-pub(crate) struct OpenWindow<'a> {
+pub(crate) struct FileWindow<'a> {
     file: &'a dyn DiskFile,
     chunk_bytes: usize,
     buffer: Vec<u8>,
@@ -15,7 +15,7 @@ pub(crate) struct OpenWindow<'a> {
     filled: usize,
 }
 
-impl<'a> OpenWindow<'a> {
+impl<'a> FileWindow<'a> {
     /// An empty window that reads at least `chunk_bytes` at a time.
     pub(crate) fn new(file: &'a dyn DiskFile, chunk_bytes: usize) -> Self {
         Self { file, chunk_bytes, buffer: Vec::new(), offset: 0, filled: 0 }
