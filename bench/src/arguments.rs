@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use nearprint::cli::measure::arguments::{count, distance};
-use nearprint_files::{Body, Documents, Format};
+use nearprint_files::offer::Content;
+use nearprint_files::{Documents, Format};
 use nearprint_fingerprint::{Distance, Fingerprint};
 
 use crate::data::Stored;
@@ -103,7 +104,7 @@ fn of_file(file: PathBuf) -> Result<Arc<[Fingerprint]>> {
     let named = format!("cannot read {} as a list of fingerprints", file.display());
     let mut all = Vec::new();
     for entry in Documents::new(vec![file], Format::Hex) {
-        if let Body::Fingerprint(fingerprint) = entry.with_context(|| named.clone())?.body {
+        if let Content::Fingerprint(fingerprint) = entry.with_context(|| named.clone())?.content {
             all.push(fingerprint);
         }
     }

@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use nearprint_files::{Body, Documents, ReadOptions};
+use nearprint_files::offer::Content;
+use nearprint_files::{Documents, ReadOptions};
 use nearprint_fingerprint::{Fingerprint, MinResemblance, Sketch};
 use nearprint_text::{analyse_text, text_of_html};
 
@@ -49,10 +50,11 @@ pub(super) fn found(paths: &[PathBuf], count: usize, bytes: &Range<u64>) -> Resu
         let enough = count * done / paths.len();
         for entry in Documents::new(vec![path.clone()], ReadOptions::default()) {
             // Among many files some cannot be read.
-            let text = match entry.map(|entry| entry.body) {
-                Ok(Body::Text(text)) => text,
-                Ok(Body::Html(html)) => text_of_html(&html),
-                Ok(Body::Features(_) | Body::Vector(_) | Body::Fingerprint(_)) | Err(_) => continue,
+            let text = match entry.map(|entry| entry.content) {
+                Ok(Content::Text(text)) => text.into_owned(),
+                Ok(Content::Html(html)) => text_of_html(&html),
+                Ok(Content::Features(_) | Content::Vector(_) | Content::Fingerprint(_))
+                | Err(_) => continue,
             };
             let new = |page: &&str| is_new(page, &mut known);
             pages.extend(passages(&text, bytes, &mut dice).filter(new).map(str::to_owned));

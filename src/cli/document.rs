@@ -4,30 +4,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use nearprint_engine::read_model;
-use nearprint_files::Body;
+use nearprint_files::offer::{Content, Fault};
 use nearprint_fingerprint::Fingerprint;
-use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Source, Wanted};
+use nearprint_text::{Analysis, Extract, Method, NoFingerprint, Wanted};
 use nearprint_text::{Recipe, UnknownRecipe};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::error_report::ErrorReport;
 
 /// The fields of a document in a request.
-pub(super) fn to_wire(id: Option<&str>, body: &Body) -> Map<String, Value> {
-    let mut fields = Map::new();
-    if let Some(id) = id {
-        fields.insert("id".to_owned(), json!(id));
-    }
-    let (name, value) = match body {
-        Body::Text(text) => ("text", json!(text)),
-        Body::Html(html) => ("html", json!(html)),
-        // Pairs keep their order and their repeats, which an object would not.
-        Body::Features(features) => ("features", json!(features)),
-        Body::Vector(vector) => ("vector", json!(vector)),
-        Body::Fingerprint(fingerprint) => ("fingerprint", json!(fingerprint.to_string())),
-    };
-    fields.insert(name.to_owned(), value);
-    fields
+pub(super) fn to_wire(id: Option<&str>, content: &Content<'_>) -> Map<String, Value> {
+    let id = id.map(|id| ("id".to_owned(), id.into()));
+    id.into_iter().chain([(content.field().to_owned(), content.to_json())]).collect()
 }
 
 /// How documents become fingerprints, on the command line.
@@ -67,27 +55,16 @@ fn extract(name: &str) -> Result<Extract, &'static str> {
     Extract::named(name).ok_or("it is content, visible or main")
 }
 
-/// Makes the fingerprint of a body; a bare fingerprint has no features to count.
-pub(super) fn analyse(body: &Body, method: Method) -> Result<Analysis, NoFingerprint> {
-    match source(body) {
+/// Makes the fingerprint of a document; a bare fingerprint has no features to count.
+pub(super) fn analyse(content: &Content<'_>, method: Method) -> Result<Analysis, NoFingerprint> {
+    match content.borrowed().into_source() {
         Ok(source) => nearprint_text::analyse(&source, method, Wanted::ALL),
         Err(fingerprint) => Ok(Analysis::bare(fingerprint)),
     }
 }
 
-/// The source of the fingerprint of a body, or the fingerprint that it is.
-pub(super) fn source(body: &Body) -> Result<Source<'_>, Fingerprint> {
-    match body {
-        Body::Text(text) => Ok(Source::Text(text.into())),
-        Body::Html(html) => Ok(Source::Html(html.into())),
-        Body::Features(features) => Ok(Source::features(features)),
-        Body::Vector(vector) => Ok(Source::Vector(vector.into())),
-        Body::Fingerprint(fingerprint) => Err(*fingerprint),
-    }
-}
-
 /// Reads a file, or the standard input for `-`, as one document.
-pub(super) fn read(path: &Path, html: bool) -> Result<Body> {
+pub(super) fn read(path: &Path, html: bool) -> Result<Content<'static>> {
     let named = || format!("cannot read {}", path.display());
     nearprint_files::read_document(path, html).with_context(named)?.ok_or_else(|| {
         let next = "name a text or an HTML file";
@@ -97,23 +74,30 @@ pub(super) fn read(path: &Path, html: bool) -> Result<Body> {
 
 /// Reads a file whose text is JSON, such as features or a vector, with one of the parsers of
 /// [`nearprint_files`].
-pub(super) fn read_json(path: &Path, parse: fn(&str) -> Result<Body, String>) -> Result<Body> {
-    let Body::Text(json) = read(path, false)? else {
+pub(super) fn read_json(
+    path: &Path,
+    parse: fn(&str) -> Result<Content<'static>, Fault>,
+) -> Result<Content<'static>> {
+    let Content::Text(json) = read(path, false)? else {
         bail!("{} contains HTML, not JSON", path.display());
     };
-    parse(&json).map_err(|why| anyhow!("{}: {why}", path.display()))
+    parse(&json).map_err(|fault| anyhow!("{}: {}", path.display(), fault.in_text(json.as_bytes())))
 }
 
 /// An argument that may be a fingerprint, a file, or (when it can be nothing else) a text.
-pub(super) fn of_argument(argument: &str, html: bool, as_text: bool) -> Result<Body> {
+pub(super) fn of_argument(argument: &str, html: bool, as_text: bool) -> Result<Content<'static>> {
     let verbatim = || {
-        if html { Body::Html(argument.to_owned()) } else { Body::Text(argument.to_owned()) }
+        if html {
+            Content::Html(argument.to_owned().into())
+        } else {
+            Content::Text(argument.to_owned().into())
+        }
     };
     if as_text {
         return Ok(verbatim());
     }
     if let Ok(fingerprint) = argument.parse::<Fingerprint>() {
-        return Ok(Body::Fingerprint(fingerprint));
+        return Ok(Content::Fingerprint(fingerprint));
     }
     let path = Path::new(argument);
     if argument == "-" || path.exists() {
@@ -135,26 +119,26 @@ mod tests {
         assert!(of_argument("no-such-file.txt", false, false).is_err());
         assert_eq!(
             of_argument("no-such-file.txt", false, true).unwrap(),
-            Body::Text("no-such-file.txt".to_owned())
+            Content::Text("no-such-file.txt".into())
         );
         assert_eq!(
             of_argument("a few words", false, false).unwrap(),
-            Body::Text("a few words".to_owned())
+            Content::Text("a few words".into())
         );
         assert_eq!(
             of_argument("0x00000000000000ff", false, false).unwrap(),
-            Body::Fingerprint(Fingerprint::new(0xff))
+            Content::Fingerprint(Fingerprint::new(0xff))
         );
     }
 
     #[test]
     fn the_wire_form_has_the_id_and_one_body() {
-        let features = Body::Features(vec![("b".to_owned(), 2.0), ("a".to_owned(), 0.5)]);
+        let features = Content::Features(vec![("b".into(), 2.0), ("a".into(), 0.5)]);
         assert_eq!(
             Value::Object(to_wire(Some("x"), &features)).to_string(),
             r#"{"id":"x","features":[["b",2.0],["a",0.5]]}"#
         );
-        let bare = Body::Fingerprint(Fingerprint::new(1));
+        let bare = Content::Fingerprint(Fingerprint::new(1));
         assert_eq!(
             Value::Object(to_wire(None, &bare)).to_string(),
             r#"{"fingerprint":"0000000000000001"}"#

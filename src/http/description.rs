@@ -12,6 +12,7 @@ use utoipa::{IntoResponses, ToSchema};
 
 use crate::http::batch::context::ErrorLine;
 use crate::http::problem::{Code, ProblemBody};
+use crate::http::request::types::ComparedDocument;
 
 /// The document without its routes.
 pub(crate) fn head() -> OpenApi {
@@ -26,6 +27,7 @@ pub(crate) fn head() -> OpenApi {
         .license(Some(license))
         .build();
     let components = ComponentsBuilder::new()
+        .schema_from::<ComparedDocument>()
         .schema_from::<ProblemBody<'_>>()
         .schema_from::<ErrorLine<'_>>()
         .build();

@@ -96,7 +96,7 @@ impl Service {
         request_kind: &'static RequestKind,
     ) -> Result<Prepared, Problem> {
         let (head, stream) = request.into_parts();
-        let parameters = (request_kind.parameters)(head.uri.query())?;
+        let parameters = request_kind.parameters(head.uri.query())?;
         let kind = body::kind(&head.headers, prepare::TAKES)?;
         let body = body::read(&self.bodies, stream).await?;
         let setting = self.setting();

@@ -86,7 +86,7 @@ fn groups_and_pairs_are_tables_if_their_names_say_so() {
         options.mapping.body = Some((BodyKind::Text, text.to_owned()));
         options.mapping.metadata = more.iter().map(|&name| name.to_owned()).collect();
         let rows = Documents::new(vec![folder.path().join(name)], options);
-        rows.map(|row| row.map(|row| format!("{:?} {:?} {:?}", row.id, row.body, row.passed)))
+        rows.map(|row| row.map(|row| format!("{:?} {:?} {:?}", row.id, row.content, row.passed)))
             .map(Result::unwrap)
             .collect()
     };

@@ -74,6 +74,6 @@ pub(crate) fn fixtures() -> PathBuf {
 /// Names and contents of the documents of a file.
 pub(crate) fn documents(path: &Path) -> Vec<String> {
     let all = Documents::new(vec![path.to_owned()], ReadOptions::default());
-    all.map(|entry| entry.map(|entry| format!("{:?} {:?}", entry.id, entry.body)).unwrap())
+    all.map(|entry| entry.map(|entry| format!("{:?} {:?}", entry.id, entry.content)).unwrap())
         .collect()
 }

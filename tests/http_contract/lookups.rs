@@ -136,7 +136,7 @@ fn options_out_of_range_are_refused_by_name() {
         ("min_similarity", json!("high"), "invalid_value"),
         ("id", json!(""), "invalid_value"),
         ("id", json!("x".repeat(2049)), "invalid_value"),
-        ("id", json!(7), "invalid_value"),
+        ("id", json!(7.5), "invalid_value"),
     ] {
         let body = json!({"fingerprint": hex(1), field: value});
         let expected = (400, code.to_owned(), field.to_owned());

@@ -190,6 +190,18 @@ fn a_batch_makes_ids_for_lines_without_one() {
 }
 
 #[test]
+fn an_id_that_is_an_integer_is_its_decimal_text() {
+    let server = Server::start();
+    for (id, text) in
+        [(json!(7), "7"), (json!(-1), "-1"), (json!(u64::MAX), "18446744073709551615")]
+    {
+        let body = json!({"fingerprint": hex(1), "id": id});
+        assert_eq!(server.post("/v1/insert", &body).json()["outcome"], "inserted", "{text}");
+        assert_eq!(server.get(&format!("/v1/documents/{text}")).json()["id"], text);
+    }
+}
+
+#[test]
 fn an_id_that_cannot_be_made_is_refused() {
     let server = Server::start();
     let refused = (400, "invalid_value".to_owned(), "id".to_owned());
@@ -198,7 +210,7 @@ fn an_id_that_cannot_be_made_is_refused() {
         json!({"from": 1}),
         json!({}),
         json!({"from": "text-hash"}),
-        json!(7),
+        json!(7.5),
         json!(["a"]),
     ] {
         let body = json!({"fingerprint": hex(1), "id": id});

@@ -14,7 +14,7 @@ fn main() {
         match entry {
             Ok(entry) => {
                 let id = entry.id.as_deref().unwrap_or("-");
-                println!("{:>9} bytes  {id}", entry.body.bytes());
+                println!("{:>9} bytes  {id}", entry.content.bytes());
             }
             Err(bad) => eprintln!("{bad}"),
         }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::entry::{
-    BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, FileRecord, Item, Other, Parsed, Place, Position,
-    Raw,
+    BadEntry, DOCUMENT_BYTES_MAX, Entry, FileRecord, Item, Other, Parsed, Place, Position, Raw,
 };
 use super::mapping::{self, Fields, Mapping, shortened};
+use crate::offer::Content;
 
 /// The most files whose understanding is explained; all files of one kind count once.
 const NOTES_MAX: usize = 20;
@@ -100,12 +100,12 @@ fn described(document: &Parsed) -> String {
         let length = text.chars().count();
         format!("{what} of {length} characters {:?}", shortened(text, CHARS_SHOWN_MAX))
     };
-    let body = match &document.body {
-        Body::Text(content) => text("text", content),
-        Body::Html(content) => text("HTML", content),
-        Body::Features(features) => format!("{} features", features.len()),
-        Body::Vector(vector) => format!("vector of {} dimensions", vector.len()),
-        Body::Fingerprint(fingerprint) => format!("fingerprint {fingerprint}"),
+    let body = match &document.content {
+        Content::Text(content) => text("text", content),
+        Content::Html(content) => text("HTML", content),
+        Content::Features(features) => format!("{} features", features.len()),
+        Content::Vector(vector) => format!("vector of {} dimensions", vector.len()),
+        Content::Fingerprint(fingerprint) => format!("fingerprint {fingerprint}"),
     };
     format!("{id}, {body}")
 }
@@ -174,14 +174,14 @@ impl File {
     pub(super) fn parsed(&self, place: Place, raw: Raw, parsed: Result<Parsed, String>) -> Item {
         match parsed {
             Err(why) => Err(place.bad(why)),
-            Ok(Parsed { body: Body::Text(text) | Body::Html(text), .. })
+            Ok(Parsed { content: Content::Text(text) | Content::Html(text), .. })
                 if text.len() > DOCUMENT_BYTES_MAX =>
             {
                 Err(place.bad(too_long()))
             }
-            Ok(Parsed { id, body, passed }) => {
+            Ok(Parsed { id, content, passed }) => {
                 let raw = if self.context.form.has_raw() { raw } else { Raw::None };
-                Ok(FileRecord::Document(Entry { place, raw, id, body, passed }))
+                Ok(FileRecord::Document(Entry { place, raw, id, content, passed }))
             }
         }
     }

@@ -6,7 +6,11 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
-use nearprint_fingerprint::Fingerprint;
+use nearprint_engine::document::DocumentId;
+
+use crate::offer::{
+    Content, Fault, FieldSet as _, FieldValue as _, Offer, OfferOptions, OfferedId, Value,
+};
 
 /// The longest record in bytes, after decompression. Longer ones are reported and skipped.
 pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
@@ -45,12 +49,41 @@ pub struct Entry {
     /// The id that the file gives it; the path for a file that is one document.
     pub id: Option<String>,
     /// The content.
-    pub body: Body,
+    pub content: Content<'static>,
     /// What else its record says of it.
     pub passed: Vec<Passed>,
 }
 
 impl Entry {
+    /// The document as it is offered to a collection.
+    ///
+    /// # Errors
+    /// A field has a value that it does not take.
+    pub fn offer(&self) -> Result<Offer<'_>, Fault> {
+        let given = |id: &String| DocumentId::new(id.as_str()).map(OfferedId::Given);
+        let mut id = self.id.as_ref().map(given).transpose().map_err(Fault::value)?;
+        let mut options = OfferOptions::default();
+        for (name, json) in &self.passed {
+            let value = Value::Json(json);
+            let read = match *name {
+                "id" => OfferedId::read(value).map(|made| id = Some(made)),
+                name => options.set_known(name, value),
+            };
+            read.map_err(|fault| fault.of_field(name))?;
+        }
+        Ok(Offer { content: self.content.borrowed(), id, options })
+    }
+
+    /// The document as a line of JSON for a service.
+    pub fn to_json(&self) -> String {
+        let content = (self.content.field(), self.content.to_json().to_string());
+        let id = self.id.as_deref().map(|id| ("id", serde_json::Value::from(id).to_string()));
+        let passed = self.passed.iter().map(|(name, json)| (*name, json.to_string()));
+        let fields = id.into_iter().chain([content]).chain(passed);
+        let fields: Vec<_> = fields.map(|(name, json)| format!("\"{name}\":{json}")).collect();
+        format!("{{{}}}", fields.join(","))
+    }
+
     /// Whether the file names the document, or says how the service makes its id.
     pub fn has_id(&self) -> bool {
         self.id.is_some() || self.passed.iter().any(|(field, _)| *field == "id")
@@ -78,36 +111,8 @@ pub type Passed = (&'static str, Box<str>);
 #[derive(Debug, PartialEq)]
 pub(super) struct Parsed {
     pub(super) id: Option<String>,
-    pub(super) body: Body,
+    pub(super) content: Content<'static>,
     pub(super) passed: Vec<Passed>,
-}
-
-/// The five forms of a document.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Body {
-    /// Plain text.
-    Text(String),
-    /// HTML, decoded to UTF-8.
-    Html(String),
-    /// Tokens with their weights, in the order of the file.
-    Features(Vec<(String, f64)>),
-    /// A dense vector, in single precision.
-    Vector(Vec<f32>),
-    /// A fingerprint that another program computed.
-    Fingerprint(Fingerprint),
-}
-
-impl Body {
-    /// The bytes of its content, about as many as in its file.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Text(text) | Self::Html(text) => text.len(),
-            Self::Features(features) => features.iter().map(|(token, _)| token.len() + 8).sum(),
-            // The longest number has 24 characters.
-            Self::Vector(vector) => 25 * vector.len(),
-            Self::Fingerprint(_) => 16,
-        }
-    }
 }
 
 /// An entry that cannot be read.

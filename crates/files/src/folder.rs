@@ -12,10 +12,11 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::detect::names::NameKind;
 use super::detect::{Format, content, foreign};
-use super::entry::{BadEntry, Body, Entry, FileRecord, Item, Other, Place, Raw};
+use super::entry::{BadEntry, Entry, FileRecord, Item, Other, Place, Raw};
 use super::formats::document;
 use super::reader::{Items, Opener};
 use super::source;
+use crate::offer::Content;
 
 const UNKNOWN: &str = "files in unknown formats";
 const EMPTY: &str = "empty or binary files";
@@ -93,9 +94,9 @@ impl Folder {
         if Format::of(path, head).map_err(|why| bad(&why))? != Format::Document {
             return Ok(Found::Records);
         }
-        let is_blank = |entry: &Entry| match &entry.body {
-            Body::Text(text) | Body::Html(text) => text.trim().is_empty(),
-            Body::Features(_) | Body::Vector(_) | Body::Fingerprint(_) => false,
+        let is_blank = |entry: &Entry| match &entry.content {
+            Content::Text(text) | Content::Html(text) => text.trim().is_empty(),
+            Content::Features(_) | Content::Vector(_) | Content::Fingerprint(_) => false,
         };
         let entry = document::read_entry(path, source.as_mut(), kind)?;
         Ok(entry.filter(|entry| !is_blank(entry)).map_or(Found::Nothing, Found::Document))

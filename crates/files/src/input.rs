@@ -255,8 +255,8 @@ mod tests {
 
     use std::fs;
 
-    use super::super::entry::Body;
     use super::*;
+    use crate::offer::Content;
 
     /// The ids of the documents, or why they cannot be read.
     fn read(paths: Vec<PathBuf>, options: impl Into<ReadOptions>) -> Vec<String> {
@@ -389,9 +389,9 @@ mod tests {
         let read: Vec<_> = Documents::new(paths, ReadOptions::default()).collect();
 
         assert_eq!(read.len(), 4);
-        assert!(matches!(read[0].as_ref().unwrap().body, Body::Fingerprint(_)));
+        assert!(matches!(read[0].as_ref().unwrap().content, Content::Fingerprint(_)));
         assert!(read[1].as_ref().unwrap_err().place.path.ends_with("missing"));
-        assert!(matches!(read[2].as_ref().unwrap().body, Body::Text(_)));
+        assert!(matches!(read[2].as_ref().unwrap().content, Content::Text(_)));
         assert!(read[3].as_ref().unwrap().id.is_some());
     }
 }

@@ -34,6 +34,7 @@ mod folder;
 mod formats;
 mod input;
 mod mapping;
+pub mod offer;
 mod reader;
 mod source;
 mod stamp;
@@ -41,7 +42,7 @@ mod stamp;
 pub use context::RecordForm;
 pub use detect::Format;
 pub use entry::{
-    BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, FileRecord, Other, Passed, Place, Position, Raw,
+    BadEntry, DOCUMENT_BYTES_MAX, Entry, FileRecord, Other, Passed, Place, Position, Raw,
 };
 pub use formats::document::read_document;
 pub use formats::table::{HEADERS, delimiter, quoted};

@@ -14,6 +14,7 @@ use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 
 use super::*;
+use crate::offer::Content;
 
 /// The documents of `tests/fixtures/bulk/make.py`: name and text.
 const DOCUMENTS: [(&str, &str); 4] = [
@@ -42,9 +43,11 @@ fn documents(path: &Path, options: ReadOptions) -> Vec<Entry> {
 }
 
 fn text(entry: &Entry) -> &str {
-    match &entry.body {
-        Body::Text(text) | Body::Html(text) => text,
-        other @ (Body::Features(_) | Body::Vector(_) | Body::Fingerprint(_)) => panic!("{other:?}"),
+    match &entry.content {
+        Content::Text(text) | Content::Html(text) => text,
+        other @ (Content::Features(_) | Content::Vector(_) | Content::Fingerprint(_)) => {
+            panic!("{other:?}")
+        }
     }
 }
 
@@ -98,7 +101,7 @@ fn web_archives_of_other_programs_are_read() {
             assert!(name.starts_with("wget") || id.ends_with(path), "{name}: {id}");
             assert!(id.starts_with("http"), "{name}: {id}");
             let html = format!("<!DOCTYPE html><title>t</title><p>{expected}</p>");
-            let is_html = matches!(entry.body, Body::Html(_));
+            let is_html = matches!(entry.content, Content::Html(_));
             assert_eq!(text(entry), if is_html { &html } else { expected }, "{name}");
             assert_eq!(is_html, !name.contains("wet"), "{name}");
         }
@@ -148,7 +151,7 @@ fn columns_of_every_type_are_mapped() {
     let shown: Vec<_> = records(&path, ReadOptions::default())
         .into_iter()
         .map(|item| match item {
-            Ok(FileRecord::Document(Entry { id, body: Body::Fingerprint(bits), .. })) => {
+            Ok(FileRecord::Document(Entry { id, content: Content::Fingerprint(bits), .. })) => {
                 format!("{} {bits}", id.unwrap())
             }
             other => other.unwrap_err().to_string(),
@@ -374,7 +377,9 @@ fn lines_of_hex_and_of_text_that_are_broken_or_cut_off_lose_no_other_line() {
         let path = folder.path().join("a");
         fs::write(&path, bytes).unwrap();
         let shown = |item: Result<FileRecord, BadEntry>| match item {
-            Ok(FileRecord::Document(Entry { body: Body::Text(text), .. })) => text,
+            Ok(FileRecord::Document(Entry { content: Content::Text(text), .. })) => {
+                text.into_owned()
+            }
             Ok(FileRecord::Document(entry)) => entry.id.unwrap_or_default(),
             Ok(FileRecord::Other(other)) => panic!("{other:?}"),
             Err(bad) => format!("error in line {}", bad.place.record.unwrap().number),

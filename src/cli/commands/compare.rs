@@ -5,8 +5,8 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use nearprint_engine::document::Document;
 use nearprint_engine::machine::query::{Criteria, FoundBy, SearchKind, Sought};
-use nearprint_files::Body;
 use nearprint_files::dedup::grouping;
+use nearprint_files::offer::Content;
 use nearprint_fingerprint::MinResemblance;
 use nearprint_text::{Analysis, Explained, Method};
 use serde_json::json;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     }
     writeln!(out, "found by    {}", found_by.unwrap_or("nothing; the two are too far apart"))?;
     if args.explain {
-        let [a, b] = bodies.each_ref().map(document::source);
+        let [a, b] = bodies.map(Content::into_source);
         let (Ok(a), Ok(b)) = (a, b) else {
             bail!("a bare fingerprint has no features to explain it; give two documents");
         };
@@ -83,15 +83,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn body(argument: &str, args: &Args) -> Result<Body> {
+fn body(argument: &str, args: &Args) -> Result<Content<'static>> {
     if args.vector {
         return document::read_json(argument.as_ref(), nearprint_files::parse_vector);
     }
     document::of_argument(argument, args.html, args.text)
 }
 
-fn analyse(argument: &str, body: &Body, method: Method) -> Result<Analysis> {
-    document::analyse(body, method).with_context(|| format!("no fingerprint of {argument}"))
+fn analyse(argument: &str, content: &Content<'_>, method: Method) -> Result<Analysis> {
+    document::analyse(content, method).with_context(|| format!("no fingerprint of {argument}"))
 }
 
 /// How `nearprint dedup` with its default options finds the pair, if it does. A service may find

@@ -75,7 +75,7 @@ fn print(args: &Args, file: &Path, method: Method, out: &mut dyn Write) -> Resul
         .with_context(|| format!("no fingerprint of {}", file.display()))?;
     print_analysis(args, &analysis, ("file", &*file.to_string_lossy()), out)?;
     if args.explain
-        && let Ok(source) = document::source(&body)
+        && let Ok(source) = body.into_source()
     {
         writeln!(out, "\n{}", why(&Explained::of(&source, method)?))?;
     }
@@ -113,7 +113,7 @@ fn print_lines(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<()
     for entry in Documents::new(files.to_vec(), Format::Ndjson) {
         lines += 1;
         let analysed = entry.map_err(anyhow::Error::from).and_then(|entry| {
-            let analysis = document::analyse(&entry.body, method)
+            let analysis = document::analyse(&entry.content, method)
                 .with_context(|| format!("no fingerprint of {}", entry.place))?;
             Ok((entry.id.unwrap_or_default(), analysis))
         });

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use nearprint_files::{Body, Documents, Format};
+use nearprint_files::offer::Content;
+use nearprint_files::{Documents, Format};
 use nearprint_text::Recipe;
 use nearprint_text::{SAMPLE_MIN, TrainingSample, check_vector};
 
@@ -67,7 +68,7 @@ fn sample(files: &[PathBuf]) -> Result<TrainingSample> {
     let mut seen = 0;
     for entry in Documents::new(files.to_vec(), Format::Ndjson) {
         let entry = entry?;
-        let Body::Vector(vector) = &entry.body else {
+        let Content::Vector(vector) = &entry.content else {
             bail!("{}: the document has no `vector`", entry.place);
         };
         let own = || u16::try_from(vector.len()).unwrap_or(u16::MAX);

@@ -58,7 +58,7 @@ pub(crate) fn batches(
 
 fn content_bytes(document: &Entry) -> usize {
     let passed: usize = document.passed.iter().map(|(_, json)| json.len()).sum();
-    passed + document.body.bytes()
+    passed + document.content.bytes()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The destination of an import: the batch routes of a service, or those of a data directory.
 
-use std::fmt::Write as _;
 use std::io::{BufRead, Cursor};
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use serde_json::Value;
 use super::directory::ImportDirectory;
 use super::options::{DuplicateAction, IdFrom, ImportOptions};
 use crate::cli::client::{self, Client, ProblemReply};
-use crate::cli::document;
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
 
@@ -120,7 +118,7 @@ impl Sink {
     /// Stores documents in this order; for each, the reply or why it failed. An error means that
     /// the import cannot go on.
     pub(crate) fn store(&self, documents: &[Entry]) -> Result<Vec<Result<Reply, String>>> {
-        let lines: Vec<String> = documents.iter().map(line).collect();
+        let lines: Vec<String> = documents.iter().map(Entry::to_json).collect();
         let mut answers: Vec<Option<Reply>> = lines.iter().map(|_| None).collect();
         for _ in 0..ROUNDS_MAX {
             let waiting: Vec<usize> =
@@ -141,17 +139,6 @@ impl Sink {
         }
         answers.into_iter().map(|answer| self.settled(answer)).collect()
     }
-}
-
-/// A document as one line of a batch.
-fn line(entry: &Entry) -> String {
-    let mut line = Value::Object(document::to_wire(entry.id.as_deref(), &entry.body)).to_string();
-    for (name, json) in &entry.passed {
-        // There is a body before it.
-        line.truncate(line.len() - 1);
-        write!(line, ",\"{name}\":{json}}}").expect("a string takes any text");
-    }
-    line
 }
 
 /// The route for documents that are stored with these options, which are its query parameters.
@@ -185,7 +172,8 @@ mod tests {
     use std::num::NonZero;
     use std::thread::{self, JoinHandle};
 
-    use nearprint_files::{Body, Place, Raw};
+    use nearprint_files::offer::Content;
+    use nearprint_files::{Place, Raw};
 
     use super::*;
 
@@ -255,7 +243,7 @@ mod tests {
                 place: Place { path: std::path::Path::new("a.txt").into(), record: None },
                 raw: Raw::None,
                 id: Some(format!("id-{number}")),
-                body: Body::Text(format!("text {number}")),
+                content: Content::Text(format!("text {number}").into()),
                 passed: Vec::new(),
             })
             .collect()
@@ -309,7 +297,7 @@ mod tests {
         let mut entry = entries(1).remove(0);
         entry.passed = vec![("metadata", r#"{"n": 1.0}"#.into()), ("namespace", "\"b\"".into())];
         assert_eq!(
-            line(&entry),
+            entry.to_json(),
             r#"{"id":"id-0","text":"text 0","metadata":{"n": 1.0},"namespace":"b"}"#
         );
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nearprint_engine::document::Namespace;
+use nearprint_files::offer::OfferOptions;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -11,9 +12,7 @@ use crate::http::problem::{Problem, ProblemBody};
 use crate::http::request::lifetime::Lifetime;
 use crate::http::request::prepare::Prepared;
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::types::{
-    CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY, RequestKind, RequestOptions,
-};
+use crate::http::request::types::{CHECK_AND_INSERT, FINGERPRINT, INSERT, QUERY, RequestKind};
 use crate::http::service::Service;
 
 /// What is done with each document.
@@ -56,7 +55,7 @@ pub(crate) struct Batch {
     pub(crate) service: Arc<Service>,
     pub(crate) operation: Operation,
     /// The query parameters: the defaults of the lines.
-    pub(crate) options: RequestOptions,
+    pub(crate) options: OfferOptions,
     /// How long its documents are kept, unless their lines say so.
     pub(crate) lifetime: Lifetime,
     /// The namespaces that its documents may have.

@@ -49,7 +49,7 @@ pub(crate) async fn run(
     headers: &HeaderMap,
     stream: Body,
 ) -> Result<Response, Problem> {
-    let namespace = batch.options.namespace().cloned();
+    let namespace = batch.options.namespace.clone();
     batch.check_namespace(namespace.as_ref())?;
     let (stream, bytes) = whole_words(&batch.service.bodies, stream).await?;
     let words = BatchWords::new(stream, batch.service.bodies.timeout);
@@ -101,7 +101,7 @@ struct Target {
 impl Target {
     fn new(batch: &Batch) -> Self {
         let engine = batch.service.engine.clone();
-        let namespace = batch.options.namespace().cloned();
+        let namespace = batch.options.namespace.clone();
         Self { engine, namespace, lifetime: batch.lifetime }
     }
 

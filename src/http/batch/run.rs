@@ -24,7 +24,7 @@ pub(crate) async fn run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (head, stream) = request.into_parts();
-    let defaults = (operation.request().batch_parameters)(head.uri.query())?;
+    let defaults = operation.request().batch_parameters(head.uri.query())?;
     // A default that is wrong for every line refuses the batch.
     let setting = service.setting();
     let query = prepare::query_options(&defaults, true, &setting.defaults)?;

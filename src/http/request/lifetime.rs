@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use nearprint_engine::document::Expiry;
+use nearprint_files::offer::OfferOptions;
 
 use crate::http::options::RequestDefaults;
 use crate::http::problem::Problem;
-use crate::http::request::types::RequestOptions;
 
 /// `expires_in` in seconds: up to a hundred years of 365.25 days.
 const EXPIRES_IN: RangeInclusive<u64> = 1..=3_155_760_000;
@@ -26,7 +26,7 @@ impl Lifetime {
     /// The lifetime that a request names, or else the default, after checking its range. `now_ms`
     /// is the time in milliseconds since 1970.
     pub(crate) fn of(
-        options: &RequestOptions,
+        options: &OfferOptions,
         defaults: &RequestDefaults,
         now_ms: u64,
     ) -> Result<Self, Problem> {

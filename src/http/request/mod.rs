@@ -1,20 +1,17 @@
 //! From the bytes of a request to a document with its options.
 //!
-//! [`types`] declares every request for documents, with the fields of [`values`] and
-//! [`document_fields`]; [`selection`] those for what is stored. [`body`] reads the bytes within the
-//! limits, [`json`] and [`parameters`] read them into those types, and [`report`] says what is wrong.
-//! [`prepare`] makes a document of a request, and [`lifetime`] decides when it expires. [`reach`]
-//! knows the namespaces that a request may reach. [`escapes`] takes the escapes out of long strings.
+//! [`body`] reads the bytes within the limits, [`json`] and [`parameters`] read them into the fields of
+//! [`nearprint_files::offer`]: [`types`] says which of them each request for documents takes, and
+//! [`selection`] those for what is stored; [`schema`] describes them. [`prepare`] makes a document of
+//! an offer, and [`lifetime`] decides when it expires. [`reach`] knows the namespaces that a request
+//! may reach.
 
 pub(crate) mod body;
-pub(crate) mod document_fields;
-pub(crate) mod escapes;
 pub(crate) mod json;
 pub(crate) mod lifetime;
 pub(crate) mod parameters;
 pub(crate) mod prepare;
 pub(crate) mod reach;
-pub(crate) mod report;
+pub(crate) mod schema;
 pub(crate) mod selection;
 pub(crate) mod types;
-pub(crate) mod values;

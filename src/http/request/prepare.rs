@@ -5,19 +5,21 @@
 
 use bytes::Bytes;
 use nearprint_engine::document::{Document, DocumentId, Metadata};
-use nearprint_engine::machine::query::{Criteria, SearchKind, Sought};
+use nearprint_engine::machine::query::{Criteria, Sought};
 use nearprint_engine::{OnDuplicate, QueryOptions};
+use nearprint_files::offer::{
+    Content, DuplicateAction, FieldSet as _, IdSource, Offer, OfferOptions, OfferedId,
+    OfferedMetadata,
+};
 use nearprint_fingerprint::{Distance, Fingerprint, MinResemblance};
-use nearprint_text::{Analysis, Explained, Extract, Method, Source};
+use nearprint_text::{Analysis, Explained, Method};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::http::options::RequestDefaults;
 use crate::http::problem::{Code, Problem, quoted};
 use crate::http::request::body::{ContentKind, WholeBody};
-use crate::http::request::document_fields::{HitPart, IdIn, IdSource, Include, MetadataIn};
 use crate::http::request::lifetime::Lifetime;
-use crate::http::request::types::{Needs, Parameters, RequestFields, RequestKind, RequestOptions};
-use crate::http::request::values::OnDuplicateChoice;
+use crate::http::request::types::{Needs, Parameters, RequestFields, RequestKind};
 
 /// The types of the body of a single document, in words for the client.
 pub(crate) const TAKES: &str = "application/json, text/plain, text/html or application/xhtml+xml";
@@ -53,31 +55,29 @@ pub(crate) fn single(
     parameters: Parameters,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
-    let has_id = parameters.id.is_some();
-    if has_id && parameters.options.id_from.is_some() {
+    let Parameters { named, options } = parameters;
+    if named.id.is_some() && options.id_from.is_some() {
         let detail = "A document has either id or id_from, not both.";
         return Err(Problem::invalid("id_from", detail));
     }
+    let id = named.id.map(OfferedId::Given);
     match kind {
         ContentKind::Json => {
-            let mut fields = (request.body)(&body.bytes)?;
+            let mut fields = request.fields(&body.bytes)?;
             // The URL and the body may contradict each other, so a field in both is refused.
-            let has_id = has_id || parameters.options.id_from.is_some();
-            let twice = fields
-                .options
-                .given_in_both(&parameters.options)
-                .or_else(|| (fields.id.is_some() && has_id).then_some("id"));
-            if let Some(field) = twice {
+            let has_id = id.is_some() || options.id_from.is_some();
+            let id_twice = (fields.document.id.is_some() && has_id).then_some("id");
+            if let Some(field) = fields.options.given_in_both(&options).or(id_twice) {
                 let detail = "The field is in the body and in the query string.";
                 return Err(Problem::new(Code::RepeatedField, detail).of_field(field));
             }
-            fields.id = fields.id.or(parameters.id);
             if fields.is_a_copy() {
                 fields = fields.into_copy();
                 // Or a large page would be in memory twice. Its share stays reserved.
                 body.bytes = Bytes::new();
             }
-            fields.options = fields.options.or(parameters.options);
+            fields.document.id = fields.document.id.or(id);
+            fields.options = fields.options.or(options);
             of_fields(fields, request.needs, setting)
         }
         ContentKind::Text(charset) | ContentKind::Html(charset) | ContentKind::Xhtml(charset) => {
@@ -88,16 +88,15 @@ pub(crate) fn single(
                 let detail = format!("{name} is no charset of the Encoding Standard.");
                 Problem::new(Code::UnsupportedCharset, detail)
             })?;
-            let source = match kind {
-                ContentKind::Xhtml(_) => Source::Html(nearprint_text::declared_as_xml(text)),
-                ContentKind::Html(_) => Source::Html(text),
+            let content = match kind {
+                ContentKind::Xhtml(_) => Content::Html(nearprint_text::declared_as_xml(text)),
+                ContentKind::Html(_) => Content::Html(text),
                 ContentKind::Text(_)
                 | ContentKind::Json
                 | ContentKind::Ndjson
-                | ContentKind::Packed => Source::Text(text),
+                | ContentKind::Packed => Content::Text(text),
             };
-            let Parameters { id, options } = parameters;
-            finish(Form::Source(source), id, options, request.needs, setting)
+            offer(Offer { content, id, options }, request.needs, setting)
         }
         ContentKind::Ndjson => Err(not_a_single("the /batch resource of the same name")),
         ContentKind::Packed => Err(not_a_single("/v1/insert/batch and its like")),
@@ -108,10 +107,10 @@ pub(crate) fn single(
 pub(crate) fn line(
     json: &[u8],
     request: &RequestKind,
-    defaults_of_batch: &RequestOptions,
+    defaults_of_batch: &OfferOptions,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
-    let mut fields = (request.body)(json)?;
+    let mut fields = request.fields(json)?;
     fields.options = fields.options.or_of_batch(defaults_of_batch);
     of_fields(fields, request.needs, setting)
 }
@@ -120,11 +119,11 @@ pub(crate) fn line(
 pub(crate) fn bare(
     fingerprint: Fingerprint,
     id: Option<DocumentId>,
-    options: RequestOptions,
+    options: OfferOptions,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
-    let id = id.map(IdIn::Given);
-    finish(Form::Fingerprint(fingerprint), id, options, Needs::QUERY, setting)
+    let (content, id) = (Content::Fingerprint(fingerprint), id.map(OfferedId::Given));
+    offer(Offer { content, id, options }, Needs::QUERY, setting)
 }
 
 /// Refuses a recipe other than that of the service.
@@ -145,17 +144,11 @@ pub(crate) fn of_fields(
     needs: Needs,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
-    check_recipe(fields.recipe.as_deref(), &setting.defaults)?;
-    let forms = [
-        fields.text.map(Source::Text).map(Form::Source),
-        fields.html.map(Source::Html).map(Form::Source),
-        fields.features.map(Source::Features).map(Form::Source),
-        fields.vector.map(|vector| Form::Source(Source::Vector(vector.into()))),
-        fields.fingerprint.map(Form::Fingerprint),
-    ];
-    let mut forms = forms.into_iter().flatten();
-    match (forms.next(), forms.next()) {
-        (Some(form), None) => finish(form, fields.id, fields.options, needs, setting),
+    let RequestFields { mut document, options } = fields;
+    check_recipe(document.recipe.as_deref(), &setting.defaults)?;
+    let mut contents = document.contents();
+    match (contents.next(), contents.next()) {
+        (Some(content), None) => offer(Offer { content, id: document.id, options }, needs, setting),
         (None, _) => Err(Problem::new(
             Code::DocumentMissing,
             "A document needs one of text, html, features, vector, fingerprint.",
@@ -172,43 +165,25 @@ pub(crate) fn of_fields(
     }
 }
 
-/// The form of a document in a request.
-enum Form<'a> {
-    Source(Source<'a>),
-    Fingerprint(Fingerprint),
-}
-
-impl Form<'_> {
-    const fn field(&self) -> &'static str {
-        match self {
-            Self::Source(Source::Text(_)) => "text",
-            Self::Source(Source::Html(_)) => "html",
-            Self::Source(Source::Features(_)) => "features",
-            Self::Source(Source::Vector(_)) => "vector",
-            Self::Fingerprint(_) => "fingerprint",
-        }
-    }
-}
-
-fn finish(
-    form: Form<'_>,
-    id: Option<IdIn>,
-    options: RequestOptions,
+/// A document from an offer, whoever made it.
+pub(crate) fn offer(
+    offer: Offer<'_>,
     needs: Needs,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
+    let Offer { content, id, options } = offer;
     let Setting { defaults, now_ms } = setting;
     // Options first: checking them is cheap, and a wrong one should not cost an analysis.
     let query = query_options(&options, needs.all_hits, defaults)?;
     let expiry = Lifetime::of(&options, defaults, *now_ms)?.expiry(*now_ms);
     let metadata = options.metadata.map(|metadata| checked(metadata, defaults)).transpose()?;
-    let id = IdMaker::new(id.or(options.id_from.map(IdIn::From)), &form)?;
-    let extract = options.extract.map_or(defaults.extract, Extract::from);
+    let id = IdMaker::new(id.or(options.id_from.map(OfferedId::From)), &content)?;
+    let extract = options.extract.unwrap_or(defaults.extract);
     let method = Method { recipe: defaults.recipe, extract, model: defaults.model };
     let explain = options.explain == Some(true);
-    let (document, margins, features, explained) = match form {
-        Form::Fingerprint(fingerprint) => (Document::bare(fingerprint), None, None, None),
-        Form::Source(source) => {
+    let (document, margins, features, explained) = match content.into_source() {
+        Err(fingerprint) => (Document::bare(fingerprint), None, None, None),
+        Ok(source) => {
             let explained = explain.then(|| Explained::of(&source, method)).transpose()?;
             let analysis = match &explained {
                 Some(explained) => explained.analysis().clone(),
@@ -220,7 +195,7 @@ fn finish(
         }
     };
     let id = id.id(document.fingerprint);
-    let namespace = options.namespace.map(|namespace| namespace.0);
+    let namespace = options.namespace;
     Ok(Prepared {
         sought: Sought {
             document: Document { namespace, id, expiry, metadata, ..document },
@@ -232,19 +207,19 @@ fn finish(
         options: query,
         min_similarity: options.min_similarity.unwrap_or(defaults.min_similarity),
         on_duplicate: OnDuplicate {
-            store: options.on_duplicate == Some(OnDuplicateChoice::Insert),
+            store: options.on_duplicate == Some(DuplicateAction::Insert),
             touch: options.touch != Some(false),
         },
     })
 }
 
 /// Metadata within the configured limit.
-fn checked(metadata: MetadataIn, defaults: &RequestDefaults) -> Result<Metadata, Problem> {
+fn checked(metadata: OfferedMetadata, defaults: &RequestDefaults) -> Result<Metadata, Problem> {
     let max = defaults.metadata_bytes_max;
     let bytes = match metadata {
-        MetadataIn::Fits(metadata) if metadata.as_str().len() <= max => return Ok(metadata),
-        MetadataIn::Fits(metadata) => metadata.as_str().len(),
-        MetadataIn::TooLarge(bytes) => bytes,
+        OfferedMetadata::Fits(metadata) if metadata.as_str().len() <= max => return Ok(metadata),
+        OfferedMetadata::Fits(metadata) => metadata.as_str().len(),
+        OfferedMetadata::TooLarge(bytes) => bytes,
     };
     let detail = format!(
         "The metadata has {bytes} bytes without white space; it may have {max} \
@@ -260,21 +235,21 @@ enum IdMaker {
 }
 
 impl IdMaker {
-    fn new(id: Option<IdIn>, form: &Form<'_>) -> Result<Self, Problem> {
+    fn new(id: Option<OfferedId>, content: &Content<'_>) -> Result<Self, Problem> {
         let source = match id {
             None => return Ok(Self::Known(None)),
-            Some(IdIn::Given(id)) => return Ok(Self::Known(Some(id))),
-            Some(IdIn::From(source)) => source,
+            Some(OfferedId::Given(id)) => return Ok(Self::Known(Some(id))),
+            Some(OfferedId::From(source)) => source,
         };
-        match (source, form) {
+        match (source, content) {
             (IdSource::Fingerprint, _) => Ok(Self::FromFingerprint),
-            (IdSource::TextHash, Form::Source(Source::Text(text) | Source::Html(text))) => {
+            (IdSource::TextHash, Content::Text(text) | Content::Html(text)) => {
                 let id = format!("xxh3:{:032x}", xxh3_128(text.as_bytes()));
                 Ok(Self::Known(Some(DocumentId::new(id)?)))
             }
             (
                 IdSource::TextHash,
-                Form::Source(Source::Features(_) | Source::Vector(_)) | Form::Fingerprint(_),
+                Content::Features(_) | Content::Vector(_) | Content::Fingerprint(_),
             ) => {
                 let detail = "An id from text-hash needs text or html.";
                 Err(Problem::invalid("id", detail))
@@ -297,7 +272,7 @@ impl IdMaker {
 ///
 /// `wants_all_hits` is what a request that does not say so wants.
 pub(crate) fn query_options(
-    options: &RequestOptions,
+    options: &OfferOptions,
     wants_all_hits: bool,
     defaults: &RequestDefaults,
 ) -> Result<QueryOptions, Problem> {
@@ -329,17 +304,16 @@ pub(crate) fn query_options(
     }
     let max_age_s = options.max_age.map(max_age).transpose()?;
     let min_resemblance = MinResemblance::of_similarity(min_similarity);
-    let has_metadata = |include: &Include<HitPart>| include.has(&HitPart::Metadata);
     Ok(QueryOptions {
         criteria: Criteria {
             distance,
             min_resemblance,
             max_age_s,
-            search: options.search.map_or(defaults.search, SearchKind::from),
+            search: options.search.unwrap_or(defaults.search),
             all_hits: options.counts.unwrap_or(wants_all_hits),
         },
         limit,
-        with_metadata: options.include.as_ref().is_some_and(has_metadata),
+        with_metadata: options.include.is_some_and(|parts| parts.metadata),
     })
 }
 

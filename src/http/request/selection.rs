@@ -5,25 +5,29 @@ use std::ops::RangeInclusive;
 
 use axum::http::Uri;
 use nearprint_engine::document::{DocumentId, Namespace, Sequence};
-use nearprint_engine::{GroupsRequest, ListQuery, PageOptions, Purge};
+use nearprint_engine::{
+    GroupsRequest, ListQuery, NamespaceFilter, OriginalsOrder, PageOptions, Purge,
+};
+use nearprint_files::fields;
+use nearprint_files::offer::{Fault, FieldValue, HitParts, Kind, OfferOptions, Value};
 use percent_encoding::percent_decode_str;
-use serde::de::{Deserializer, Error};
-use serde::{Deserialize, Serialize, Serializer};
-use utoipa::{IntoParams, ToSchema};
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
 
 use crate::http::options::RequestDefaults;
-use crate::http::problem::Problem;
-use crate::http::request::document_fields::{DocumentPart, HitPart, Include, NamespaceIn};
+use crate::http::problem::{Code, Problem};
 use crate::http::request::prepare;
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::types::{RequestOptions, query_parameters};
-use crate::http::request::values::{Borrowed, Field, IdValue, given, given_parameter};
+use crate::http::request::schema::describe;
 
 /// How many items a page has.
 const LIMIT: RangeInclusive<u64> = 1..=1_000;
 
 /// How many items a page has if the request does not say.
 const LIMIT_DEFAULT: u64 = 100;
+
+/// What a cursor is, in words for the client.
+const CURSOR: &str = "the `next` of another page";
 
 /// `stored_before`, in seconds since 1970.
 const STORED_BEFORE: RangeInclusive<u64> = 1..=u32::MAX as u64;
@@ -39,90 +43,87 @@ impl Serialize for Cursor {
     }
 }
 
-impl<'de> Deserialize<'de> for Cursor {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Borrowed::deserialize(deserializer)?.0;
-        let cursor = text.parse().map(Self);
-        cursor.map_err(|_| D::Error::custom("after takes the `next` of another page."))
+impl FieldValue<'_> for Cursor {
+    fn read(value: Value<'_>) -> Result<Self, Fault> {
+        let cursor = value.string(CURSOR)?.parse().map(Self);
+        cursor.map_err(|_| value.fault(CURSOR))
     }
 }
 
 /// The beginning of ids.
 #[derive(Debug, Clone)]
-pub(crate) struct PrefixIn(Box<str>);
+pub(crate) struct IdPrefix(Box<str>);
 
-impl<'de> Deserialize<'de> for PrefixIn {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Borrowed::deserialize(deserializer)?.0;
+impl FieldValue<'_> for IdPrefix {
+    fn read(value: Value<'_>) -> Result<Self, Fault> {
+        let text = value.string("a string")?;
         if (1..=DocumentId::BYTES_MAX).contains(&text.len()) {
             return Ok(Self(text.into()));
         }
         let (max, bytes) = (DocumentId::BYTES_MAX, text.len());
-        Err(D::Error::custom(format!("prefix must have 1 to {max} bytes of UTF-8, not {bytes}.")))
+        Err(Fault::value(format!("prefix must have 1 to {max} bytes of UTF-8, not {bytes}.")))
     }
 }
 
-impl Field<'_> for PrefixIn {}
-
-query_parameters! {
+fields! {
     /// The namespace of a document or a fingerprint.
-    NamespaceParameter {
+    pub(crate) struct NamespaceParameter {
         /// The namespace; without it, the default namespace.
-        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
+        namespace: Namespace [Kind::NAMESPACE],
     }
 }
 
-query_parameters! {
+fields! {
     /// The query parameters that name a document.
-    IdParameters {
+    pub(crate) struct IdParameters {
         /// The id.
-        id: IdValue [value_type = String],
+        id: DocumentId [Kind::Id],
         /// Its namespace; without it, the default namespace.
-        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
+        namespace: Namespace [Kind::NAMESPACE],
     }
 }
 
-query_parameters! {
+fields! {
     /// The query parameters that choose documents.
-    ListParameters {
+    pub(crate) struct ListParameters {
         /// The id of one document. With it, only `namespace` may be given.
-        id: IdValue [value_type = Option<String>, min_length = 1, max_length = 2048],
+        id: DocumentId [Kind::Id],
         /// The namespace; without it, the default namespace.
-        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
+        namespace: Namespace [Kind::NAMESPACE],
         /// `true` lists the documents of all namespaces.
-        all_namespaces: bool [value_type = Option<bool>],
+        all_namespaces: bool [Kind::Boolean],
         /// Only documents whose ids begin so.
-        prefix: PrefixIn [value_type = Option<String>, min_length = 1, max_length = 2048],
+        prefix: IdPrefix [Kind::Text(1, 2_048)],
         /// The `next` of the page before.
-        after: Cursor [value_type = Option<String>],
+        after: Cursor [Kind::STRING],
         /// How many documents a page has; the default is 100.
-        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
+        limit: u64 [Kind::Whole(1, 1_000)],
         /// What is shown in addition: `metadata`, `sketch`, or both with a comma between them.
-        include: Include<DocumentPart> [value_type = Option<Vec<DocumentPart>>, explode = false, inline],
+        include: SelectionParts [Kind::Names(&["metadata", "sketch"])],
     }
 }
 
-query_parameters! {
+fields! {
     /// The query parameters of the documents of a fingerprint.
-    FingerprintPageParameters {
+    pub(crate) struct FingerprintPageParameters {
         /// The namespace; without it, the default namespace.
-        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
+        namespace: Namespace [Kind::NAMESPACE],
         /// The `next` of the page before.
-        after: Cursor [value_type = Option<String>],
+        after: Cursor [Kind::STRING],
         /// How many documents a page has; the default is 100.
-        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
+        limit: u64 [Kind::Whole(1, 1_000)],
         /// What is shown in addition: `metadata`, `sketch`, or both with a comma between them.
-        include: Include<DocumentPart> [value_type = Option<Vec<DocumentPart>>, explode = false, inline],
+        include: SelectionParts [Kind::Names(&["metadata", "sketch"])],
     }
 }
 
-query_parameters! {
+fields! {
     /// The query parameters of a page.
-    PageParameters {
+    pub(crate) struct PageParameters {
         /// The `next` of the page before.
-        after: Cursor [value_type = Option<String>],
+        after: Cursor [Kind::STRING],
         /// How many items a page has; the default is 100.
-        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
+        limit: u64 [Kind::Whole(1, 1_000)],
     }
 }
 
@@ -133,12 +134,30 @@ pub(crate) struct SelectionParts {
     pub(crate) sketch: bool,
 }
 
-impl SelectionParts {
-    pub(crate) fn of(include: Option<&Include<DocumentPart>>) -> Self {
-        let has = |part| include.is_some_and(|include| include.has(&part));
-        Self { metadata: has(DocumentPart::Metadata), sketch: has(DocumentPart::Sketch) }
+impl FieldValue<'_> for SelectionParts {
+    fn read(value: Value<'_>) -> Result<Self, Fault> {
+        let mut parts = Self::default();
+        let takes = "metadata, sketch, or both";
+        value.names(takes, &mut |name| {
+            let choices = [("metadata", true), ("sketch", false)];
+            if Value::Parameter(name).choice(takes, &choices)? {
+                parts.metadata = true;
+            } else {
+                parts.sketch = true;
+            }
+            Ok(())
+        })?;
+        Ok(parts)
     }
+}
 
+impl From<Option<HitParts>> for SelectionParts {
+    fn from(parts: Option<HitParts>) -> Self {
+        Self { metadata: parts.is_some_and(|parts| parts.metadata), sketch: false }
+    }
+}
+
+impl SelectionParts {
     /// The options of a page of at most `bytes_max` bytes.
     pub(crate) const fn page(self, limit: usize, bytes_max: usize) -> PageOptions {
         PageOptions { limit, bytes_max, with_metadata: self.metadata }
@@ -157,11 +176,6 @@ pub(crate) fn page_limit(limit: Option<u64>) -> Result<usize, Problem> {
 /// The cursor of a page as the change that it stands for.
 pub(crate) fn sequence_of(after: Option<Cursor>) -> Sequence {
     Sequence::new(after.map_or(0, |cursor| cursor.0))
-}
-
-/// A namespace as a request names it.
-pub(crate) fn named(namespace: Option<NamespaceIn>) -> Option<Namespace> {
-    namespace.map(|namespace| namespace.0)
 }
 
 impl ListParameters {
@@ -187,49 +201,38 @@ impl ListParameters {
 
 /// The namespaces that a request chooses, if it may reach them.
 pub(crate) fn namespaces(
-    namespace: Option<NamespaceIn>,
+    namespace: Option<Namespace>,
     all: Option<bool>,
     reach: &NamespaceAccess,
-) -> Result<nearprint_engine::NamespaceFilter, Problem> {
-    let namespace = named(namespace);
+) -> Result<NamespaceFilter, Problem> {
     if all != Some(true) {
         reach.check(namespace.as_ref().map(Namespace::as_str))?;
-        return Ok(nearprint_engine::NamespaceFilter::Namespace(namespace));
+        return Ok(NamespaceFilter::Namespace(namespace));
     }
     if namespace.is_some() {
         let detail = "A request names either a namespace or all_namespaces, not both.";
         return Err(Problem::invalid("all_namespaces", detail));
     }
     reach.check_all()?;
-    Ok(nearprint_engine::NamespaceFilter::All)
+    Ok(NamespaceFilter::All)
 }
 
-/// Which documents to remove.
-///
-/// At least one of `namespace`, `all_namespaces`, `prefix`, `stored_before`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PurgeRequest {
-    /// The documents of this namespace; without it, those of the default namespace.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 256, nullable = false)]
-    namespace: Option<NamespaceIn>,
-    /// `true`: the documents of all namespaces.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(nullable = false)]
-    all_namespaces: Option<bool>,
-    /// Only those whose ids begin so.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 2048, nullable = false)]
-    prefix: Option<PrefixIn>,
-    /// Only those that were stored before this time, in seconds since 1970.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(minimum = 1, maximum = 4_294_967_295_u32, nullable = false)]
-    stored_before: Option<u64>,
-    /// `true` counts the documents and removes none.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(nullable = false)]
-    dry_run: Option<bool>,
+fields! {
+    /// Which documents to remove.
+    ///
+    /// At least one of `namespace`, `all_namespaces`, `prefix`, `stored_before`.
+    pub(crate) struct PurgeRequest {
+        /// The documents of this namespace; without it, those of the default namespace.
+        namespace: Namespace [Kind::NAMESPACE],
+        /// `true`: the documents of all namespaces.
+        all_namespaces: bool [Kind::Boolean],
+        /// Only those whose ids begin so.
+        prefix: IdPrefix [Kind::Text(1, 2_048)],
+        /// Only those that were stored before this time, in seconds since 1970.
+        stored_before: u64 [Kind::Whole(1, u32::MAX as u64)],
+        /// `true` counts the documents and removes none.
+        dry_run: bool [Kind::Boolean],
+    }
 }
 
 impl PurgeRequest {
@@ -244,7 +247,7 @@ impl PurgeRequest {
             let detail = "The request would remove every document of the default namespace. Say \
                           which documents to remove: namespace, all_namespaces, prefix or \
                           stored_before.";
-            return Err(Problem::new(crate::http::problem::Code::InvalidValue, detail));
+            return Err(Problem::new(Code::InvalidValue, detail));
         }
         Ok(Purge {
             reach: namespaces(namespace, all_namespaces, reach)?,
@@ -266,35 +269,23 @@ fn milliseconds(stored_before: u64) -> Result<u64, Problem> {
     Err(Problem::invalid("stored_before", detail))
 }
 
-/// Which groups to find. `{}` finds those of the default namespace.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct GroupsBody {
-    /// The largest distance of two near-duplicates; the default is that of look-ups.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<u8>, minimum = 0, maximum = 8, nullable = false)]
-    distance: Option<u64>,
-    /// The similarity that confirms a pair; 0 switches verification off. The default is that of
-    /// look-ups.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(minimum = 0, maximum = 1, nullable = false)]
-    min_similarity: Option<f64>,
-    /// `false` switches verification off, as `min_similarity` 0 does.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(nullable = false)]
-    verified: Option<bool>,
-    /// The namespace; without it, the default namespace.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 256, nullable = false)]
-    namespace: Option<NamespaceIn>,
-    /// `true`: the documents of all namespaces. A group has documents of one.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(nullable = false)]
-    all_namespaces: Option<bool>,
-    /// The smallest number of documents of a group; the default is 2.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(minimum = 1, maximum = 4_294_967_295_u32, nullable = false)]
-    size_min: Option<u64>,
+fields! {
+    /// Which groups to find. `{}` finds those of the default namespace.
+    pub(crate) struct GroupsBody {
+        /// The largest distance of two near-duplicates; the default is that of look-ups.
+        distance: u64 [Kind::Whole(0, 8)],
+        /// The similarity that confirms a pair; 0 switches verification off. The default is that of
+        /// look-ups.
+        min_similarity: f64 [Kind::SIMILARITY],
+        /// `false` switches verification off, as `min_similarity` 0 does.
+        verified: bool [Kind::Boolean],
+        /// The namespace; without it, the default namespace.
+        namespace: Namespace [Kind::NAMESPACE],
+        /// `true`: the documents of all namespaces. A group has documents of one.
+        all_namespaces: bool [Kind::Boolean],
+        /// The smallest number of documents of a group; the default is 2.
+        size_min: u64 [Kind::Whole(1, u32::MAX as u64)],
+    }
 }
 
 impl GroupsBody {
@@ -313,7 +304,7 @@ impl GroupsBody {
             (Some(false), None) => Some(0.0),
             (Some(true) | None, given) => given,
         };
-        let options = RequestOptions { distance, min_similarity, ..RequestOptions::default() };
+        let options = OfferOptions { distance, min_similarity, ..OfferOptions::default() };
         let criteria = prepare::query_options(&options, true, defaults)?.criteria;
         let size_min = size_min.unwrap_or(2);
         let checked = u32::try_from(size_min).ok().filter(|size| *size > 0);
@@ -326,73 +317,65 @@ impl GroupsBody {
     }
 }
 
-query_parameters! {
+fields! {
     /// The query parameters of a page of groups, or of the documents of one.
-    GroupsPageParameters {
+    pub(crate) struct GroupsPageParameters {
         /// The `next` of the page before.
-        after: Cursor [value_type = Option<String>],
+        after: Cursor [Kind::STRING],
         /// How many items a page has; the default is 100.
-        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
+        limit: u64 [Kind::Whole(1, 1_000)],
         /// `metadata` shows that of the documents.
-        include: Include<HitPart> [value_type = Option<HitPart>],
+        include: HitParts [Kind::Names(&["metadata"])],
     }
 }
 
-/// The order of a list of originals.
-#[derive(Debug, Clone, Copy, ToSchema)]
-#[schema(rename_all = "snake_case")]
-pub(crate) enum Order {
-    /// The most duplicates first.
-    Duplicates,
-    /// The last duplicate first.
-    Recent,
-}
-
-impl<'de> Deserialize<'de> for Order {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Borrowed::deserialize(deserializer)?.0;
-        match &*text {
-            "duplicates" => Ok(Self::Duplicates),
-            "recent" => Ok(Self::Recent),
-            _ => Err(D::Error::custom("order takes duplicates or recent.")),
-        }
-    }
-}
-
-impl Field<'_> for Order {}
-
-/// Where a page begins. Opaque to clients.
+/// Where a page of originals begins. Opaque to clients.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlaceIn(pub(crate) u32, pub(crate) Sequence);
+pub(crate) struct OriginalsCursor(pub(crate) u32, pub(crate) Sequence);
 
-impl<'de> Deserialize<'de> for PlaceIn {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Borrowed::deserialize(deserializer)?.0;
+impl FieldValue<'_> for OriginalsCursor {
+    fn read(value: Value<'_>) -> Result<Self, Fault> {
+        let text = value.string(CURSOR)?;
         let parsed = text.split_once('.').and_then(|(number, sequence)| {
             Some(Self(number.parse().ok()?, Sequence::new(sequence.parse().ok()?)))
         });
-        parsed.ok_or_else(|| D::Error::custom("after takes the `next` of another page."))
+        parsed.ok_or_else(|| value.fault(CURSOR))
     }
 }
 
-impl Field<'_> for PlaceIn {}
-
-query_parameters! {
+fields! {
     /// The query parameters of a list of originals.
-    OriginalsParameters {
+    pub(crate) struct OriginalsParameters {
         /// The order; the default is `duplicates`.
-        order: Order [value_type = Option<Order>, inline],
+        order: OriginalsOrder [Kind::Choice(&["duplicates", "recent"])],
         /// The namespace; without it, the default namespace.
-        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
+        namespace: Namespace [Kind::NAMESPACE],
         /// `true` lists the documents of all namespaces.
-        all_namespaces: bool [value_type = Option<bool>],
+        all_namespaces: bool [Kind::Boolean],
         /// The `next` of the page before.
-        after: PlaceIn [value_type = Option<String>],
+        after: OriginalsCursor [Kind::STRING],
         /// How many documents a page has; the default is 100.
-        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
+        limit: u64 [Kind::Whole(1, 1_000)],
         /// `metadata` shows that of the documents.
-        include: Include<HitPart> [value_type = Option<HitPart>],
+        include: HitParts [Kind::Names(&["metadata"])],
     }
+}
+
+describe! {
+    body
+    PurgeRequest "Which documents to remove. At least one of `namespace`, `all_namespaces`, `prefix`, \
+                  `stored_before`.",
+    GroupsBody "Which groups to find. `{}` finds those of the default namespace.",
+}
+
+describe! {
+    parameters
+    NamespaceParameter,
+    ListParameters,
+    FingerprintPageParameters,
+    PageParameters,
+    GroupsPageParameters,
+    OriginalsParameters,
 }
 
 /// The last part of a path, decoded. Its field is named so in errors.

@@ -1,138 +1,37 @@
-//! The requests: one type each, from which their JSON, their query parameters and the OpenAPI
-//! document are derived.
-//!
-//! `request!` declares a document with the options of its route: the type of the JSON body, and
-//! those of the query parameters of a single request and of a batch. It is a macro because serde
-//! can flatten a struct into one that refuses unknown fields only with a copy of the whole body.
+//! The requests for documents: which of the fields and options of [`nearprint_files::offer`] each of
+//! them takes in its JSON, its query string, and the query string of a batch.
 
 use std::borrow::Cow;
 
-use nearprint_engine::document::Namespace;
+use nearprint_engine::document::DocumentId;
+use nearprint_files::fields;
+use nearprint_files::offer::{
+    DocumentFields, Fault, Field, FieldSet as _, FieldValue, Kind, OfferOptions, Value,
+};
 use nearprint_fingerprint::Fingerprint;
 use nearprint_text::Wanted;
-use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::http::problem::Problem;
-use crate::http::request::document_fields::{
-    HitPart, IdIn, IdSource, Include, MetadataIn, NamespaceIn,
-};
-use crate::http::request::json::{self, Object};
-use crate::http::request::parameters;
-use crate::http::request::values::{
-    Borrowed, ExtractChoice, FeaturesIn, FingerprintIn, IdValue, OnDuplicateChoice, SearchChoice,
-    Text, VectorIn, given, given_parameter,
-};
+use crate::http::request::{json, parameters, schema};
 
-/// Declares the options that any request may have.
-macro_rules! options {
-    ($($field:ident: $type:ty,)*) => {
-        /// The options of a request as written. [`crate::http::request::prepare`] checks their
-        /// ranges against the configuration.
-        #[derive(Debug, Clone, Default)]
-        pub(crate) struct RequestOptions {
-            $(pub(crate) $field: Option<$type>,)*
-        }
+/// The fields of a document, which every request takes in JSON.
+const DOCUMENT: &[&str] =
+    &["text", "html", "features", "vector", "fingerprint", "recipe", "id", "extract"];
 
-        impl RequestOptions {
-            /// These options; those that are missing come from `other`.
-            pub(crate) fn or(self, other: Self) -> Self {
-                Self { $($field: self.$field.or(other.$field),)* }
-            }
-
-            /// The first option that both have.
-            pub(crate) fn given_in_both(&self, other: &Self) -> Option<&'static str> {
-                $(if self.$field.is_some() && other.$field.is_some() {
-                    return Some(stringify!($field));
-                })*
-                None
-            }
-        }
-    };
-}
-
-options! {
-    distance: u64,
-    limit: u64,
-    min_similarity: f64,
-    search: SearchChoice,
-    counts: bool,
-    on_duplicate: OnDuplicateChoice,
-    extract: ExtractChoice,
-    explain: bool,
-    namespace: NamespaceIn,
-    max_age: u64,
-    expires_in: u64,
-    expires_at: u64,
-    metadata: MetadataIn,
-    include: Include<HitPart>,
-    id_from: IdSource,
-    touch: bool,
-}
-
-impl RequestOptions {
-    /// These options of a line; those that are missing come from the query parameters of its batch.
-    /// An expiry of the line takes the place of that of the batch, whichever way either is given.
-    pub(crate) fn or_of_batch(self, batch: &Self) -> Self {
-        let mut batch = batch.clone();
-        if self.expires_in.is_some() || self.expires_at.is_some() {
-            (batch.expires_in, batch.expires_at) = (None, None);
-        }
-        self.or(batch)
-    }
-
-    pub(crate) fn namespace(&self) -> Option<&Namespace> {
-        self.namespace.as_ref().map(|namespace| &namespace.0)
-    }
-}
-
-/// The fields of a document of any request.
-#[derive(Debug)]
-pub(crate) struct RequestFields<'a> {
-    pub(crate) text: Option<Cow<'a, str>>,
-    pub(crate) html: Option<Cow<'a, str>>,
-    pub(crate) features: Option<Vec<(Cow<'a, str>, f64)>>,
-    pub(crate) vector: Option<Vec<f32>>,
-    pub(crate) fingerprint: Option<Fingerprint>,
-    pub(crate) recipe: Option<Cow<'a, str>>,
-    pub(crate) id: Option<IdIn>,
-    pub(crate) options: RequestOptions,
-}
-
-impl RequestFields<'_> {
-    /// Whether the text is a copy, because it has escapes, instead of a part of the body.
-    pub(crate) fn is_a_copy(&self) -> bool {
-        let is_part = |text: &Option<Cow<'_, str>>| matches!(text, Some(Cow::Borrowed(_)));
-        !is_part(&self.text) && !is_part(&self.html) && self.features.is_none()
-    }
-
-    /// The fields without the body and without features.
-    pub(crate) fn into_copy(self) -> RequestFields<'static> {
-        let owned = |text: Option<Cow<'_, str>>| text.map(|text| text.into_owned().into());
-        RequestFields {
-            text: owned(self.text),
-            html: owned(self.html),
-            features: None,
-            recipe: owned(self.recipe),
-            ..self
-        }
-    }
-}
-
-/// The query parameters of a request for one document.
-#[derive(Debug, Default)]
-pub(crate) struct Parameters {
-    pub(crate) id: Option<IdIn>,
-    pub(crate) options: RequestOptions,
-}
-
-/// How a request for documents is read, whatever its type.
+/// A request for documents.
 #[derive(Debug)]
 pub(crate) struct RequestKind {
-    pub(crate) body: for<'a> fn(&'a [u8]) -> Result<RequestFields<'a>, Problem>,
-    pub(crate) parameters: fn(Option<&str>) -> Result<Parameters, Problem>,
-    /// Reads the query parameters of a batch, which are the defaults of its lines.
-    pub(crate) batch_parameters: fn(Option<&str>) -> Result<RequestOptions, Problem>,
+    /// What it does.
+    doc: &'static str,
+    /// The options that it takes in JSON and in query strings.
+    options: &'static [&'static str],
+    /// Those that it takes in JSON only.
+    in_json: &'static [&'static str],
+    /// Those that it takes in query strings only.
+    in_query: &'static [&'static str],
     pub(crate) needs: Needs,
 }
 
@@ -153,367 +52,303 @@ impl Needs {
     pub(crate) const WRITE: Self = Self { analysis: Wanted::STORED, all_hits: false };
 }
 
-/// Declares the query parameters of a request. The brackets contain what OpenAPI says about one.
-macro_rules! query_parameters {
-    (
-        $(#[$doc:meta])*
-        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty [$($schema:tt)+],)* }
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug, Deserialize, IntoParams)]
-        #[serde(deny_unknown_fields)]
-        #[into_params(parameter_in = Query)]
-        pub(crate) struct $name {
-            $(
-                $(#[$field_doc])*
-                #[serde(default, deserialize_with = "given_parameter")]
-                #[param($($schema)+)]
-                pub(crate) $field: Option<$type>,
-            )*
-        }
-    };
+pub(crate) const FINGERPRINT: RequestKind = RequestKind {
+    doc: "A document to make a fingerprint of.",
+    options: &["explain"],
+    in_json: &[],
+    in_query: &[],
+    needs: Needs { analysis: Wanted { sketch: false, features: true }, all_hits: true },
+};
+
+pub(crate) const QUERY: RequestKind = RequestKind {
+    doc: "A document to look up.",
+    options: &[
+        "distance",
+        "limit",
+        "min_similarity",
+        "search",
+        "counts",
+        "explain",
+        "namespace",
+        "max_age",
+        "include",
+    ],
+    in_json: &[],
+    in_query: &["id_from"],
+    needs: Needs::QUERY,
+};
+
+pub(crate) const INSERT: RequestKind = RequestKind {
+    doc: "A document to store.",
+    options: &["namespace", "expires_in", "expires_at"],
+    in_json: &["metadata"],
+    in_query: &["id_from"],
+    needs: Needs::WRITE,
+};
+
+pub(crate) const CHECK_AND_INSERT: RequestKind = RequestKind {
+    doc: "A document to look up, and to store if nothing counts.",
+    options: &[
+        "distance",
+        "limit",
+        "min_similarity",
+        "search",
+        "counts",
+        "on_duplicate",
+        "touch",
+        "namespace",
+        "max_age",
+        "expires_in",
+        "expires_at",
+        "include",
+    ],
+    in_json: &["metadata"],
+    in_query: &["id_from"],
+    needs: Needs::WRITE,
+};
+
+const COMPARED: RequestKind = RequestKind {
+    doc: "A document to compare.",
+    options: &[],
+    in_json: &[],
+    in_query: &[],
+    needs: Needs::QUERY,
+};
+
+/// What a comparison takes besides its two documents.
+const COMPARISON: &[&str] = &["distance", "min_similarity", "extract", "explain"];
+
+/// The query parameters of `GET /v1/query`.
+const GET_QUERY: &[&str] = &[
+    "fingerprint",
+    "recipe",
+    "id",
+    "distance",
+    "limit",
+    "min_similarity",
+    "counts",
+    "explain",
+    "namespace",
+    "max_age",
+    "include",
+];
+
+/// A document as a request has it, with its options.
+#[derive(Debug, Default)]
+pub(crate) struct RequestFields<'v> {
+    pub(crate) document: DocumentFields<'v>,
+    pub(crate) options: OfferOptions,
 }
 
-pub(crate) use query_parameters;
+fields! {
+    /// What query strings name beside options.
+    pub(crate) struct NamedInQuery {
+        /// 16 hex digits, with or without `0x`.
+        fingerprint: Fingerprint [Kind::STRING],
+        /// The recipe of the fingerprint; refused (409) unless it is the service's.
+        recipe: Box<str> [Kind::STRING],
+        /// The id of the document, unless the body is JSON.
+        id: DocumentId [Kind::Id],
+    }
+}
 
-/// Declares the JSON of a document with its options. The brackets contain what OpenAPI says about an
-/// option in addition to its type.
-macro_rules! document {
-    (
-        $(#[$doc:meta])*
-        $body:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty [$($schema:tt)*],)* }
-    ) => {
-        $(#[$doc])*
-        ///
-        /// Exactly one of `text`, `html`, `features`, `vector`, `fingerprint`.
-        #[derive(Debug, Deserialize, ToSchema)]
-        #[serde(deny_unknown_fields)]
-        pub(crate) struct $body<'a> {
-            /// Plain text.
-            #[serde(borrow, default, deserialize_with = "given")]
-            #[schema(value_type = Option<String>, nullable = false)]
-            text: Option<Text<'a>>,
-            /// A page of HTML.
-            #[serde(borrow, default, deserialize_with = "given")]
-            #[schema(value_type = Option<String>, nullable = false)]
-            html: Option<Text<'a>>,
-            #[serde(borrow, default, deserialize_with = "given")]
-            #[schema(nullable = false)]
-            features: Option<FeaturesIn<'a>>,
-            #[serde(default, deserialize_with = "given")]
-            #[schema(nullable = false)]
-            vector: Option<VectorIn>,
-            #[serde(default, deserialize_with = "given")]
-            #[schema(nullable = false)]
-            fingerprint: Option<FingerprintIn>,
-            /// The recipe of `fingerprint`; refused (409) unless it is the service's.
-            #[serde(borrow, default, deserialize_with = "given")]
-            #[schema(value_type = Option<String>, nullable = false)]
-            recipe: Option<Borrowed<'a>>,
-            #[serde(default, deserialize_with = "given")]
-            #[schema(nullable = false)]
-            id: Option<IdIn>,
-            /// Which text of `html` counts; the default is the service's `query.extract`.
-            #[serde(default, deserialize_with = "given")]
-            #[schema(nullable = false)]
-            extract: Option<ExtractChoice>,
-            $(
-                $(#[$field_doc])*
-                #[serde(default, deserialize_with = "given")]
-                #[schema($($schema)* nullable = false)]
-                $field: Option<$type>,
-            )*
-        }
+/// The query parameters of a request for one document.
+#[derive(Debug, Default)]
+pub(crate) struct Parameters {
+    pub(crate) named: NamedInQuery,
+    pub(crate) options: OfferOptions,
+}
 
-        impl<'a> From<$body<'a>> for RequestFields<'a> {
-            fn from(body: $body<'a>) -> Self {
-                Self {
-                    text: body.text.map(|text| text.0),
-                    html: body.html.map(|html| html.0),
-                    features: body.features.map(|features| features.0),
-                    vector: body.vector.map(|vector| vector.0),
-                    fingerprint: body.fingerprint.map(|fingerprint| fingerprint.0),
-                    recipe: body.recipe.map(|recipe| recipe.0),
-                    id: body.id,
-                    options: RequestOptions {
-                        extract: body.extract,
-                        $($field: body.$field,)*
-                        ..RequestOptions::default()
-                    },
+/// A document of a comparison.
+#[derive(Debug)]
+pub(crate) struct ComparedFields<'v>(pub(crate) RequestFields<'v>);
+
+fields! {
+    /// Two documents to compare.
+    pub(crate) struct ComparedPair<'v> {
+        /// A document.
+        a: ComparedFields<'v> [Kind::Document("ComparedDocument")],
+        /// What it is compared with.
+        b: ComparedFields<'v> [Kind::Document("ComparedDocument")],
+    }
+}
+
+/// A comparison.
+#[derive(Debug, Default)]
+pub(crate) struct Comparison<'v> {
+    pub(crate) pair: ComparedPair<'v>,
+    /// The options of both documents, unless a document has its own.
+    pub(crate) options: OfferOptions,
+}
+
+impl RequestKind {
+    fn names_in_json(&self) -> impl Iterator<Item = &'static str> + Clone {
+        DOCUMENT.iter().chain(self.options).chain(self.in_json).copied()
+    }
+
+    fn names_in_batch_query(&self) -> impl Iterator<Item = &'static str> + Clone {
+        ["extract"].iter().chain(self.options).chain(self.in_query).copied()
+    }
+
+    fn names_in_query(&self) -> impl Iterator<Item = &'static str> + Clone {
+        ["id"].into_iter().chain(self.names_in_batch_query())
+    }
+
+    /// Reads the JSON of a document.
+    pub(crate) fn fields<'a>(&self, json: &'a [u8]) -> Result<RequestFields<'a>, Problem> {
+        let mut fields = RequestFields::default();
+        json::read_into(json, &mut |name, value| fields.set(self, name, value))?;
+        Ok(fields)
+    }
+
+    /// Reads the query parameters of a request for one document.
+    pub(crate) fn parameters(&self, query: Option<&str>) -> Result<Parameters, Problem> {
+        Parameters::read(query, &self.names_in_query())
+    }
+
+    /// Reads the query parameters of a batch, which are the defaults of its lines.
+    pub(crate) fn batch_parameters(&self, query: Option<&str>) -> Result<OfferOptions, Problem> {
+        Parameters::read(query, &self.names_in_batch_query()).map(|parameters| parameters.options)
+    }
+}
+
+impl<'v> RequestFields<'v> {
+    fn set(&mut self, kind: &RequestKind, name: &str, value: Value<'v>) -> Result<(), Fault> {
+        let names = kind.names_in_json();
+        let (document, options) = (&mut self.document, &mut self.options);
+        known(names, name, || document.set(name, value).or_else(|| options.set(name, value)))
+    }
+
+    /// Whether the text is a copy, because it has escapes, instead of a part of the body.
+    pub(crate) fn is_a_copy(&self) -> bool {
+        let is_part = |text: &Option<Cow<'_, str>>| matches!(text, Some(Cow::Borrowed(_)));
+        let DocumentFields { text, html, features, .. } = &self.document;
+        !is_part(text) && !is_part(html) && features.is_none()
+    }
+
+    /// The fields without the body and without features.
+    pub(crate) fn into_copy(self) -> RequestFields<'static> {
+        let owned = |text: Option<Cow<'_, str>>| text.map(|text| text.into_owned().into());
+        let DocumentFields { text, html, vector, fingerprint, recipe, id, features: _ } =
+            self.document;
+        let (text, html) = (owned(text), owned(html));
+        let document =
+            DocumentFields { text, html, features: None, vector, fingerprint, recipe, id };
+        RequestFields { document, options: self.options }
+    }
+}
+
+impl Parameters {
+    fn read(
+        query: Option<&str>,
+        names: &(impl Iterator<Item = &'static str> + Clone),
+    ) -> Result<Self, Problem> {
+        let Self { mut named, mut options } = Self::default();
+        parameters::read_into(query, &mut |name, value| {
+            known(names.clone(), name, || {
+                named.set(name, value).or_else(|| options.set(name, value))
+            })
+        })?;
+        Ok(Self { named, options })
+    }
+
+    /// Reads the query parameters of `GET /v1/query`.
+    pub(crate) fn of_get_query(query: Option<&str>) -> Result<Self, Problem> {
+        Self::read(query, &GET_QUERY.iter().copied())
+    }
+}
+
+impl<'v> FieldValue<'v> for ComparedFields<'v> {
+    fn read(value: Value<'v>) -> Result<Self, Fault> {
+        let mut fields = RequestFields::default();
+        value.object(&mut |name, value| fields.set(&COMPARED, name, value))?;
+        Ok(Self(fields))
+    }
+}
+
+impl<'v> Comparison<'v> {
+    /// Reads the JSON of a comparison.
+    pub(crate) fn read(json: &'v [u8]) -> Result<Self, Problem> {
+        let Self { mut pair, mut options } = Self::default();
+        let names = ["a", "b"].into_iter().chain(COMPARISON.iter().copied());
+        json::read_into(json, &mut |name, value| {
+            known(names.clone(), name, || {
+                pair.set(name, value).or_else(|| options.set(name, value))
+            })
+        })?;
+        Ok(Self { pair, options })
+    }
+}
+
+/// Sets a field if it is one of these; otherwise it is unknown.
+fn known<'n>(
+    names: impl Iterator<Item = &'n str> + Clone,
+    name: &str,
+    set: impl FnOnce() -> Option<Result<(), Fault>>,
+) -> Result<(), Fault> {
+    let is_known = names.clone().any(|own| own == name);
+    let read = if is_known { set() } else { None };
+    read.unwrap_or_else(|| Err(Fault::unknown(names)))
+}
+
+/// The description of a field in JSON.
+fn in_json(name: &str) -> Option<&'static Field> {
+    let fields = DocumentFields::FIELDS.iter().chain(OfferOptions::FIELDS);
+    fields.chain(ComparedPair::FIELDS).find(|field| field.name == name)
+}
+
+/// The description of a query parameter.
+fn in_query(name: &str) -> Option<&'static Field> {
+    NamedInQuery::FIELDS.iter().chain(OfferOptions::FIELDS).find(|field| field.name == name)
+}
+
+/// Declares what the OpenAPI document calls the bodies and the query parameters of requests.
+macro_rules! schemas {
+    ($(body $body:ident: $doc:expr, $in_json:expr;)* $(query $query:ident: $in_query:expr;)*) => {
+        $(
+            #[doc = concat!("The schema of the body `", stringify!($body), "`.")]
+            #[derive(Debug)]
+            pub(crate) enum $body {}
+
+            impl PartialSchema for $body {
+                fn schema() -> RefOr<Schema> {
+                    schema::object($doc, $in_json.filter_map(in_json))
                 }
             }
-        }
+
+            impl ToSchema for $body {}
+        )*
+        $(
+            #[doc = concat!("The description of the parameters `", stringify!($query), "`.")]
+            #[derive(Debug)]
+            pub(crate) enum $query {}
+
+            impl IntoParams for $query {
+                fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+                    schema::parameters($in_query.filter_map(in_query))
+                }
+            }
+        )*
     };
 }
 
-/// Declares a request for a document, with its options: first those that are fields and query
-/// parameters, then those that are fields only, then those that are query parameters only.
-macro_rules! request {
-    (
-        $(#[$doc:meta])*
-        $kind:ident: $body:ident, $parameters:ident, $batch_parameters:ident, $needs:expr,
-        { $($(#[$field_doc:meta])* $field:ident: $type:ty [$($schema:tt)*],)* }
-        { $($(#[$only_doc:meta])* $only:ident: $only_type:ty [$($only_schema:tt)*],)* }
-        { $($(#[$other_doc:meta])* $other:ident: $other_type:ty [$($other_schema:tt)*],)* }
-    ) => {
-        document! {
-            $(#[$doc])*
-            $body {
-                $($(#[$field_doc])* $field: $type [$($schema)*],)*
-                $($(#[$only_doc])* $only: $only_type [$($only_schema)*],)*
-            }
-        }
-
-        query_parameters! {
-            /// The query parameters of a single request.
-            $parameters {
-                /// The id, unless the body is JSON.
-                id: IdValue [value_type = Option<String>, min_length = 1, max_length = 2048],
-                /// Which text of a page of HTML counts; the default is the service's `query.extract`.
-                extract: ExtractChoice [inline],
-                $($(#[$field_doc])* $field: $type [$($schema)* inline],)*
-                $($(#[$other_doc])* $other: $other_type [$($other_schema)* inline],)*
-            }
-        }
-
-        query_parameters! {
-            /// The query parameters of a batch.
-            $batch_parameters {
-                /// Which text of a page of HTML counts; the default is the service's `query.extract`.
-                extract: ExtractChoice [inline],
-                $($(#[$field_doc])* $field: $type [$($schema)* inline],)*
-                $($(#[$other_doc])* $other: $other_type [$($other_schema)* inline],)*
-            }
-        }
-
-        pub(crate) const $kind: RequestKind = RequestKind {
-            body: |json| json::read::<$body<'_>>(json).map(RequestFields::from),
-            parameters: |query| {
-                let parameters: $parameters = parameters::read(query)?;
-                Ok(Parameters {
-                    id: parameters.id.map(|id| IdIn::Given(id.0)),
-                    options: RequestOptions {
-                        extract: parameters.extract,
-                        $($field: parameters.$field,)*
-                        $($other: parameters.$other,)*
-                        ..RequestOptions::default()
-                    },
-                })
-            },
-            batch_parameters: |query| {
-                let parameters: $batch_parameters = parameters::read(query)?;
-                Ok(RequestOptions {
-                    extract: parameters.extract,
-                    $($field: parameters.$field,)*
-                    $($other: parameters.$other,)*
-                    ..RequestOptions::default()
-                })
-            },
-            needs: $needs,
-        };
-    };
-}
-
-request! {
-    /// A document to make a fingerprint of.
-    FINGERPRINT: FingerprintRequest, FingerprintParameters, FingerprintBatchParameters,
-    Needs { analysis: Wanted { sketch: false, features: true }, all_hits: true },
-    {
-        /// Adds the heaviest features and the 64 sums.
-        explain: bool [],
-    }
-    {}
-    {}
-}
-
-request! {
-    /// A document to look up.
-    QUERY: QueryRequest, QueryParameters, QueryBatchParameters,
-    Needs::QUERY,
-    {
-        /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12,],
-        /// How many hits are listed.
-        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000,],
-        /// The similarity that confirms a hit; 0 switches verification off.
-        min_similarity: f64 [minimum = 0, maximum = 1,],
-        /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
-        /// likely ones beyond it.
-        search: SearchChoice [],
-        /// `false` ends the search at the first hit that counts, and lists it alone; `true` searches
-        /// and verifies all. The default is true for a query and false for a check-and-insert.
-        counts: bool [],
-        /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
-        explain: bool [],
-        /// The namespace of the document; without it, the default namespace.
-        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256,],
-        /// Only documents that were stored at most this many seconds ago count.
-        max_age: u64 [value_type = Option<u32>, minimum = 1, maximum = 4_294_967_295_u32,],
-    }
-    {
-        /// What hits show of their documents in addition.
-        include: Include<HitPart> [value_type = Option<Vec<HitPart>>,],
-    }
-    {
-        /// What hits show of their documents in addition.
-        include: Include<HitPart> [value_type = Option<HitPart>,],
-        /// Makes the id, if none is given, from the fingerprint or from the text.
-        id_from: IdSource [],
-    }
-}
-
-request! {
-    /// A document to store.
-    INSERT: InsertRequest, InsertParameters, InsertBatchParameters,
-    Needs::WRITE,
-    {
-        /// The namespace of the document; without it, the default namespace.
-        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256,],
-        /// In how many seconds the document expires.
-        expires_in: u64 [minimum = 1, maximum = 3_155_760_000_u32,],
-        /// When the document expires, in seconds since 1970.
-        expires_at: u64 [minimum = 1, maximum = 4_294_967_295_u32,],
-    }
-    {
-        metadata: MetadataIn [],
-    }
-    {
-        /// Makes the id, if none is given, from the fingerprint or from the text.
-        id_from: IdSource [],
-    }
-}
-
-request! {
-    /// A document to look up, and to store if nothing counts.
-    CHECK_AND_INSERT: CheckAndInsertRequest, CheckAndInsertParameters,
-    CheckAndInsertBatchParameters, Needs::WRITE,
-    {
-        /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12,],
-        /// How many hits are listed.
-        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000,],
-        /// The similarity that confirms a hit; 0 switches verification off.
-        min_similarity: f64 [minimum = 0, maximum = 1,],
-        /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
-        /// likely ones beyond it.
-        search: SearchChoice [],
-        /// `false` ends the search at the first hit that counts, and lists it alone; `true` searches
-        /// and verifies all. The default is true for a query and false for a check-and-insert.
-        counts: bool [],
-        /// `insert` stores duplicates too.
-        on_duplicate: OnDuplicateChoice [],
-        /// `false` does not count the original of a duplicate (`GET /v1/originals`).
-        touch: bool [],
-        /// The namespace of the document; without it, the default namespace.
-        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256,],
-        /// Only documents that were stored at most this many seconds ago count.
-        max_age: u64 [value_type = Option<u32>, minimum = 1, maximum = 4_294_967_295_u32,],
-        /// In how many seconds the document expires.
-        expires_in: u64 [minimum = 1, maximum = 3_155_760_000_u32,],
-        /// When the document expires, in seconds since 1970.
-        expires_at: u64 [minimum = 1, maximum = 4_294_967_295_u32,],
-    }
-    {
-        metadata: MetadataIn [],
-        /// What hits show of their documents in addition.
-        include: Include<HitPart> [value_type = Option<Vec<HitPart>>,],
-    }
-    {
-        /// What hits show of their documents in addition.
-        include: Include<HitPart> [value_type = Option<HitPart>,],
-        /// Makes the id, if none is given, from the fingerprint or from the text.
-        id_from: IdSource [],
-    }
-}
-
-document! {
-    /// A document to compare.
-    ComparedDocument {}
-}
-
-/// Two documents to compare.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CompareRequest<'a> {
-    #[serde(borrow, default, deserialize_with = "given")]
-    #[schema(value_type = ComparedDocument<'a>)]
-    pub(crate) a: Option<Object<ComparedDocument<'a>>>,
-    #[serde(borrow, default, deserialize_with = "given")]
-    #[schema(value_type = ComparedDocument<'a>)]
-    pub(crate) b: Option<Object<ComparedDocument<'a>>>,
-    /// The largest distance of a duplicate.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<u8>, minimum = 0, maximum = 12, nullable = false)]
-    distance: Option<u64>,
-    /// The similarity that makes a duplicate; 0 switches verification off.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(minimum = 0, maximum = 1, nullable = false)]
-    min_similarity: Option<f64>,
-    /// Which text of `html` counts, unless the document has its own `extract`.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(nullable = false)]
-    extract: Option<ExtractChoice>,
-    /// Adds why the documents have their fingerprints, and which features decide the bits that
-    /// differ.
-    #[serde(default, deserialize_with = "given")]
-    #[schema(nullable = false)]
-    explain: Option<bool>,
-}
-
-impl CompareRequest<'_> {
-    pub(crate) fn options(&self) -> RequestOptions {
-        RequestOptions {
-            distance: self.distance,
-            min_similarity: self.min_similarity,
-            extract: self.extract,
-            explain: self.explain,
-            ..RequestOptions::default()
-        }
-    }
-}
-
-query_parameters! {
-    /// The query parameters of `GET /v1/query`.
-    GetQueryParameters {
-        /// 16 hex digits, with or without `0x`.
-        fingerprint: FingerprintIn [value_type = String],
-        /// Refused unless it is the service's.
-        recipe: String [value_type = Option<String>],
-        /// The id of the document that is looked up.
-        id: IdValue [value_type = Option<String>, min_length = 1, max_length = 2048],
-        /// The largest Hamming distance of a hit, 0 to the configured maximum.
-        distance: u64 [value_type = Option<u8>, minimum = 0, maximum = 12],
-        /// How many hits are listed.
-        limit: u64 [value_type = Option<u16>, minimum = 1, maximum = 1000],
-        /// The similarity that confirms a hit; 0 switches verification off.
-        min_similarity: f64 [minimum = 0, maximum = 1],
-        /// `false` ends the search at the first hit that counts, and lists it alone.
-        counts: bool [value_type = Option<bool>],
-        /// Adds to hits the bits that differ.
-        explain: bool [value_type = Option<bool>],
-        /// The namespace to search; without it, the default namespace.
-        namespace: NamespaceIn [value_type = Option<String>, min_length = 1, max_length = 256],
-        /// Only documents that were stored at most this many seconds ago count.
-        max_age: u64 [value_type = Option<u32>, minimum = 1, maximum = 4_294_967_295_u32],
-        /// What hits show of their documents in addition.
-        include: Include<HitPart> [value_type = Option<HitPart>],
-    }
-}
-
-impl GetQueryParameters {
-    pub(crate) fn options(&self) -> RequestOptions {
-        RequestOptions {
-            distance: self.distance,
-            limit: self.limit,
-            min_similarity: self.min_similarity,
-            counts: self.counts,
-            explain: self.explain,
-            namespace: self.namespace.clone(),
-            max_age: self.max_age,
-            include: self.include.clone(),
-            ..RequestOptions::default()
-        }
-    }
+schemas! {
+    body FingerprintRequest: FINGERPRINT.doc, FINGERPRINT.names_in_json();
+    body QueryRequest: QUERY.doc, QUERY.names_in_json();
+    body InsertRequest: INSERT.doc, INSERT.names_in_json();
+    body CheckAndInsertRequest: CHECK_AND_INSERT.doc, CHECK_AND_INSERT.names_in_json();
+    body ComparedDocument: COMPARED.doc, COMPARED.names_in_json();
+    body CompareRequest: "Two documents to compare.",
+        ["a", "b"].into_iter().chain(COMPARISON.iter().copied());
+    query FingerprintParameters: FINGERPRINT.names_in_query();
+    query QueryParameters: QUERY.names_in_query();
+    query InsertParameters: INSERT.names_in_query();
+    query CheckAndInsertParameters: CHECK_AND_INSERT.names_in_query();
+    query FingerprintBatchParameters: FINGERPRINT.names_in_batch_query();
+    query QueryBatchParameters: QUERY.names_in_batch_query();
+    query InsertBatchParameters: INSERT.names_in_batch_query();
+    query CheckAndInsertBatchParameters: CHECK_AND_INSERT.names_in_batch_query();
+    query GetQueryParameters: GET_QUERY.iter().copied();
 }
 
 #[cfg(test)]
@@ -523,7 +358,7 @@ mod tests {
     use super::*;
 
     fn fields(json: &str) -> Result<RequestFields<'_>, Problem> {
-        (CHECK_AND_INSERT.body)(json.as_bytes())
+        CHECK_AND_INSERT.fields(json.as_bytes())
     }
 
     fn report(problem: &Problem) -> Value {
@@ -532,7 +367,7 @@ mod tests {
 
     fn bits(json: &str) -> Option<u64> {
         let json = format!("{{\"fingerprint\":{json}}}");
-        fields(&json).ok()?.fingerprint.map(Fingerprint::bits)
+        fields(&json).ok()?.document.fingerprint.map(Fingerprint::bits)
     }
 
     #[test]
@@ -560,9 +395,6 @@ mod tests {
             format!("{{\"vector\":\"{long}\"}}"),
             format!("{{\"vector\":[\"{long}\"]}}"),
         ] {
-            let error = serde_json::from_str::<Object<CheckAndInsertRequest<'_>>>(&json);
-            let message = error.unwrap_err().to_string();
-            assert!(message.len() < 2_000, "{} of {:?}", message.len(), &json[..20]);
             let report = report(&fields(&json).unwrap_err());
             assert_eq!(report["field"].is_null(), json.starts_with('"'));
             let detail = report["detail"].as_str().unwrap();
@@ -611,19 +443,16 @@ mod tests {
 
     #[test]
     fn text_without_an_escape_is_borrowed() {
-        let text = |json| fields(json).unwrap().text;
+        let text = |json| fields(json).unwrap().document.text;
         assert!(matches!(text(r#"{"text":"plain"}"#), Some(Cow::Borrowed("plain"))));
         assert!(matches!(text(r#"{"text":"a\n"}"#), Some(Cow::Owned(_))));
-        let recipe = fields(r#"{"recipe":"np2"}"#).unwrap().recipe;
-        assert!(matches!(recipe, Some(Cow::Borrowed("np2"))));
     }
 
     #[test]
     fn a_report_has_the_code_the_field_and_what_is_wrong() {
         let takes = "text, html, features, vector, fingerprint, recipe, id, extract, distance, limit, \
                      min_similarity, search, counts, on_duplicate, touch, namespace, max_age, expires_in, \
-                     expires_at, metadata, include";
-        let pair = "a pair [\"token\", weight]";
+                     expires_at, include, metadata";
         for (json, code, field, detail) in [
             (
                 r#"{"treshold":1}"#,
@@ -632,19 +461,24 @@ mod tests {
                 &*format!("this request takes {takes}"),
             ),
             (r#"{"id":"a","id":"b"}"#, "repeated_field", "id", "the field is there twice"),
-            (r#"{"text":1}"#, "invalid_value", "text", "invalid type: number, expected a string"),
-            (r#"{"limit":1e999}"#, "invalid_value", "limit", "number out of range"),
+            (r#"{"text":1}"#, "invalid_value", "text", "text is the number 1; it takes a string"),
+            (
+                r#"{"limit":1e999}"#,
+                "invalid_value",
+                "limit",
+                "limit is the number 1e999; it takes a whole number of 0 or more",
+            ),
             (
                 r#"{"extract":"all"}"#,
                 "invalid_value",
                 "extract",
-                "unknown variant `all`, expected one of `content`, `visible`, `main`",
+                "extract is `all`; it takes content, visible or main",
             ),
             (
                 r#"{"features":[["a",1,2]]}"#,
                 "invalid_value",
                 "features",
-                &*format!("invalid length 3, expected {pair}"),
+                "an array of 3 is not a pair [\"token\", weight]",
             ),
         ] {
             let body = report(&fields(json).unwrap_err());
@@ -667,8 +501,8 @@ mod tests {
     #[test]
     fn an_array_is_no_request() {
         let body = report(&fields(r#"["some text"]"#).unwrap_err());
-        assert_eq!(body["detail"], "invalid type: sequence, expected a JSON object (column 1)");
-        let nested = json::read::<CompareRequest<'_>>(br#"{"a":["x"]}"#).unwrap_err();
+        assert_eq!(body["detail"], "the JSON is an array; it takes a JSON object (column 1)");
+        let nested = Comparison::read(br#"{"a":["x"]}"#).unwrap_err();
         assert_eq!(report(&nested)["field"], "a");
     }
 
@@ -678,16 +512,31 @@ mod tests {
         let body = report(&fields(&json).unwrap_err());
         let detail = body["detail"].as_str().unwrap();
         assert!(
-            detail.contains("expected one of `content`, `visible`, `main`") && detail.len() < 200,
+            detail.contains("it takes content, visible or main") && detail.len() < 200,
             "{detail}"
         );
     }
 
     #[test]
-    fn a_comparison_names_the_inner_field() {
-        let field = |json: &str| {
-            report(&json::read::<CompareRequest<'_>>(json.as_bytes()).unwrap_err())["field"].clone()
+    fn a_report_has_the_place_of_the_fault() {
+        let detail = |json| report(&fields(json).unwrap_err())["detail"].clone();
+        let at = |json| {
+            let detail = detail(json);
+            let (_, place) = detail.as_str().unwrap().rsplit_once("column ").unwrap();
+            place.trim_end_matches(')').parse::<usize>().unwrap()
         };
+        assert_eq!(at(r#"{"text": 1}"#), 10);
+        assert_eq!(at(r#"{"id": "a", "features": [["a", 1], ["b"]]}"#), 36);
+        assert_eq!(at("{\"id\": \"a\",\n \"text\": [1]}"), 10);
+        assert!(detail("{\n\"text\": 1}").as_str().unwrap().ends_with(" at line 2 column 9"));
+        assert_eq!(at(r#"{"text": "x", "more": 1}"#), 16);
+        assert_eq!(at(r#"{"text": "x", "text": "y"}"#), 16);
+    }
+
+    #[test]
+    fn a_comparison_names_the_inner_field() {
+        let field =
+            |json: &str| report(&Comparison::read(json.as_bytes()).unwrap_err())["field"].clone();
         assert_eq!(field(r#"{"a":{"text":"x"},"b":{"fingerprint":1.5}}"#), "b.fingerprint");
         assert_eq!(field(r#"{"a":{"text":"x","text":"y"}}"#), "a.text");
         assert_eq!(field(r#"{"a":{"limit":1}}"#), "a.limit");
@@ -696,10 +545,10 @@ mod tests {
 
     #[test]
     fn query_parameters_are_reported_like_fields() {
-        let report = |query| report(&(QUERY.parameters)(Some(query)).unwrap_err());
+        let report = |query| report(&QUERY.parameters(Some(query)).unwrap_err());
         let limit = report("limit=x");
         assert_eq!((&limit["code"], &limit["field"]), (&"invalid_value".into(), &"limit".into()));
-        assert_eq!(limit["detail"], "limit takes a whole number of 0 or more.");
+        assert_eq!(limit["detail"], "limit is `x`; it takes a whole number of 0 or more.");
         assert_eq!(report("limit=1&limit=2")["code"], "repeated_field");
         let unknown = report("treshold=1");
         assert_eq!(unknown["field"], "treshold");
@@ -707,8 +556,8 @@ mod tests {
                      max_age, include, id_from";
         let detail = format!("This request takes the query parameters {known}.");
         assert_eq!(unknown["detail"], detail);
-        let given = (QUERY.parameters)(Some("id=a+b%21&explain=true&extract=main")).unwrap();
-        assert!(matches!(given.id, Some(IdIn::Given(id)) if id.as_str() == "a b!"));
+        let given = QUERY.parameters(Some("id=a+b%21&explain=true&extract=main")).unwrap();
+        assert!(given.named.id.is_some_and(|id| id.as_str() == "a b!"));
         assert_eq!(given.options.explain, Some(true));
     }
 }

@@ -25,7 +25,7 @@ use crate::http::service::Service;
 /// With `"on_duplicate": "insert"` duplicates are stored too.
 #[utoipa::path(post, path = "/v1/check-and-insert", tag = "store",
     params(CheckAndInsertParameters),
-    request_body(content((CheckAndInsertRequest<'_> = "application/json"),
+    request_body(content((CheckAndInsertRequest = "application/json"),
         (String = "text/plain"), (String = "text/html"),
         (String = "application/xhtml+xml"))),
     responses((status = 200, description = "What was found, and what became of the document",
@@ -62,7 +62,7 @@ pub(crate) async fn post_check_and_insert(
 /// within a batch is the order of effect.
 #[utoipa::path(post, path = "/v1/check-and-insert/batch", tag = "batches",
     params(CheckAndInsertBatchParameters),
-    request_body(content((CheckAndInsertRequest<'_> = "application/x-ndjson"),
+    request_body(content((CheckAndInsertRequest = "application/x-ndjson"),
         (PackedBody = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order",
         content((CheckAndInsertReply<'_> = "application/x-ndjson"),

@@ -6,6 +6,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use nearprint_engine::Engine;
 use nearprint_engine::machine::query::{FoundBy, Verification};
+use nearprint_files::offer::{FieldSet as _, OfferOptions};
 use nearprint_fingerprint::Margins;
 
 use crate::http::description::Problems;
@@ -13,19 +14,16 @@ use crate::http::problem::{Code, Problem};
 use crate::http::reply::explained::ComparisonExplanationReply;
 use crate::http::reply::wire::{self, CompareReply, Subject};
 use crate::http::request::body::{self, ContentKind};
-use crate::http::request::json::{self, Object};
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::prepare::{self, Prepared, Setting};
-use crate::http::request::types::{
-    CompareRequest, ComparedDocument, Needs, RequestFields, RequestOptions,
-};
+use crate::http::request::types::{CompareRequest, ComparedFields, Comparison, Needs};
 use crate::http::service::Service;
 
 /// Compare two documents.
 ///
 /// `duplicate` says whether a look-up of one would count the other. Stores nothing.
 #[utoipa::path(post, path = "/v1/compare", tag = "look up",
-    request_body = CompareRequest<'_>,
+    request_body = CompareRequest,
     responses((status = 200, description = "How near the two documents are", body = CompareReply),
         Problems))]
 pub(crate) async fn post_compare(
@@ -49,11 +47,10 @@ pub(crate) async fn post_compare(
 }
 
 fn compare(json: &[u8], engine: &Engine, setting: &Setting) -> Result<CompareReply, Problem> {
-    let request: CompareRequest<'_> = json::read(json)?;
-    let given = request.options();
+    let Comparison { pair, options: given } = Comparison::read(json)?;
     let options = prepare::query_options(&given, true, &setting.defaults)?;
-    let a = side(request.a, "a", &given, setting)?;
-    let b = side(request.b, "b", &given, setting)?;
+    let a = side(pair.a, "a", &given, setting)?;
+    let b = side(pair.b, "b", &given, setting)?;
     let (one, other) = (&a.sought.document, &b.sought.document);
     let distance = one.fingerprint.distance(other.fingerprint);
     let verification = Verification::between(
@@ -80,15 +77,14 @@ fn compare(json: &[u8], engine: &Engine, setting: &Setting) -> Result<CompareRep
 }
 
 fn side(
-    document: Option<Object<ComparedDocument<'_>>>,
+    document: Option<ComparedFields<'_>>,
     name: &'static str,
-    options: &RequestOptions,
+    options: &OfferOptions,
     setting: &Setting,
 ) -> Result<Prepared, Problem> {
     let missing =
         || Problem::new(Code::DocumentMissing, "A comparison needs two documents, a and b.");
-    let Object(document) = document.ok_or_else(|| missing().of_field(name))?;
-    let mut fields = RequestFields::from(document);
+    let ComparedFields(mut fields) = document.ok_or_else(|| missing().of_field(name))?;
     fields.options = fields.options.or(options.clone());
     prepare::of_fields(fields, Needs::QUERY, setting).map_err(|problem| problem.inside(name))
 }

@@ -19,7 +19,7 @@ use crate::http::service::Service;
 /// Stores nothing. `"explain": true` adds the heaviest features and the 64 sums.
 #[utoipa::path(post, path = "/v1/fingerprint", tag = "look up",
     params(FingerprintParameters),
-    request_body(content((FingerprintRequest<'_> = "application/json"),
+    request_body(content((FingerprintRequest = "application/json"),
         (String = "text/plain"), (String = "text/html"),
         (String = "application/xhtml+xml"))),
     responses((status = 200, description = "The fingerprint", body = FingerprintReply), Problems))]
@@ -37,7 +37,7 @@ pub(crate) async fn post_fingerprint(
 /// NDJSON: one document a line, one reply a line.
 #[utoipa::path(post, path = "/v1/fingerprint/batch", tag = "batches",
     params(FingerprintBatchParameters),
-    request_body(content = FingerprintRequest<'_>, content_type = "application/x-ndjson"),
+    request_body(content = FingerprintRequest, content_type = "application/x-ndjson"),
     responses((status = 200, description = "A reply for each document, in their order",
         body = FingerprintReply, content_type = "application/x-ndjson"),
         Problems))]

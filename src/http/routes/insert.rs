@@ -23,7 +23,7 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/insert", tag = "store",
     params(InsertParameters),
     request_body(content(
-        (InsertRequest<'_> = "application/json"), (String = "text/plain"), (String = "text/html"),
+        (InsertRequest = "application/json"), (String = "text/plain"), (String = "text/html"),
         (String = "application/xhtml+xml"))),
     responses((status = 200, description = "What became of the document", body = InsertReply),
         Problems))]
@@ -48,7 +48,7 @@ pub(crate) async fn post_insert(
 #[utoipa::path(post, path = "/v1/insert/batch", tag = "batches",
     params(InsertBatchParameters),
     request_body(content(
-        (InsertRequest<'_> = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
+        (InsertRequest = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order; for packed\
         fingerprints one reply for all", content(
         (InsertReply = "application/x-ndjson"), (PackedInsertReply = "application/json"))),

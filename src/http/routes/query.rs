@@ -11,11 +11,10 @@ use crate::http::description::{PackedBody, Problems};
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::counts::count_hits;
 use crate::http::reply::wire::QueryReply;
-use crate::http::request::parameters;
 use crate::http::request::prepare::{self, Prepared};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::types::{
-    GetQueryParameters, QUERY, QueryBatchParameters, QueryParameters, QueryRequest,
+    GetQueryParameters, Parameters, QUERY, QueryBatchParameters, QueryParameters, QueryRequest,
 };
 use crate::http::service::Service;
 
@@ -26,7 +25,7 @@ use crate::http::service::Service;
 #[utoipa::path(post, path = "/v1/query", tag = "look up",
     params(QueryParameters),
     request_body(content(
-        (QueryRequest<'_> = "application/json"), (String = "text/plain"), (String = "text/html"),
+        (QueryRequest = "application/json"), (String = "text/plain"), (String = "text/html"),
         (String = "application/xhtml+xml"))),
     responses((status = 200, description = "The near-duplicates", body = QueryReply<'_>), Problems))]
 pub(crate) async fn post_query(
@@ -48,16 +47,14 @@ pub(crate) async fn get_query(
     request: Request,
 ) -> Result<Response, Problem> {
     let defaults = &service.options.defaults;
-    let parameters: GetQueryParameters = parameters::read(request.uri().query())?;
-    let options = parameters.options();
-    prepare::check_recipe(parameters.recipe.as_deref(), defaults)?;
-    let Some(fingerprint) = parameters.fingerprint else {
+    let Parameters { named, options } = Parameters::of_get_query(request.uri().query())?;
+    prepare::check_recipe(named.recipe.as_deref(), defaults)?;
+    let Some(fingerprint) = named.fingerprint else {
         let detail =
             "The query parameter fingerprint is missing; text goes into the body of a POST.";
         return Err(Problem::new(Code::DocumentMissing, detail).of_field("fingerprint"));
     };
-    let id = parameters.id.map(|id| id.0);
-    let prepared = prepare::bare(fingerprint.0, id, options, &service.setting())?;
+    let prepared = prepare::bare(fingerprint, named.id, options, &service.setting())?;
     answer(&service, &reach, &prepared).await
 }
 
@@ -68,7 +65,7 @@ pub(crate) async fn get_query(
 #[utoipa::path(post, path = "/v1/query/batch", tag = "batches",
     params(QueryBatchParameters),
     request_body(content(
-        (QueryRequest<'_> = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
+        (QueryRequest = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
     responses((status = 200, description = "A reply for each document, in their order", content(
         (QueryReply<'_> = "application/x-ndjson"), (PackedBody = "application/octet-stream"))),
         Problems))]

@@ -17,7 +17,7 @@ use crate::http::reply::documents::NamespaceReply;
 use crate::http::reply::wire::SnapshotReply;
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{NamespaceParameter, named};
+use crate::http::request::selection::NamespaceParameter;
 use crate::http::service::Service;
 
 /// The state of the service in numbers, or the number of documents in a namespace.
@@ -31,7 +31,7 @@ pub(crate) async fn get_stats(
     request: Request,
 ) -> Result<Response, Problem> {
     let parameters: NamespaceParameter = parameters::read(request.uri().query())?;
-    let Some(namespace) = named(parameters.namespace) else {
+    let Some(namespace) = parameters.namespace else {
         reach.check_all()?;
         return Ok(Json(StatsReply::new(service.stats().await?, &service)).into_response());
     };

@@ -8,11 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use nearprint_fingerprint::{Fingerprint, Margins, Sample, Sketch};
-use nearprint_text::{Analysis, Method, Source, Wanted};
+use nearprint_text::{Analysis, Method, Wanted};
 
 use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
-use crate::{BadEntry, Body, Documents, Entry};
+use crate::offer::Content;
+use crate::{BadEntry, Documents, Entry};
 
 /// A batch is full at this many documents, or bytes of content.
 const BATCH_DOCUMENTS: usize = 512;
@@ -302,7 +303,7 @@ impl Reading<'_> {
             batch.readable.push(next.is_ok());
             match next {
                 Ok(entry) => {
-                    bytes += entry.body.bytes();
+                    bytes += entry.content.bytes();
                     batch.entries.push(entry);
                 }
                 Err(bad) => {
@@ -336,8 +337,8 @@ fn analysed(entry: Entry, wishes: &Wishes) -> Analysed {
     let metadata = passed("metadata").unwrap_or_else(|| "{}".into());
     let score = wishes.score.as_ref().and_then(|field| number(&metadata, field));
     let name = wishes.names.then(|| name(&entry));
-    let length = u32::try_from(entry.body.bytes()).unwrap_or(u32::MAX);
-    let Made { fingerprint, is_short, sketch, margins } = made(entry.body, wishes);
+    let length = u32::try_from(entry.content.bytes()).unwrap_or(u32::MAX);
+    let Made { fingerprint, is_short, sketch, margins } = made(entry.content, wishes);
     let score = score.unwrap_or(f64::NAN);
     let metadata = wishes.metadata.then_some(metadata);
     Analysed { fingerprint, is_short, sketch, margins, length, name, metadata, namespace, score }
@@ -371,17 +372,10 @@ struct Made {
     margins: Option<Box<Margins>>,
 }
 
-fn made(body: Body, wishes: &Wishes) -> Made {
-    let source = match body {
-        Body::Text(text) => Source::Text(text.into()),
-        Body::Html(html) => Source::Html(html.into()),
-        Body::Vector(vector) => Source::Vector(vector.into()),
-        Body::Features(features) => {
-            Source::Features(features.into_iter().map(|(token, w)| (token.into(), w)).collect())
-        }
-        Body::Fingerprint(fingerprint) => {
-            return Made { fingerprint: Some(fingerprint), ..Made::default() };
-        }
+fn made(content: Content<'_>, wishes: &Wishes) -> Made {
+    let source = match content.into_source() {
+        Ok(source) => source,
+        Err(fingerprint) => return Made { fingerprint: Some(fingerprint), ..Made::default() },
     };
     let wanted = Wanted { sketch: wishes.sketches, features: false };
     match nearprint_text::analyse(&source, wishes.method, wanted) {

@@ -9,7 +9,8 @@ use nearprint_text::charset;
 use super::manual;
 use crate::detect::foreign;
 use crate::detect::names::NameKind;
-use crate::entry::{BadEntry, Body, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
+use crate::entry::{BadEntry, DOCUMENT_BYTES_MAX, Entry, Place, Raw};
+use crate::offer::Content;
 use crate::source::{self, BytesRead};
 
 /// Reads one whole file (`-` is the standard input) as a document: as HTML if its name or `html`
@@ -17,7 +18,7 @@ use crate::source::{self, BytesRead};
 ///
 /// # Errors
 /// The file cannot be read, or is longer than [`DOCUMENT_BYTES_MAX`].
-pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Body>> {
+pub fn read_document(path: &Path, html: bool) -> io::Result<Option<Content<'static>>> {
     let kind = if html { NameKind::Html } else { NameKind::of(path) };
     read_body(&mut source::open(path, None, &BytesRead::default())?, kind)
 }
@@ -31,7 +32,7 @@ pub(crate) fn read_entry(
     kind: NameKind,
 ) -> Result<Option<Entry>, BadEntry> {
     let bad = |why: &dyn Display| Place::file(path).bad(why);
-    let Some(body) = read_body(source, kind).map_err(|error| bad(&error))? else {
+    let Some(content) = read_body(source, kind).map_err(|error| bad(&error))? else {
         return Ok(None);
     };
     let id = match path.to_str() {
@@ -39,11 +40,11 @@ pub(crate) fn read_entry(
         Some(path) => Some(path.to_owned()),
         None => return Err(bad(&"its path would be its id, and is not UTF-8: rename the file")),
     };
-    Ok(Some(Entry { place: Place::file(path), raw: Raw::None, id, body, passed: Vec::new() }))
+    Ok(Some(Entry { place: Place::file(path), raw: Raw::None, id, content, passed: Vec::new() }))
 }
 
 /// Reads the rest of a source as one document; `None` for a binary file.
-fn read_body(source: &mut dyn BufRead, kind: NameKind) -> io::Result<Option<Body>> {
+fn read_body(source: &mut dyn BufRead, kind: NameKind) -> io::Result<Option<Content<'static>>> {
     let mut bytes = Vec::new();
     source.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > DOCUMENT_BYTES_MAX {
@@ -54,8 +55,8 @@ fn read_body(source: &mut dyn BufRead, kind: NameKind) -> io::Result<Option<Body
     }
     let text = charset::decode(&bytes, None, kind == NameKind::Html).map_err(io::Error::other)?;
     Ok(Some(match kind {
-        NameKind::Html => Body::Html(text.into_owned()),
-        NameKind::Manual => Body::Text(manual::running_text(&text)),
+        NameKind::Html => Content::Html(text.into_owned().into()),
+        NameKind::Manual => Content::Text(manual::running_text(&text).into()),
         NameKind::Text
         | NameKind::Ndjson
         | NameKind::Json
@@ -65,7 +66,7 @@ fn read_body(source: &mut dyn BufRead, kind: NameKind) -> io::Result<Option<Body
         | NameKind::Warc
         | NameKind::Hex
         | NameKind::Foreign(_)
-        | NameKind::Other => Body::Text(text.into_owned()),
+        | NameKind::Other => Content::Text(text.into_owned().into()),
     }))
 }
 
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(body(b"\x7fELF\0\0"), None);
         assert_eq!(
             body(b"\xff\xfeh\0i\0"),
-            Some(Body::Text("hi".to_owned())),
+            Some(Content::Text("hi".into())),
             "UTF-16 with its byte order mark"
         );
     }

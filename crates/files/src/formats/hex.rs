@@ -2,7 +2,8 @@
 
 use nearprint_fingerprint::Fingerprint;
 
-use crate::entry::{Body, Parsed};
+use crate::entry::Parsed;
+use crate::offer::Content;
 
 /// Parses `HEX`, `HEX<tab>ID` or `ID HEX`. Behind an id of decimal digits, `HEX` may lack its zeros
 /// in front, as in files of go-simstore.
@@ -20,7 +21,7 @@ pub(super) fn parse(line: &str) -> Result<Parsed, String> {
             .to_owned()
     })?;
     let id = id.map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
-    Ok(Parsed { id, body: Body::Fingerprint(fingerprint), passed: Vec::new() })
+    Ok(Parsed { id, content: Content::Fingerprint(fingerprint), passed: Vec::new() })
 }
 
 fn full(hex: &str) -> Option<Fingerprint> {
@@ -52,8 +53,8 @@ mod tests {
             ("17   00000000000000ff", Some("17"), 0xff),
             ("1234567890123456 abc", Some("1234567890123456"), 0xabc),
         ] {
-            let body = Body::Fingerprint(Fingerprint::new(bits));
-            let expected = Parsed { id: id.map(str::to_owned), body, passed: Vec::new() };
+            let content = Content::Fingerprint(Fingerprint::new(bits));
+            let expected = Parsed { id: id.map(str::to_owned), content, passed: Vec::new() };
             assert_eq!(parse(line), Ok(expected), "{line}");
         }
         for line in ["ff", "00000000000000ff id", "x ff", "17 +f", "17 00000000000000fff", ""] {

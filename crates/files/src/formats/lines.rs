@@ -5,8 +5,9 @@ use memchr::memchr;
 use super::hex;
 use crate::context::{File, RecordForm, too_long};
 use crate::detect::content;
-use crate::entry::{Body, DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
+use crate::entry::{DOCUMENT_BYTES_MAX, Item, Parsed, Place, Raw};
 use crate::mapping::JsonFields;
+use crate::offer::Content;
 use crate::source::Window;
 
 /// What a line is.
@@ -87,7 +88,7 @@ impl Lines {
 }
 
 fn document(line: &str) -> Parsed {
-    Parsed { id: None, body: Body::Text(line.to_owned()), passed: Vec::new() }
+    Parsed { id: None, content: Content::Text(line.to_owned().into()), passed: Vec::new() }
 }
 
 impl Iterator for Lines {

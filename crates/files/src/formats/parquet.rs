@@ -22,7 +22,7 @@ use parquet::errors::ParquetError;
 use super::cell;
 use crate::context::File;
 use crate::entry::{Item, Place, Raw};
-use crate::mapping::{Fields, Value, is_wanted, within};
+use crate::mapping::{Fields, RecordValue, is_wanted, within};
 use crate::source::{self, BytesRead};
 
 /// About how many bytes of cells a batch has.
@@ -176,7 +176,7 @@ impl Row<'_> {
         }
     }
 
-    fn cell(&self, column: usize) -> Result<Option<Value<'_>>, String> {
+    fn cell(&self, column: usize) -> Result<Option<RecordValue<'_>>, String> {
         let field = self.schema.field(column);
         value(self.batch.column(column), self.index)
             .map_err(|why| format!("`{}` {why}", field.name()))
@@ -196,42 +196,48 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Parqu
 
 /// A cell as a value: text as it is, anything else as JSON; `None` if it is null.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other type goes through JSON")]
-fn value(array: &dyn Array, row: usize) -> Result<Option<Value<'_>>, String> {
+fn value(array: &dyn Array, row: usize) -> Result<Option<RecordValue<'_>>, String> {
     if cell::is_null(array, row) {
         return Ok(None);
     }
     Ok(Some(match array.data_type() {
-        DataType::Utf8 => Value::Text(Cow::Borrowed(array.as_string::<i32>().value(row))),
-        DataType::LargeUtf8 => Value::Text(Cow::Borrowed(array.as_string::<i64>().value(row))),
-        DataType::Utf8View => Value::Text(Cow::Borrowed(array.as_string_view().value(row))),
+        DataType::Utf8 => RecordValue::Text(Cow::Borrowed(array.as_string::<i32>().value(row))),
+        DataType::LargeUtf8 => {
+            RecordValue::Text(Cow::Borrowed(array.as_string::<i64>().value(row)))
+        }
+        DataType::Utf8View => RecordValue::Text(Cow::Borrowed(array.as_string_view().value(row))),
         _ => {
             let mut json = Vec::new();
             cell::write_json(array, row, &mut json)?;
             let json = String::from_utf8(json).map_err(|error| error.to_string())?;
             // Bytes, times and the words of a dictionary are texts too.
             if json.starts_with('"') {
-                Value::Text(Cow::Owned(serde_json::from_str(&json).map_err(|e| e.to_string())?))
+                RecordValue::Text(Cow::Owned(
+                    serde_json::from_str(&json).map_err(|e| e.to_string())?,
+                ))
             } else {
-                Value::Json(Cow::Owned(json))
+                RecordValue::Json(Cow::Owned(json))
             }
         }
     }))
 }
 
 impl Fields for Row<'_> {
-    fn get(&self, path: &str) -> Result<Option<Value<'_>>, String> {
+    fn get(&self, path: &str) -> Result<Option<RecordValue<'_>>, String> {
         if let Some(column) = self.column(path)? {
             return self.cell(column);
         }
         let Some((name, rest)) = path.split_once('.') else { return Ok(None) };
         let Some(column) = self.column(name)? else { return Ok(None) };
-        let Some(Value::Json(json)) = self.cell(column)? else { return Ok(None) };
+        let Some(RecordValue::Json(json)) = self.cell(column)? else { return Ok(None) };
         if !json.starts_with('{') {
             return Ok(None);
         }
         Ok(within(&json, rest)?.map(|value| match value {
-            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
-            Value::Json(json) | Value::Cell(json) => Value::Json(Cow::Owned(json.into_owned())),
+            RecordValue::Text(text) => RecordValue::Text(Cow::Owned(text.into_owned())),
+            RecordValue::Json(json) | RecordValue::Cell(json) => {
+                RecordValue::Json(Cow::Owned(json.into_owned()))
+            }
         }))
     }
 

@@ -12,7 +12,7 @@ use memchr::memchr;
 
 use crate::context::{Budget, File, too_long};
 use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, Place, Raw};
-use crate::mapping::{Fields, Value};
+use crate::mapping::{Fields, RecordValue};
 use crate::source::Window;
 
 /// What the first record of a table is.
@@ -312,7 +312,7 @@ struct Row<'a> {
 }
 
 impl Fields for Row<'_> {
-    fn get(&self, path: &str) -> Result<Option<Value<'_>>, String> {
+    fn get(&self, path: &str) -> Result<Option<RecordValue<'_>>, String> {
         let mut found = (0..).zip(self.header).filter(|(_, name)| *name == path);
         let column: usize = match (found.next(), found.next()) {
             (None, _) => return Ok(None),
@@ -321,7 +321,7 @@ impl Fields for Row<'_> {
         };
         let start = column.checked_sub(1).map_or(0, |before| self.ends[before]);
         let cell = &self.cells[start..self.ends[column]];
-        Ok((!cell.is_empty()).then_some(Value::Cell(Cow::Borrowed(cell))))
+        Ok((!cell.is_empty()).then_some(RecordValue::Cell(Cow::Borrowed(cell))))
     }
 
     fn names(&self) -> Vec<&str> {
@@ -340,8 +340,8 @@ mod tests {
 
     use super::*;
     use crate::context::{Context, RecordForm};
-    use crate::entry::Body;
     use crate::mapping::Mapping;
+    use crate::offer::Content;
 
     /// Id, text and bytes of each record, or what is wrong with it.
     fn read(text: &str, piece: usize) -> Vec<String> {
@@ -363,7 +363,7 @@ mod tests {
         };
         let shown = |item: Item| match item {
             Ok(FileRecord::Document(entry)) => {
-                let Body::Text(text) = &entry.body else { panic!("{:?}", entry.body) };
+                let Content::Text(text) = &entry.content else { panic!("{:?}", entry.content) };
                 let (id, text) = (entry.id.as_deref().unwrap_or("-").to_owned(), text.clone());
                 format!("{id}|{text}|{}", raw(&entry.place, entry.raw))
             }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::offer;
+
 /// The forms of content that a field can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind {
@@ -33,7 +35,7 @@ pub struct Mapping {
 
 /// The value of a field that is there and is not null.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value<'a> {
+pub(crate) enum RecordValue<'a> {
     /// A string.
     Text(Cow<'a, str>),
     /// Any other value, as JSON.
@@ -42,13 +44,29 @@ pub(crate) enum Value<'a> {
     Cell(Cow<'a, str>),
 }
 
+impl RecordValue<'_> {
+    /// The value as it is offered.
+    pub(super) fn offered(&self) -> offer::Value<'_> {
+        match self {
+            Self::Json(json) => offer::Value::Json(json),
+            Self::Text(text) | Self::Cell(text) => offer::Value::Cell(text),
+        }
+    }
+
+    /// Its JSON, which may also be in a text.
+    pub(super) fn json(&self) -> &str {
+        let (Self::Text(json) | Self::Json(json) | Self::Cell(json)) = self;
+        json
+    }
+}
+
 /// A record with named fields.
 pub(crate) trait Fields {
     /// The value at a path. A field with the name of the whole path comes first.
     ///
     /// # Errors
     /// The value cannot be read, or the record has several fields with this name.
-    fn get(&self, path: &str) -> Result<Option<Value<'_>>, String>;
+    fn get(&self, path: &str) -> Result<Option<RecordValue<'_>>, String>;
 
     /// The names of the outermost fields.
     fn names(&self) -> Vec<&str>;

@@ -1,13 +1,11 @@
 //! The fields of a JSON object.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
-use super::fields::{Fields, Value};
+use super::fields::{Fields, RecordValue};
+use crate::offer::{Value, json};
 
 /// The outermost fields of an object, each a slice of its text; nothing is unescaped or built that
 /// is not asked for.
@@ -16,13 +14,14 @@ pub(crate) struct JsonFields<'a>(SmallVec<[(Cow<'a, str>, &'a str); 12]>);
 impl<'a> JsonFields<'a> {
     /// # Errors
     /// The text is not one JSON object.
-    pub(crate) fn parse(json: &'a str) -> Result<Self, String> {
-        let mut reader = serde_json::Deserializer::from_str(json);
-        let fields = reader.deserialize_map(Collect).and_then(|fields| {
-            reader.end()?;
-            Ok(fields)
-        });
-        fields.map(Self).map_err(|error| error.to_string())
+    pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
+        let mut fields = SmallVec::new();
+        json::object(text.as_bytes(), &mut |name, json| {
+            fields.push((name, json));
+            Ok(())
+        })
+        .map_err(|fault| fault.in_text(text.as_bytes()))?;
+        Ok(Self(fields))
     }
 
     fn field(&self, name: &str) -> Result<Option<&'a str>, String> {
@@ -33,11 +32,9 @@ impl<'a> JsonFields<'a> {
             (Some(_), Some(_)) => Err(format!("has several fields `{name}`")),
         }
     }
-}
 
-impl<'a> JsonFields<'a> {
     /// The value at a path, which borrows from the JSON alone.
-    fn at(&self, path: &str) -> Result<Option<Value<'a>>, String> {
+    fn at(&self, path: &str) -> Result<Option<RecordValue<'a>>, String> {
         if let Some(json) = self.field(path)? {
             return value(json);
         }
@@ -50,7 +47,7 @@ impl<'a> JsonFields<'a> {
 }
 
 impl Fields for JsonFields<'_> {
-    fn get(&self, path: &str) -> Result<Option<Value<'_>>, String> {
+    fn get(&self, path: &str) -> Result<Option<RecordValue<'_>>, String> {
         self.at(path)
     }
 
@@ -67,59 +64,18 @@ impl Fields for JsonFields<'_> {
 ///
 /// # Errors
 /// The text is not one JSON object.
-pub(crate) fn within<'a>(json: &'a str, path: &str) -> Result<Option<Value<'a>>, String> {
+pub(crate) fn within<'a>(json: &'a str, path: &str) -> Result<Option<RecordValue<'a>>, String> {
     JsonFields::parse(json)?.at(path)
 }
 
 /// The value that some JSON stands for; `None` for null.
-pub(crate) fn value(json: &str) -> Result<Option<Value<'_>>, String> {
+fn value(json: &str) -> Result<Option<RecordValue<'_>>, String> {
     Ok(match json.as_bytes().first() {
         Some(b'n') => None,
-        Some(b'"') => Some(Value::Text(string(json)?)),
-        _ => Some(Value::Json(Cow::Borrowed(json))),
+        Some(b'"') => {
+            let text = Value::Json(json).string("a string").map_err(|fault| fault.to_string())?;
+            Some(RecordValue::Text(text))
+        }
+        _ => Some(RecordValue::Json(json.into())),
     })
 }
-
-/// The content of a string, borrowed if nothing in it is escaped.
-fn string(json: &str) -> Result<Cow<'_, str>, String> {
-    struct Unescaped;
-    impl<'de> Visitor<'de> for Unescaped {
-        type Value = Cow<'de, str>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string")
-        }
-
-        fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-            Ok(Cow::Borrowed(text))
-        }
-
-        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(Cow::Owned(text.to_owned()))
-        }
-    }
-    let mut reader = serde_json::Deserializer::from_str(json);
-    reader.deserialize_str(Unescaped).map_err(|error| error.to_string())
-}
-
-struct Collect;
-
-impl<'de> Visitor<'de> for Collect {
-    type Value = SmallVec<[(Cow<'de, str>, &'de str); 12]>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = SmallVec::new();
-        while let Some(name) = map.next_key::<Name<'de>>()? {
-            fields.push((name.0, map.next_value::<&RawValue>()?.get()));
-        }
-        Ok(fields)
-    }
-}
-
-/// A name, borrowed if nothing in it is escaped; a `Cow` alone would always be owned.
-#[derive(serde::Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -13,7 +13,7 @@ mod values;
 use super::entry::Parsed;
 
 pub use fields::{BodyKind, Mapping};
-pub(super) use fields::{Fields, Value, shortened};
+pub(super) use fields::{Fields, RecordValue, shortened};
 pub(super) use json::{JsonFields, within};
 pub use values::{parse_features, parse_vector};
 
@@ -50,8 +50,8 @@ const OTHER_IDS: [&str; 12] = [
 
 /// The fields that were chosen: their names, and what they hold.
 struct Choice<'a> {
-    id: Option<(&'a str, Value<'a>)>,
-    body: (BodyKind, &'a str, Value<'a>),
+    id: Option<(&'a str, RecordValue<'a>)>,
+    body: (BodyKind, &'a str, RecordValue<'a>),
 }
 
 /// Makes the parts of a document of a record.
@@ -82,8 +82,8 @@ pub(super) fn assemble(fields: &dyn Fields, mapping: &Mapping) -> Result<Parsed,
             }
         },
     };
-    let body = values::body(kind, value).map_err(|why| format!("`{name}` {why}"))?;
-    Ok(Parsed { id, body, passed })
+    let content = values::content(kind, value).map_err(|fault| fault.of_field(name).to_string())?;
+    Ok(Parsed { id, content, passed })
 }
 
 fn choose<'a>(fields: &'a dyn Fields, mapping: &'a Mapping) -> Result<Choice<'a>, String> {
@@ -123,7 +123,7 @@ fn missing(path: &str) -> String {
 }
 
 /// The first of [`IDS`] that the record has.
-fn found_id(fields: &dyn Fields) -> Result<Option<(&str, Value<'_>)>, String> {
+fn found_id(fields: &dyn Fields) -> Result<Option<(&str, RecordValue<'_>)>, String> {
     for id in IDS {
         if let Some(found) = find(fields, id)? {
             return Ok(Some(found));
@@ -141,7 +141,7 @@ fn found_id(fields: &dyn Fields) -> Result<Option<(&str, Value<'_>)>, String> {
 }
 
 /// The one of [`BODIES`] that the record has, or else the first of [`TEXTS`].
-fn found_body(fields: &dyn Fields) -> Result<(BodyKind, &str, Value<'_>), String> {
+fn found_body(fields: &dyn Fields) -> Result<(BodyKind, &str, RecordValue<'_>), String> {
     let mut found = None;
     for (name, kind) in BODIES {
         if let Some((name, value)) = find(fields, name)? {
@@ -174,7 +174,10 @@ fn found_body(fields: &dyn Fields) -> Result<(BodyKind, &str, Value<'_>), String
 const NAMES_SHOWN_MAX: usize = 200;
 
 /// An outermost field by its name, whatever the case of its letters.
-fn find<'a>(fields: &'a dyn Fields, name: &str) -> Result<Option<(&'a str, Value<'a>)>, String> {
+fn find<'a>(
+    fields: &'a dyn Fields,
+    name: &str,
+) -> Result<Option<(&'a str, RecordValue<'a>)>, String> {
     let Some(own) = fields.spelt(name) else { return Ok(None) };
     Ok(fields.get(own)?.map(|value| (own, value)))
 }
@@ -187,12 +190,12 @@ fn passed_field(
 ) -> Result<Option<Box<str>>, String> {
     match fields.get(path.unwrap_or(name))? {
         // A namespace of a column of numbers is the string of its digits.
-        Some(Value::Json(json)) if path.is_some() && !json.starts_with(['{', '[']) => {
+        Some(RecordValue::Json(json)) if path.is_some() && !json.starts_with(['{', '[']) => {
             Ok(Some(values::quoted(&json).into()))
         }
         // Tables that have no objects, as Parquet written by an export, keep them as text.
-        Some(Value::Text(text)) if name == "metadata" => {
-            Ok(Some(values::json(Value::Cell(text), false).into()))
+        Some(RecordValue::Text(text)) if name == "metadata" => {
+            Ok(Some(values::json(RecordValue::Cell(text), false).into()))
         }
         Some(value) => Ok(Some(values::json(value, name == "namespace").into())),
         None => path.map_or(Ok(None), |path| Err(missing(path))),
@@ -205,7 +208,7 @@ fn metadata(fields: &dyn Fields, paths: &[String]) -> Result<Box<str>, String> {
     for path in paths {
         if let Some(value) = fields.get(path)? {
             let comma = if object.len() > 1 { "," } else { "" };
-            let is_text = matches!(value, Value::Cell(_));
+            let is_text = matches!(value, RecordValue::Cell(_));
             let (name, json) = (values::quoted(path), values::json(value, is_text));
             object.extend([comma, &name, ":", &json]);
         }

@@ -3,7 +3,7 @@
 use nearprint_fingerprint::Fingerprint;
 
 use super::*;
-use crate::entry::Body;
+use crate::offer::Content;
 
 fn parse_with(line: &str, mapping: &Mapping) -> Result<Parsed, String> {
     assemble(&JsonFields::parse(line)?, mapping)
@@ -13,22 +13,22 @@ fn parse(line: &[u8]) -> Result<Parsed, String> {
     parse_with(str::from_utf8(line).unwrap(), &Mapping::default())
 }
 
-fn body(line: &str) -> Result<Body, String> {
-    parse(line.as_bytes()).map(|parsed| parsed.body)
+fn body(line: &str) -> Result<Content<'static>, String> {
+    parse(line.as_bytes()).map(|parsed| parsed.content)
 }
 
 #[test]
 fn each_form_of_a_document_is_read() {
-    let (id, text) = (Some("a".to_owned()), Body::Text("t".to_owned()));
+    let (id, text) = (Some("a".to_owned()), Content::Text("t".into()));
     assert_eq!(
         parse(br#"{"id": "a", "text": "t"}"#),
-        Ok(Parsed { id, body: text, passed: Vec::new() })
+        Ok(Parsed { id, content: text, passed: Vec::new() })
     );
-    assert_eq!(body(r#"{"html": "<p>t"}"#), Ok(Body::Html("<p>t".to_owned())));
-    let pairs = Body::Features(vec![("b".to_owned(), 2.0), ("a".to_owned(), -0.5)]);
+    assert_eq!(body(r#"{"html": "<p>t"}"#), Ok(Content::Html("<p>t".into())));
+    let pairs = Content::Features(vec![("b".into(), 2.0), ("a".into(), -0.5)]);
     assert_eq!(body(r#"{"features": {"b": 2, "a": -0.5}}"#), Ok(pairs.clone()));
     assert_eq!(body(r#"{"features": [["b", 2], ["a", -0.5]]}"#), Ok(pairs));
-    assert_eq!(body(r#"{"vector": [1, -0.1]}"#), Ok(Body::Vector(vec![1.0, -0.1])));
+    assert_eq!(body(r#"{"vector": [1, -0.1]}"#), Ok(Content::Vector(vec![1.0, -0.1].into())));
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_vector_has_a_bounded_number_of_finite_components() {
     assert!(body(&line(8_192)).is_ok());
     assert!(body(&line(8_193)).unwrap_err().contains("at most 8192 dimensions"));
     let beyond = body(r#"{"vector": [0, 3.5e38]}"#).unwrap_err();
-    assert_eq!(beyond, "`vector` component 1 of the vector is beyond single precision");
+    assert_eq!(beyond, "component 1 of the vector is beyond single precision");
     assert!(body(r#"{"vector": [1e999]}"#).is_err());
     assert!(body(r#"{"vector": ["1"]}"#).is_err());
 }
@@ -55,7 +55,7 @@ fn ids_and_texts_are_found_under_the_names_that_other_programs_write() {
     ] {
         let parsed = parse(line.as_bytes()).unwrap();
         assert_eq!(parsed.id.as_deref(), id, "{line}");
-        assert_eq!(parsed.body, Body::Text(text.to_owned()), "{line}");
+        assert_eq!(parsed.content, Content::Text(text.into()), "{line}");
         assert_eq!(parsed.passed, [], "{line}");
     }
 }
@@ -67,7 +67,7 @@ fn a_record_that_would_lose_its_id_or_has_no_content_is_refused() {
         (r#"{"id": "a", "lang": "en"}"#, "has no text: none of text, html"),
         (r#"{"id": "a", "lang": "en"}"#, "Its fields: id, lang"),
         (r#"{"text": "t", "html": "h"}"#, "has both `text` and `html`: pass --text text"),
-        (r#"{"text": 7}"#, "`text` is not a string"),
+        (r#"{"text": 7}"#, "text is the number 7; it takes a string"),
         (r#"{"id": "a", "id": "b", "text": "t"}"#, "has several fields `id`"),
         (r#"{"id": 1.5, "text": "t"}"#, "`id` is 1.5, and an id is a string or an integer"),
         (r#"{"id": ["a"], "text": "t"}"#, "`id` is [\"a\"], and an id"),
@@ -92,7 +92,7 @@ fn the_command_line_names_fields_by_paths() {
         "a.b": "dotted", "a": {"b": "nested"}, "metadata": {"x": 1}}"#;
     let parsed = parse_with(line, &mapping).unwrap();
     assert_eq!(parsed.id.as_deref(), Some("u"));
-    assert_eq!(parsed.body, Body::Html("p".to_owned()));
+    assert_eq!(parsed.content, Content::Html("p".into()));
     let metadata = r#"{"n":[1.0],"meta.lang":7,"a.b":"dotted"}"#;
     assert_eq!(parsed.passed, [("namespace", r#""7""#.into()), ("metadata", metadata.into())]);
 
@@ -151,7 +151,7 @@ fn a_fingerprint_is_hex_or_an_integer_of_either_sign() {
     ] {
         assert_eq!(
             body(&format!(r#"{{"fingerprint": {written}}}"#)),
-            Ok(Body::Fingerprint(Fingerprint::new(bits))),
+            Ok(Content::Fingerprint(Fingerprint::new(bits))),
             "{written}"
         );
     }

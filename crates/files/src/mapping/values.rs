@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use nearprint_fingerprint::Fingerprint;
-use nearprint_text::DIMENSIONS_MAX;
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
-use super::fields::{BodyKind, Value, shortened};
-use crate::entry::Body;
+use super::fields::{BodyKind, RecordValue, shortened};
+use crate::offer::{Content, Fault, FieldValue as _, Value, is_integer};
 
 /// What a field says about the id.
 pub(super) enum Id {
@@ -17,53 +17,42 @@ pub(super) enum Id {
 }
 
 /// The id that a field holds: a string, or an integer in decimal digits.
-pub(super) fn id(name: &str, value: Value<'_>) -> Result<Id, String> {
+pub(super) fn id(name: &str, value: RecordValue<'_>) -> Result<Id, String> {
     match value {
-        Value::Text(id) | Value::Cell(id) => Ok(Id::Is(id.into_owned())),
-        Value::Json(json) if json.starts_with('{') => Ok(Id::IsMade(json.into_owned())),
-        Value::Json(json) if is_integer(&json) => Ok(Id::Is(json.into_owned())),
-        Value::Json(json) => {
+        RecordValue::Text(id) | RecordValue::Cell(id) => Ok(Id::Is(id.into_owned())),
+        RecordValue::Json(json) if json.starts_with('{') => Ok(Id::IsMade(json.into_owned())),
+        RecordValue::Json(json) if is_integer(&json) => Ok(Id::Is(json.into_owned())),
+        RecordValue::Json(json) => {
             let json = shortened(&json, 60).into_owned();
             Err(format!("`{name}` is {json}, and an id is a string or an integer"))
         }
     }
 }
 
-fn is_integer(json: &str) -> bool {
-    let digits = json.strip_prefix('-').unwrap_or(json);
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 /// The content that a field holds.
-pub(super) fn body(kind: BodyKind, value: Value<'_>) -> Result<Body, String> {
+pub(super) fn content(kind: BodyKind, value: RecordValue<'_>) -> Result<Content<'static>, Fault> {
     let string = |value| match value {
-        Value::Text(text) | Value::Cell(text) => Ok(text.into_owned()),
-        Value::Json(_) => Err("is not a string".to_owned()),
+        RecordValue::Text(text) | RecordValue::Cell(text) => Ok(text.into_owned().into()),
+        RecordValue::Json(json) => Err(Value::Json(&json).fault("a string")),
     };
     match kind {
-        BodyKind::Text => string(value).map(Body::Text),
-        BodyKind::Html => string(value).map(Body::Html),
-        BodyKind::Features => {
-            let (Value::Text(json) | Value::Json(json) | Value::Cell(json)) = value;
-            parse_features(&json)
-        }
-        BodyKind::Vector => {
-            let (Value::Text(json) | Value::Json(json) | Value::Cell(json)) = value;
-            parse_vector(&json)
-        }
-        BodyKind::Fingerprint => fingerprint(&value),
+        BodyKind::Text => string(value).map(Content::Text),
+        BodyKind::Html => string(value).map(Content::Html),
+        BodyKind::Features => parse_features(value.json()),
+        BodyKind::Vector => parse_vector(value.json()),
+        BodyKind::Fingerprint => Fingerprint::read(value.offered()).map(Content::Fingerprint),
     }
 }
 
 /// The JSON of a value. A cell of CSV is JSON itself unless it `is_text`; what is not JSON becomes a
 /// string.
-pub(super) fn json(value: Value<'_>, is_text: bool) -> String {
+pub(super) fn json(value: RecordValue<'_>, is_text: bool) -> String {
     match value {
-        Value::Json(json) => json.into_owned(),
-        Value::Cell(cell) if !is_text && serde_json::from_str::<Json>(&cell).is_ok() => {
+        RecordValue::Json(json) => json.into_owned(),
+        RecordValue::Cell(cell) if !is_text && serde_json::from_str::<Json>(&cell).is_ok() => {
             cell.into_owned()
         }
-        Value::Text(text) | Value::Cell(text) => quoted(&text),
+        RecordValue::Text(text) | RecordValue::Cell(text) => quoted(&text),
     }
 }
 
@@ -76,65 +65,31 @@ pub(super) fn quoted(text: &str) -> String {
 ///
 /// # Errors
 /// The text is not JSON, or has another shape; the error says which.
-pub fn parse_features(json: &str) -> Result<Body, String> {
-    features(&serde_json::from_str(json).map_err(|error| error.to_string())?)
-}
-
-/// `{"token": weight}` or `[["token", weight], ...]`.
-fn features(value: &Json) -> Result<Body, String> {
-    let pair = |token: &str, weight: &Json| {
-        let weight =
-            weight.as_f64().ok_or_else(|| format!("the weight of {token:?} is not a number"))?;
-        Ok::<_, String>((token.to_owned(), weight))
-    };
-    let features: Result<Vec<_>, _> = match value {
-        Json::Object(map) => map.iter().map(|(token, w)| pair(token, w)).collect(),
-        Json::Array(pairs) => pairs
-            .iter()
-            .map(|each| match each.as_array().map(Vec::as_slice) {
-                Some([Json::String(token), weight]) => pair(token, weight),
-                _ => Err("features are pairs of a token and a weight".to_owned()),
-            })
-            .collect(),
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
-            Err("features are an object or an array of pairs".to_owned())
-        }
-    };
-    features.map(Body::Features)
+pub fn parse_features(json: &str) -> Result<Content<'static>, Fault> {
+    let features = Vec::<(Cow<'_, str>, f64)>::read(Value::Json(checked(json)?))?;
+    let owned = |(token, weight): (Cow<'_, str>, f64)| (token.into_owned().into(), weight);
+    Ok(Content::Features(features.into_iter().map(owned).collect()))
 }
 
 /// Parses a dense vector: an array of numbers.
 ///
 /// # Errors
-/// The text is not JSON, or no array of at most [`DIMENSIONS_MAX`] numbers; the error says which.
-pub fn parse_vector(json: &str) -> Result<Body, String> {
-    let numbers: Vec<f64> = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    let vector: Vec<f32> = numbers.iter().map(|&number| number as f32).collect();
-    if vector.len() > usize::from(DIMENSIONS_MAX) {
-        return Err(format!(
-            "a vector has at most {DIMENSIONS_MAX} dimensions, this one has {}",
-            vector.len()
-        ));
-    }
+/// The text is not JSON, or no array of at most [`nearprint_text::DIMENSIONS_MAX`] numbers; the error
+/// says which.
+pub fn parse_vector(json: &str) -> Result<Content<'static>, Fault> {
+    let vector = Vec::<f32>::read(Value::Json(checked(json)?))?;
     // The service would refuse it as well, but JSON has no infinite number to send it as.
     match vector.iter().position(|number| !number.is_finite()) {
-        Some(at) => Err(format!("component {at} of the vector is beyond single precision")),
-        None => Ok(Body::Vector(vector)),
+        Some(at) => {
+            Err(Fault::value(format!("component {at} of the vector is beyond single precision")))
+        }
+        None => Ok(Content::Vector(vector.into())),
     }
 }
 
-/// Sixteen hex digits, or an integer: unsigned, or negative in two's complement.
-fn fingerprint(value: &Value<'_>) -> Result<Body, String> {
-    let hex = |text: &Cow<'_, str>| text.trim().parse::<Fingerprint>().ok();
-    let integer = |text: &Cow<'_, str>| {
-        let signed = || text.parse().ok().map(i64::cast_unsigned);
-        text.parse().ok().or_else(signed).map(Fingerprint::new)
-    };
-    let bits = match value {
-        Value::Text(text) => hex(text),
-        Value::Json(json) => integer(json),
-        Value::Cell(cell) => hex(cell).or_else(|| integer(cell)),
-    };
-    bits.map(Body::Fingerprint)
-        .ok_or_else(|| "is no fingerprint, which is 16 hex digits or a 64-bit integer".to_owned())
+/// The JSON of a text, without the white space around it.
+fn checked(json: &str) -> Result<&str, Fault> {
+    serde_json::from_str::<&RawValue>(json)
+        .map(RawValue::get)
+        .map_err(|error| Fault::syntax(&error))
 }

@@ -15,8 +15,7 @@ use crate::http::reply::documents::{DocumentsReply, FingerprintDocumentsReply, R
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    FingerprintPageParameters, NamespaceParameter, SelectionParts, last_of_path, named, page_limit,
-    sequence_of,
+    FingerprintPageParameters, NamespaceParameter, last_of_path, page_limit, sequence_of,
 };
 use crate::http::service::Service;
 use crate::metrics;
@@ -35,8 +34,8 @@ pub(crate) async fn get_fingerprint(
     let parameters: FingerprintPageParameters = parameters::read(request.uri().query())?;
     let fingerprint = fingerprint_of(request.uri())?;
     let (limit, after) = (page_limit(parameters.limit)?, sequence_of(parameters.after));
-    let parts = SelectionParts::of(parameters.include.as_ref());
-    let namespace = named(parameters.namespace);
+    let parts = parameters.include.unwrap_or_default();
+    let namespace = parameters.namespace;
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
     let (bytes_max, share) = service.replies.page();
     let options = parts.page(limit, bytes_max);
@@ -61,7 +60,7 @@ pub(crate) async fn delete_fingerprint(
 ) -> Result<Json<RemovedReply>, Problem> {
     let parameters: NamespaceParameter = parameters::read(request.uri().query())?;
     let fingerprint = fingerprint_of(request.uri())?;
-    let namespace = named(parameters.namespace);
+    let namespace = parameters.namespace;
     reach.check(namespace.as_ref().map(Namespace::as_str))?;
     let removed = service.engine.remove_fingerprint(namespace, fingerprint).await?;
     metrics::written(metrics::WriteOutcome::Removed, removed.documents);

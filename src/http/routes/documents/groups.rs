@@ -14,7 +14,6 @@ use crate::http::description::Problems;
 use crate::http::problem::{Code, Problem};
 use crate::http::reply::groups::{GroupsJobReply, GroupsJobsReply, GroupsReply, MembersReply};
 use crate::http::request::body::{self, ContentKind};
-use crate::http::request::document_fields::HitPart;
 use crate::http::request::json;
 use crate::http::request::parameters::{self, NoParameters};
 use crate::http::request::reach::NamespaceAccess;
@@ -126,8 +125,7 @@ pub(crate) async fn delete_groups(
 }
 
 fn page(parameters: &GroupsPageParameters, limit: usize, bytes_max: usize) -> (u64, PageOptions) {
-    let include = parameters.include.as_ref();
-    let with_metadata = include.is_some_and(|include| include.has(&HitPart::Metadata));
+    let with_metadata = parameters.include.is_some_and(|parts| parts.metadata);
     let after = parameters.after.map_or(0, |cursor| cursor.0);
     (after, PageOptions { limit, bytes_max, with_metadata })
 }

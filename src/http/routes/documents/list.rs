@@ -12,7 +12,7 @@ use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::{DocumentReply, DocumentsReply};
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{ListParameters, SelectionParts, named, page_limit};
+use crate::http::request::selection::{ListParameters, page_limit};
 use crate::http::request::{body, parameters};
 use crate::http::routes::documents::{single, stream};
 use crate::http::service::Service;
@@ -47,8 +47,7 @@ pub(crate) async fn get_documents(
             let detail = "With id, which names one document, only namespace may be given.";
             return Err(Problem::invalid(other, detail));
         }
-        let namespace = named(parameters.namespace);
-        return single::show(&service, &reach, namespace.as_ref(), &id.0).await;
+        return single::show(&service, &reach, parameters.namespace.as_ref(), id).await;
     }
     if body::accepts_ndjson(request.headers()) {
         return stream::respond(&service, &parameters, &reach);
@@ -62,7 +61,7 @@ async fn page(
     reach: &NamespaceAccess,
 ) -> Result<Response, Problem> {
     let (limit, query) = (page_limit(parameters.limit)?, parameters.query(reach)?);
-    let parts = SelectionParts::of(parameters.include.as_ref());
+    let parts = parameters.include.unwrap_or_default();
     let (bytes_max, share) = service.replies.page();
     let page = service.engine.list(query, parts.page(limit, bytes_max)).await?;
     Ok(service.replies.answer_shorter(DocumentsReply::new(&page, parts), share))

@@ -9,11 +9,10 @@ use nearprint_engine::{OriginalsOrder, OriginalsQuery};
 use crate::http::description::Problems;
 use crate::http::problem::Problem;
 use crate::http::reply::documents::OriginalsReply;
-use crate::http::request::document_fields::HitPart;
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::request::selection::{
-    Order, OriginalsParameters, PlaceIn, SelectionParts, namespaces, page_limit,
+    OriginalsCursor, OriginalsParameters, SelectionParts, namespaces, page_limit,
 };
 use crate::http::service::Service;
 
@@ -31,14 +30,10 @@ pub(crate) async fn get_originals(
 ) -> Result<Response, Problem> {
     let parameters: OriginalsParameters = parameters::read(request.uri().query())?;
     let limit = page_limit(parameters.limit)?;
-    let order = match parameters.order {
-        Some(Order::Duplicates) | None => OriginalsOrder::Duplicates,
-        Some(Order::Recent) => OriginalsOrder::Recent,
-    };
+    let order = parameters.order.unwrap_or(OriginalsOrder::Duplicates);
     let reach = namespaces(parameters.namespace, parameters.all_namespaces, &reach)?;
-    let after = parameters.after.map(|PlaceIn(number, sequence)| (number, sequence));
-    let metadata = parameters.include.is_some_and(|include| include.has(&HitPart::Metadata));
-    let parts = SelectionParts { metadata, sketch: false };
+    let after = parameters.after.map(|OriginalsCursor(number, sequence)| (number, sequence));
+    let parts = SelectionParts::from(parameters.include);
     let (bytes_max, share) = service.replies.page();
     let query = OriginalsQuery { reach, order, after };
     let page = service.engine.originals(query, parts.page(limit, bytes_max)).await?;

@@ -14,7 +14,7 @@ use crate::http::problem::{Code, Problem};
 use crate::http::reply::documents::{DocumentReply, RemovedReply};
 use crate::http::request::parameters;
 use crate::http::request::reach::NamespaceAccess;
-use crate::http::request::selection::{IdParameters, NamespaceParameter, last_of_path, named};
+use crate::http::request::selection::{IdParameters, NamespaceParameter, last_of_path};
 use crate::http::service::Service;
 use crate::metrics;
 
@@ -49,7 +49,7 @@ pub(crate) async fn delete_document(
 
 /// Remove the document with an id, given as a query parameter.
 #[utoipa::path(delete, path = "/v1/documents", tag = "documents",
-    params(IdParameters),
+    params(("id" = String, Query, description = "the id"), NamespaceParameter),
     responses((status = 200, description = "How many documents were removed", body = RemovedReply),
         Problems))]
 pub(crate) async fn delete_document_by_parameter(
@@ -61,7 +61,7 @@ pub(crate) async fn delete_document_by_parameter(
     let detail = "Name the document: /v1/documents/{id}, percent-encoded, or ?id=. To remove many, \
                   there is POST /v1/purge.";
     let id = parameters.id.ok_or_else(|| Problem::invalid("id", detail))?;
-    remove(&service, &reach, named(parameters.namespace), id.0).await
+    remove(&service, &reach, parameters.namespace, id).await
 }
 
 /// Shows the document with an id.
@@ -96,5 +96,5 @@ async fn remove(
 fn of_path(request: &Request) -> Result<(Option<Namespace>, DocumentId), Problem> {
     let parameters: NamespaceParameter = parameters::read(request.uri().query())?;
     let id = DocumentId::new(last_of_path(request.uri(), "id")?)?;
-    Ok((named(parameters.namespace), id))
+    Ok((parameters.namespace, id))
 }

@@ -29,7 +29,7 @@ pub(super) fn respond(
         return Err(Problem::invalid("limit", detail));
     }
     let query = parameters.query(reach)?;
-    let parts = SelectionParts::of(parameters.include.as_ref());
+    let parts = parameters.include.unwrap_or_default();
     let permit = service.export_permit()?;
     let documents = service.engine.stream(query);
     streamed::respond(permit, "application/x-ndjson", move |pieces| send(documents, parts, pieces))

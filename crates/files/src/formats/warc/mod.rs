@@ -11,7 +11,7 @@ use memchr::memmem;
 
 use crate::context::{File, too_long};
 use crate::entry::{DOCUMENT_BYTES_MAX, FileRecord, Item, Other, Place, Raw};
-use crate::mapping::{BodyKind, Fields, Value};
+use crate::mapping::{BodyKind, Fields, RecordValue};
 use crate::source::Window;
 
 use headers::Headers;
@@ -249,7 +249,7 @@ impl Page<'_> {
 }
 
 impl Fields for Page<'_> {
-    fn get(&self, path: &str) -> Result<Option<Value<'_>>, String> {
+    fn get(&self, path: &str) -> Result<Option<RecordValue<'_>>, String> {
         let text = if path == self.body_name() {
             Some(std::borrow::Cow::Borrowed(self.body.1))
         } else {
@@ -260,7 +260,7 @@ impl Fields for Page<'_> {
                 None => value,
             })
         };
-        Ok(text.map(Value::Text))
+        Ok(text.map(RecordValue::Text))
     }
 
     fn names(&self) -> Vec<&str> {

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::*;
 use crate::context::{Context, RecordForm};
-use crate::entry::{Body, FileRecord};
+use crate::entry::FileRecord;
 use crate::mapping::Mapping;
+use crate::offer::Content;
 
 /// Id and content of each page, the names of other records, or what is wrong with them.
 fn read(bytes: &[u8], piece: usize) -> Vec<String> {
@@ -23,10 +24,10 @@ fn read(bytes: &[u8], piece: usize) -> Vec<String> {
     let shown = |item: Item| match item {
         Ok(FileRecord::Document(entry)) => {
             let id = entry.id.unwrap_or_default();
-            match entry.body {
-                Body::Text(text) => format!("{id} text {text}"),
-                Body::Html(html) => format!("{id} html {html}"),
-                other @ (Body::Features(_) | Body::Vector(_) | Body::Fingerprint(_)) => {
+            match entry.content {
+                Content::Text(text) => format!("{id} text {text}"),
+                Content::Html(html) => format!("{id} html {html}"),
+                other @ (Content::Features(_) | Content::Vector(_) | Content::Fingerprint(_)) => {
                     panic!("{other:?}")
                 }
             }

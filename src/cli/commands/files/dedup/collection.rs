@@ -93,7 +93,7 @@ impl Collection {
 
 /// A document as one line of a batch.
 fn line(entry: &Entry) -> String {
-    let mut fields = document::to_wire(None, &entry.body);
+    let mut fields = document::to_wire(None, &entry.content);
     let namespace = entry.passed.iter().find(|(name, _)| *name == "namespace");
     if let Some(namespace) = namespace.and_then(|(_, json)| serde_json::from_str(json).ok()) {
         fields.insert("namespace".to_owned(), namespace);

@@ -1,0 +1,251 @@
+//! The door by which documents come in: what an offer of a document contains, and the one table of
+//! its fields and options.
+//!
+//! [`fields!`](crate::fields) declares fields once: their names, types, ranges and descriptions. JSON
+//! bodies, lines of NDJSON, query strings, records of files, options of the command line and the
+//! OpenAPI document are all read or made from these tables. [`json`] reads objects, [`value`] the
+//! values of fields, and a [`Fault`] says what is wrong, with which field, and where.
+
+mod escapes;
+mod fault;
+mod fields;
+pub mod json;
+mod metadata;
+mod value;
+
+use std::borrow::Cow;
+
+use nearprint_engine::document::{DocumentId, Namespace};
+use nearprint_engine::machine::query::SearchKind;
+use nearprint_fingerprint::Fingerprint;
+use nearprint_text::{Extract, Source};
+
+pub use fault::{Fault, FaultKind};
+pub use fields::{Field, FieldSet, Kind};
+pub use metadata::OfferedMetadata;
+pub(crate) use value::is_integer;
+pub use value::{FieldValue, Value};
+
+/// A document as it is offered, with its options.
+#[derive(Debug)]
+pub struct Offer<'a> {
+    /// The content.
+    pub content: Content<'a>,
+    /// The id, or what to make it from.
+    pub id: Option<OfferedId>,
+    /// Everything else, as far as it is given.
+    pub options: OfferOptions,
+}
+
+/// The content of a document, in one of its five forms.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content<'a> {
+    /// Plain text.
+    Text(Cow<'a, str>),
+    /// HTML, decoded to UTF-8.
+    Html(Cow<'a, str>),
+    /// Tokens with their weights, in the order in which they came.
+    Features(Vec<(Cow<'a, str>, f64)>),
+    /// A dense vector, in single precision.
+    Vector(Cow<'a, [f32]>),
+    /// A fingerprint that another program computed.
+    Fingerprint(Fingerprint),
+}
+
+/// The id of a document, or what the service makes it from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OfferedId {
+    /// The caller's name for the document.
+    Given(DocumentId),
+    /// A name that the service makes.
+    From(IdSource),
+}
+
+/// What an id is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdSource {
+    /// The fingerprint: `fp:` and its 16 hex digits.
+    Fingerprint,
+    /// The text or page as it was sent: `xxh3:` and the 32 hex digits of its XXH3-128.
+    TextHash,
+}
+
+/// What a check-and-insert does with a duplicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DuplicateAction {
+    /// It is not stored.
+    Skip,
+    /// It is stored as well.
+    Insert,
+}
+
+/// What hits show of their documents in addition to their ids.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HitParts {
+    /// Their metadata.
+    pub metadata: bool,
+}
+
+crate::fields! {
+    /// The fields of a document: exactly one of `text`, `html`, `features`, `vector`, `fingerprint`.
+    pub struct DocumentFields<'v> {
+        /// Plain text.
+        text: Cow<'v, str> [Kind::STRING],
+        /// A page of HTML.
+        html: Cow<'v, str> [Kind::STRING],
+        /// Weighted features: `{"token": weight}` or `[["token", weight]]`.
+        features: Vec<(Cow<'v, str>, f64)> [Kind::Features],
+        /// A dense vector, for recipes of vectors: as many numbers as the recipe has dimensions, read
+        /// in single precision, not all zero.
+        vector: Vec<f32> [Kind::Vector],
+        /// A fingerprint: 16 hex digits with or without `0x`, or a 64-bit integer, signed or unsigned.
+        fingerprint: Fingerprint [Kind::Fingerprint],
+        /// The recipe of `fingerprint`; refused (409) unless it is the service's.
+        recipe: Box<str> [Kind::STRING],
+        /// The caller's name for the document, usually its URL; or what to make it from.
+        id: OfferedId [Kind::Id],
+    }
+}
+
+crate::fields! {
+    /// The options of a document and its look-up. Their ranges are checked against the configuration
+    /// of the service.
+    #[derive(Clone)]
+    pub struct OfferOptions {
+        /// The largest Hamming distance of a hit, 0 to the configured maximum.
+        distance: u64 [Kind::Whole(0, 12)],
+        /// How many hits are listed.
+        limit: u64 [Kind::Whole(1, 1_000)],
+        /// The similarity that confirms a hit; 0 switches verification off.
+        min_similarity: f64 [Kind::SIMILARITY],
+        /// `exact` finds fingerprints within the distance and no others; `likely`, for a text, also
+        /// likely ones beyond it.
+        search: SearchKind [Kind::Choice(&["likely", "exact"])],
+        /// `false` ends the search at the first hit that counts, and lists it alone; `true` searches
+        /// and verifies all. The default is true for a query and false for a check-and-insert.
+        counts: bool [Kind::Boolean],
+        /// `insert` stores duplicates too.
+        on_duplicate: DuplicateAction [Kind::Choice(&["skip", "insert"])],
+        /// `false` does not count the original of a duplicate (`GET /v1/originals`).
+        touch: bool [Kind::Boolean],
+        /// Which text of `html` counts; the default is the service's `query.extract`.
+        extract: Extract [Kind::Choice(&["content", "visible", "main"])],
+        /// Adds the heaviest features, the 64 sums, and to hits the bits that differ.
+        explain: bool [Kind::Boolean],
+        /// The namespace of the document; without it, the default namespace.
+        namespace: Namespace [Kind::NAMESPACE],
+        /// Only documents that were stored at most this many seconds ago count.
+        max_age: u64 [Kind::Whole(1, u32::MAX as u64)],
+        /// In how many seconds the document expires.
+        expires_in: u64 [Kind::Whole(1, 3_155_760_000)],
+        /// When the document expires, in seconds since 1970.
+        expires_at: u64 [Kind::Whole(1, u32::MAX as u64)],
+        /// Any JSON object; opaque to the service.
+        metadata: OfferedMetadata [Kind::Metadata],
+        /// What hits show of their documents in addition.
+        include: HitParts [Kind::Names(&["metadata"])],
+        /// Makes the id, if none is given, from the fingerprint or from the text.
+        id_from: IdSource [Kind::Choice(&["fingerprint", "text-hash"])],
+    }
+}
+
+impl FieldValue<'_> for HitParts {
+    fn read(value: Value<'_>) -> Result<Self, Fault> {
+        let mut parts = Self::default();
+        value.names("an array of names", &mut |name| {
+            parts.metadata |= Value::Parameter(name).choice("metadata", &[("metadata", true)])?;
+            Ok(())
+        })?;
+        Ok(parts)
+    }
+}
+
+impl OfferOptions {
+    /// These options of a line; those that are missing come from its batch. An expiry of the line
+    /// takes the place of that of the batch, whichever way either is given.
+    #[must_use]
+    pub fn or_of_batch(self, batch: &Self) -> Self {
+        let mut batch = batch.clone();
+        if self.expires_in.is_some() || self.expires_at.is_some() {
+            (batch.expires_in, batch.expires_at) = (None, None);
+        }
+        self.or(batch)
+    }
+}
+
+impl<'a> Content<'a> {
+    /// The field that it comes in.
+    pub const fn field(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Html(_) => "html",
+            Self::Features(_) => "features",
+            Self::Vector(_) => "vector",
+            Self::Fingerprint(_) => "fingerprint",
+        }
+    }
+
+    /// Its bytes, about as many as in its file.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Html(text) => text.len(),
+            Self::Features(features) => features.iter().map(|(token, _)| token.len() + 8).sum(),
+            // The longest number has 24 characters.
+            Self::Vector(vector) => 25 * vector.len(),
+            Self::Fingerprint(_) => 16,
+        }
+    }
+
+    /// Its JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Text(text) | Self::Html(text) => text.as_ref().into(),
+            // Pairs keep their order and their repeats, which an object would not.
+            Self::Features(features) => serde_json::json!(features),
+            Self::Vector(vector) => serde_json::json!(vector),
+            Self::Fingerprint(fingerprint) => fingerprint.to_string().into(),
+        }
+    }
+
+    /// The same content, borrowed.
+    pub fn borrowed(&self) -> Content<'_> {
+        match self {
+            Self::Text(text) => Content::Text(text.as_ref().into()),
+            Self::Html(html) => Content::Html(html.as_ref().into()),
+            Self::Features(features) => {
+                let pairs = features.iter();
+                Content::Features(pairs.map(|(token, w)| (token.as_ref().into(), *w)).collect())
+            }
+            Self::Vector(vector) => Content::Vector(vector.as_ref().into()),
+            Self::Fingerprint(fingerprint) => Content::Fingerprint(*fingerprint),
+        }
+    }
+
+    /// What its fingerprint is made of, or the fingerprint that it is.
+    ///
+    /// # Errors
+    /// The fingerprint.
+    pub fn into_source(self) -> Result<Source<'a>, Fingerprint> {
+        match self {
+            Self::Text(text) => Ok(Source::Text(text)),
+            Self::Html(html) => Ok(Source::Html(html)),
+            Self::Features(features) => Ok(Source::Features(features)),
+            Self::Vector(vector) => Ok(Source::Vector(vector)),
+            Self::Fingerprint(fingerprint) => Err(fingerprint),
+        }
+    }
+}
+
+impl<'v> DocumentFields<'v> {
+    /// The contents that are given, of which a document has exactly one.
+    pub fn contents(&mut self) -> impl Iterator<Item = Content<'v>> + use<'v> {
+        let contents = [
+            self.text.take().map(Content::Text),
+            self.html.take().map(Content::Html),
+            self.features.take().map(Content::Features),
+            self.vector.take().map(|vector| Content::Vector(vector.into())),
+            self.fingerprint.take().map(Content::Fingerprint),
+        ];
+        contents.into_iter().flatten()
+    }
+}
