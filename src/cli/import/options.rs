@@ -3,6 +3,7 @@
 use std::num::NonZero;
 
 use clap::builder::NonEmptyStringValueParser;
+use nearprint_files::offer::{DuplicateAction, IdSource};
 use nearprint_files::{BodyKind, Format, Mapping, ReadOptions};
 
 /// How each document is stored.
@@ -17,7 +18,7 @@ pub(crate) struct ImportOptions {
     /// Make ids for documents without one. A document without an id that is imported again is
     /// stored again
     #[arg(long, value_enum, value_name = "WHAT")]
-    pub(crate) id_from: Option<IdFrom>,
+    pub(crate) id_from: Option<IdSource>,
     /// Look for near-duplicates first, and do not store a document that is one
     #[arg(long)]
     pub(crate) check: bool,
@@ -33,23 +34,6 @@ pub(crate) struct ImportOptions {
     /// How many hits each reply lists
     #[arg(skip = 1_u16)]
     pub(crate) limit: u16,
-}
-
-/// What the service makes an id of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum IdFrom {
-    /// The fingerprint: of all documents with equal fingerprints, the last one is kept
-    Fingerprint,
-    /// The text: only documents with equal texts have one id
-    TextHash,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum DuplicateAction {
-    /// It is not stored
-    Skip,
-    /// It is stored as well
-    Insert,
 }
 
 /// Which fields of records are what, and how files are read.

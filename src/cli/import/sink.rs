@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nearprint_files::Entry;
+use nearprint_files::offer::{DuplicateAction, IdSource};
 use serde_json::Value;
 
 use super::directory::ImportDirectory;
-use super::options::{DuplicateAction, IdFrom, ImportOptions};
+use super::options::ImportOptions;
 use crate::cli::client::{self, Client, ProblemReply};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::reply::Reply;
@@ -147,8 +148,8 @@ fn path(options: &ImportOptions) -> String {
     let insert_duplicates =
         |options: &ImportOptions| options.on_duplicate == DuplicateAction::Insert;
     let id_from = |what| match what {
-        IdFrom::Fingerprint => "fingerprint".to_owned(),
-        IdFrom::TextHash => "text-hash".to_owned(),
+        IdSource::Fingerprint => "fingerprint".to_owned(),
+        IdSource::TextHash => "text-hash".to_owned(),
     };
     let route = if options.check { "/v1/check-and-insert/batch" } else { "/v1/insert/batch" };
     client::path(
@@ -281,7 +282,7 @@ mod tests {
         let options = ImportOptions {
             namespace: Some("crawl 7".to_owned()),
             expires_in: NonZero::new(60),
-            id_from: Some(IdFrom::TextHash),
+            id_from: Some(IdSource::TextHash),
             ..OPTIONS
         };
         assert_eq!(

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use indicatif::HumanCount;
+use nearprint_files::offer::IdSource;
 
 use super::batch::ImportBatch;
-use super::options::IdFrom;
 use crate::cli::reply::Reply;
 
 /// The maximum number of different reasons; further ones count without their text.
@@ -43,7 +43,7 @@ struct Reason {
 
 impl Summary {
     /// Of an import that leaves documents without an id to the service, or asks it to make one.
-    pub(crate) fn new(id_from: Option<IdFrom>) -> Self {
+    pub(crate) fn new(id_from: Option<IdSource>) -> Self {
         Self { ids_are_made: id_from.is_some(), ..Self::default() }
     }
 
@@ -187,7 +187,7 @@ mod tests {
             without.contains("\n2 documents without an id were stored. Importing"),
             "{without}"
         );
-        let made = said(Summary::new(Some(IdFrom::TextHash)));
+        let made = said(Summary::new(Some(IdSource::TextHash)));
         assert!(!made.contains("without an id"), "{made}");
     }
 

@@ -63,19 +63,23 @@ pub enum OfferedId {
 
 /// What an id is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum IdSource {
-    /// The fingerprint: `fp:` and its 16 hex digits.
+    /// The fingerprint: of all documents with equal fingerprints, the last one is kept
+    // `fp:` and its 16 hex digits.
     Fingerprint,
-    /// The text or page as it was sent: `xxh3:` and the 32 hex digits of its XXH3-128.
+    /// The text: only documents with equal texts have one id
+    // `xxh3:` and the 32 hex digits of the XXH3-128 of the text or page as it was sent.
     TextHash,
 }
 
 /// What a check-and-insert does with a duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum DuplicateAction {
-    /// It is not stored.
+    /// It is not stored
     Skip,
-    /// It is stored as well.
+    /// It is stored as well
     Insert,
 }
 
