@@ -16,6 +16,7 @@ import re
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -326,7 +327,15 @@ def page(results):
         "- mih-rs chooses its blocks by itself; 2 blocks, shown from 5 million on, trade memory for time. It has no batches. gaoya finds what is *below* its distance, so it is made with 4; its batch is a parallel loop, here with one thread. faiss has the quickest exact settings of those tried.",
         f"- faiss is called from Python: {overhead} a single query is the call (an index of one vector takes that long). Compare its batches, which pay for the call only once.",
     ]
-    return "\n".join(lines)
+    return "\n".join(map(wrapped, lines))
+
+
+def wrapped(line):
+    """A line of prose at most 100 columns wide; tables, pictures and headings stay as they are."""
+    if line.startswith(("|", "!", "#")):
+        return line
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.fill(line, 100, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
 def write_page(results):

@@ -1,4 +1,4 @@
-"""What the service finds with its default settings, and what MinHash-LSH finds beside it.
+"""What the service finds with its default settings, and what MinHash-LSH finds.
 
 Called by measure.py, which has the service and the evaluator. Every document is sent as a text without
 any option, so that whatever the service does by default is measured: distance, search, verification.
@@ -6,6 +6,7 @@ any option, so that whatever the service does by default is measured: distance, 
 
 import random
 import re
+import textwrap
 import time
 import tracemalloc
 import zlib
@@ -201,8 +202,10 @@ def words_table(recalls):
 def minhash_text(best):
     if best is None:
         return "MinHash-LSH was not measured: datasketch is not installed."
-    return (
+    return textwrap.fill(
         f"MinHash-LSH (datasketch, {PERMUTATIONS} permutations, shingles of {SHINGLE} words) at the threshold that is best on "
         f"this very set, {best['threshold']}: precision {figure(best['precision'])}, recall {figure(best['recall'])}, "
-        f"F1 {figure(best['f1'])}; {best['bytes'] / 1000:.1f} kB of memory and {best['us']:.0f} us of one core a document."
+        f"F1 {figure(best['f1'])}; {best['bytes'] / 1000:.1f} kB of memory and {best['us']:.0f} us of one core a document.",
+        100,
+        break_on_hyphens=False,
     )

@@ -13,6 +13,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 import numpy as np
@@ -238,12 +239,14 @@ def extraction_text(pages):
         return "No page of HTML was found on this machine."
     size = pages["megabytes"]
     speed = {extract: size / seconds for extract, seconds in pages["seconds"].items()}
-    return (
+    return textwrap.fill(
         f"Of {pages['pages']:,} pages of the documentation on this machine ({size:.1f} MB), main text was "
         f"shorter than visible text in {pages['shorter']:,}; of the median page {pages['median_kept']:.0%} "
         f"of the tokens stayed. Pairs of pages within distance 3: {pages['near']['visible']:,} by visible, "
         f"{pages['near']['main']:,} by main text. `nearprint fingerprint --html` read {speed['visible']:.0f} "
-        f"MB/s for visible and {speed['main']:.1f} MB/s for main text, on one core, files and all."
+        f"MB/s for visible and {speed['main']:.1f} MB/s for main text, on one core, files and all.",
+        100,
+        break_on_hyphens=False,
     )
 
 
