@@ -162,7 +162,8 @@ fn a_window_loses_what_was_not_synced_at_most_and_leaves_a_prefix() {
     }
 }
 
-/// For one failing seed at a time: `NEARPRINT_SIMULATION_SEED=17 cargo test seed_replays`.
+/// For one failing seed at a time:
+/// `NEARPRINT_SIMULATION_SEED=17 cargo test -p nearprint-engine seed_replays`.
 #[test]
 fn seed_replays() {
     let seed = variable("NEARPRINT_SIMULATION_SEED", 0);

@@ -292,8 +292,8 @@ fn export_of(disk: &SimulatedDisk) -> Vec<u8> {
     bytes
 }
 
-/// For a new format version: `cargo test --lib golden -- --ignored` stores what today's code
-/// writes, under new names.
+/// For a new format version: `cargo test -p nearprint-engine --lib golden -- --ignored` stores what
+/// today's code writes, under new names.
 #[test]
 #[ignore = "stores fixtures"]
 fn the_directory_of_today_is_stored() {

@@ -61,8 +61,8 @@ fn the_sealed_file_of_version_1_is_written_and_read() {
     assert_eq!(reader.read_rest(65_540).unwrap(), sealed_body());
 }
 
-/// For a new format version: `cargo test --lib golden -- --ignored` stores what today's code
-/// writes.
+/// For a new format version: `cargo test -p nearprint-engine --lib golden -- --ignored` stores what
+/// today's code writes.
 #[test]
 #[ignore = "stores fixtures"]
 #[expect(clippy::disallowed_methods, reason = "fixtures are no data directory")]

@@ -1,5 +1,5 @@
-//! Figures, not promises: `cargo test --release --lib storage::tests::speed -- --ignored
-//! --nocapture`.
+//! Figures, not promises:
+//! `cargo test --release -p nearprint-engine --lib storage::tests::speed -- --ignored --nocapture`.
 
 use std::time::Instant;
 
