@@ -17,7 +17,7 @@ help:
 	@echo "make quality      the recall of each recipe on the labelled set (QUALITY_SET, PAGES): docs/quality.md"
 	@echo "make test-examples    the examples that need packages from PyPI and Java: pairs in SQL, and on Spark"
 	@echo "make test-arm64   the NEON variants of the kernel under an emulator (Debian, root)"
-	@echo "make engines-figures  nearprint dedup beside DuckDB, DataFusion and Spark: docs/other-engines.md (SIZES)"
+	@echo "make engines-figures  nearprint dedup next to DuckDB, DataFusion and Spark: docs/other-engines.md (SIZES)"
 	@echo "make dedup-figures    time, memory and quality of nearprint dedup: docs/dedup.md"
 	@echo "make quality-pages    the precision among pages of one template, from real generators: docs/quality.md"
 	@echo "make quality-vectors  the recall of the recipes of vectors against exact cosines: docs/quality.md"
