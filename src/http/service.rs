@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
-use nearprint_engine::{Engine, Readiness, Refused, Stats};
+use nearprint_engine::{Engine, Readiness, Refused};
 use nearprint_text::Recipe;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -103,13 +103,6 @@ impl Service {
         let bytes = body.bytes.len();
         let work = move || prepare::single(&kind, body, request_kind, parameters, &setting);
         self.analyse(bytes, work).await?
-    }
-
-    /// The state of the engine. Takes no permit, so that an overloaded service can be watched.
-    pub(crate) async fn stats(&self) -> Result<Stats, Problem> {
-        let engine = self.engine.clone();
-        let stats = tokio::task::spawn_blocking(move || engine.stats());
-        stats.await.map_err(|fault| Problem::internal(format!("statistics: {fault}")))
     }
 
     /// Runs the analysis of `bytes` bytes: here if it is light, else off the async threads, once it

@@ -182,8 +182,7 @@ fn documents_without_an_id_are_counted_and_not_listed() {
     }
     let hit = &server.query(&hex(4))["hits"][0];
     assert_eq!((&ids(hit), &hit["document_count"]), (&json!([]), &json!(2)));
-    let stats = server.get("/v1/stats").json();
-    assert_eq!((&stats["documents"], &stats["fingerprints"]), (&json!(2), &json!(1)));
+    assert_eq!(server.get("/v1/stats").json()["documents"], 2);
 }
 
 #[test]

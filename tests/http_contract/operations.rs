@@ -10,7 +10,6 @@ fn statistics_say_what_the_contract_lists() {
     server.insert("a", &hex(1));
     let stats = server.get("/v1/stats").json();
     assert_eq!(stats["documents"], 1);
-    assert_eq!(stats["fingerprints"], 1);
     assert_eq!(stats["sequence"], 1);
     assert_eq!(stats["recipe"], "np2");
     assert_eq!(stats["distance_max"], 3);

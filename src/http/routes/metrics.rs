@@ -8,7 +8,6 @@ use axum::response::IntoResponse;
 use nearprint_engine::{JobState, Readiness, Stats};
 
 use crate::http::description::Problems;
-use crate::http::problem::Problem;
 use crate::http::routes::stats;
 use crate::http::service::Service;
 use crate::metrics::{self, float};
@@ -17,13 +16,11 @@ use crate::metrics::{self, float};
 #[utoipa::path(get, path = "/metrics", tag = "operations",
     responses((status = 200, description = "The metrics", body = String,
         content_type = "text/plain"), Problems))]
-pub(crate) async fn get_metrics(
-    State(service): State<Arc<Service>>,
-) -> Result<impl IntoResponse, Problem> {
-    let stats = service.stats().await?;
+pub(crate) async fn get_metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
+    let stats = service.engine.stats();
     set_gauges(&service, &stats);
     let page = metrics::render(stats.space.reclaimed_bytes);
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page))
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
 }
 
 /// Sets the gauges, which are read now.
@@ -49,11 +46,6 @@ fn set_gauges(service: &Service, stats: &Stats) {
     let jobs = service.engine.jobs();
     let running = jobs.iter().filter(|job| job.state == JobState::Running).count();
     set("nearprint_jobs_running", running as u64, "Jobs that run or wait.");
-    set(
-        "nearprint_fingerprints",
-        stats.fingerprints,
-        "Distinct stored fingerprints; while millions arrive, those counted so far.",
-    );
     set(
         "nearprint_merging_memory_bytes",
         memory.merging,

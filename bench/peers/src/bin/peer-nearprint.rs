@@ -22,7 +22,7 @@ fn main() -> Result<(), Failure> {
         let queries: Vec<Fingerprint> = queries.iter().copied().map(Fingerprint::new).collect();
         hits.extend(view.nearest(&queries, distance, Visibility::DEFAULT).map(|nearest| nearest.is_some()));
     });
-    bench.report("nearprint", view.plans().for_count(view.counts().fingerprints).to_string());
+    bench.report("nearprint", view.plans().for_count(view.documents()).to_string());
     Ok(())
 }
 

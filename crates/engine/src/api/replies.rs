@@ -180,12 +180,6 @@ pub struct Stats {
     pub documents: u64,
     /// The number of namespaces with documents, other than the default one.
     pub namespaces: u64,
-    /// Distinct stored fingerprints, as far as they are counted. Equal fingerprints of two
-    /// namespaces are two.
-    pub fingerprints: u64,
-    /// The number of the newest fingerprints that are not counted yet: 0, or more than a million
-    /// after millions have arrived.
-    pub uncounted: u64,
     /// The last accepted change.
     pub sequence: Sequence,
     /// The largest distance of a look-up.

@@ -39,7 +39,7 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    /// The parts of a snapshot of the frozen view. Counts its fingerprints.
+    /// The parts of a snapshot of the frozen view.
     pub(crate) fn parts(&self) -> (Parts, Arc<Jobs>) {
         (self.later.parts_of(&self.frozen.view), Arc::clone(&self.frozen.jobs))
     }

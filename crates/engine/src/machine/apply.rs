@@ -187,8 +187,7 @@ impl Machine {
             let newest = seen.map(|near| near.distance.get()).min();
             *nearest = newest.unwrap_or(NO_HIT).min(*nearest);
             if *nearest == NO_HIT {
-                let put = Put { namespace: key, expiry, is_new: !needs_check, ..Put::default() };
-                self.view.put(fingerprint, put);
+                self.view.put(fingerprint, Put { namespace: key, expiry, ..Put::default() });
                 stored.push(fingerprint);
                 if stored.len() == 1 {
                     // The first document of a namespace has given it a number.
@@ -317,7 +316,6 @@ impl Machine {
                     namespace,
                     expiry: document.expiry,
                     is_listed: document.id.is_some() || document.metadata.is_some(),
-                    is_new: false,
                 };
                 self.view.put(document.fingerprint, put);
             }

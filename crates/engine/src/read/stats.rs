@@ -8,33 +8,22 @@ use crate::document::Sequence;
 use crate::handle::Engine;
 use crate::write::writer::memory_stats;
 
-/// The maximum number of fingerprints that statistics count as distinct or not. With more, they do
-/// without.
-const UNCOUNTED_MAX: u64 = 1 << 20;
-
 impl Engine {
     /// The last change.
     pub fn sequence(&self) -> Sequence {
         self.shared.published.load().view.sequence()
     }
 
-    /// The state in numbers. Counts the distinct fingerprints of the newest changes unless there
-    /// are more than a million. That takes tenths of a second: call it off the async threads.
+    /// The state in numbers.
     pub fn stats(&self) -> Stats {
         let state = self.shared.published.load_full();
         let view = &state.view;
-        let (counts, uncounted) = match view.uncounted() {
-            0..=UNCOUNTED_MAX => (view.counts(), 0),
-            uncounted => (view.counts_so_far(), uncounted),
-        };
         let extent = state.records.extent();
         let options = &self.shared.options;
         Stats {
-            documents: counts.documents,
+            documents: view.documents(),
             namespaces: view.namespaces().len() as u64,
-            fingerprints: counts.fingerprints,
-            uncounted,
-            sequence: counts.sequence,
+            sequence: view.sequence(),
             distance_max: view.shape().distance_max,
             durability: options.durability,
             recipe: options.recipe,

@@ -55,16 +55,10 @@ impl<'a> MergeEntries<'a> {
         });
     }
 
-    /// The index of the segment of an entry.
-    #[inline]
-    pub(crate) fn segment_of(&self, entry: u32) -> usize {
-        self.firsts.partition_point(|&first| first <= entry) - 1
-    }
-
     /// Applies an entry to the row of its fingerprint.
     #[inline]
     pub(crate) fn add(&self, entry: u32, row: &mut Row) {
-        let at = self.segment_of(entry);
+        let at = self.firsts.partition_point(|&first| first <= entry) - 1;
         let (segment, entry) = (&self.segments[at], (entry - self.firsts[at]) as usize);
         let Some(number) = entry.checked_sub(segment.tombstones()) else {
             return add_tombstone(segment, entry, row);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::compaction::entries::MergeEntries;
 use crate::compaction::runs;
-use crate::compaction::runs::{Run, RunItem};
+use crate::compaction::runs::Run;
 use crate::document::Sequence;
 use crate::levels::ids::IdKey;
 use crate::levels::level::{Expected, Level};
@@ -134,23 +134,6 @@ fn each_row(segments: &[Arc<Segment>], oldest: bool, mut each: impl FnMut(Key, &
             row.forget_older();
         }
         each(key, &row);
-    });
-}
-
-/// Calls `each` with the row of each fingerprint in each segment by itself, by key, then by the
-/// index of the segment. All segments are small or all are large.
-pub fn each_row_by_segment(segments: &[Arc<Segment>], mut each: impl FnMut(Key, usize, &Row)) {
-    let entries = MergeEntries::of(segments);
-    let mut row = Row::default();
-    entries.each(|key, items| {
-        let of = |item: &RunItem| entries.segment_of(item.1);
-        for items in items.chunk_by(|a, b| of(a) == of(b)) {
-            row.clear();
-            for &(_, entry) in items {
-                entries.add(entry, &mut row);
-            }
-            each(key, of(&items[0]), &row);
-        }
     });
 }
 

@@ -2,11 +2,9 @@
 //!
 //! [`policy`] chooses, [`work`] is one piece of background work, [`merge`] merges, and [`built`] is
 //! the result. [`partition`] merges large inputs one partition of the keys at a time. [`entries`]
-//! and [`runs`] bring the entries of several segments into one order. [`distinct`] counts the
-//! distinct fingerprints of merged segments.
+//! and [`runs`] bring the entries of several segments into one order.
 
 pub mod built;
-pub(crate) mod distinct;
 pub(crate) mod entries;
 pub mod merge;
 pub(crate) mod partition;

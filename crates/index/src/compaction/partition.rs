@@ -18,7 +18,6 @@ use std::array;
 use std::sync::Arc;
 
 use crate::compaction::built::Built;
-use crate::compaction::distinct;
 use crate::compaction::merge;
 use crate::compaction::merge::Liveness;
 use crate::levels::segment;
@@ -34,8 +33,8 @@ use crate::tables::table::build;
 pub(crate) enum PartitionedMerge {
     /// A merge of segments.
     Segments {
-        /// All that is older.
-        older: Vec<Arc<Segment>>,
+        /// Whether there are no older segments.
+        oldest: bool,
         /// The merge itself.
         merge: Box<PartitionMerge<Arc<Segment>, segment::SegmentBuilder>>,
     },
@@ -68,17 +67,17 @@ impl PartitionedMerge {
     pub(crate) fn of_segments(
         plans: &Plans,
         from: &[Arc<Segment>],
-        older: &[Arc<Segment>],
+        oldest: bool,
     ) -> Option<(Built, Self)> {
         let (_, common) = merge::extent(from);
-        let counts = merge::count_rows(plans, from, older.is_empty());
+        let counts = merge::count_rows(plans, from, oldest);
         let builders = segment::SegmentBuilder::partitions(&counts, common)?;
         let partitions = |segment: &Arc<Segment>| Some(segment.split()?.map(Arc::new));
         let mut merge = PartitionMerge::begin(from, partitions, builders)?;
         let (from, into) = merge.hand_over();
         let merge = Box::new(merge);
         let built = Built::Segments { from, into, secondary_tables: Vec::new(), dropped: 0 };
-        Some((built, Self::Segments { older: older.to_vec(), merge }))
+        Some((built, Self::Segments { oldest, merge }))
     }
 
     /// Begins a merge of secondary tables, oldest first. `None` if they have no partitions.
@@ -107,14 +106,12 @@ impl Iterator for PartitionedMerge {
 
     fn next(&mut self) -> Option<Built> {
         match self {
-            Self::Segments { older, merge } => {
+            Self::Segments { oldest, merge } => {
                 let mut dropped = 0;
                 let one = |builder, from: &[Arc<Segment>]| {
-                    let (segment, gone) = merge::fill(builder, from, older.is_empty());
+                    let (segment, gone) = merge::fill(builder, from, *oldest);
                     dropped = gone;
-                    let segment = Arc::new(segment);
-                    distinct::count_merged(older, from, &segment);
-                    segment
+                    Arc::new(segment)
                 };
                 let join = |partitions: [&Arc<Segment>; PARTITIONS]| {
                     Arc::new(Segment::joined(partitions.map(|partition| &**partition)))

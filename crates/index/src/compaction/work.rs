@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use crate::compaction::built::Built;
-use crate::compaction::distinct;
 use crate::compaction::merge;
 use crate::compaction::merge::Liveness;
 use crate::compaction::partition::PartitionedMerge;
@@ -24,8 +23,6 @@ pub enum Work {
     Flush {
         /// The delta.
         delta: Arc<Delta>,
-        /// All that is older.
-        older: Arc<[Arc<Segment>]>,
         /// The index's plans.
         plans: Arc<Plans>,
     },
@@ -33,8 +30,8 @@ pub enum Work {
     MergeSegments {
         /// Oldest first.
         from: Vec<Arc<Segment>>,
-        /// All that is older.
-        older: Vec<Arc<Segment>>,
+        /// Whether there are no older segments.
+        oldest: bool,
         /// Whether the result is a large segment.
         into_large: bool,
         /// Whether to merge one partition at a time, if the inputs have partitions
@@ -93,25 +90,16 @@ impl Work {
     fn run(self) -> (Built, Option<PartitionedMerge>) {
         let partitioned = self.is_partitioned();
         let built = match self {
-            Self::Flush { delta, older, plans } => {
-                let full = delta.at(u32::MAX);
-                let level = full.to_level(&plans);
-                if let Some(added) = distinct::added_by_full(&older, full) {
-                    level.segment.added(|| added);
-                }
-                Built::Flushed(level)
-            }
-            Self::MergeSegments { from, older, into_large, plans, .. } => {
+            Self::Flush { delta, plans } => Built::Flushed(delta.at(u32::MAX).to_level(&plans)),
+            Self::MergeSegments { from, oldest, into_large, plans, .. } => {
                 if partitioned
                     && let Some((built, further)) =
-                        PartitionedMerge::of_segments(&plans, &from, &older)
+                        PartitionedMerge::of_segments(&plans, &from, oldest)
                 {
                     return (built, Some(further));
                 }
-                let oldest = older.is_empty();
                 let merge::Merged { segment: merged, secondary_tables, dropped } =
                     merge::merge(&plans, &from, into_large, oldest);
-                distinct::count_merged(&older, &from, &merged);
                 Built::Segments { from, into: vec![merged], secondary_tables, dropped }
             }
             Self::MergeTables { from, liveness, dropped, .. } => {

@@ -34,8 +34,8 @@ impl InMemoryIndex {
         while let Some(work) = view.next_flush() {
             view.complete(work);
         }
-        let (shape, counts) = (view.shape().clone(), view.counts());
-        let parts = view.parts_of(&view);
+        let (shape, parts) = (view.shape().clone(), view.parts_of(&view));
+        let Counts { sequence, documents } = parts.counts;
         let [high, low] = [self.secrets.of_ids >> 64, self.secrets.of_ids].map(|half| half as u64);
         let numbers: [u64; NUMBERS] = [
             u64::from(shape.distance_max.get()),
@@ -43,9 +43,10 @@ impl InMemoryIndex {
             self.secrets.of_permutation,
             high,
             low,
-            counts.sequence.get(),
-            counts.documents,
-            counts.fingerprints,
+            sequence.get(),
+            documents,
+            // Once the number of distinct fingerprints, which is at most this.
+            documents,
             parts.dropped,
             parts.segments.len() as u64,
             parts.secondary_tables.len() as u64,
@@ -89,7 +90,7 @@ impl InMemoryIndex {
             low,
             sequence,
             documents,
-            fingerprints,
+            _,
             dropped,
             segments,
             tables,
@@ -113,7 +114,7 @@ impl InMemoryIndex {
         if !source.ends()? {
             return Err(invalid("it goes on after its end"));
         }
-        let counts = Counts { sequence: Sequence::new(sequence), documents, fingerprints };
+        let counts = Counts { sequence: Sequence::new(sequence), documents };
         let parts = Parts { segments, secondary_tables, dropped, counts, ..Parts::default() };
         let secrets = Secrets { of_permutation, of_ids: u128::from(high) << 64 | u128::from(low) };
         Ok(Self { view: View::restored(shape, parts), secrets })

@@ -9,7 +9,6 @@
 //! Each distinct fingerprint is one node, however many documents it gets, so that a flood of equal
 //! pages lengthens no chain. Memory: about 250 bytes an event, 40 of them from the start.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use nearprint_fingerprint::{Distance, Sketch};
@@ -47,8 +46,6 @@ pub struct Delta {
     namespaces: [AtomicU64; 2],
     first_expiry: AtomicU32,
     any_sketch: AtomicBool,
-    /// The number of fingerprints that a full delta adds to the older levels, once counted.
-    added: OnceLock<i64>,
 }
 
 /// One distinct fingerprint.
@@ -80,8 +77,6 @@ pub enum DeltaEvent {
     Put {
         /// The document.
         posting: Posting,
-        /// Whether the fingerprint is known to have had no document.
-        is_new: bool,
         /// Its sketch, kept until the segment is built: its record may not be on disk yet.
         sketch: Option<Box<Sketch>>,
     },
@@ -114,7 +109,6 @@ impl Delta {
             namespaces: [AtomicU64::new(u64::MAX), AtomicU64::new(0)],
             first_expiry: AtomicU32::new(u32::MAX),
             any_sketch: AtomicBool::new(false),
-            added: OnceLock::new(),
         }
     }
 
@@ -141,16 +135,6 @@ impl Delta {
     /// The number of removals and resets.
     pub fn tombstones(&self) -> u32 {
         self.tombstone_count.load(Ordering::Acquire)
-    }
-
-    /// The number of fingerprints that a full delta adds to the older levels; counted once.
-    pub fn added(&self, count: impl FnOnce() -> i64) -> i64 {
-        *self.added.get_or_init(count)
-    }
-
-    /// The number of added fingerprints, if it has been counted.
-    pub fn known_added(&self) -> Option<i64> {
-        self.added.get().copied()
     }
 
     /// Memory in bytes, without sketches.
@@ -464,18 +448,6 @@ impl<'a> DeltaAt<'a> {
             .map(|(node, number)| (node.value, number))
     }
 
-    /// The tally of the fingerprint with a number.
-    pub fn tally_of(self, number: u32) -> PostingTally {
-        self.last_event_of(self.delta.node(number))
-            .map_or_else(PostingTally::default, |event| event.tally)
-    }
-
-    /// Whether the fingerprint with a number is known to have had no document before.
-    pub fn is_new(self, number: u32) -> bool {
-        let first = &self.delta.event(self.delta.node(number).first_event).what;
-        matches!(first, DeltaEvent::Put { is_new: true, .. })
-    }
-
     /// The events of a fingerprint, oldest first, with the sequence of each.
     pub fn events(self, value: Permuted) -> impl Iterator<Item = (Sequence, &'a DeltaEvent)> {
         let node = self.delta.node_of(value).map(|index| self.delta.node(index));
@@ -560,10 +532,7 @@ impl<'a> DeltaAt<'a> {
     }
 
     fn last_event(self, value: Permuted) -> Option<&'a Event> {
-        self.last_event_of(self.delta.node(self.delta.node_of(value)?))
-    }
-
-    fn last_event_of(self, node: &Node) -> Option<&'a Event> {
+        let node = self.delta.node(self.delta.node_of(value)?);
         let mut index = node.last_event.load(Ordering::Acquire);
         while index != NONE && index >= self.length {
             index = self.delta.event(index).previous;
@@ -582,7 +551,7 @@ mod tests {
         for (&value, sequence) in values.iter().zip(1..) {
             let sequence = Sequence::new(sequence);
             let posting = Posting { sequence, ..Posting::default() };
-            let put = DeltaEvent::Put { posting, is_new: false, sketch: None };
+            let put = DeltaEvent::Put { posting, sketch: None };
             delta.append(sequence, value, put, None);
         }
         delta

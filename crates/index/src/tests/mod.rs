@@ -224,7 +224,6 @@ enum Step {
     SettleDeltas,
     Merge,
     SettleAll,
-    Count,
     Restart,
 }
 
@@ -248,7 +247,6 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => Just(Step::SettleDeltas),
         4 => Just(Step::Merge),
         1 => Just(Step::SettleAll),
-        1 => Just(Step::Count),
         1 => Just(Step::Restart),
     ]
 }
@@ -275,12 +273,9 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
             if let Some(located) = id.and_then(|id| view.find_id(id)) {
                 view.remove(located, None);
             }
-            // A caller may or may not know that the fingerprint is new.
-            let stored = view.document_counts(fingerprint, &Visibility::DEFAULT).documents;
-            let is_new = bits % 2 == 0 && stored == 0;
             let is_listed = id.is_some();
             let sketch = sketch_of(view.sequence().next()).map(Box::new);
-            view.put(fingerprint, Put { id, sketch, is_listed, is_new, ..Put::default() });
+            view.put(fingerprint, Put { id, sketch, is_listed, ..Put::default() });
             naive.put(fingerprint, id);
         }
         Step::Remove(id) => {
@@ -306,16 +301,6 @@ fn take_beside(merging: &mut Option<Merging>, view: &mut View, naive: &mut Naive
         Step::Restart => {
             *merging = None;
             restart(view);
-        }
-        // Who asks has counted what is merged later.
-        Step::Count => {
-            assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64);
-            // The newest delta is counted anew each time.
-            let newest = view.deltas().next_back().map_or(0, |delta| u64::from(delta.length()));
-            assert_eq!(view.uncounted(), newest);
-            if newest == 0 {
-                assert_eq!(view.counts_so_far(), view.counts());
-            }
         }
     }
 }
@@ -345,7 +330,6 @@ proptest! {
         // Published views must not change when the writer goes on, so all are asked at the end.
         for (i, (view, naive)) in earlier.into_iter().enumerate() {
             prop_assert_eq!(view.counts().documents, naive.len() as u64);
-            prop_assert_eq!(view.counts().fingerprints, naive.fingerprints() as u64);
             for &query in &queries {
                 // Every other distance, to save time.
                 for asked in (i as u8 % 2..=distance_max).step_by(2) {
@@ -660,7 +644,7 @@ fn memory_comes_back_after_deletes_are_merged() {
     assert!(bytes.total() < 2_048, "{bytes:?}");
     assert!(view.secondary_tables_bytes() < 1_024, "no table has what is gone");
     assert_eq!((bytes.ids, bytes.removals), (0, 0));
-    assert_eq!(view.counts().fingerprints, 0);
+    assert_eq!(view.segments()[0].fingerprints(), 0);
 }
 
 /// Small segments that become a large one with nothing below it keep no removals.

@@ -74,13 +74,4 @@ impl Naive {
     pub(super) fn len(&self) -> usize {
         self.documents.len()
     }
-
-    /// The number of distinct fingerprints.
-    pub(super) fn fingerprints(&self) -> usize {
-        let mut all: Vec<_> =
-            self.documents.iter().map(|(_, fingerprint, _)| fingerprint).collect();
-        all.sort_unstable();
-        all.dedup();
-        all.len()
-    }
 }

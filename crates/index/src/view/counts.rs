@@ -1,7 +1,6 @@
 //! Counting: the totals of a view, and the documents of a fingerprint.
 
 use super::{Counts, DocumentCounts, View};
-use crate::compaction::distinct;
 use crate::document::Sequence;
 use crate::levels::segment::PostingTally;
 use crate::namespaces::NamespaceNumber;
@@ -13,44 +12,9 @@ use crate::visibility::Visibility;
 pub const COUNTED_MAX: u64 = 1_000;
 
 impl View {
-    /// The totals. Looks up every fingerprint of the newest levels that has not been counted yet in
-    /// the older segments ([`crate::compaction::distinct`]), which takes about 0.3 us each.
+    /// The totals.
     pub fn counts(&self) -> Counts {
-        let deltas: Vec<_> = self.deltas().collect();
-        let added = (0..deltas.len()).map(|at| {
-            let count = || distinct::added_by_delta(&self.segments, &deltas[..at], deltas[at]);
-            let is_full = at + 1 < deltas.len();
-            if is_full { deltas[at].delta().added(count) } else { count() }
-        });
-        self.counts_with(self.in_segments().strict_add_signed(added.sum()))
-    }
-
-    /// The totals as far as they have been counted, without counting any further: fingerprints of
-    /// uncounted levels are missing.
-    pub fn counts_so_far(&self) -> Counts {
-        let segments = self.segments.iter().filter_map(|segment| segment.known_added());
-        let deltas = self.deltas().filter_map(|delta| delta.delta().known_added());
-        let added: i64 = segments.chain(deltas).sum();
-        self.counts_with(u64::try_from(added).unwrap_or(0))
-    }
-
-    /// The number of fingerprints that [`Self::counts`] still has to look up.
-    pub fn uncounted(&self) -> u64 {
-        let segments = self.segments.iter().filter(|segment| segment.known_added().is_none());
-        let segments =
-            segments.map(|segment| (segment.fingerprints() + segment.tombstones()) as u64);
-        let deltas = self.deltas().filter(|delta| delta.delta().known_added().is_none());
-        segments.chain(deltas.map(|delta| u64::from(delta.length()))).sum()
-    }
-
-    fn counts_with(&self, fingerprints: u64) -> Counts {
-        Counts { sequence: self.sequence, documents: self.documents, fingerprints }
-    }
-
-    /// The number of fingerprints that have a document in the segments.
-    pub(super) fn in_segments(&self) -> u64 {
-        let added = distinct::added_by_all(&self.segments);
-        u64::try_from(added).expect("only what is there is removed")
+        Counts { sequence: self.sequence, documents: self.documents }
     }
 
     /// Whether a fingerprint has a document, whatever the scope.

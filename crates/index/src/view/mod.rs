@@ -84,12 +84,6 @@ impl View {
     /// Restores an index from its parts.
     pub fn restored(shape: Shape, parts: Parts) -> Self {
         let Parts { segments, secondary_tables, dropped, counts, namespaces, times } = parts;
-        // Only the sum of what the segments add is known, and only the sum is needed: the first
-        // segment takes all of it.
-        let mut fingerprints = counts.fingerprints as i64;
-        for segment in &segments {
-            segment.added(|| std::mem::take(&mut fingerprints));
-        }
         let delta = Delta::new(0, shape.distance_max, counts.sequence);
         let common = segments.iter().filter_map(|segment| segment.common()).reduce(Common::and);
         Self {
@@ -118,8 +112,7 @@ impl View {
     ) -> Self {
         let values = fingerprints.map(|fingerprint| shape.permutation.apply(fingerprint));
         let Level { segment, secondary_tables } = Level::of_bare(&shape.plans(), documents, values);
-        let fingerprints = segment.fingerprints() as u64;
-        let counts = Counts { sequence: Sequence::new(documents), documents, fingerprints };
+        let counts = Counts { sequence: Sequence::new(documents), documents };
         let other = |table| SecondaryTable { table, cleaned_at: 0 };
         let secondary_tables = secondary_tables.into_iter().map(other).collect();
         let segments = vec![segment];
@@ -320,17 +313,12 @@ impl View {
 
     /// The parts from which to restore a view that has these segments and tables and no deltas. The
     /// sequence and document count are those of `frozen`, the view when its deltas were closed.
-    /// Counts fingerprints as [`Self::counts`] does.
     pub fn parts_of(&self, frozen: &Self) -> Parts {
         Parts {
             segments: self.segments.to_vec(),
             secondary_tables: self.secondary_tables.to_vec(),
             dropped: self.dropped,
-            counts: Counts {
-                sequence: frozen.sequence,
-                documents: frozen.documents,
-                fingerprints: self.in_segments(),
-            },
+            counts: frozen.counts(),
             namespaces: frozen.namespaces.clone(),
             times: frozen.times.clone(),
         }

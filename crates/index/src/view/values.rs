@@ -101,9 +101,6 @@ pub struct Put {
     pub expiry: Option<Expiry>,
     /// It has an id or metadata.
     pub is_listed: bool,
-    /// The caller knows that the fingerprint has no document yet, so that counting need not look it
-    /// up.
-    pub is_new: bool,
 }
 
 /// The totals of a view.
@@ -113,6 +110,4 @@ pub struct Counts {
     pub sequence: Sequence,
     /// Stored documents.
     pub documents: u64,
-    /// Distinct stored fingerprints.
-    pub fingerprints: u64,
 }

@@ -13,8 +13,7 @@ impl View {
     /// The flush of the oldest full delta, if there is one.
     pub fn next_flush(&self) -> Option<Work> {
         let delta = self.full_deltas().first().map(Arc::clone)?;
-        let (older, plans) = (Arc::clone(&self.segments), Arc::clone(&self.plans));
-        Some(Work::Flush { delta, older, plans })
+        Some(Work::Flush { delta, plans: Arc::clone(&self.plans) })
     }
 
     /// The next merge.
@@ -76,7 +75,7 @@ impl View {
     fn work(&self, merge: Merge) -> Work {
         match merge {
             Merge::Segments { range, into_large, partitioned } => Work::MergeSegments {
-                older: self.segments[..range.start].to_vec(),
+                oldest: range.start == 0,
                 from: self.segments[range].to_vec(),
                 into_large,
                 partitioned,

@@ -13,10 +13,9 @@ use crate::visibility::NamespaceKey;
 impl View {
     /// Stores a document as the next change.
     pub fn put(&mut self, fingerprint: Fingerprint, put: Put) {
-        let Put { id, sketch, namespace, expiry, is_listed, is_new } = put;
+        let Put { id, sketch, namespace, expiry, is_listed } = put;
         let mask = namespace.map_or(0, |namespace| namespace.mask);
         let value = self.shape.permutation.apply(Fingerprint::new(fingerprint.bits() ^ mask));
-        debug_assert!(!is_new || self.postings_of(value).next().is_none(), "it has no document");
         let at = self.sequence.next();
         let namespace = match namespace {
             None => NamespaceNumber::DEFAULT,
@@ -24,7 +23,7 @@ impl View {
         };
         let sample = sketch.as_ref().map(|sketch| sketch.sample());
         let posting = Posting { sequence: at, namespace, expiry, is_listed, sample };
-        self.append(value, (DeltaEvent::Put { posting, is_new, sketch }, id), 0);
+        self.append(value, (DeltaEvent::Put { posting, sketch }, id), 0);
         let common = Common::of(posting);
         self.common = Some(self.common.map_or(common, |known| known.and(common)));
         self.documents += 1;

@@ -48,9 +48,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     })?;
     let lookup = |distance| {
         let plans = Plans::of(distance);
-        let fingerprints = counts.fingerprints.max(1);
-        let plan = plans.for_count(fingerprints);
-        time(Estimate::of(plan, fingerprints, distance, &Costs::default()).single_ns)
+        let documents = counts.documents.max(1);
+        let plan = plans.for_count(documents);
+        time(Estimate::of(plan, documents, distance, &Costs::default()).single_ns)
     };
     writeln!(
         out,

@@ -13,7 +13,6 @@ async function showCounts() {
   $("distance").max = stats.distance_max;
   const counts = [
     ["documents", stats.documents],
-    ["distinct fingerprints", stats.fingerprints],
     ["memory of the index", bytes(stats.memory.total_bytes)],
     ["journal", bytes(stats.journal.bytes)],
   ];

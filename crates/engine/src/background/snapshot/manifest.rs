@@ -193,7 +193,7 @@ impl Manifest {
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let Counts { sequence, documents, fingerprints } = self.counts;
+        let Counts { sequence, documents } = self.counts;
         let mut out = Vec::new();
         let (segments, tables) = (self.segments.len() as u64, self.tables.len() as u64);
         let distance_max = self.distance_max.get().into();
@@ -202,7 +202,9 @@ impl Manifest {
             distance_max,
             sequence.get(),
             documents,
-            fingerprints,
+            // Earlier versions read the number of distinct fingerprints here, and rely on it not
+            // being too small.
+            documents,
             segments,
             tables,
         ];
@@ -227,8 +229,8 @@ impl Manifest {
         let counts = Counts {
             sequence: Sequence::new(read_number(source)?),
             documents: read_number(source)?,
-            fingerprints: read_number(source)?,
         };
+        read_number(source)?;
         let (segments, tables) = (read_number(source)?, read_number(source)?);
         let mut parts = |count| (0..count).map(|_| PartFile::decode(source)).collect();
         let segments = parts(segments)?;

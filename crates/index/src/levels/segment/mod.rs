@@ -12,7 +12,6 @@ mod removals;
 mod split;
 
 pub use removals::Removal;
-use std::sync::OnceLock;
 
 use nearprint_fingerprint::Distance;
 use removals::Removals;
@@ -41,8 +40,6 @@ pub struct Segment {
     removals: Removals,
     /// By key.
     resets: Vec<ResetEntry>,
-    /// The number of fingerprints that it adds to the older levels, once counted.
-    added: OnceLock<i64>,
 }
 
 /// The later postings of a fingerprint with several documents: they end where the next group
@@ -88,17 +85,6 @@ impl Default for PostingTally {
 }
 
 impl PostingTally {
-    /// Of documents that were put.
-    fn of(postings: &[Posting]) -> Self {
-        let namespaces = postings.iter().map(|posting| posting.group_namespace());
-        Self {
-            reset: None,
-            documents: postings.len() as i64,
-            listed: postings.iter().filter(|posting| posting.is_listed).count() as i64,
-            namespace: namespaces.fold(NamespaceNumber::NONE, NamespaceNumber::and),
-        }
-    }
-
     /// Combines it with the tally of a newer level.
     #[must_use]
     pub fn then(self, newer: Self) -> Self {
@@ -194,16 +180,6 @@ impl Segment {
     /// The number of documents.
     pub fn documents(&self) -> usize {
         self.fingerprints() + self.later.len()
-    }
-
-    /// The number of fingerprints that it adds to the older levels; counted once.
-    pub fn added(&self, count: impl FnOnce() -> i64) -> i64 {
-        *self.added.get_or_init(count)
-    }
-
-    /// The number of added fingerprints, if it has been counted.
-    pub fn known_added(&self) -> Option<i64> {
-        self.added.get().copied()
     }
 
     /// The number of removals and resets.
@@ -369,9 +345,10 @@ impl SegmentBuilder {
             let number = self.sorted.push(key);
             self.oldest.set(number as usize, *oldest);
             if !later.is_empty() {
-                let PostingTally { listed, namespace, .. } = PostingTally::of(&row.postings);
-                let (listed, is_uniform) =
-                    (listed.unsigned_abs() as u32, namespace != NamespaceNumber::MIXED);
+                let listed = row.postings.iter().filter(|posting| posting.is_listed).count() as u32;
+                let namespaces = row.postings.iter().map(|posting| posting.group_namespace());
+                let is_uniform =
+                    namespaces.reduce(NamespaceNumber::and) != Some(NamespaceNumber::MIXED);
                 let start = self.later.len() as u32;
                 self.later.extend(later);
                 self.groups.push(NamespaceGroup { number, start, listed, is_uniform });
@@ -400,7 +377,6 @@ impl SegmentBuilder {
             removals: Removals::of_sorted(self.order, self.removals)
                 .expect("rows are pushed by key"),
             resets: self.resets,
-            added: OnceLock::new(),
         };
         let numbered: Vec<(IdKey, u32)> = ids
             .into_iter()
@@ -455,8 +431,7 @@ impl Segment {
             && ids.iter().all(|(_, number)| (number as usize) < numbers + later.len())
             && resets.is_sorted_by(|a, b| order.key(a.value) < order.key(b.value));
         let removals = Removals::of_sorted(order, removals)?;
-        let added = OnceLock::new();
-        let segment = Self { sorted, oldest, groups, later, ids, removals, resets, added };
+        let segment = Self { sorted, oldest, groups, later, ids, removals, resets };
         sound.then_some(segment)
     }
 }
@@ -505,16 +480,5 @@ impl Row {
     pub fn forget_older(&mut self) {
         self.removals.clear();
         self.reset = None;
-    }
-
-    /// The tally of the row.
-    pub fn tally(&self) -> PostingTally {
-        let (put, removed) = (PostingTally::of(&self.postings), PostingTally::of(&self.removals));
-        PostingTally {
-            reset: self.reset,
-            documents: put.documents - removed.documents,
-            listed: put.listed - removed.listed,
-            namespace: put.namespace,
-        }
     }
 }

@@ -3,8 +3,6 @@
 //! When a segment is split, the partitions share its lines and postings; ids are copied. When
 //! partitions are joined, postings are copied too, after the inputs of the merge have been freed.
 
-use std::sync::OnceLock;
-
 use crate::levels::ids::IdTable;
 use crate::levels::posting::{Posting, Postings};
 use crate::levels::segment::removals::{Removal, Removals};
@@ -54,16 +52,9 @@ impl Segment {
                 ids: IdTable::default(),
                 removals: Removals::of_sorted(order, removals).expect("they keep their order"),
                 resets: resets.copied().collect(),
-                added: OnceLock::new(),
             }
         });
         self.hand_on_ids(&places, &mut segments);
-        // Only the sum of what the partitions add is known: the first one takes all.
-        if let Some(mut added) = self.known_added() {
-            for segment in &segments {
-                segment.added(|| std::mem::take(&mut added));
-            }
-        }
         Some(segments)
     }
 
@@ -105,13 +96,8 @@ impl Segment {
             ids: IdTable::default(),
             removals,
             resets: partitions.iter().flat_map(|partition| &partition.resets).copied().collect(),
-            added: OnceLock::new(),
         };
         segment.ids = segment.ids_of(&places, partitions);
-        let added = partitions.iter().map(|partition| partition.known_added()).sum::<Option<i64>>();
-        if let Some(added) = added {
-            segment.added(|| added);
-        }
         segment
     }
 
