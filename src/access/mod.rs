@@ -1,19 +1,19 @@
-//! Access control: bearer tokens with scopes and namespaces, and a request rate for each token.
+//! Access control: bearer tokens with permissions and namespaces, and a request rate for each token.
 //!
 //! A token is 256 random bits, so a plain SHA-256 digest of it is safe to store; salts and many
 //! rounds only help passwords that people choose. The service never stores a token itself: not in a
 //! file, a log or an error, nor in memory after the request that carried it.
 //!
-//! - [`scope`] defines what a token allows, and [`namespaces`] on which documents.
+//! - [`permission`] defines what a token allows, and [`namespaces`] on which documents.
 //! - [`token`] makes tokens and their digests, and compares digests in constant time.
 //! - [`table`] parses the lines that define tokens, and finds the token of a request.
 //!
-//! Knows no HTTP: [`crate::http`] decides which scope a route needs, which namespace a request
+//! Knows no HTTP: [`crate::http`] decides which permission a route needs, which namespace a request
 //! concerns, and how a denial is answered. A check costs one SHA-256 and a comparison of 32 bytes
 //! with each of at most [`TOKENS_MAX`] tokens; about a microsecond with a handful.
 
 mod namespaces;
-mod scope;
+mod permission;
 mod table;
 mod token;
 
@@ -22,7 +22,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 
 pub use namespaces::{AllowedNamespaces, BadNamespaces, NAMESPACES_MAX, NamePattern};
-pub use scope::{NoScope, Scope, Scopes};
+pub use permission::{NotPermissions, Permission, Permissions};
 pub use table::{AccessError, TOKENS_MAX, TokenSource};
 pub use token::{Token, TokenDigest};
 
@@ -33,10 +33,16 @@ use table::TokenTable;
 pub enum Need {
     /// Nothing: the route is open to everybody.
     Nothing,
-    /// Any token, whatever its scopes.
+    /// Any token, whatever it permits.
     Token,
-    /// A token with this scope.
-    Scope(Scope),
+    /// A token with this permission.
+    Permission(Permission),
+}
+
+impl From<Permission> for Need {
+    fn from(permission: Permission) -> Self {
+        Self::Permission(permission)
+    }
 }
 
 /// Why a request is not admitted.
@@ -46,8 +52,8 @@ pub enum Denied {
     NoToken,
     /// Its token is not known.
     UnknownToken,
-    /// Its token lacks the scope.
-    NoScope(Scope),
+    /// Its token lacks this permission.
+    NoPermission(Permission),
     /// Its token has used up its rate; it may be used again after this time.
     TooMany(Duration),
 }
@@ -101,10 +107,10 @@ impl Access {
         }
         let presented = TokenDigest::of(presented.ok_or(Denied::NoToken)?);
         let entry = table.find(&presented).ok_or(Denied::UnknownToken)?;
-        if let Need::Scope(scope) = need
-            && !entry.scopes.have(scope)
+        if let Need::Permission(permission) = need
+            && !entry.permissions.have(permission)
         {
-            return Err(Denied::NoScope(scope));
+            return Err(Denied::NoPermission(permission));
         }
         entry.count().map_err(Denied::TooMany)?;
         Ok(entry.namespaces.clone())

@@ -14,7 +14,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use subtle::{Choice, ConditionallySelectable as _};
 
 use super::namespaces::{AllowedNamespaces, BadNamespaces};
-use super::scope::Scopes;
+use super::permission::Permissions;
 use super::token::TokenDigest;
 
 /// The largest number of tokens: each is compared with the token of every request.
@@ -81,7 +81,7 @@ pub(super) struct TokenTable(Vec<TokenEntry>);
 #[derive(Debug)]
 pub(super) struct TokenEntry {
     digest: TokenDigest,
-    pub(super) scopes: Scopes,
+    pub(super) permissions: Permissions,
     pub(super) namespaces: AllowedNamespaces,
     rate: Option<DefaultDirectRateLimiter>,
 }
@@ -147,12 +147,13 @@ fn read_lines<'a>(
 
 fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<TokenEntry, &'static str> {
     let mut columns = line.split_whitespace();
-    let (Some(_name), Some(scopes), Some(digest)) =
+    let (Some(_name), Some(permissions), Some(digest)) =
         (columns.next(), columns.next(), columns.next())
     else {
         return Err("it needs a name, scopes and sha256:DIGEST; `nearprint token` prints a line");
     };
-    let scopes = scopes.parse().map_err(|_| "scopes are read, write and admin, with commas")?;
+    let permissions =
+        permissions.parse().map_err(|_| "scopes are read, write and admin, with commas")?;
     let digest = digest
         .parse()
         .map_err(|_| "the third column must be sha256: and 64 hex digits, not the token itself")?;
@@ -171,7 +172,7 @@ fn entry(line: &str, rate: Option<NonZero<u32>>) -> Result<TokenEntry, &'static 
     let limiter = |rate| RateLimiter::direct(Quota::per_second(rate));
     Ok(TokenEntry {
         digest,
-        scopes,
+        permissions,
         namespaces: namespaces.unwrap_or(AllowedNamespaces::ALL),
         rate: own_rate.or(rate).map(limiter),
     })

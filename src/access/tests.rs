@@ -20,17 +20,20 @@ fn refusal(lines: &str) -> String {
 }
 
 #[test]
-fn each_token_has_its_own_scopes_and_no_others() {
+fn each_token_has_its_own_permissions_and_no_others() {
     let scopes = ["read", "write", "admin", "read,write", "read,write,admin"];
     let named: Vec<_> = scopes.iter().map(|scopes| token_with(scopes, "")).collect();
     let lines: Vec<_> = named.iter().map(|(_, line)| line.as_str()).collect();
     let access = access(&lines.join("\n"));
     for ((token, _), scopes) in named.iter().zip(scopes) {
-        for scope in Scope::ALL {
-            let admitted = access.admit(Some(token.reveal()), Need::Scope(scope));
-            let has = scopes.split(',').any(|name| name == scope.name());
-            let expected =
-                if has { Ok(AllowedNamespaces::ALL) } else { Err(Denied::NoScope(scope)) };
+        for permission in Permission::ALL {
+            let admitted = access.admit(Some(token.reveal()), permission.into());
+            let has = scopes.split(',').any(|name| name == permission.name());
+            let expected = if has {
+                Ok(AllowedNamespaces::ALL)
+            } else {
+                Err(Denied::NoPermission(permission))
+            };
             assert_eq!(admitted, expected);
         }
         assert_eq!(access.admit(Some(token.reveal()), Need::Token), Ok(AllowedNamespaces::ALL));
@@ -42,7 +45,7 @@ fn without_a_known_token_only_what_needs_nothing_is_open() {
     let (token, line) = token_with("read", "");
     let access = access(&line);
     assert_eq!(access.admit(None, Need::Nothing), Ok(AllowedNamespaces::none()));
-    for need in [Need::Token, Need::Scope(Scope::Read)] {
+    for need in [Need::Token, Permission::Read.into()] {
         assert_eq!(access.admit(None, need), Err(Denied::NoToken));
         let cut = &token.reveal()[..token.reveal().len() - 1];
         // The digest itself opens nothing.
@@ -57,7 +60,7 @@ fn without_a_known_token_only_what_needs_nothing_is_open() {
 fn an_empty_source_admits_everybody() {
     let access = Access::open(TokenSource::default()).unwrap();
     assert!(!access.is_on());
-    assert_eq!(access.admit(None, Need::Scope(Scope::Admin)), Ok(AllowedNamespaces::ALL));
+    assert_eq!(access.admit(None, Permission::Admin.into()), Ok(AllowedNamespaces::ALL));
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn a_token_reaches_the_namespaces_of_its_line() {
     for rest in [" namespaces=a,b/*", " rate=3 namespaces=a,b/*", " namespaces=a,b/* rate=3"] {
         let (token, line) = token_with("read", rest);
         let access = access(&line);
-        let reached = access.admit(Some(token.reveal()), Need::Scope(Scope::Read)).unwrap();
+        let reached = access.admit(Some(token.reveal()), Permission::Read.into()).unwrap();
         let admitted = |name| reached.admits(name);
         assert!(admitted(Some("a")) && admitted(Some("b/c")), "{rest}");
         assert!(!admitted(None) && !admitted(Some("b")), "{rest}");
@@ -100,7 +103,7 @@ fn comments_and_blank_lines_are_skipped() {
     let (token, line) = token_with("admin", "");
     let access = access(&format!("# a comment\n\n   \n  {line}  \n"));
     assert_eq!(
-        access.admit(Some(token.reveal()), Need::Scope(Scope::Admin)),
+        access.admit(Some(token.reveal()), Permission::Admin.into()),
         Ok(AllowedNamespaces::ALL)
     );
 }

@@ -1,21 +1,21 @@
-//! Every route, in one list; the OpenAPI document is made from the same list.
+//! Every route, in one list, with the permission that it needs; the OpenAPI document is made from
+//! the same list.
 
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware;
 use axum::response::IntoResponse;
-use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
+use crate::access::{Need, Permission};
 use crate::http::description;
 use crate::http::description::Problems;
-use crate::http::middleware::access;
+use crate::http::middleware::access::{self, Concerned, Rule, Rules};
 use crate::http::middleware::observe::{RequestObserver, observe};
 use crate::http::problem;
 use crate::http::problem::{Code, Problem};
@@ -27,57 +27,79 @@ use crate::http::routes::{
 };
 use crate::http::service::Service;
 
-fn routes() -> OpenApiRouter<Arc<Service>> {
-    OpenApiRouter::with_openapi(description::head())
-        .routes(routes!(fingerprint::post_fingerprint))
-        .routes(routes!(fingerprint::post_fingerprint_batch))
-        .routes(routes!(compare::post_compare))
-        .routes(routes!(query::post_query, query::get_query))
-        .routes(routes!(query::post_query_batch))
-        .routes(routes!(insert::post_insert))
-        .routes(routes!(insert::post_insert_batch))
-        .routes(routes!(check_and_insert::post_check_and_insert))
-        .routes(routes!(check_and_insert::post_check_and_insert_batch))
-        .routes(routes!(single::get_document, single::delete_document))
-        .routes(routes!(list::get_documents, single::delete_document_by_parameter))
-        .routes(routes!(fingerprints::get_fingerprint, fingerprints::delete_fingerprint))
-        .routes(routes!(namespaces::get_namespaces))
-        .routes(routes!(namespaces::delete_namespace))
-        .routes(routes!(jobs::post_purge))
-        .routes(routes!(jobs::get_jobs))
-        .routes(routes!(jobs::get_job, jobs::delete_job))
-        .routes(routes!(groups::post_groups, groups::get_groups_jobs))
-        .routes(routes!(groups::get_groups, groups::delete_groups))
-        .routes(routes!(groups::get_group))
-        .routes(routes!(originals::get_originals))
-        .routes(routes!(stats::get_stats))
-        .routes(routes!(snapshots::get_snapshots, snapshots::post_snapshot))
-        .routes(routes!(snapshots::get_export))
-        .routes(routes!(health::get_healthz))
-        .routes(routes!(health::get_readyz))
-        .routes(routes!(metrics::get_metrics))
-        .routes(routes!(get_openapi))
-        .merge(page())
+fn routes() -> Routes {
+    use Concerned::{All, Named};
+    use Need::{Nothing, Token};
+    use Permission::{Admin, Read, Write};
+    Routes { router: OpenApiRouter::with_openapi(description::head()), rules: Rules::default() }
+        .add(Read, Named, routes!(fingerprint::post_fingerprint))
+        .add(Read, Named, routes!(fingerprint::post_fingerprint_batch))
+        .add(Read, Named, routes!(compare::post_compare))
+        .add(Read, Named, routes!(query::post_query, query::get_query))
+        .add(Read, Named, routes!(query::post_query_batch))
+        .add(Write, Named, routes!(insert::post_insert))
+        .add(Write, Named, routes!(insert::post_insert_batch))
+        .add(Write, Named, routes!(check_and_insert::post_check_and_insert))
+        .add(Write, Named, routes!(check_and_insert::post_check_and_insert_batch))
+        .add(Read, Named, routes!(single::get_document))
+        .add(Write, Named, routes!(single::delete_document))
+        .add(Read, Named, routes!(list::get_documents))
+        .add(Write, Named, routes!(single::delete_document_by_parameter))
+        .add(Read, Named, routes!(fingerprints::get_fingerprint))
+        .add(Write, Named, routes!(fingerprints::delete_fingerprint))
+        .add(Read, Named, routes!(namespaces::get_namespaces))
+        .add(Write, Named, routes!(namespaces::delete_namespace))
+        .add(Write, Named, routes!(jobs::post_purge))
+        .add(Read, Named, routes!(jobs::get_jobs))
+        .add(Read, Named, routes!(jobs::get_job))
+        .add(Write, Named, routes!(jobs::delete_job))
+        // A job that finds groups changes nothing that is stored.
+        .add(Read, Named, routes!(groups::post_groups, groups::get_groups_jobs))
+        .add(Read, Named, routes!(groups::get_groups, groups::delete_groups))
+        .add(Read, Named, routes!(groups::get_group))
+        .add(Read, Named, routes!(originals::get_originals))
+        .add(Read, Named, routes!(stats::get_stats))
+        .add(Admin, All, routes!(snapshots::get_snapshots, snapshots::post_snapshot))
+        .add(Admin, All, routes!(snapshots::get_export))
+        .add(Nothing, Named, routes!(health::get_healthz))
+        .add(Nothing, Named, routes!(health::get_readyz))
+        .add(Read, All, routes!(metrics::get_metrics))
+        .add(Token, Named, routes!(get_openapi))
+        .add(Token, Named, routes!(page::get_page))
+        .add(Token, Named, routes!(page::get_style))
+        .add(Token, Named, routes!(page::get_script))
 }
 
-/// The web page. Its files have headers of their own where other replies have those of [`observe`].
-fn page() -> OpenApiRouter<Arc<Service>> {
-    let header =
-        |name, value| SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value));
-    OpenApiRouter::new()
-        .routes(routes!(page::get_page))
-        .routes(routes!(page::get_style))
-        .routes(routes!(page::get_script))
-        .layer((
-            header(CONTENT_SECURITY_POLICY, page::CONTENT_POLICY),
-            header(CACHE_CONTROL, page::CACHING),
-        ))
+/// The routes, and what each asks of a token.
+struct Routes {
+    router: OpenApiRouter<Arc<Service>>,
+    rules: Rules,
+}
+
+impl Routes {
+    /// Adds handlers of one path with what they ask of a token.
+    fn add(
+        mut self,
+        need: impl Into<Need>,
+        namespaces: Concerned,
+        mut handlers: UtoipaMethodRouter<Arc<Service>>,
+    ) -> Self {
+        let (_, paths, _) = &mut handlers;
+        self.rules.add(paths, Rule { need: need.into(), namespaces });
+        Self { router: self.router.routes(handlers), ..self }
+    }
+}
+
+/// What each route asks of a token.
+fn rules() -> &'static Rules {
+    static RULES: OnceLock<Rules> = OnceLock::new();
+    RULES.get_or_init(|| routes().rules)
 }
 
 /// The API over a service.
 pub fn router(service: Arc<Service>) -> Router {
-    let observer = RequestObserver::new(Arc::clone(&service), route_names());
-    let (router, _) = routes().split_for_parts();
+    let observer = RequestObserver::new(Arc::clone(&service), rules());
+    let (router, _) = routes().router.split_for_parts();
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
@@ -85,16 +107,16 @@ pub fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// The description of the API of a service with tokens: each operation names the scope it needs.
+/// The description of the API of a service with tokens: each operation names the permission that it needs.
 pub fn openapi() -> OpenApi {
     let mut document = openapi_without_tokens();
-    access::describe(&mut document);
+    access::describe(&mut document, rules());
     document
 }
 
 /// The description of the API of a service without tokens, where every request is let in.
 fn openapi_without_tokens() -> OpenApi {
-    routes().into_openapi()
+    routes().router.into_openapi()
 }
 
 /// The OpenAPI document.
@@ -113,17 +135,6 @@ pub(crate) async fn get_openapi(
         WITHOUT_TOKENS.get_or_init(|| json(openapi_without_tokens()))
     };
     ([(CONTENT_TYPE, "application/json")], text.as_str())
-}
-
-/// The names of all routes, for their metrics. The few strings live as long as the process.
-fn route_names() -> Vec<&'static str> {
-    static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
-    NAMES
-        .get_or_init(|| {
-            let paths = openapi().paths.paths.into_keys();
-            paths.map(|path| &*path.leak()).collect()
-        })
-        .clone()
 }
 
 async fn not_found() -> Problem {

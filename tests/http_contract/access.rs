@@ -1,20 +1,21 @@
 //! Tokens: which request needs which, and how a request without it is refused.
 
-use nearprint::access::{Scope, Token};
+use nearprint::access::{Permission, Token};
 use nearprint::config::Config;
 use serde_json::Value;
 
 use crate::support::{Reply, Server, hex};
 
 /// A server with one token for each scope, and the tokens.
-fn guarded() -> (Server, Vec<(Scope, Token)>) {
+fn guarded() -> (Server, Vec<(Permission, Token)>) {
     guarded_with(|_| {})
 }
 
-pub(crate) fn guarded_with(change: impl FnOnce(&mut Config)) -> (Server, Vec<(Scope, Token)>) {
-    let tokens = Scope::ALL.map(|scope| (scope, Token::generate().unwrap()));
-    let line =
-        |(scope, token): &(Scope, Token)| format!("some {} {}\n", scope.name(), token.digest());
+pub(crate) fn guarded_with(change: impl FnOnce(&mut Config)) -> (Server, Vec<(Permission, Token)>) {
+    let tokens = Permission::ALL.map(|permission| (permission, Token::generate().unwrap()));
+    let line = |(permission, token): &(Permission, Token)| {
+        format!("some {} {}\n", permission.name(), token.digest())
+    };
     let lines: String = tokens.iter().map(line).collect();
     let server = Server::with(|config| {
         config.access.tokens = lines;
@@ -30,12 +31,10 @@ fn ask(server: &Server, line: &str, token: Option<&str>) -> Reply {
 }
 
 /// Each operation of the description, and the scopes it says it needs; `None` is open to all.
-fn operations() -> Vec<(String, Option<Vec<String>>)> {
+fn described() -> Vec<(String, Option<Vec<String>>)> {
     let document = serde_json::to_value(nearprint::http::openapi()).unwrap();
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
-        let path = path.replace("{id}", "x").replace("{hex}", &hex(1));
-        let path = path.replace("{name}", "x").replace("{job}", "1").replace("{group}", "0");
         for (method, operation) in item.as_object().unwrap() {
             let needs = operation["security"].as_array().unwrap().first().map(|requirement| {
                 let scopes = requirement["token"].as_array().unwrap().iter();
@@ -45,6 +44,81 @@ fn operations() -> Vec<(String, Option<Vec<String>>)> {
         }
     }
     all
+}
+
+/// The same, with values in the paths.
+fn operations() -> Vec<(String, Option<Vec<String>>)> {
+    let named = |line: String| {
+        let line = line.replace("{id}", "x").replace("{hex}", &hex(1)).replace("{name}", "x");
+        line.replace("{job}", "1").replace("{group}", "0")
+    };
+    described().into_iter().map(|(line, needs)| (named(line), needs)).collect()
+}
+
+/// Every route with the scope that it needs. A new route stands here, too.
+const NEEDED: [(&str, &[&str]); 5] = [
+    ("nothing", &["GET /healthz", "GET /readyz"]),
+    ("any token", &["GET /", "GET /openapi.json", "GET /page.css", "GET /page.js"]),
+    (
+        "read",
+        &[
+            "DELETE /v1/groups/{job}",
+            "GET /metrics",
+            "GET /v1/documents",
+            "GET /v1/documents/{id}",
+            "GET /v1/fingerprints/{hex}",
+            "GET /v1/groups",
+            "GET /v1/groups/{job}",
+            "GET /v1/groups/{job}/{group}",
+            "GET /v1/jobs",
+            "GET /v1/jobs/{job}",
+            "GET /v1/namespaces",
+            "GET /v1/originals",
+            "GET /v1/query",
+            "GET /v1/stats",
+            "POST /v1/compare",
+            "POST /v1/fingerprint",
+            "POST /v1/fingerprint/batch",
+            "POST /v1/groups",
+            "POST /v1/query",
+            "POST /v1/query/batch",
+        ],
+    ),
+    (
+        "write",
+        &[
+            "DELETE /v1/documents",
+            "DELETE /v1/documents/{id}",
+            "DELETE /v1/fingerprints/{hex}",
+            "DELETE /v1/jobs/{job}",
+            "DELETE /v1/namespaces/{name}",
+            "POST /v1/check-and-insert",
+            "POST /v1/check-and-insert/batch",
+            "POST /v1/insert",
+            "POST /v1/insert/batch",
+            "POST /v1/purge",
+        ],
+    ),
+    ("admin", &["GET /v1/snapshots", "GET /v1/snapshots/export", "POST /v1/snapshots"]),
+];
+
+#[test]
+fn every_route_needs_the_scope_that_is_listed_here() {
+    let mut described: Vec<_> = described()
+        .into_iter()
+        .map(|(line, needs)| match needs {
+            None => (line, "nothing".to_owned()),
+            Some(scopes) if scopes.is_empty() => (line, "any token".to_owned()),
+            Some(scopes) => (line, scopes.join(",")),
+        })
+        .collect();
+    described.sort();
+    let lines = |&(need, lines): &(&str, &[&str])| {
+        lines.iter().map(move |line| ((*line).to_owned(), need.to_owned())).collect::<Vec<_>>()
+    };
+    let mut listed: Vec<_> = NEEDED.iter().flat_map(lines).collect();
+    listed.sort();
+    assert_eq!(described, listed);
 }
 
 #[test]
@@ -63,13 +137,13 @@ fn every_route_of_the_description_asks_for_its_scope_and_only_health_is_open() {
         assert!(challenge.starts_with("Bearer realm=\"nearprint\""), "{challenge}");
         let refused = ask(&server, &line, Some(Token::generate().unwrap().reveal()));
         assert_eq!(refused.problem(), (401, "token_unknown".to_owned()), "{line}");
-        for (scope, token) in &tokens {
+        for (permission, token) in &tokens {
             let reply = ask(&server, &line, Some(token.reveal()));
-            if needs.is_empty() || needs.iter().any(|need| need == scope.name()) {
-                assert!(![401, 403].contains(&reply.status), "{line} with {scope:?}");
+            if needs.is_empty() || needs.iter().any(|need| need == permission.name()) {
+                assert!(![401, 403].contains(&reply.status), "{line} with {permission:?}");
             } else {
                 let expected = (403, "scope_missing".to_owned());
-                assert_eq!(reply.problem(), expected, "{line} with {scope:?}");
+                assert_eq!(reply.problem(), expected, "{line} with {permission:?}");
                 let challenge = reply.header("www-authenticate").unwrap();
                 let scope = format!("scope=\"{}\"", needs[0]);
                 assert!(challenge.contains(&scope), "{line}: {challenge}");

@@ -5,7 +5,7 @@ use std::num::NonZero;
 
 use anyhow::{Context, Result};
 
-use crate::access::{AllowedNamespaces, BadNamespaces, NamePattern, Scopes, Token};
+use crate::access::{AllowedNamespaces, BadNamespaces, NamePattern, Permissions, Token};
 
 /// The arguments of `token`.
 #[derive(Debug, clap::Args)]
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     name: String,
     /// What the token allows: read, write, admin, separated by commas
     #[arg(long, value_name = "SCOPES", default_value = "read,write")]
-    scopes: Scopes,
+    scopes: Permissions,
     /// The maximum number of requests a second, if not that of the configuration
     #[arg(long, value_name = "REQUESTS")]
     rate: Option<NonZero<u32>>,

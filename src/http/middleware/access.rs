@@ -1,8 +1,7 @@
-//! Which token a route needs, and the reply to a request without it.
-//!
-//! [`need`] is the only table of scopes; the OpenAPI document is marked from it. A route that is
-//! missing there needs the scope `admin`, and one that is missing in [`is_for_limited_tokens`] is
-//! refused to tokens that are limited to namespaces. So a forgotten route is closed, not open.
+//! Whether a request is let in, and the reply if it is not. What each route asks for stands in the
+//! list of routes ([`crate::http::router`]); the OpenAPI document is marked from it.
+
+use std::collections::HashMap;
 
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
@@ -10,10 +9,10 @@ use axum::http::{HeaderValue, Method};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use utoipa::openapi::OpenApi;
-use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::path::{Operation, PathItem, Paths};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 
-use crate::access::{Denied, Need, Scope};
+use crate::access::{Denied, Need, Permission};
 use crate::http::problem::{Code, Problem};
 use crate::http::request::reach::NamespaceAccess;
 use crate::http::service::Service;
@@ -21,111 +20,67 @@ use crate::http::service::Service;
 /// The name of the scheme in the OpenAPI document.
 const SCHEME: &str = "token";
 
-/// What a request needs. `route` is `None` for a path that matches no route.
-pub(crate) fn need(method: &Method, route: Option<&str>) -> Need {
-    let Some(route) = route else { return Need::Token };
-    let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
-    match (method, route) {
-        ("GET", "/healthz" | "/readyz") => Need::Nothing,
-        ("GET", "/" | "/page.css" | "/page.js" | "/openapi.json") => Need::Token,
-        (
-            "GET",
-            "/metrics"
-            | "/v1/stats"
-            | "/v1/query"
-            | "/v1/documents"
-            | "/v1/documents/{id}"
-            | "/v1/fingerprints/{hex}"
-            | "/v1/namespaces"
-            | "/v1/jobs"
-            | "/v1/jobs/{job}"
-            | "/v1/groups"
-            | "/v1/groups/{job}"
-            | "/v1/groups/{job}/{group}"
-            | "/v1/originals",
-        )
-        | (
-            "POST",
-            "/v1/fingerprint"
-            | "/v1/fingerprint/batch"
-            | "/v1/compare"
-            | "/v1/query"
-            | "/v1/query/batch"
-            | "/v1/groups",
-        )
-        // A job that finds groups changes nothing that is stored.
-        | ("DELETE", "/v1/groups/{job}") => Need::Scope(Scope::Read),
-        (
-            "POST",
-            "/v1/insert"
-            | "/v1/insert/batch"
-            | "/v1/check-and-insert"
-            | "/v1/check-and-insert/batch"
-            | "/v1/purge",
-        )
-        | (
-            "DELETE",
-            "/v1/documents"
-            | "/v1/documents/{id}"
-            | "/v1/fingerprints/{hex}"
-            | "/v1/namespaces/{name}"
-            | "/v1/jobs/{job}",
-        ) => Need::Scope(Scope::Write),
-        _ => Need::Scope(Scope::Admin),
-    }
+/// What the requests of a route ask of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) need: Need,
+    pub(crate) namespaces: Concerned,
 }
 
-/// Whether a token that is limited to namespaces may use a route. Such a route asks [`NamespaceAccess`] as
-/// soon as it knows the namespace that the request concerns, or concerns no stored document. The
-/// others concern all namespaces at once. `route` is `None` for a path that matches no route.
-fn is_for_limited_tokens(route: Option<&str>) -> bool {
-    let Some(route) = route else { return true };
-    matches!(
-        route,
-        "/healthz"
-            | "/readyz"
-            | "/"
-            | "/page.css"
-            | "/page.js"
-            | "/openapi.json"
-            | "/v1/fingerprint"
-            | "/v1/fingerprint/batch"
-            | "/v1/compare"
-            | "/v1/query"
-            | "/v1/query/batch"
-            | "/v1/insert"
-            | "/v1/insert/batch"
-            | "/v1/check-and-insert"
-            | "/v1/check-and-insert/batch"
-            | "/v1/documents"
-            | "/v1/documents/{id}"
-            | "/v1/fingerprints/{hex}"
-            | "/v1/namespaces"
-            | "/v1/namespaces/{name}"
-            | "/v1/purge"
-            | "/v1/jobs"
-            | "/v1/jobs/{job}"
-            | "/v1/groups"
-            | "/v1/groups/{job}"
-            | "/v1/groups/{job}/{group}"
-            | "/v1/originals"
-            | "/v1/stats"
-    )
+/// Which namespaces a request concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Concerned {
+    /// None, or those for which the handler asks [`NamespaceAccess`] as soon as it knows them.
+    Named,
+    /// All at once: a token that is limited to namespaces is refused.
+    All,
+}
+
+/// The rules of all routes: for each path, those of its methods.
+#[derive(Debug, Default)]
+pub(crate) struct Rules(HashMap<String, Vec<(Method, Rule)>>);
+
+impl Rules {
+    /// Sets the rule of some operations.
+    pub(crate) fn add(&mut self, paths: &mut Paths, rule: Rule) {
+        for (path, item) in &mut paths.paths {
+            let methods = operations(item).map(|(method, _)| (method, rule));
+            self.0.entry(path.clone()).or_default().extend(methods);
+        }
+    }
+
+    /// The paths of all routes.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The rule of a request. `route` is `None` for a path that matches no route.
+    fn of(&self, method: &Method, route: Option<&str>) -> Rule {
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let methods = route.and_then(|path| self.0.get(path)).map_or(&[][..], Vec::as_slice);
+        match (methods.iter().find(|(known, _)| known == method), methods.first()) {
+            (Some((_, rule)), _) => *rule,
+            // A method that the route does not have.
+            (None, Some((_, other))) => Rule { need: Permission::Admin.into(), ..*other },
+            (None, None) => Rule { need: Need::Token, namespaces: Concerned::Named },
+        }
+    }
 }
 
 /// Lets a request through and notes what it may reach, or says why not. Costs nothing when tokens
 /// are off.
 pub(crate) fn check(
     service: &Service,
+    rules: &Rules,
     route: Option<&str>,
     request: &mut Request,
 ) -> Result<(), Problem> {
     if !service.access.is_on() {
         return Ok(());
     }
-    let need = need(request.method(), route);
+    let rule = rules.of(request.method(), route);
     let presented = presented(request);
-    let namespaces = service.access.admit(presented.as_deref(), need).map_err(|denied| {
+    let namespaces = service.access.admit(presented.as_deref(), rule.need).map_err(|denied| {
         let problem = problem(denied);
         // For the web page, make the browser ask for the token; it then sends it with every request.
         if route == Some("/") && matches!(denied, Denied::NoToken | Denied::UnknownToken) {
@@ -136,7 +91,7 @@ pub(crate) fn check(
     })?;
     if namespaces.is_limited() {
         let reach = NamespaceAccess::new(namespaces);
-        if !is_for_limited_tokens(route) {
+        if rule.namespaces == Concerned::All {
             reach.check_all()?;
         }
         request.extensions_mut().insert(reach);
@@ -174,14 +129,14 @@ fn problem(denied: Denied) -> Problem {
             ),
             "Bearer realm=\"nearprint\", error=\"invalid_token\"".to_owned(),
         ),
-        Denied::NoScope(scope) => (
+        Denied::NoPermission(permission) => (
             Problem::new(
                 Code::ScopeMissing,
-                format!("The token of this request does not have the scope {}.", scope.name()),
+                format!("The token of this request does not have the scope {}.", permission.name()),
             ),
             format!(
                 "Bearer realm=\"nearprint\", error=\"insufficient_scope\", scope=\"{}\"",
-                scope.name()
+                permission.name()
             ),
         ),
         Denied::TooMany(wait) => {
@@ -193,8 +148,8 @@ fn problem(denied: Denied) -> Problem {
     problem.with_header(WWW_AUTHENTICATE, challenge)
 }
 
-/// Marks each operation of the description with the scope that it needs.
-pub(crate) fn describe(document: &mut OpenApi) {
+/// Marks each operation of the description with the permission that it needs.
+pub(crate) fn describe(document: &mut OpenApi, rules: &Rules) {
     let scheme = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some("A token of this service, with the scope that the operation names"))
@@ -203,10 +158,10 @@ pub(crate) fn describe(document: &mut OpenApi) {
     components.add_security_scheme(SCHEME, SecurityScheme::Http(scheme));
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
-            let scopes: Option<Vec<&str>> = match need(&method, Some(path)) {
+            let scopes: Option<Vec<&str>> = match rules.of(&method, Some(path)).need {
                 Need::Nothing => None,
                 Need::Token => Some(Vec::new()),
-                Need::Scope(scope) => Some(vec![scope.name()]),
+                Need::Permission(permission) => Some(vec![permission.name()]),
             };
             let requirement = |scopes| SecurityRequirement::new(SCHEME, scopes);
             operation.security = Some(scopes.map(requirement).into_iter().collect());
@@ -230,18 +185,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_route_is_in_the_table() {
-        let admin = ["GET /v1/snapshots", "POST /v1/snapshots", "GET /v1/snapshots/export"];
-        let mut document = crate::http::openapi();
-        for (path, item) in &mut document.paths.paths {
-            for (method, _) in operations(item) {
-                let route = format!("{method} {path}");
-                let is_admin = need(&method, Some(path)) == Need::Scope(Scope::Admin);
-                assert_eq!(is_admin, admin.contains(&route.as_str()), "{route}");
-            }
+    fn a_method_that_a_route_does_not_have_is_for_administrators() {
+        let rule = Rule { need: Permission::Read.into(), namespaces: Concerned::All };
+        let rules = Rules(HashMap::from([("/v1/a".to_owned(), vec![(Method::GET, rule)])]));
+        for method in [Method::GET, Method::HEAD] {
+            assert_eq!(rules.of(&method, Some("/v1/a")), rule);
         }
-        assert_eq!(need(&Method::POST, Some("/v1/new")), Need::Scope(Scope::Admin));
-        assert_eq!(need(&Method::GET, None), Need::Token);
+        let admin = Rule { need: Permission::Admin.into(), ..rule };
+        assert_eq!(rules.of(&Method::POST, Some("/v1/a")), admin);
+        assert_eq!(rules.of(&Method::GET, None).need, Need::Token);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
 use crate::http::middleware::access;
+use crate::http::middleware::access::Rules;
 use crate::http::middleware::guard::Guarded;
 use crate::http::middleware::head;
 use crate::http::problem::{Code, Failure, Problem};
@@ -42,6 +43,7 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 #[derive(Debug)]
 pub(crate) struct RequestObserver {
     service: Arc<Service>,
+    rules: &'static Rules,
     routes: HashMap<&'static str, metrics::Route>,
     unrouted: metrics::Route,
     request_numbers: AtomicU64,
@@ -50,11 +52,12 @@ pub(crate) struct RequestObserver {
 }
 
 impl RequestObserver {
-    /// The middleware around the routes with these names.
-    pub(crate) fn new(service: Arc<Service>, routes: Vec<&'static str>) -> Arc<Self> {
+    /// The middleware around the routes with these rules.
+    pub(crate) fn new(service: Arc<Service>, rules: &'static Rules) -> Arc<Self> {
         Arc::new(Self {
             service,
-            routes: routes.into_iter().map(|name| (name, metrics::Route::new(name))).collect(),
+            rules,
+            routes: rules.paths().map(|path| (path, metrics::Route::new(path))).collect(),
             unrouted: metrics::Route::new("none"),
             request_numbers: AtomicU64::new(0),
             request_salt: getrandom::u64().unwrap_or_default(),
@@ -72,7 +75,7 @@ pub(crate) async fn observe(
     let mut observed = Observed::new(&observer, &request);
     let service = &observer.service;
     let admitted = head::check(service, observed.route, &request)
-        .and_then(|()| access::check(service, observed.route, &mut request))
+        .and_then(|()| access::check(service, observer.rules, observed.route, &mut request))
         .and_then(|()| observed.take_permit());
     let (head, body) = request.into_parts();
     let expects_continue = head.headers.contains_key(EXPECT);
