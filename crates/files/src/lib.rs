@@ -26,6 +26,7 @@
 //! other programs wrote, and on broken ones.
 
 pub mod atomic_file;
+mod batch;
 mod context;
 pub mod dedup;
 mod detect;
@@ -39,6 +40,7 @@ mod reader;
 mod source;
 mod stamp;
 
+pub use batch::{BatchOptions, DocumentBatch, batches};
 pub use context::RecordForm;
 pub use detect::Format;
 pub use entry::{

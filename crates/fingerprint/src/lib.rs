@@ -25,11 +25,13 @@ mod margins;
 pub mod neon;
 mod simd;
 mod sketch;
+mod verification;
 
 pub use fingerprint::{Distance, Fingerprint, NotAFingerprint};
 pub use margins::Margins;
 pub use simd::{Simd, instruction_set, prefetch};
 pub use sketch::{BINS, MinResemblance, Resemblance, Sample, Sketch};
+pub use verification::Verification;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use nearprint_files::Entry;
+use nearprint_index::groups::UnionFind;
 
 use crate::cli::reply::Reply;
 
@@ -23,14 +24,13 @@ const WIDTH_MIN: usize = 60;
 pub(crate) struct Groups {
     numbers: HashMap<Box<str>, u32>,
     nodes: Vec<Node>,
+    joined: UnionFind,
     without_id: u64,
 }
 
 #[derive(Debug)]
 struct Node {
     name: Box<str>,
-    /// Towards the root of the group, which points to itself.
-    parent: u32,
     /// To its nearest hit on arrival; `None` for a document that was stored before its group began.
     distance: Option<u8>,
 }
@@ -61,7 +61,7 @@ impl Groups {
             return;
         };
         // Hits are numbered before the document, so that the smaller number is the older.
-        let hits: Vec<u32> = counting.iter().map(|hit| self.number(hit.name())).collect();
+        let hits: Vec<usize> = counting.iter().map(|hit| self.number(hit.name())).collect();
         let document = if let Some(id) = id {
             self.number(id)
         } else {
@@ -69,49 +69,33 @@ impl Groups {
             let name = format!("{} (no id, {})", reply.fingerprint, self.without_id);
             self.number(&name)
         };
-        self.nodes[document as usize].distance.get_or_insert(nearest);
+        self.nodes[document].distance.get_or_insert(nearest);
         for hit in hits {
-            self.unite(document, hit);
+            self.joined.join(document, hit);
         }
     }
 
-    fn number(&mut self, name: &str) -> u32 {
+    fn number(&mut self, name: &str) -> usize {
         if let Some(&number) = self.numbers.get(name) {
-            return number;
+            return number as usize;
         }
-        let number = u32::try_from(self.nodes.len()).expect("fewer than 2^32 documents");
-        self.nodes.push(Node { name: name.into(), parent: number, distance: None });
-        self.numbers.insert(name.into(), number);
+        let number = self.joined.add();
+        self.nodes.push(Node { name: name.into(), distance: None });
+        let key = u32::try_from(number).expect("fewer than 2^32 documents");
+        self.numbers.insert(name.into(), key);
         number
     }
 
-    fn unite(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.nodes[a.max(b) as usize].parent = a.min(b);
-    }
-
-    fn root(&mut self, mut at: u32) -> u32 {
-        while self.nodes[at as usize].parent != at {
-            let parent = self.nodes[at as usize].parent;
-            let above = self.nodes[parent as usize].parent;
-            self.nodes[at as usize].parent = above;
-            at = above;
-        }
-        at
-    }
-
     /// The largest groups; of equal ones the older first.
-    fn largest(&mut self, count: usize) -> Vec<Group<'_>> {
-        let numbers = 0..u32::try_from(self.nodes.len()).expect("counted in u32");
-        let roots: Vec<u32> = numbers.map(|number| self.root(number)).collect();
-        let mut members: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (at, root) in roots.into_iter().enumerate() {
-            members.entry(root).or_default().push(at);
-        }
-        let mut members: Vec<_> = members.into_values().collect();
-        members.sort_unstable_by_key(|group| (std::cmp::Reverse(group.len()), group[0]));
-        members.truncate(count);
-        members.into_iter().map(|members| self.group(&members)).collect()
+    fn largest(&self, count: usize) -> Vec<Group<'_>> {
+        let root = |&at: &usize| self.joined.root(at);
+        let mut nodes: Vec<usize> = (0..self.nodes.len()).collect();
+        nodes.sort_by_key(root);
+        let mut sets: Vec<&[usize]> =
+            nodes.chunk_by(|one, other| root(one) == root(other)).collect();
+        sets.sort_unstable_by_key(|set| (std::cmp::Reverse(set.len()), set[0]));
+        sets.truncate(count);
+        sets.into_iter().map(|members| self.group(members)).collect()
     }
 
     fn group(&self, members: &[usize]) -> Group<'_> {
@@ -129,7 +113,7 @@ impl Groups {
     }
 
     /// Prints a table of the `count` largest groups.
-    pub(crate) fn print(mut self, count: usize, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn print(self, count: usize, out: &mut dyn Write) -> io::Result<()> {
         let width = terminal_width().unwrap_or(WIDTH_DEFAULT).max(WIDTH_MIN);
         let groups = self.largest(count);
         if groups.is_empty() {

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use clap::builder::NonEmptyStringValueParser;
 use nearprint_files::offer::{DuplicateAction, IdSource};
-use nearprint_files::{BodyKind, Format, Mapping, ReadOptions};
+use nearprint_files::{BatchOptions, BodyKind, Format, Mapping, ReadOptions};
 
 /// How each document is stored.
 #[derive(Debug, Clone, clap::Args)]
@@ -100,4 +100,13 @@ pub(crate) enum OnError {
     Skip,
     /// The import ends; what was before it is stored
     Stop,
+}
+
+impl OnError {
+    /// The batches that are sent together. The service replies while it reads; a batch of this many
+    /// bytes and its replies fit in the buffers of a connection, so that the two sides cannot
+    /// deadlock.
+    pub(crate) fn batches(self) -> BatchOptions {
+        BatchOptions { items_max: 256, bytes_max: 512 << 10, stops_at_errors: self == Self::Stop }
+    }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use indicatif::HumanCount;
+use nearprint_files::DocumentBatch;
 use nearprint_files::offer::IdSource;
 
-use super::batch::ImportBatch;
 use crate::cli::reply::Reply;
 
 /// The maximum number of different reasons; further ones count without their text.
@@ -67,7 +67,7 @@ impl Summary {
     }
 
     /// Counts a batch and its replies.
-    pub(crate) fn add(&mut self, batch: &ImportBatch, replies: &[Result<Reply, String>]) {
+    pub(crate) fn add(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, String>]) {
         for bad in &batch.bad {
             self.fail(&bad.why, bad.place.to_string());
         }
@@ -201,10 +201,10 @@ mod tests {
             },
             why: "is no hex".to_owned(),
         };
-        let batch = ImportBatch {
+        let batch = DocumentBatch {
             documents: Vec::new(),
             bad: vec![bad(3), bad(4)],
-            ..ImportBatch::default()
+            ..DocumentBatch::default()
         };
         summary.add(&batch, &[]);
         for (outcome, stored) in [

@@ -5,12 +5,12 @@
 //! the cores alone.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nearprint_index::groups::{BYTES_EACH, Groups, Judge as _, Search};
+use nearprint_index::groups::{BYTES_EACH, EvidenceSource as _, Groups, Search, SketchJudge};
 use nearprint_index::namespaces::NamespaceNumber;
 use nearprint_index::view::{Expired, Selection};
 use nearprint_index::visibility::NamespaceKey;
@@ -20,9 +20,9 @@ use crate::clock;
 use crate::document::{Namespace, Sequence};
 use crate::groups::board::{FoundGroups, Next};
 use crate::groups::jobs::GroupsFailure;
-use crate::groups::judge::{GroupsEnded, SketchJudge};
+use crate::groups::judge::{GroupsEnded, RecordEvidence};
 use crate::published::Published;
-use crate::read::reader;
+use crate::read::reader::{self, RecordReader};
 use crate::shared::Shared;
 
 /// How often it checks whether a job waits.
@@ -83,50 +83,20 @@ fn find(shared: &Arc<Shared>, next: &Next) -> Result<FoundGroups, GroupsEnded> {
     let search = Search::begin(view, selection, request.criteria.distance);
     let pieces = search.pieces() as u64;
     run.total.store(pieces + pieces / COLLECTED, Ordering::Relaxed);
-    let judge = || {
-        let threshold = request.criteria.min_resemblance;
-        SketchJudge::new(shared, &state, run, visibility, threshold)
-    };
-    judge().goes_on()?;
+    let evidence = || RecordEvidence { shared, run, records: RecordReader::new(&state.records) };
+    evidence().goes_on()?;
     run.done.store(pieces / COLLECTED, Ordering::Relaxed);
-    run_pieces(&search, &run.done, judge)?;
-    let groups = search.finish(request.size_min);
+    let threshold = request.criteria.min_resemblance.filter(|_| view.may_have_sketches());
+    let judge = || SketchJudge::new(view, visibility, threshold, evidence());
+    // On half of the cores.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) / 2;
+    search.run(threads, judge, |_| {
+        run.done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })?;
+    let groups = search.finish(request.size_min, |member| member);
     let names = names(shared, &state, &groups)?;
     Ok(FoundGroups { groups, names })
-}
-
-/// Runs all pieces, on half of the cores.
-fn run_pieces<'a>(
-    search: &Search<'_>,
-    done: &AtomicU64,
-    judge: impl Fn() -> SketchJudge<'a> + Sync,
-) -> Result<(), GroupsEnded> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, ended) = (AtomicUsize::new(0), Mutex::new(None));
-    let work = || {
-        let mut judge = judge();
-        loop {
-            let piece = next.fetch_add(1, Ordering::Relaxed);
-            if piece >= search.pieces() {
-                return;
-            }
-            if let Err(why) = search.piece(piece, &mut judge) {
-                // The others stop at their next piece.
-                next.store(search.pieces(), Ordering::Relaxed);
-                *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-                return;
-            }
-            done.fetch_add(1, Ordering::Relaxed);
-        }
-    };
-    std::thread::scope(|scope| {
-        // Threads inherit the priority of the one that starts them.
-        for _ in 1..cores / 2 {
-            scope.spawn(work);
-        }
-        work();
-    });
-    ended.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 /// The names of the namespaces of groups, with their masks.

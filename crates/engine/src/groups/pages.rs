@@ -62,12 +62,14 @@ impl Engine {
             let all = found.groups.all();
             let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
             let groups = &all[from..all.len().min(from.saturating_add(options.limit))];
-            let members: Vec<Member> = groups.iter().map(|group| group.oldest).collect();
+            let oldest = |group| found.groups.members(group)[0];
+            let members: Vec<Member> = groups.iter().map(oldest).collect();
             let mut shown = Shown::new(&state, options);
             let mut items = Vec::new();
-            for (group, listed) in groups.iter().zip(existing(&state, &members)) {
+            let listed = members.iter().zip(existing(&state, &members));
+            for (group, (&oldest, listed)) in groups.iter().zip(listed) {
                 let (namespace, mask) = found.name(group.namespace);
-                let Some(oldest) = shown.member((group.oldest, listed), mask)? else { break };
+                let Some(oldest) = shown.member((oldest, listed), mask)? else { break };
                 let number = (from + items.len()) as u64;
                 items.push(GroupInfo { group: number, namespace, size: group.size.into(), oldest });
             }

@@ -19,7 +19,6 @@
 pub(crate) mod apply;
 pub mod change;
 pub(crate) mod commands;
-pub mod groups;
 pub mod jobs;
 pub mod model;
 pub mod query;

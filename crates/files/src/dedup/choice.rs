@@ -2,7 +2,7 @@
 
 use nearprint_fingerprint::Distance;
 
-use crate::dedup::grouping::DuplicateGroups;
+use crate::dedup::grouping::{DuplicateGroups, similarity};
 use crate::dedup::scan::Scanned;
 
 /// The rule by which one document of a group stays. Of equal ones the first stays.
@@ -45,7 +45,7 @@ impl Choice {
     /// Chooses in each group.
     pub fn of(groups: &DuplicateGroups, scanned: &Scanned, keep: KeepBy) -> Self {
         let originals = groups.iter().map(|group| original(group, scanned, keep)).collect();
-        let mut members = Vec::with_capacity(groups.documents().len());
+        let mut members = Vec::with_capacity(groups.documents());
         for (number, group) in (0..).zip(groups.iter()) {
             members.extend(group.iter().map(|&of| (of, number)));
         }
@@ -95,8 +95,7 @@ impl Scanned {
     pub(super) fn similarity(&self, one: u32, other: u32) -> std::io::Result<Option<f64>> {
         let Some(spill) = &self.spill else { return Ok(None) };
         let (one, other) = (spill.get(one as usize)?, spill.get(other as usize)?);
-        let both = one.sketch.zip(other.sketch);
-        Ok(both.map(|(one, other)| one.resemblance(&other).similarity()))
+        Ok(similarity(&one, &other))
     }
 
     /// The name of a document; names must have been wanted.
@@ -107,7 +106,10 @@ impl Scanned {
 
 #[cfg(test)]
 mod tests {
+    use nearprint_fingerprint::Fingerprint;
+
     use super::*;
+    use crate::dedup::grouping::{DISTANCE_DEFAULT, GroupingCriteria, Index};
 
     #[test]
     fn each_rule_chooses_its_document() {
@@ -116,8 +118,19 @@ mod tests {
             scores: vec![f64::NAN, 2.0, -1.0, 2.0],
             ..Scanned::default()
         };
-        let groups = DuplicateGroups::of(&[0, 0, 0, 0, 1, 1]);
-        let scanned = Scanned { lengths: [scanned.lengths, vec![7]].concat(), ..scanned };
+        let mut scanned = Scanned { lengths: [scanned.lengths, vec![7]].concat(), ..scanned };
+        scanned.all_namespaces.push("".into());
+        for bits in [0, 0, 0, 0, 0xff, 0xff] {
+            scanned.fingerprints.push(Some(Fingerprint::new(bits)));
+        }
+        let index = Index::of(&scanned, DISTANCE_DEFAULT, &|_| true);
+        let criteria = GroupingCriteria {
+            distance: DISTANCE_DEFAULT,
+            min_resemblance: None,
+            is_likely: false,
+            threads: 1,
+        };
+        let groups = index.groups(&scanned, criteria, &|_, _| true).unwrap();
         let chosen = |keep| Choice::of(&groups, &scanned, keep).originals;
         assert_eq!(chosen(KeepBy::First), [0, 4]);
         assert_eq!(chosen(KeepBy::Last), [3, 5]);

@@ -51,7 +51,7 @@ impl Report {
         let bytes = |documents: &mut dyn Iterator<Item = u32>| {
             documents.map(|of| u64::from(scanned.lengths[of as usize])).sum()
         };
-        let members = groups.documents().iter().copied();
+        let members = groups.iter().flatten().copied();
         let gone = members.filter(|&of| choice.fate(of).is_some_and(|fate| !fate.stays));
         let gone: Vec<u32> = gone.chain(scanned.known.keys().copied()).collect();
         let without = scanned.fingerprints.absent();
@@ -61,8 +61,8 @@ impl Report {
             documents,
             without_fingerprint: (without - scanned.known.len()) as u64,
             failed: scanned.bad_count,
-            groups: groups.len() as u64,
-            in_groups: groups.documents().len() as u64,
+            groups: groups.all().len() as u64,
+            in_groups: groups.documents() as u64,
             in_collection: scanned.known.len() as u64,
             kept: documents - gone.len() as u64,
             dropped: gone.len() as u64,

@@ -1,11 +1,11 @@
 //! The first pass: one thread reads, the others make fingerprints, in the order of the files.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::{io, mem};
 
 use nearprint_fingerprint::{Fingerprint, Margins, Sample, Sketch};
 use nearprint_text::{Analysis, Method, Wanted};
@@ -13,11 +13,11 @@ use nearprint_text::{Analysis, Method, Wanted};
 use crate::dedup::columns::{Bits, Fingerprints, Texts};
 use crate::dedup::spill::{Spill, SpillWriter};
 use crate::offer::Content;
-use crate::{BadEntry, Documents, Entry};
+use crate::{BadEntry, BatchOptions, DocumentBatch, Documents, Entry, batches};
 
-/// A batch is full at this many documents, or bytes of content.
-const BATCH_DOCUMENTS: usize = 512;
-const BATCH_BYTES: usize = 1 << 20;
+/// The batches that threads take.
+const BATCH: BatchOptions =
+    BatchOptions { items_max: 512, bytes_max: 1 << 20, stops_at_errors: false };
 /// Batches that wait for each thread.
 const BATCHES_WAITING: usize = 2;
 
@@ -116,23 +116,11 @@ struct Analysed {
     score: f64,
 }
 
-/// Some items of the input in their order.
-#[derive(Default)]
-struct Batch {
-    number: u64,
-    entries: Vec<Entry>,
-    bad: Vec<BadEntry>,
-    /// For each item, in the order of the files, whether it is one of the entries, and not bad.
-    readable: Vec<bool>,
-    notes: Vec<String>,
-}
-
+/// A batch of the input, without its documents after their analysis.
 struct Done {
     number: u64,
     documents: Vec<Analysed>,
-    bad: Vec<BadEntry>,
-    readable: Vec<bool>,
-    notes: Vec<String>,
+    batch: DocumentBatch,
 }
 
 /// What is said while documents are read.
@@ -159,24 +147,34 @@ impl Scanned {
     ) -> Result<Self, ScanError> {
         let mut scanned = Self { all_namespaces: vec!["".into()], ..Self::default() };
         let mut spill = SpillWriter::default();
-        let (to_workers, batches) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
+        let (to_workers, waiting) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
         let (to_collector, done) = mpsc::sync_channel(BATCHES_WAITING * wishes.threads);
-        let (batches, is_over) = (Mutex::new(batches), AtomicBool::new(false));
+        let (waiting, is_over) = (Mutex::new(waiting), AtomicBool::new(false));
         thread::scope(|scope| {
-            let reading = Reading { stops_at_errors: wishes.stops_at_errors, is_over: &is_over };
-            scope.spawn(move || reading.run(documents, &to_workers));
+            let options = BatchOptions { stops_at_errors: wishes.stops_at_errors, ..BATCH };
+            let (cut, is_over) = (batches(documents, options), &is_over);
+            scope.spawn(move || {
+                for numbered in (0..).zip(cut) {
+                    // The other side may have ended.
+                    if to_workers.send(numbered).is_err() || is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
             for _ in 0..wishes.threads {
-                let (batches, to_collector) = (&batches, to_collector.clone());
-                scope.spawn(move || analyse_all(batches, wishes, &to_collector));
+                let (waiting, to_collector) = (&waiting, to_collector.clone());
+                scope.spawn(move || analyse_all(waiting, wishes, &to_collector));
             }
             drop(to_collector);
             let collected = scanned.collect(&done, &mut spill, (wishes.memory_max, watcher));
             // If that has ended early, so do the threads: when nobody takes what they have.
             drop(done);
             is_over.store(true, Ordering::Relaxed);
-            batches.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(drop);
+            waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(drop);
             collected
         })?;
+        // Those of files at the end that have no documents.
+        documents.records().notes().iter().for_each(|note| watcher.note(note));
         scanned.spill = spill.finish()?;
         Ok(scanned)
     }
@@ -223,14 +221,14 @@ impl Scanned {
         let mut next = 0;
         for batch in done {
             waiting.insert(batch.number, batch);
-            while let Some(batch) = waiting.remove(&next) {
+            while let Some(Done { documents, batch, .. }) = waiting.remove(&next) {
                 next += 1;
                 batch.notes.iter().for_each(|note| watcher.note(note));
                 batch.readable.iter().for_each(|&readable| self.readable.push(readable));
                 self.bad_count += batch.bad.len() as u64;
                 let room = BAD_KEPT.saturating_sub(self.bad.len());
                 self.bad.extend(batch.bad.into_iter().take(room));
-                for document in batch.documents {
+                for document in documents {
                     let (sketch, margins) =
                         (document.sketch.as_deref(), document.margins.as_deref());
                     spill.add(document.is_short, sketch, margins)?;
@@ -276,54 +274,17 @@ impl Scanned {
     }
 }
 
-/// The thread that reads.
-struct Reading<'a> {
-    stops_at_errors: bool,
-    is_over: &'a AtomicBool,
-}
-
-impl Reading<'_> {
-    fn run(&self, documents: &mut Documents, sender: &SyncSender<Batch>) {
-        for number in 0.. {
-            let mut batch = Batch { number, ..Batch::default() };
-            let is_last = self.fill(&mut batch, documents);
-            batch.notes = documents.records().notes();
-            // The other side may have ended.
-            if sender.send(batch).is_err() || is_last {
-                return;
-            }
-        }
-    }
-
-    /// Whether there is no further batch.
-    fn fill(&self, batch: &mut Batch, documents: &mut Documents) -> bool {
-        let mut bytes = 0;
-        while bytes < BATCH_BYTES && batch.readable.len() < BATCH_DOCUMENTS {
-            let Some(next) = documents.next() else { return true };
-            batch.readable.push(next.is_ok());
-            match next {
-                Ok(entry) => {
-                    bytes += entry.content.bytes();
-                    batch.entries.push(entry);
-                }
-                Err(bad) => {
-                    batch.bad.push(bad);
-                    if self.stops_at_errors {
-                        return true;
-                    }
-                }
-            }
-        }
-        self.is_over.load(Ordering::Relaxed)
-    }
-}
-
-fn analyse_all(batches: &Mutex<Receiver<Batch>>, wishes: &Wishes, sender: &SyncSender<Done>) {
+fn analyse_all(
+    batches: &Mutex<Receiver<(u64, DocumentBatch)>>,
+    wishes: &Wishes,
+    sender: &SyncSender<Done>,
+) {
     loop {
         let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Batch { number, entries, bad, readable, notes }) = next else { return };
-        let documents = entries.into_iter().map(|entry| analysed(entry, wishes)).collect();
-        if sender.send(Done { number, documents, bad, readable, notes }).is_err() {
+        let Ok((number, mut batch)) = next else { return };
+        let documents = mem::take(&mut batch.documents);
+        let documents = documents.into_iter().map(|entry| analysed(entry, wishes)).collect();
+        if sender.send(Done { number, documents, batch }).is_err() {
             return;
         }
     }

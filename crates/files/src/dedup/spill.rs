@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
 
 use nearprint_fingerprint::{Margins, Sketch};
+use nearprint_index::groups::Evidence;
 
 /// Flags, and the sketch and the ranks of the margins if there are any.
 const BYTES: usize = 1 + Sketch::BYTES + RANKS;
@@ -12,15 +13,6 @@ const RANKS: usize = 64;
 const IS_SHORT: u8 = 1;
 const HAS_SKETCH: u8 = 2;
 const HAS_MARGINS: u8 = 4;
-
-/// What is known of the text of a document.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Evidence {
-    pub(super) is_short: bool,
-    pub(super) sketch: Option<Sketch>,
-    /// In the order of those of the text; only their order counts.
-    pub(super) margins: Option<Margins>,
-}
 
 /// Writes the evidence of one document after the other. There is no file until the first sketch.
 #[derive(Debug, Default)]

@@ -1,11 +1,11 @@
 //! Groups: stored documents that are connected by pairs within a distance.
 //!
 //! ```text
-//!   Search::begin     all documents of a selection, sorted by fingerprint     one pass, one sort
-//!   Search::piece     looks up some of the fingerprints in the view, and joins  any order, any
-//!                     the groups of each pair that counts                       number of threads
-//!   Search::finish    the groups, largest first                               two passes
-//!   Search::each_label    for callers who make the groups themselves          one pass
+//!   Search::begin       all documents of a selection, sorted by fingerprint     one pass, one sort
+//!   Search::run         looks up the fingerprints in the view, and joins the    in pieces, on any
+//!                       groups of each pair that counts                         number of threads
+//!   Search::run_likely  searches beyond the distance                            the same
+//!   Search::finish      the groups, largest first                               two passes, one sort
 //! ```
 //!
 //! Two documents are in one group if a chain of pairs leads from one to the other. Documents with the
@@ -17,23 +17,29 @@
 //! Tested against union-find over all pairs.
 
 mod documents;
-mod joined;
+mod judge;
+mod union_find;
 
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
-use nearprint_fingerprint::{Distance, Fingerprint, Margins};
+use nearprint_fingerprint::{Distance, Fingerprint};
+
+pub use judge::{Evidence, EvidenceSource, SketchJudge};
+pub use union_find::UnionFind;
 
 use crate::document::Sequence;
 use crate::groups::documents::DocumentSet;
-use crate::groups::joined::Joined;
 use crate::lookup::Lookup;
 use crate::namespaces::NamespaceNumber;
 use crate::permutation::Permuted;
-use crate::view::{Likely, Selection, View};
+use crate::view::{Selection, View};
 use crate::visibility::Visibility;
 
 /// The memory that a search takes at most for each document of its view, in bytes, its result
@@ -77,30 +83,6 @@ pub trait Judge {
     }
 }
 
-/// Decides which pairs beyond the distance join two groups, by likely searches.
-pub trait LikelyJudge {
-    /// Why it cannot decide, or must not go on.
-    type Error;
-
-    /// The margins of a document; `None` if it did not come as a text.
-    ///
-    /// # Errors
-    /// Those of the judge; the piece ends with it.
-    fn margins(&mut self, document: Sequence) -> Result<Option<Margins>, Self::Error>;
-
-    /// Whether a document joins those of a fingerprint that its likely search found. The fingerprint is
-    /// combined with the mask of the namespace.
-    ///
-    /// # Errors
-    /// Those of the judge; the piece ends with it.
-    fn joins_likely(
-        &mut self,
-        document: Sequence,
-        likely: Likely,
-        namespace: NamespaceNumber,
-    ) -> Result<bool, Self::Error>;
-}
-
 /// Joins every pair within the distance.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JoinAll;
@@ -119,7 +101,7 @@ pub struct Search<'a> {
     view: &'a View,
     distance: Distance,
     documents: DocumentSet,
-    joined: Joined,
+    joined: UnionFind,
 }
 
 /// A group of documents.
@@ -127,8 +109,6 @@ pub struct Search<'a> {
 pub struct Group {
     /// The namespace of its documents.
     pub namespace: NamespaceNumber,
-    /// Its oldest document.
-    pub oldest: Member,
     /// Where its members begin among all members.
     first: u32,
     /// How many documents it has.
@@ -145,10 +125,11 @@ pub struct Member {
 }
 
 /// The groups of a view, the largest first; of the same size, the one with the oldest document first.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Groups {
+/// `M` is what is kept of each document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Groups<M = Member> {
     groups: Vec<Group>,
-    members: Vec<Member>,
+    members: Vec<M>,
 }
 
 impl<'a> Search<'a> {
@@ -159,7 +140,7 @@ impl<'a> Search<'a> {
     pub fn begin(view: &'a View, selection: Selection, distance: Distance) -> Self {
         assert!(distance <= view.shape().distance_max, "the index ends at distance_max");
         let documents = DocumentSet::of(view, selection);
-        let joined = Joined::new(documents.len());
+        let joined = UnionFind::new(documents.len());
         Self { view, distance, documents, joined }
     }
 
@@ -173,13 +154,40 @@ impl<'a> Search<'a> {
         self.documents.len().div_ceil(PIECE)
     }
 
-    /// Looks up a piece, the first of which is 0. Each has to be run once, on any thread. About
-    /// 0.4 us for each fingerprint at distance 3 in ten million, and 0.1 us for each pair.
+    /// Looks up all documents on some threads, of which this is one; each has a judge of its own.
+    /// About 0.4 us for each fingerprint at distance 3 in ten million, and 0.1 us for each pair.
+    /// `watch` receives how many pieces are done, and ends the search by an error.
     ///
     /// # Errors
-    /// Those of the judge. The search must not be used any more.
-    pub fn piece<J: Judge>(&self, piece: usize, judge: &mut J) -> Result<(), J::Error> {
-        self.range(piece * PIECE..self.documents.len().min((piece + 1) * PIECE), judge)
+    /// Those of a judge and of `watch`. The search must not be used any more.
+    pub fn run<J: Judge<Error: Send>>(
+        &self,
+        threads: usize,
+        judge: impl Fn() -> J + Sync,
+        watch: impl Fn(u64) -> Result<(), J::Error> + Sync,
+    ) -> Result<(), J::Error> {
+        let piece = |number, judge: &mut J| self.range(self.piece(number), judge);
+        on_threads((self.pieces(), threads), judge, piece, watch)
+    }
+
+    /// Searches beyond the distance for all documents with margins, after [`Self::run`] and like it.
+    /// A few microseconds each.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub fn run_likely<'j, S: EvidenceSource<Error: Send>>(
+        &self,
+        threads: usize,
+        judge: impl Fn() -> SketchJudge<'j, S> + Sync,
+        watch: impl Fn(u64) -> Result<(), S::Error> + Sync,
+    ) -> Result<(), S::Error> {
+        let piece = |number, judge: &mut _| self.likely_range(self.piece(number), judge);
+        on_threads((self.pieces(), threads), judge, piece, watch)
+    }
+
+    /// The documents of a piece, the first of which is 0.
+    fn piece(&self, number: usize) -> Range<usize> {
+        number * PIECE..self.documents.len().min((number + 1) * PIECE)
     }
 
     fn range<J: Judge>(&self, range: Range<usize>, judge: &mut J) -> Result<(), J::Error> {
@@ -236,20 +244,14 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Searches beyond the distance for the documents of a piece, the first of which is 0, once all
-    /// pieces within the distance were run. Any order, any number of threads. A few microseconds for
-    /// each document with margins.
-    ///
-    /// # Errors
-    /// Those of the judge. The search must not be used any more.
-    pub fn likely_piece<J: LikelyJudge>(
+    fn likely_range<S: EvidenceSource>(
         &self,
-        piece: usize,
-        judge: &mut J,
-    ) -> Result<(), J::Error> {
-        for at in piece * PIECE..self.documents.len().min((piece + 1) * PIECE) {
+        range: Range<usize>,
+        judge: &mut SketchJudge<'_, S>,
+    ) -> Result<(), S::Error> {
+        for at in range {
             let (document, namespace) = (self.documents.sequence(at), self.documents.namespace(at));
-            let Some(margins) = judge.margins(document)? else { continue };
+            let Some((sketch, margins)) = judge.text(document)? else { continue };
             let rule = self.view.likely_rule(&margins);
             let masked = self.view.shape().permutation.restore(self.documents.value(at));
             let visibility = Visibility { namespace, ..Visibility::DEFAULT };
@@ -257,7 +259,7 @@ impl<'a> Search<'a> {
                 let value = self.view.shape().permutation.apply(likely.fingerprint);
                 let Some(other) = self.documents.find(value, namespace) else { continue };
                 let are_apart = !self.joined.are_joined(at, other);
-                if are_apart && judge.joins_likely(document, likely, namespace)? {
+                if are_apart && judge.joins_likely(&sketch, likely, namespace)? {
                     self.joined.join(at, other);
                 }
             }
@@ -265,68 +267,76 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Calls `take` with every document and the label of its group, once all pieces were run. Labels
-    /// are below the number of documents.
-    pub fn each_label(&self, mut take: impl FnMut(Sequence, u32)) {
-        for at in 0..self.documents.len() {
-            take(self.documents.sequence(at), self.joined.root(at) as u32);
-        }
-    }
-
-    /// The groups of at least `size_min` documents, once all pieces were run.
-    pub fn finish(self, size_min: u32) -> Groups {
+    /// The groups of at least `size_min` documents, once all pieces were run. `member` makes what is
+    /// kept of each document.
+    pub fn finish<M>(self, size_min: u32, member: impl Fn(Member) -> M) -> Groups<M> {
         let Self { view, documents, joined, .. } = self;
-        let member = |at: usize| Member {
-            sequence: documents.sequence(at),
-            masked: view.shape().permutation.restore(documents.value(at)),
-        };
-        // By root: first the size of its group, then the number of the group, counted from 1.
-        let mut of_root = vec![0_u32; documents.len()];
-        for at in 0..documents.len() {
-            of_root[joined.root(at)] += 1;
+        let mut sizes = vec![0_u32; documents.len()];
+        (0..documents.len()).for_each(|at| sizes[joined.root(at)] += 1);
+        let grouped = || (0..documents.len()).filter(|&at| sizes[joined.root(at)] >= size_min);
+        let mut order = Vec::with_capacity(grouped().count());
+        order.extend(grouped().map(|at| at as u32));
+        drop(sizes);
+        // Set by set, each with its oldest document first.
+        let key = |&at: &u32| (joined.root(at as usize), documents.sequence(at as usize));
+        order.sort_unstable_by_key(key);
+        let sets = || order.chunk_by(|one, other| key(one).0 == key(other).0);
+        let (mut groups, mut first) = (Vec::with_capacity(sets().count()), 0);
+        for set in sets() {
+            let namespace = documents.namespace(set[0] as usize);
+            groups.push(Group { namespace, first, size: set.len() as u32 });
+            first += set.len() as u32;
         }
-        let mut groups: Vec<Group> = Vec::new();
-        for at in 0..documents.len() {
-            let root = joined.root(at);
-            // The root is the first of its group.
-            if root == at {
-                let size = of_root[root];
-                if size < size_min.max(1) {
-                    of_root[root] = 0;
-                    continue;
-                }
-                let namespace = documents.namespace(at);
-                groups.push(Group { namespace, oldest: member(at), first: root as u32, size });
-                of_root[root] = groups.len() as u32;
-            } else if let Some(group) = of_root[root].checked_sub(1) {
-                let group = &mut groups[group as usize];
-                if documents.sequence(at) < group.oldest.sequence {
-                    group.oldest = member(at);
-                }
-            }
-        }
-        groups.sort_unstable_by_key(|group| (Reverse(group.size), group.oldest.sequence));
-        let mut first = 0;
-        for (number, group) in (1..).zip(&mut groups) {
-            of_root[group.first as usize] = number;
-            group.first = first;
-            first += group.size;
-        }
-        let none = Member { sequence: Sequence::ZERO, masked: Fingerprint::new(0) };
-        let mut members = vec![none; first as usize];
-        let mut next: Vec<u32> = groups.iter().map(|group| group.first).collect();
-        for at in 0..documents.len() {
-            if let Some(group) = of_root[joined.root(at)].checked_sub(1) {
-                let next = &mut next[group as usize];
-                members[*next as usize] = member(at);
-                *next += 1;
-            }
-        }
-        for group in &groups {
-            members[group.range()].sort_unstable_by_key(|member| member.sequence);
+        groups.sort_unstable_by_key(|group| {
+            (Reverse(group.size), documents.sequence(order[group.first as usize] as usize))
+        });
+        let mut members = Vec::with_capacity(order.len());
+        for group in &mut groups {
+            let set = &order[group.range()];
+            group.first = members.len() as u32;
+            members.extend(set.iter().map(|&at| {
+                let (sequence, value) =
+                    (documents.sequence(at as usize), documents.value(at as usize));
+                member(Member { sequence, masked: view.shape().permutation.restore(value) })
+            }));
         }
         Groups { groups, members }
     }
+}
+
+/// Runs the pieces with the numbers from 0 on some threads, of which this is one.
+fn on_threads<J, E: Send>(
+    (pieces, threads): (usize, usize),
+    judge: impl Fn() -> J + Sync,
+    piece: impl Fn(usize, &mut J) -> Result<(), E> + Sync,
+    watch: impl Fn(u64) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let (next, done, ended) = (AtomicUsize::new(0), AtomicU64::new(0), Mutex::new(None));
+    let work = || {
+        let mut judge = judge();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= pieces {
+                return;
+            }
+            let outcome = piece(number, &mut judge);
+            let outcome = outcome.and_then(|()| watch(done.fetch_add(1, Ordering::Relaxed) + 1));
+            if let Err(why) = outcome {
+                // The others stop at their next piece.
+                next.store(pieces, Ordering::Relaxed);
+                *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        // Threads inherit the priority of the one that starts them.
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    ended.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 impl Group {
@@ -340,20 +350,25 @@ impl Groups {
     /// within the distance joins.
     pub fn find(view: &View, selection: Selection, distance: Distance, size_min: u32) -> Self {
         let search = Search::begin(view, selection, distance);
-        for piece in 0..search.pieces() {
-            let Ok(()) = search.piece(piece, &mut JoinAll);
-        }
-        search.finish(size_min)
+        let Ok(()) = search.run(1, || JoinAll, |_| Ok(()));
+        search.finish(size_min, |member| member)
     }
+}
 
+impl<M> Groups<M> {
     /// The groups, in their order.
     pub fn all(&self) -> &[Group] {
         &self.groups
     }
 
     /// The documents of a group, oldest first.
-    pub fn members(&self, group: &Group) -> &[Member] {
+    pub fn members(&self, group: &Group) -> &[M] {
         &self.members[group.range()]
+    }
+
+    /// The documents of each group, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &[M]> {
+        self.groups.iter().map(|group| self.members(group))
     }
 
     /// The number of documents in all groups.
@@ -364,7 +379,13 @@ impl Groups {
     /// Memory in bytes.
     pub fn bytes(&self) -> u64 {
         let groups = self.groups.capacity() * size_of::<Group>();
-        (groups + self.members.capacity() * size_of::<Member>()) as u64
+        (groups + self.members.capacity() * size_of::<M>()) as u64
+    }
+}
+
+impl<M> Default for Groups<M> {
+    fn default() -> Self {
+        Self { groups: Vec::new(), members: Vec::new() }
     }
 }
 

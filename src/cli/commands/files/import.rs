@@ -15,12 +15,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use nearprint_files::{Checkpoint, Documents, ReadOptions, bytes_total, expand};
+use nearprint_files::{
+    Checkpoint, DocumentBatch, Documents, ReadOptions, batches, bytes_total, expand,
+};
 
 use crate::cli::client::{Client, ClientCredentials, DEFAULT_SERVER};
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
-use crate::cli::import::batch::{ImportBatch, batches};
 use crate::cli::import::directory::ImportDirectory;
 use crate::cli::import::groups::Groups;
 use crate::cli::import::interrupt::Interrupt;
@@ -164,11 +165,11 @@ fn read(
     mut documents: Documents,
     from: Option<Checkpoint>,
     on_error: OnError,
-) -> (Receiver<ImportBatch>, thread::JoinHandle<Documents>) {
+) -> (Receiver<DocumentBatch>, thread::JoinHandle<Documents>) {
     let (sender, received) = mpsc::sync_channel(BATCHES_WAITING_MAX);
     let reader = thread::spawn(move || {
         documents.skip_to(from.unwrap_or_default());
-        for batch in batches(&mut documents, on_error) {
+        for batch in batches(&mut documents, on_error.batches()) {
             if sender.send(batch).is_err() {
                 // The other side has stopped storing, and reports why.
                 break;
@@ -192,7 +193,7 @@ struct Import {
 
 impl Import {
     /// Stores batches to the last one. An error means that the import ended before that.
-    fn store(&mut self, received: &Receiver<ImportBatch>, sink: &Sink) -> Result<()> {
+    fn store(&mut self, received: &Receiver<DocumentBatch>, sink: &Sink) -> Result<()> {
         loop {
             let received = received.recv_timeout(INTERRUPT_INTERVAL);
             if self.interrupt.is_noted() {
@@ -228,7 +229,7 @@ impl Import {
 
 impl Import {
     /// Saves that a batch is stored. The import goes on without a state if that fails.
-    fn save(&mut self, batch: &ImportBatch, replies: &[Result<Reply, String>]) {
+    fn save(&mut self, batch: &DocumentBatch, replies: &[Result<Reply, String>]) {
         let Some(mut state) = self.state.take() else { return };
         let sequence = replies.iter().flatten().map(|reply| reply.sequence).max();
         match state.save(batch.upto, (batch.documents.len() + batch.bad.len()) as u64, sequence) {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use nearprint_engine::machine::query::SearchKind;
 use nearprint_files::dedup::choice::KeepBy;
 use nearprint_files::dedup::grouping;
 use nearprint_fingerprint::Distance;
@@ -106,13 +105,6 @@ impl SearchRule {
         match self {
             Self::Likely => "likely",
             Self::Exact => "exact",
-        }
-    }
-
-    pub(super) const fn kind(self) -> SearchKind {
-        match self {
-            Self::Likely => SearchKind::Likely,
-            Self::Exact => SearchKind::Exact,
         }
     }
 }

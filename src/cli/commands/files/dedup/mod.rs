@@ -17,7 +17,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::error_report::ErrorReport;
 use crate::cli::exit_code;
-use crate::cli::import::batch::batches;
 use crate::cli::import::interrupt::Interrupt;
 use crate::cli::import::options::OnError;
 use crate::cli::import::progress::ImportProgress;
@@ -33,11 +32,14 @@ use nearprint_files::dedup::scan::{
     DOCUMENT_BYTES, FIXED_BYTES, Known, ScanError, Scanned, Watcher, Wishes,
 };
 use nearprint_files::dedup::tables::{Pairs, write_groups};
-use nearprint_files::{Documents, FileRecords, ReadOptions, RecordForm, bytes_total, expand};
+use nearprint_files::{
+    Documents, FileRecords, ReadOptions, RecordForm, batches, bytes_total, expand,
+};
 use nearprint_fingerprint::MinResemblance;
 
 pub(crate) use args::Args;
 
+use args::SearchRule;
 use collection::Collection;
 use target::Target;
 
@@ -242,7 +244,7 @@ fn known(
     let mut progress = ImportProgress::new(total, documents.records().bytes_read());
     let (mut all, mut number) = (BTreeMap::new(), 0);
     let mut look_up = || -> Result<()> {
-        for batch in batches(&mut documents, args.on_error) {
+        for batch in batches(&mut documents, args.on_error.batches()) {
             if interrupt.is_noted() {
                 return Err(interrupted());
             }
@@ -264,7 +266,7 @@ fn criteria(args: &Args) -> GroupingCriteria {
     GroupingCriteria {
         distance: args.distance,
         min_resemblance: MinResemblance::of_similarity(args.min_similarity),
-        search: args.search.kind(),
+        is_likely: args.search == SearchRule::Likely,
         threads: threads(args),
     }
 }

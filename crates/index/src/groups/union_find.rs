@@ -1,25 +1,32 @@
 //! Union-find that many threads may use at one time, without a lock.
 //!
 //! The parent of an item has a smaller number, so there are no cycles, and the root of a set is
-//! always its smallest item: the result does not depend on the order in which sets were joined. (Anderson
-//! and Woll 1991; paths are halved on the way.)
+//! always its smallest item: the result does not depend on the order in which sets were joined.
+//! (Anderson and Woll 1991; paths are halved on the way.)
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Disjoint sets of the numbers from 0 on.
-#[derive(Debug)]
-pub(super) struct Joined {
+#[derive(Debug, Default)]
+pub struct UnionFind {
     parents: Vec<AtomicU32>,
 }
 
-impl Joined {
+impl UnionFind {
     /// As many sets of one number each.
-    pub(super) fn new(count: usize) -> Self {
+    pub fn new(count: usize) -> Self {
         Self { parents: (0..count as u32).map(AtomicU32::new).collect() }
     }
 
+    /// Adds a set of one number, the next one, and returns it.
+    pub fn add(&mut self) -> usize {
+        let next = self.parents.len();
+        self.parents.push(AtomicU32::new(next as u32));
+        next
+    }
+
     /// The smallest number of a set. If other threads join sets meanwhile, one that was.
-    pub(super) fn root(&self, of: usize) -> usize {
+    pub fn root(&self, of: usize) -> usize {
         let mut at = of as u32;
         loop {
             let parent = self.parent(at).load(Ordering::Acquire);
@@ -38,12 +45,12 @@ impl Joined {
 
     /// Whether two numbers are in one set. If other threads join sets meanwhile, false may be out of
     /// date.
-    pub(super) fn are_joined(&self, one: usize, other: usize) -> bool {
+    pub fn are_joined(&self, one: usize, other: usize) -> bool {
         self.root(one) == self.root(other)
     }
 
     /// Joins the sets of two numbers.
-    pub(super) fn join(&self, one: usize, other: usize) {
+    pub fn join(&self, one: usize, other: usize) {
         loop {
             let (one, other) = (self.root(one) as u32, self.root(other) as u32);
             if one == other {
@@ -75,7 +82,8 @@ mod tests {
         fn it_joins_like_sets_that_are_renamed(
             pairs in prop::collection::vec((0..60_usize, 0..60_usize), 0..80),
         ) {
-            let joined = Joined::new(60);
+            let mut joined = UnionFind::new(59);
+            prop_assert_eq!(joined.add(), 59);
             let halves = pairs.split_at(pairs.len() / 2);
             std::thread::scope(|scope| {
                 for half in [halves.0, halves.1] {

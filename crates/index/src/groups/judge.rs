@@ -1,0 +1,200 @@
+//! Which pairs of documents join, by their sketches: the rule of hits, for both sides.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use nearprint_fingerprint::{
+    Distance, Fingerprint, Margins, MinResemblance, Sample, Sketch, Verification,
+};
+
+use crate::document::Sequence;
+use crate::groups::{Judge, Pair};
+use crate::levels::posting::Posting;
+use crate::namespaces::NamespaceNumber;
+use crate::view::{Likely, View};
+use crate::visibility::Visibility;
+
+/// The maximum number of sketches of one fingerprint that are compared with those of another, each
+/// with another sample: texts with the same sample are nearly the same.
+const SKETCHES_COMPARED_MAX: usize = 256;
+
+/// Fingerprints whose sketches each judge keeps: at most 8 MiB, and a tenth of it as a rule, because
+/// few fingerprints have many documents.
+const KEPT: usize = 4_096;
+
+/// What is known of the text of a document.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// Whether it is too short to be compared by its fingerprint.
+    pub is_short: bool,
+    /// Its sketch.
+    pub sketch: Option<Sketch>,
+    /// Its margins; only their order counts.
+    pub margins: Option<Margins>,
+}
+
+/// Where the evidence of documents is.
+pub trait EvidenceSource {
+    /// Why evidence cannot be read, or the search must not go on.
+    type Error;
+
+    /// The sample of the sketch of a document, if it has one.
+    fn sample(&self, document: Posting) -> Option<Sample> {
+        document.sample
+    }
+
+    /// The evidence of a document.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn evidence(&mut self, document: Sequence) -> Result<Evidence, Self::Error>;
+
+    /// As [`Judge::goes_on`].
+    ///
+    /// # Errors
+    /// Why the search must not go on.
+    fn goes_on(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// Joins two fingerprints if a document of one would find the other to be a hit that counts.
+#[derive(Debug)]
+pub struct SketchJudge<'a, S> {
+    view: &'a View,
+    visibility: Visibility,
+    threshold: Option<MinResemblance>,
+    source: S,
+    kept: HashMap<(Fingerprint, NamespaceNumber), Arc<Compared>>,
+}
+
+/// The documents of a fingerprint that are compared: of those with a sketch, the oldest of each
+/// sample.
+#[derive(Debug, Default)]
+struct Compared {
+    sketches: Vec<Sketch>,
+    /// Whether there are any and all of them are short.
+    is_short: bool,
+}
+
+impl<'a, S: EvidenceSource> SketchJudge<'a, S> {
+    /// A judge of the documents of a view. `visibility` tells the time; it is of any namespace.
+    /// Without a threshold every pair joins.
+    pub fn new(
+        view: &'a View,
+        visibility: Visibility,
+        threshold: Option<MinResemblance>,
+        source: S,
+    ) -> Self {
+        Self { view, visibility, threshold, source, kept: HashMap::new() }
+    }
+
+    /// The sketch and the margins of a document; `None` unless it has both.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn text(&mut self, document: Sequence) -> Result<Option<(Sketch, Margins)>, S::Error> {
+        let Evidence { sketch, margins, .. } = self.source.evidence(document)?;
+        Ok(sketch.zip(margins))
+    }
+
+    /// Whether a sketch agrees with that of a document, which is read only if their samples do not
+    /// refute the pair.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn confirms(&mut self, sketch: &Sketch, other: Posting) -> Result<bool, S::Error> {
+        let (Some(threshold), Some(sample)) = (self.threshold, self.source.sample(other)) else {
+            return Ok(false);
+        };
+        if !sketch.sample().may_reach(sample, threshold) {
+            return Ok(false);
+        }
+        let other = self.source.evidence(other.sequence)?.sketch;
+        Ok(Verification::between(Some(sketch), other.as_ref(), Some(threshold)).is_confirmed())
+    }
+
+    /// Whether a document with this sketch joins those of a fingerprint that its likely search found.
+    pub(super) fn joins_likely(
+        &mut self,
+        sketch: &Sketch,
+        likely: Likely,
+        namespace: NamespaceNumber,
+    ) -> Result<bool, S::Error> {
+        let visibility = self.of_namespace(namespace);
+        for posting in self.view.documents_of(likely.fingerprint, visibility) {
+            if self.confirms(sketch, posting)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The mask is 0 because the fingerprints of pairs have that of their namespace already.
+    const fn of_namespace(&self, namespace: NamespaceNumber) -> Visibility {
+        Visibility { namespace, mask: 0, ..self.visibility }
+    }
+
+    fn compared(
+        &mut self,
+        masked: Fingerprint,
+        namespace: NamespaceNumber,
+    ) -> Result<Arc<Compared>, S::Error> {
+        let key = (masked, namespace);
+        if let Some(kept) = self.kept.get(&key) {
+            return Ok(Arc::clone(kept));
+        }
+        // What is compared with many others comes again at once.
+        if self.kept.len() >= KEPT {
+            self.kept.clear();
+        }
+        let (mut samples, mut oldest) = (HashSet::new(), Vec::new());
+        for posting in self.view.documents_of(masked, self.of_namespace(namespace)) {
+            if self.source.sample(posting).is_some_and(|sample| samples.insert(sample)) {
+                oldest.push(posting.sequence);
+                if oldest.len() == SKETCHES_COMPARED_MAX {
+                    break;
+                }
+            }
+        }
+        let mut compared = Compared { sketches: Vec::with_capacity(oldest.len()), is_short: true };
+        for document in oldest {
+            let Evidence { is_short, sketch, .. } = self.source.evidence(document)?;
+            compared.is_short &= is_short || sketch.is_none();
+            compared.sketches.extend(sketch);
+        }
+        compared.is_short &= !compared.sketches.is_empty();
+        let compared = Arc::new(compared);
+        self.kept.insert(key, Arc::clone(&compared));
+        Ok(compared)
+    }
+}
+
+impl<S: EvidenceSource> Judge for SketchJudge<'_, S> {
+    type Error = S::Error;
+
+    fn joins(&mut self, pair: &Pair) -> Result<bool, S::Error> {
+        let Some(threshold) = self.threshold else { return Ok(true) };
+        let [one, other] = pair.masked;
+        let one = self.compared(one, pair.namespace)?;
+        let other = self.compared(other, pair.namespace)?;
+        Ok(joins(&one, &other, pair.distance, threshold))
+    }
+
+    fn goes_on(&mut self) -> Result<(), S::Error> {
+        self.source.goes_on()
+    }
+}
+
+/// The best resemblance decides; where nothing can be compared the distance does, unless all
+/// documents are short.
+fn joins(one: &Compared, other: &Compared, distance: Distance, threshold: MinResemblance) -> bool {
+    let mut best = Verification::Unverifiable;
+    for sketch in &one.sketches {
+        for stored in &other.sketches {
+            let found = Verification::between(Some(sketch), Some(stored), Some(threshold));
+            best = best.better(found);
+        }
+    }
+    best.counts(distance, one.is_short && other.is_short)
+}
